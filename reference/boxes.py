@@ -5,11 +5,11 @@ box = boxes.Casimir(boxes.Corollary17(lam=0.1, kappa=0.1, mu=1.0), boxes.OnePass
 state = box.init(objective, objective.zeros())
 state = box.epoch(objective, state, numpy.random.default_rng(0))  # step into this
 
-A box has ``init`` and ``epoch``: BCFW, Casimir, CuttingPlanes, ExponentiatedGradient, MKL, Multisample, OnlineProximal,
-ProxLinear, SGD, SVRG. The rest are parts: Corollary17 to 20 are schedules of Casimir, OnePass solves its subproblems by
-a pass of SVRG, SAGA or GradientStep. Boxes do not check their arguments, keep no history and have no stopping rule; the
-functions of the same names do. ``counterpart(box, objective)`` is the box with compiled passes, if there is one for
-this objective.
+A box has ``init`` and ``epoch``: BCFW, Casimir, CuttingPlanes, ExponentiatedGradient, LBFGS, MKL, Multisample,
+OnlineProximal, ProxLinear, SGD, SVRG. The rest are parts: Corollary17 to 20 are schedules of Casimir, OnePass solves
+its subproblems by a pass of SVRG, SAGA or GradientStep. Boxes do not check their arguments, keep no history and have no
+stopping rule; the functions of the same names do. ``counterpart(box, objective)`` is the box with compiled passes, if
+there is one for this objective.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from reference.optimizers.bcfw import BCFW
 from reference.optimizers.casimir import Casimir, GradientStep, OnePass
 from reference.optimizers.cutting_planes import CuttingPlanes
 from reference.optimizers.exponentiated_gradient import ExponentiatedGradient
+from reference.optimizers.lbfgs import LBFGS
 from reference.optimizers.multisample import Multisample
 from reference.optimizers.online_proximal import OnlineProximal
 from reference.optimizers.prox_linear import ProxLinear
@@ -30,6 +31,7 @@ from reference.training.counterparts import counterpart
 
 __all__ = [
     "BCFW",
+    "LBFGS",
     "MKL",
     "SAGA",
     "SGD",

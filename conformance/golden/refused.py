@@ -36,8 +36,6 @@ def refused(P: Problems) -> Runs:
         count = {"iterations": 2} if learner in ("lbfgs", "prox_linear") else {"epochs": 2}
         random = {} if learner == "lbfgs" else {"rng": 0}
         for title, w0 in starts.items():
-            if learner == "lbfgs" and title == "nan":  # the result is up to SciPy
-                continue
             yield f"{learner}/w0 {title}", P.run(getattr(B, learner), "chain/log", w0=w0, **count, **random)
     objectives = {
         "sgd": (),

@@ -81,6 +81,8 @@ RUNS = [
     ("multisample", {"tol": None, "k": 2, "sampler": "gibbs", "update": "exact", "average": "uniform"}, "hinge"),
     ("multisample", {"tol": None, "k": 2, "online": True}, "hinge"),
     ("cutting_planes", {"tol": None, "capacity": 4}, "hinge"),
+    ("lbfgs", {"tol": 0.0}, "log loss"),
+    ("lbfgs", {"tol": 0.0, "mu": 0.3, "memory": 2}, "entropy"),
     ("online_proximal", {"step_size": 0.2, "average": "uniform"}, "log loss"),
     ("online_proximal", {"step_size": 0.1, "sigma": 0.2, "batch_size": 2}, "hinge"),
     ("mkl", {"step_size": InverseSqrt(0.4), "average": "last"}, "hinge"),

@@ -28,7 +28,7 @@ from diptych.commands.options import TRAINING, add_flags, add_task, count
 from diptych.commands.output import announce_compilation, finish, opening, print_report, trained, writable
 from diptych.commands.scores import heads_of_partition, parsing_scores
 from diptych.commands.show import add_show, template_lines, template_weights
-from diptych.commands.solvers import add_solver, check_files, check_start, given, listed, solve
+from diptych.commands.solvers import add_solver, check_start, given, listed, solve
 from diptych.distributed import Partitioned, TreebankFile
 from diptych.distributed.loaders import parts_of
 from diptych.files.models import load_model
@@ -118,7 +118,6 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     solver = given(options, optimizer, OPTIMIZERS)
     options.blocks |= optimizer == "online-proximal"
     model, w0 = _start(panel, options, optimizer)
-    check_files(optimizer, options)
     training = _with_heads(options, options.treebank, options.limit)
     test = _with_heads(options, options.test) if options.test else None
     writable(options.save, options.log, options.checkpoint, options.plot)
@@ -172,7 +171,6 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
     if optimizer == "lbfgs" and options.loss == "hinge":
         raise ValueError("--optimizer lbfgs needs --loss crf over partitions")
     model, w0 = _start(panel, options, optimizer)
-    check_files(optimizer, options)
     writable(options.save, options.log, options.checkpoint, options.plot)
     test = _with_heads(options, options.test) if options.test else None
     files = [options.treebank] if options.treebank == "sentences" else paths_of([options.treebank])

@@ -62,7 +62,7 @@ from diptych.commands.output import (
 from diptych.commands.parser import Parser
 from diptych.commands.scores import of_partition, shares_of
 from diptych.commands.show import add_show
-from diptych.commands.solvers import check_files, check_start, epochs_of, listed
+from diptych.commands.solvers import check_start, epochs_of, listed
 from diptych.commands.sparse_jobs import SPARSE_OPTIONS, add_sparse, run_sparse, sparse_job
 from diptych.distributed import Partitioned, SequenceFile, sequence_model
 from diptych.distributed.loaders import parts_of
@@ -156,7 +156,6 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
         return _train_sparse(panel, options)
     refuse_options(options, SPARSE_OPTIONS, "sparse-crf")
     job, data = _job(options), _read(options)
-    check_files(job.optimizer, options)
     model, w0 = (None, None) if options.start is None else _start(panel, options, job)
     if model is not None:
         data = _fitting(data, model, options.data, options.start)
@@ -197,7 +196,6 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
 def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bool:
     job = job_of(options, (*OPTIMIZERS, "cocoa"), optimizer="cocoa" if options.loss == "hinge" else "lbfgs")
     check_over(options, job.optimizer, "limit", "fold")
-    check_files(job.optimizer, options)
     model, w0 = (None, None) if options.start is None else _start(panel, options, job)
     job = job if model is None else replace(job, start_stop=model.start_stop)
     writable(options.save, options.log, options.checkpoint, options.plot)

@@ -24,7 +24,6 @@ from reference.training.result import Result
 
 __all__ = [
     "add_solver",
-    "check_files",
     "check_start",
     "epochs_of",
     "frank_wolfe_job",
@@ -201,16 +200,6 @@ def check_start(solver: str, solvers: Iterable[str]) -> None:
             f"--start: {solver} starts from a point of its dual problem, which weights do not give; {having} take a "
             "start"
         )
-
-
-def check_files(solver: str, options: argparse.Namespace) -> None:
-    """Reject checkpoints for a solver without them."""
-    for name in ("checkpoint", "resume"):
-        if getattr(options, name) is not None and not takes(solver, name):
-            raise ValueError(
-                f"--{name}: {solver} has no checkpoints, as SciPy keeps its memory to itself; --save the model and "
-                "go on with --start"
-            )
 
 
 def solve(panel: ModuleType, solver: str, objective: Any, *, epochs: int | None = None, **arguments: Any) -> Result:

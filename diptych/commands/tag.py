@@ -32,7 +32,7 @@ from diptych.commands.output import announce_compilation, finish, opening, print
 from diptych.commands.parser import Parser
 from diptych.commands.scores import counted, of_partition, tagging_lines, tagging_scores
 from diptych.commands.show import add_show
-from diptych.commands.solvers import check_files, check_start
+from diptych.commands.solvers import check_start
 from diptych.commands.sparse_jobs import SPARSE_OPTIONS, add_sparse, run_sparse, sparse_job
 from diptych.commands.tag_files import (
     conllu_tagged,
@@ -151,7 +151,6 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     model, w0, layout = _start(panel, options)
     layout, training, test = _labelled(options, layout)
     job = _job(options, len(training))
-    check_files(job.optimizer, options)
     if options.start:
         check_start(job.optimizer, OPTIMIZERS)
     writable(options.save, options.log, options.checkpoint, options.plot)
@@ -194,7 +193,6 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
     check_over(options, job.optimizer, "limit")
     refuse_options(options, SPARSE_OPTIONS, "sparse-crf")
     model, w0, layout = _start(panel, options)
-    check_files(job.optimizer, options)
     if options.start:
         check_start(job.optimizer, OPTIMIZERS)
     writable(options.save, options.log, options.checkpoint, options.plot)

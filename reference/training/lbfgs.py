@@ -1,42 +1,100 @@
-"""L-BFGS by SciPy, for smooth objectives: the log loss and smoothed hinges."""
+"""L-BFGS: its run."""
 
 from __future__ import annotations
 
-import time
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar, Unpack
 
-import numpy as np
+from array_api_compat import array_namespace
 
-from reference.arrays import Array, Place, host, integer, number
+from reference.arrays import Array, integer, number, squared_norm
 from reference.optimizers.base import Objective
-from reference.training.arguments import (
-    check_objective,
-    check_options,
-    check_run,
-    initial_of,
-    is_nonlinear,
-    refuse_constraint,
-    start_of,
-)
-from reference.training.result import Callback, Report, Result
-from reference.training.run import Run
+from reference.optimizers.lbfgs import LBFGS, LBFGSState
+from reference.training.arguments import check_options, initial_of, is_nonlinear, start_of
+from reference.training.minimize import minimize
+from reference.training.public import RunOptions, runs
+from reference.training.result import Report, Result
+from reference.training.run import Point, Run
+from reference.training.solver import Ending, Solver
 
 __all__ = ["lbfgs"]
 
 
+@dataclass(frozen=True)
+class Smooth(Solver):
+    """A run of :class:`LBFGS` that stops at a small gradient."""
+
+    box: LBFGS
+
+    name: ClassVar[str] = "lbfgs"
+    convex: ClassVar[bool] = False
+    unit: ClassVar[str] = "iterations"
+
+    def check(self, objective: Objective, tol: float | None) -> None:
+        super().check(objective, tol)
+        check_options(lam=self.box.lam, mu=self.box.mu)
+        integer("memory", self.box.memory, 1)
+        number("tol", tol)
+
+    def start(self, objective: Objective, w0: Array | None, rng: Any) -> Array:
+        return start_of(objective, initial_of(objective, w0, 0))
+
+    def evaluate(self, objective: Objective, state: LBFGSState) -> Report:
+        calls = state.evaluations * objective.n
+        if self.box.lam == 0 or is_nonlinear(objective):
+            return Report(state.w, state.fun, calls=calls)
+        gap = squared_norm(state.gradient) / (2 * self.box.lam)
+        return Report(state.w, state.fun, state.fun - gap, gap, calls=calls)
+
+    def restored(self, objective: Objective, saved: LBFGSState) -> LBFGSState:
+        """The state with the objective evaluated again, so that a resumed run on other data is detected."""
+        fun, gradient = self.box.evaluate(objective, saved.w)
+        return saved._replace(fun=fun, gradient=gradient)
+
+    def reached(self, point: Point, state: LBFGSState, tol: float | None) -> bool:
+        """Whether there is nothing more to do: the gradient is small, or no step decreases the objective."""
+        return state.stuck or _largest(state.gradient) <= (tol or 0.0)
+
+    def ending(self, run: Run, state: LBFGSState | None, tol: float | None) -> Ending:
+        certificate: float | str | None = run.gap
+        if self.box.lam == 0:
+            certificate = "none: lam = 0 gives no strong convexity"
+        elif state is not None and run.gap is None:
+            certificate = "none: the objective is not convex"
+        return Ending(run.ending or _outcome(run, state, tol), "last", certificate)
+
+
+def _outcome(run: Run, state: LBFGSState | None, tol: float | None) -> tuple[bool, str]:
+    if state is None:
+        return False, "no iterations done"
+    size, tol = _largest(state.gradient), tol or 0.0
+    if size <= tol:
+        return True, f"largest entry of the gradient {size:.3g}, at most {tol:g}, after {run.done} iterations"
+    if state.stuck:
+        return False, (
+            f"the line search failed after {run.done} iterations: the objective has kinks (an unsmoothed hinge: use "
+            f"bcfw or sgd), or rounding allows no more; largest entry of the gradient {size:.3g}"
+        )
+    return False, f"{run.done} iterations done: largest entry of the gradient {size:.3g}, above {tol:g}"
+
+
+def _largest(g: Array) -> float:
+    """max_j |g_j|; 0 if g is empty."""
+    xp = array_namespace(g)
+    return float(xp.max(xp.abs(g))) if g.shape[0] else 0.0
+
+
+@runs(iterations=100, tol=1e-5)
 def lbfgs(
     objective: Objective,
     w0: Array | None = None,
     *,
     lam: float,
     mu: float | None = None,
-    iterations: int = 100,
-    tol: float = 1e-5,
     memory: int = 10,
-    callback: Callback | None = None,
+    **run: Unpack[RunOptions],
 ) -> Result:
-    """Minimise F(w) + lam/2 ||w||^2 by SciPy's L-BFGS-B over full gradients.
+    """Minimise F(w) + lam/2 ||w||^2 by L-BFGS over full gradients.
 
     Parameters
     ----------
@@ -54,16 +112,13 @@ def lbfgs(
         Stop when the largest entry of the gradient is at most this.
     memory : int
         Pairs of differences kept.
-    callback : callable, optional
-        Called as ``callback(row, w)`` after each iteration, with a :class:`Row` and the weights (d,) that would be
-        returned at that point; do not modify them. The run stops if it returns True or raises StopIteration.
 
     Returns
     -------
     Result
-        ``success`` is False if the iterations ran out. With lam > 0 the certificate is ||gradient||^2 / (2 lam), a
-        bound on the distance to the optimum by strong convexity; there is none if the scores are not linear in the
-        weights.
+        ``success`` is False if the iterations ran out, or if no step decreased the objective. With lam > 0 the
+        certificate is ||gradient||^2 / (2 lam), a bound on the distance to the optimum by strong convexity; there is
+        none if the scores are not linear in the weights.
 
     Raises
     ------
@@ -72,7 +127,12 @@ def lbfgs(
 
     Notes
     -----
-    There are no checkpoints, as SciPy does not expose its memory. To continue a run, start from its weights.
+    An iteration takes one evaluation of value and gradient, or a few; each is n calls. The objective never increases by
+    more than rounding. Memory O(``memory`` d).
+
+    Source
+    ------
+    Liu and Nocedal (1989); Nocedal and Wright (2006), Algorithms 7.4 and 7.5.
 
     Examples
     --------
@@ -85,61 +145,4 @@ def lbfgs(
     >>> [model.labels[y] for y in model.predict(data, None, result.x)]
     ['a', 'b', 'b']
     """
-    from scipy.optimize import minimize
-
-    check_objective(objective)
-    check_run(callback, iterations=iterations)
-    check_options(lam=lam, mu=mu)
-    integer("memory", memory, 1)
-    number("tol", tol)
-    refuse_constraint("lbfgs", objective)
-    start = start_of(objective, initial_of(objective, w0, 0))
-    place, x0, calls, gap, started = Place.of(start), host(start).astype(np.float64), 0, None, time.perf_counter()
-    convex = not is_nonlinear(objective)
-    run = Run("lbfgs", objective, start, {}, iterations, callback=callback, unit="iterations")
-
-    def value_and_gradient(x: np.ndarray) -> tuple[float, np.ndarray]:
-        nonlocal calls, gap
-        value, g = objective.value_and_gradient(place.floats(x), None, mu)
-        gradient, calls = host(g).astype(np.float64) + lam * x, calls + 1
-        fun, gap = (
-            value + 0.5 * lam * float(x @ x),
-            float(gradient @ gradient) / (2 * lam) if lam > 0 and convex else None,
-        )
-        if calls == 1:
-            run.begin(Report(start, fun, None, gap, calls=objective.n))
-        return fun, gradient
-
-    def after_iteration(intermediate_result: Any) -> None:
-        # the line search returns the last x it evaluated: the gap belongs to this x
-        fun, run.seconds = float(intermediate_result.fun), time.perf_counter() - started
-        dual = None if gap is None else fun - gap
-        x = place.floats(intermediate_result.x)
-        run.record(None, Report(x, fun, dual, gap, calls=calls * objective.n), run.done + 1)
-        if run.stopped:
-            raise StopIteration
-
-    success, message = False, "no iterations asked for"
-    options = {"maxiter": iterations, "gtol": tol, "ftol": 0.0, "maxcor": memory, "maxfun": 20 * iterations + 20}
-    with run:
-        if iterations == 0:
-            value_and_gradient(x0)
-        else:
-            answer = minimize(
-                value_and_gradient, x0, jac=True, method="L-BFGS-B", callback=after_iteration, options=options
-            )
-            success, message = bool(answer.success), _message(str(answer.message))
-    certificate = "none: lam = 0 gives no strong convexity" if lam == 0 else run.gap
-    if not convex:
-        certificate = "none: the objective is not convex"
-    result = run.result(run.ending or (success, message), iterate="last", certificate=certificate)
-    return replace(result, oracle_calls=calls * objective.n)
-
-
-def _message(scipy: str) -> str:
-    if scipy.startswith("ABNORMAL"):
-        return (
-            "the line search failed: the objective has kinks (an unsmoothed hinge: use bcfw or sgd), or rounding "
-            "allows no more"
-        )
-    return scipy
+    return minimize(objective, Smooth(LBFGS(lam, mu, memory)), w0, epochs=run.pop("iterations"), **run)

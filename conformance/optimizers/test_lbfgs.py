@@ -1,0 +1,109 @@
+"""L-BFGS: its direction against the updated matrix, its steps against the Wolfe conditions, its optima to rounding."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conformance.finite_sums import Logistic
+from conformance.tolerances import close
+from reference.optimizers.lbfgs import C1, C2, LBFGS, Pair, direction
+
+
+def pairs_of(rng, m, d):
+    """Steps, with the changes of the gradient of a convex quadratic over them."""
+    root = rng.normal(size=(d, d))
+    A = root @ root.T + 0.1 * np.eye(d)
+    steps = [10.0 ** rng.integers(-3, 4) * rng.normal(size=d) for _ in range(m)]
+    return tuple(Pair(s, A @ s, float(s @ A @ s)) for s in steps)
+
+
+@given(st.integers(0, 6), st.integers(1, 5), st.integers(0, 10**6))
+def test_the_two_loops_are_the_updated_matrix(m, d, seed):
+    rng = np.random.default_rng(seed)
+    pairs, g, eye = pairs_of(rng, m, d), rng.normal(size=d), np.eye(d)
+    H = eye * (pairs[-1].product / (pairs[-1].y @ pairs[-1].y) if pairs else 1.0)
+    for s, y, product in pairs:
+        left = eye - np.outer(s, y) / product
+        H = left @ H @ left.T + np.outer(s, s) / product
+    p = direction(g, pairs)
+    close(p, -H @ g, scale=1e3 * np.abs(p).max())
+    assert p @ g < 0
+    if pairs:  # the secant equation
+        close(-direction(pairs[-1].y, pairs), pairs[-1].s, scale=1e3 * np.abs(p).max())
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_steps_satisfy_the_wolfe_conditions(rng, scale):
+    objective = Logistic(scale * rng.normal(size=(20, 4)), rng.choice([-1.0, 1.0], size=20))
+    box = LBFGS(lam=0.01, memory=3)
+    state = box.init(objective, rng.normal(size=4))
+    for _ in range(8):
+        if np.abs(state.gradient).max() <= 1e-8:
+            break
+        after = box.epoch(objective, state)
+        assert not after.stuck
+        step = after.w - state.w
+        before, then = step @ state.gradient, step @ after.gradient
+        assert before < 0 and abs(then) <= C2 * abs(before) * (1 + 1e-9)
+        assert after.fun <= state.fun + C1 * before + 1e-12 * abs(state.fun)
+        fun, gradient = objective.value_and_gradient(after.w)
+        close(after.fun, fun + 0.005 * after.w @ after.w)
+        close(after.gradient, gradient + 0.01 * after.w)
+        assert len(after.pairs) <= 3 and all(pair.product > 0 for pair in after.pairs)
+        close(after.pairs[-1].s, step)
+        state = after
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("lam", [1e-6, 1e-2, 1e2])
+def test_the_gradient_is_small_to_rounding(backend, rng, scale, lam):
+    """Where tol = 0 no run stops before this; it may go on between neighbouring floats."""
+    objective = Logistic(scale * rng.normal(size=(20, 4)), rng.choice([-1.0, 1.0], size=20))
+    result = backend.lbfgs(objective, rng.normal(size=4), lam=lam, tol=0.0, iterations=2000)
+    gradient = objective.value_and_gradient(result.x)[1] + lam * result.x
+    size = np.abs(objective.A).max() + lam * np.abs(result.x).max()  # of what the gradient is a sum of
+    assert np.abs(gradient).max() <= 1e-9 * size
+    assert result.success == (np.abs(gradient).max() == 0)
+
+
+def test_a_kink_ends_a_run_with_its_reason(backend):
+    class Absolute:
+        n = 1
+
+        def value_and_gradient(self, w, batch=None, mu=None):
+            return float(np.abs(w - 1.0).sum()), np.where(w >= 1.0, 1.0, -1.0)
+
+    result = backend.lbfgs(Absolute(), np.array([0.3, -2.0]), lam=0.0, iterations=5000)
+    assert not result.success and "kinks" in result.message
+    assert result.fun < 3.7
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_start_without_a_finite_value_is_kept(backend, value):
+    class Broken:
+        n = 1
+
+        def value_and_gradient(self, w, batch=None, mu=None):
+            return value, w
+
+    result = backend.lbfgs(Broken(), np.ones(2), lam=0.1)
+    assert not result.success and not np.isfinite(result.fun) and result.x.tolist() == [1.0, 1.0]
+
+
+def test_steps_shorten_where_the_objective_is_not_finite(backend):
+    """-log x + x from a start whose first steps leave the domain."""
+
+    class Barrier:
+        n = 1
+
+        def value_and_gradient(self, w, batch=None, mu=None):
+            if w[0] <= 0:
+                return np.inf, np.full(1, np.nan)
+            return float(w[0] - np.log(w[0])), 1.0 - 1.0 / w
+
+    result = backend.lbfgs(Barrier(), np.array([40.0]), lam=0.0, tol=1e-9)
+    assert result.success
+    assert abs(result.x[0] - 1.0) <= 1e-8
