@@ -250,6 +250,18 @@ def test_the_version_is_said(capsys):
     assert stop.value.code == 0 and capsys.readouterr().out == f"diptych {reference.__version__}\n"
 
 
+def test_words_that_are_read_are_drawn(backend, data_file, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    saved, picture = tmp_path / "m.npz", tmp_path / "words.png"
+    words = ["train", "letters", "--limit", 5, "--epochs", 1, "--save", saved]
+    assert run(backend.module, capsys, *words)[0] == 0
+    words = ["predict", saved, "letters", "--limit", 3, "--plot", picture]
+    status, out, _ = run(backend.module, capsys, *words)
+    assert status == 0 and len(out.split()) == 3 and picture.read_bytes().startswith(PNG)
+    status, _, err = run(backend.module, capsys, "predict", saved, data_file, "--plot", picture)
+    assert status == 2 and "--plot: the words of letters can be drawn" in err
+
+
 def test_predict_needs_no_labels(backend, data_file, tmp_path, capsys):
     with np.load(data_file) as archive:
         np.savez(tmp_path / "new.npz", features=archive["features"], offsets=archive["offsets"])
@@ -294,7 +306,8 @@ def test_compare_shows_both_panels(backend, data_file, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train", "leters"], "leters: no such file (the data set that comes with diptych is called letters)"),
+        (["train", "leters"], "leters: no such file; did you mean letters?"),
+        (["train", "ocr"], "ocr: no such file (the data set that comes with diptych is called letters)"),
         (["train", "DATA", "--fold", "7"], "fold: expected one of 0, 1, got 7"),
         (["train", "DATA", "--lam", "0", "--epochs", "1"], "step_size: lam = 0 has no default step size"),
         (["train", "DATA", "--schedule", "steps", "--step-size", "1"], "--schedule steps needs --step-every"),

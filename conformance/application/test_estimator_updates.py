@@ -102,7 +102,7 @@ def test_passes_come_near_to_the_optimum(estimators):
 @pytest.mark.parametrize(
     ("learner", "calls", "message"),
     [
-        ("SequenceLabeler", [(None, {})], "classes: expected all there are, at the first call"),
+        ("SequenceLabeler", [(None, {})], "classes: expected all labels that may occur, at the first call"),
         ("SequenceLabeler", [(["B-NP", "I-NP", "O"], {})], "partial_fit: features by name need bits"),
         ("SequenceLabeler", [(["B-NP", "O"], {"bits": 8})], "y: expected labels among B-NP, O, got 'I-NP'"),
         (

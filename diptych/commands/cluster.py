@@ -36,8 +36,8 @@ UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**2
 
 def size(text: str) -> int:
     """The value of an option of type number of bytes, such as 500MB or 2GiB."""
-    found = re.fullmatch(r"(\d{1,18}(?:\.\d{1,6})?) ?([a-z]*)", text.strip().lower())
-    value = 0 if found is None or found[2] not in UNITS else int(float(found[1]) * UNITS[found[2]])
+    match = re.fullmatch(r"(\d{1,18}(?:\.\d{1,6})?) ?([a-z]*)", text.strip().lower())
+    value = 0 if match is None or match[2] not in UNITS else int(float(match[1]) * UNITS[match[2]])
     if value < 1000:
         raise argparse.ArgumentTypeError(
             f"expected a number of bytes such as 500MB or 2GiB (lbfgs's pairs are --corrections), got {text:.80}"

@@ -192,9 +192,9 @@ def _is_failure(report: dict[str, Any]) -> bool:
 
 def _scores(report: dict[str, Any]) -> dict[str, float]:
     """The objective, and the shares of the test examples (or else of the training examples), by dotted names."""
-    found = {OBJECTIVE: report[OBJECTIVE]} if isinstance(report.get(OBJECTIVE), float) else {}
+    objective = {OBJECTIVE: report[OBJECTIVE]} if isinstance(report.get(OBJECTIVE), float) else {}
     part = next((part for part in ("test", "train") if report.get(part) is not None), None)
-    return found if part is None else found | dict(_shares(part, report[part]))
+    return objective if part is None else objective | dict(_shares(part, report[part]))
 
 
 def _shares(name: str, value: Any) -> Iterator[tuple[str, float]]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from diptych.commands.options import add_flags, count, number
-from diptych.commands.parser import Parser
+from diptych.commands.parser import Parser, did_you_mean
 from diptych.commands.regularizers import REGULARIZERS, add_regularizer, check_regularizer, regularizer_of
 from diptych.commands.solvers import add_solver, epochs_of, given, own, solve, takes
 from diptych.defaults import sequence_lam
@@ -237,7 +237,8 @@ def load(name: str, *, labelled: bool = True, most_bytes: int = MOST_BYTES) -> S
     if name == "letters":
         return load_letters()
     if not Path(name).exists():
-        raise ValueError(f"{name}: no such file (the data set that comes with diptych is called letters)")
+        hint = did_you_mean(name, ["letters"]) or " (the data set that comes with diptych is called letters)"
+        raise ValueError(f"{name}: no such file{hint}")
     return load_sequences(name, labelled=labelled, most_bytes=most_bytes)
 
 

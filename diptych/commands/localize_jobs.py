@@ -143,12 +143,12 @@ def find(model: Any, data: Any, w: Any, k: int = 1) -> list[Found]:
     return results
 
 
-def judged(truth: np.ndarray, found: Sequence[Found]) -> dict[str, float]:
+def judged(truth: np.ndarray, boxes: Sequence[Found]) -> dict[str, float]:
     """CorLoc, average precision, and the mean overlap of the best boxes with the true boxes (n, 4)."""
-    best = np.stack([each.boxes[0] for each in found]) if found else np.zeros((0, 4), np.int64)
-    scores = [each.scores[:1] for each in found]
+    best = np.stack([each.boxes[0] for each in boxes]) if boxes else np.zeros((0, 4), np.int64)
+    scores = [each.scores[:1] for each in boxes]
     return {
         "corloc": corloc(truth, best),
         "average_precision": average_precision([box[None] for box in truth], [box[None] for box in best], scores),
-        "mean_overlap": float(np.mean(iou(best, truth))) if found else float("nan"),
+        "mean_overlap": float(np.mean(iou(best, truth))) if boxes else float("nan"),
     }

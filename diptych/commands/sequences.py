@@ -77,6 +77,8 @@ from reference.training.result import Result, Row
 
 __all__ = ["add"]
 
+DRAWN = 24  # words of a picture
+
 
 def add(commands: Any) -> None:
     """Add the commands for sequence labellers to the subparsers of the command line."""
@@ -96,7 +98,7 @@ def add(commands: Any) -> None:
     sub = add_command(commands, "predict", _predict, "labels that a saved model gives, a line for each sequence")
     sub.add_argument("model", help="a file written by train --save")
     _add_data(sub, "predict")
-    add_flags(sub, "limit", "out")
+    add_flags(sub, "limit", "out", plot="of letters: draw the first words and what is read")
 
     add_show(partial(add_command, commands), "train", _check_kind)
 
@@ -282,7 +284,9 @@ def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
 
 
 def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
-    writable(options.out, None)
+    if options.plot and options.data != "letters":
+        raise ValueError(f"--plot: the words of letters can be drawn, not {options.data}")
+    writable(options.out, None, options.plot)
     model, w, _ = load_model(options.model, panel, most_bytes=options.most_bytes)
     data = _part(_read(options, labelled=False), options)
     if not data.X:
@@ -291,6 +295,11 @@ def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
     announce_compilation(panel, options.quiet)
     predicted = [[model.labels[i] for i in labels] for labels in labellings(model, w, data)]
     report = opening(panel, options, data=options.data, model=str(options.model), labels=predicted)
+    if options.plot:
+        shown = data.X[:DRAWN], data.Y[:DRAWN], predicted[:DRAWN]
+        words = [("".join(data.labels[i] for i in y), "".join(read)) for _, y, read in zip(*shown, strict=True)]
+        plots.words(options.plot, shown[0], words)
+        report["plot"] = str(options.plot)
     separator = "" if all(len(name) == 1 for name in model.labels) else " "
     print_report(options, report, [separator.join(labels) for labels in predicted], options.out)
 

@@ -100,7 +100,7 @@ def add(commands: Any) -> None:
     )
     sub.option("model", "--learner", choices=("linear", "sparse-crf"), default="linear",
         help="linear, or sparse-crf: few weights (default: linear)")  # fmt: skip
-    add_job(sub, OPTIMIZERS, "(default: exponentiated-gradient for crf, sgd for hinge; over partitions lbfgs, "
+    add_job(sub, OPTIMIZERS, "(default: lbfgs for crf, sgd for hinge; of hinge over partitions "
         "cutting-planes or, with --pairs all, cocoa)",
         lam="default: 2/n, which is crfsuite's c2 = 1", epochs="of sparse-crf, for each beta",
         tol=f"default of exponentiated-gradient: {TOL}, of sparse-crf: 1e-6")  # fmt: skip
@@ -323,7 +323,7 @@ def _new_model(
     return panel.TaggingModel.of(attributes, Y, templates, transitions=options.transitions, **settings), attributes
 
 
-def _job(options: argparse.Namespace, n: int, usual: tuple[str, str] = ("exponentiated-gradient", "sgd")) -> Job:
+def _job(options: argparse.Namespace, n: int, usual: tuple[str, str] = ("lbfgs", "sgd")) -> Job:
     """The options as a job, with this command's defaults. usual: the optimisers of the log loss and of the hinge."""
     optimizer = usual[0] if options.loss in (None, "crf") else usual[1]
     if options.tol is None and (options.optimizer or optimizer) == "exponentiated-gradient":

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from diptych.commands.parser import did_you_mean
 from diptych.files.columns import FORMS, Columns, Layout, load_lines, load_part, load_text, load_tokens
 from diptych.files.conllu import sentence_lines, with_column
 from reference.models.token_templates import TOKEN_TEMPLATES, columns_of, load_templates
@@ -165,6 +166,9 @@ def templates_of(name: str | None, path: str, columns: tuple[str, ...]) -> tuple
     """The name and templates of a set or a file, or the default for the columns; ValueError if a column is missing."""
     if name is None:
         name = next((each for each in DEFAULTS if set(columns_of(TOKEN_TEMPLATES[each])) <= set(columns)), DEFAULTS[0])
+    hint = "" if name in TOKEN_TEMPLATES or Path(name).is_file() else did_you_mean(name, TOKEN_TEMPLATES)
+    if hint:
+        raise ValueError(f"--templates {name}: no such file{hint}")
     templates = TOKEN_TEMPLATES[name] if name in TOKEN_TEMPLATES else load_templates(name)
     for column in columns_of(templates):
         if column not in columns:

@@ -76,7 +76,7 @@ class Learner(InPanel, BaseEstimator):
         if self._begun():
             return self._same_model_of(X, y, classes)
         if classes is None:
-            raise ValueError("classes: expected all there are, at the first call of partial_fit, got None")
+            raise ValueError("classes: expected all labels that may occur, at the first call of partial_fit, got None")
         return self._model_of(X, y, classes)
 
     def _learn_more(self, model: Any, data: Any, sample_weight: Any) -> None:

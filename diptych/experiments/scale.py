@@ -126,7 +126,7 @@ def far(cost: Cost, factor: float) -> list[dict[str, Any]]:
     return rows
 
 
-def report(options: Any) -> dict[str, Any]:
+def measured(options: Any) -> dict[str, Any]:
     """All figures."""
     passes = measured(options)
     cost = fitted(passes)
@@ -145,29 +145,29 @@ def report(options: Any) -> dict[str, Any]:
     }
 
 
-def lines(found: dict[str, Any]) -> Iterator[str]:
+def lines(report: dict[str, Any]) -> Iterator[str]:
     """The report in words."""
-    for one in found["passes"]:
+    for one in report["passes"]:
         yield (
             f"{one['workers']} workers, {one['partitions']:2} partitions, {one['weights']:.0e} weights, "
             f"{one['tokens']:,.0f} tokens: {one['seconds']:.4f} s, model {one['model']:.4f} s"
         )
-    constants = found["constants"]
+    constants = report["constants"]
     yield (
         f"fitted: {constants['token'] * 1e9:.0f} ns a token, {constants['weight'] * 1e9:.2f} ns a weight and part, "
         f"{constants['memory'] * 1e9:.2f} ns more through shared memory, {constants['byte'] * 1e9:.2f} ns a byte, "
         f"{constants['task'] * 1e3:.2f} ms a task, {constants['start'] * 1e3:.1f} ms a pass"
     )
     yield (
-        f"left out one by one: median error {found['median_error']:.0%}, "
-        f"{found['share_within_30_percent']:.0%} within 30 %, largest {found['largest_error']:.0%}"
+        f"left out one by one: median error {report['median_error']:.0%}, "
+        f"{report['share_within_30_percent']:.0%} within 30 %, largest {report['largest_error']:.0%}"
     )
     yield (
         f"not measured: {CORPUS:.0e} tokens, {SIZE:.0e} weights, a worker a machine with {CORES} threads that share "
         f"the tokens evenly, {TURNS} partitions a worker, 10 Gbit/s, spread {SPREAD}"
     )
-    yield f"a round of CoCoA computes {found['round']:.2f} times as long as a gradient"
-    for row in found["far"]:
+    yield f"a round of CoCoA computes {report['round']:.2f} times as long as a gradient"
+    for row in report["far"]:
         shares = ", ".join(f"{name} {share:.0%}" for name, share in row["shares"].items() if share >= 0.005)
         yield (
             f"{row['machines']:5} machines: {row['seconds_a_pass']:9.2f} s a pass ({shares}); "
@@ -175,16 +175,16 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
         )
 
 
-def draw(found: dict[str, Any], path: Path) -> None:
+def draw(report: dict[str, Any], path: Path) -> None:
     """Seconds a pass by cause, against machines."""
     figure = plots.require_matplotlib()(figsize=(6, 4), layout="constrained")
     axis = figure.subplots()
-    machines = [row["machines"] for row in found["far"]]
-    for name in found["far"][0]["shares"]:
-        seconds = [row["shares"][name] * row["seconds_a_pass"] for row in found["far"]]
+    machines = [row["machines"] for row in report["far"]]
+    for name in report["far"][0]["shares"]:
+        seconds = [row["shares"][name] * row["seconds_a_pass"] for row in report["far"]]
         if max(seconds) > 0:
             axis.loglog(machines, seconds, marker="o", label=name)
-    axis.loglog(machines, [row["seconds_a_pass"] for row in found["far"]], "k--", label="all")
+    axis.loglog(machines, [row["seconds_a_pass"] for row in report["far"]], "k--", label="all")
     axis.set(xlabel=f"machines of {CORES} cores", ylabel=f"seconds a pass, {CORPUS:.0e} tokens, {SIZE:.0e} weights")
     axis.legend()
     plots.save_figure(figure, path)
@@ -204,11 +204,11 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: Any) -> None:
     folder = output_folder(options)
-    found = report(options)
-    (folder / "scale.json").write_text(json.dumps(found))
-    _show(options, found, picture_of(options, folder / "scale.json"))
+    report = measured(options)
+    (folder / "scale.json").write_text(json.dumps(report))
+    _show(options, report, picture_of(options, folder / "scale.json"))
 
 
-def _show(options: Any, found: dict[str, Any], picture: Path) -> None:
-    draw(found, picture)
-    print(json.dumps(found) if options.json else "\n".join(lines(found)))
+def _show(options: Any, report: dict[str, Any], picture: Path) -> None:
+    draw(report, picture)
+    print(json.dumps(report) if options.json else "\n".join(lines(report)))

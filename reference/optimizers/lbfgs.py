@@ -78,19 +78,19 @@ class LBFGS(Piece):
 
     def epoch(self, objective: Objective, state: LBFGSState, rng: Any = None) -> LBFGSState:
         """One step along -H g; if no length of it decreases f, one along -g, with the pairs forgotten."""
-        found, tried = self.step(objective, state)
-        if found is None and state.pairs:
+        accepted, tried = self.step(objective, state)
+        if accepted is None and state.pairs:
             state = state._replace(pairs=())
-            found, more = self.step(objective, state)
+            accepted, more = self.step(objective, state)
             tried += more
         evaluations = state.evaluations + tried
-        if found is None:
+        if accepted is None:
             return state._replace(evaluations=evaluations, stuck=True)
-        s, y = found.w - state.w, found.gradient - state.gradient
+        s, y = accepted.w - state.w, accepted.gradient - state.gradient
         product, pairs = dot(s, y), state.pairs
         if product > 0 and np.isfinite(product):
             pairs = (*pairs, Pair(s, y, product))[-self.memory :]
-        return LBFGSState(found.w, found.fun, found.gradient, pairs, evaluations)
+        return LBFGSState(accepted.w, accepted.fun, accepted.gradient, pairs, evaluations)
 
     def step(self, objective: Objective, state: LBFGSState) -> tuple[Trial | None, int]:
         """A point along -H g that satisfies the Wolfe conditions, or a lower one; None if none is lower. With the
