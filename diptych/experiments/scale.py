@@ -126,7 +126,7 @@ def far(cost: Cost, factor: float) -> list[dict[str, Any]]:
     return rows
 
 
-def measured(options: Any) -> dict[str, Any]:
+def figures(options: Any) -> dict[str, Any]:
     """All figures."""
     passes = measured(options)
     cost = fitted(passes)
@@ -204,7 +204,7 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: Any) -> None:
     folder = output_folder(options)
-    report = measured(options)
+    report = figures(options)
     (folder / "scale.json").write_text(json.dumps(report))
     _show(options, report, picture_of(options, folder / "scale.json"))
 
