@@ -14,32 +14,18 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import accelerated
-from benchmarks.taggers import Line, Sentence, made_up
+from benchmarks.taggers import Line, made_up
 from diptych.distributed import Partitioned, cocoa, column_parts, local_client, tagging_model
+from diptych.experiments.out_of_core import written
 from diptych.files.columns import load_columns
 
 COPIES, TURNS, ROUNDS = 10, 5, 4
 _KEPT: dict[str, Any] = {}  # of an independent process: its objective
-
-
-def written(sentences: list[Sentence], folder: str, copies: int) -> list[str]:
-    """Column files of the sentences, in which words of other copies differ in one of ten tokens."""
-    paths = []
-    for copy in range(copies):
-        lines, rng = [], np.random.default_rng(copy)
-        for x in sentences:
-            other = rng.random(len(x["word"])) < (0.1 if copy else 0.0)
-            words = [f"{word}{copy}" if differs else word for word, differs in zip(x["word"], other, strict=True)]
-            lines.append("\n".join(map(" ".join, zip(words, x["tag"], x["label"], strict=True))))
-        paths.append(str(Path(folder) / f"{copy}.txt"))
-        Path(paths[-1]).write_text("\n\n".join(lines) + "\n", encoding="utf-8")
-    return paths
 
 
 def objective(files: Sequence[str], executor: Any = None, parts: int = 1) -> Partitioned:
@@ -51,8 +37,8 @@ def objective(files: Sequence[str], executor: Any = None, parts: int = 1) -> Par
 def gradients(loss: Partitioned) -> float:
     """Seconds of a gradient."""
     started, w = time.perf_counter(), loss.zeros()
-    for _ in range(3):
-        loss.value_and_gradient(w)
+    for k in range(3):
+        loss.value_and_gradient(w + 1e-3 * k)  # other weights each time, which have to be sent
     return (time.perf_counter() - started) / 3
 
 

@@ -51,7 +51,6 @@ from reference.training.verdicts import Bracketed, verdict
 
 __all__ = ["CoCoA", "CoCoAState", "cocoa"]
 
-KEPT = 4  # rounds whose files are kept, because a checkpoint may be some rounds old
 SAFETY = 1.1  # sigma divided by the ratio of the last round
 ROUNDING = 16  # in machine epsilons: a fall of D by at most this share of its terms counts as rounding
 
@@ -61,8 +60,8 @@ class CoCoAState(NamedTuple):
 
     x = w(alpha) (d,). value = (1/n) sum_i value_i(alpha_i). stand: identifies alpha. sigma: for the next round.
     rounds: number so far, rejected ones included. calls: oracle calls. step: the last gamma; 0 if the round was
-    rejected. files: numbers of the last accepted rounds, whose files are kept. drop: numbers of the rounds whose files
-    the next round removes. best: the weights (d,) of the lowest objective so far, and that objective.
+    rejected. files: numbers of the accepted rounds whose files are kept. drop: numbers of the rounds whose files the
+    next round removes. best: the weights (d,) of the lowest objective so far, and that objective.
     """
 
     x: np.ndarray
@@ -162,18 +161,18 @@ class CoCoA(Piece):
         after = state._replace(rounds=number, calls=state.calls + total.calls, step=gamma, sigma=sigma)
         if gamma == 0.0:
             return after._replace(drop=(number,))
-        return after._replace(
-            x=w + gamma * u,
-            value=state.value + gamma * rise,
-            stand=Stand(number, gamma),
-            files=(*state.files, number)[-KEPT:],
-            drop=state.files[: len(state.files) + 1 - KEPT],
-        )
+        x, value = w + gamma * u, state.value + gamma * rise
+        return after._replace(x=x, value=value, stand=Stand(number, gamma), files=(*state.files, number), drop=())
 
 
 @dataclass(frozen=True)
 class Ascent(Bracketed):
-    """A run of :class:`CoCoA`."""
+    """A run of :class:`CoCoA`.
+
+    needed: the round whose files the newest checkpoint needs, in a list; None without checkpoints.
+    """
+
+    needed: list[int] | None = None
 
     name: ClassVar[str] = "cocoa"
 
@@ -194,8 +193,16 @@ class Ascent(Bracketed):
         """The files of the checkpoint stay, so that it can be resumed again."""
         return saved._replace(files=(), drop=())
 
+    def written(self, saved: CoCoAState) -> None:
+        if self.needed is not None:
+            self.needed[:] = [saved.stand.number]
+
     def settle(self, objective: Any, before: Any, after: CoCoAState, report: Report, rng: Any) -> Any:
-        return after._replace(best=(report.x, report.fun)), report
+        """The next round removes the files that neither it nor the newest checkpoint needs."""
+        least = after.stand.number if self.needed is None else self.needed[0]
+        drop = (*after.drop, *(number for number in after.files if number < least))
+        files = tuple(number for number in after.files if number >= least)
+        return after._replace(best=(report.x, report.fun), files=files, drop=drop), report
 
     def ending(self, run: Run, state: Any, tol: float | None) -> Ending:
         return Ending(verdict(run, tol), "of lowest objective", run.gap)
@@ -231,9 +238,9 @@ def cocoa(
     evaluate_every : int >= 1
         The number of rounds between two evaluations of the objective. Each evaluation adds a row to the history.
     folder : path, optional
-        The folder of the dual variables. It has some numbers for each part of each example, for four rounds. All
-        workers must see it. Default: with a checkpoint, the name of that file with ``.duals`` appended; otherwise a
-        folder of this machine, which is removed at the end.
+        The folder of the dual variables: some numbers for each part of each example, for the last two rounds and for
+        those since the newest checkpoint. All workers must see it. Default: with a checkpoint, the name of that file
+        with ``.duals`` appended; otherwise a folder of this machine, which is removed at the end.
     rng : int, numpy.random.Generator or None
         Draws the orders of examples.
     callback : callable, optional
@@ -287,7 +294,8 @@ def cocoa(
     own = tempfile.mkdtemp(prefix="diptych-") if folder is None else None
     try:
         duals = Duals(str(own or Path(folder or "").absolute()), objective.memory is None)
-        return minimize(objective, Ascent(CoCoA(lam, box, duals)), every=evaluate_every, **run)
+        needed = None if run["checkpoint"] is None else [0]
+        return minimize(objective, Ascent(CoCoA(lam, box, duals), needed), every=evaluate_every, **run)
     finally:
         if own is not None:
             shutil.rmtree(own, ignore_errors=True)

@@ -57,6 +57,7 @@ EXPERIMENTS = {
     ),
     "mkl-table-1": Experiment("handwriting", MARTINS, "Table 1, handwriting", "one kernel, averages, MKL", LETTERS),
     "multisample-gaps": Experiment("multisample", BRANSON, "gap against calls", "multi-sample dual updates", LETTERS),
+    "out-of-core": Experiment("out_of_core", "", "", "a tagger on more data than memory: peak bytes", CHUNKS),
     "parsing": Experiment("parsing", "", "", "the parser on a treebank: seconds, memory, heads", TREES),
     "scale": Experiment("scale", "", "", "passes over partitions: measured, fitted, carried further", MADE),
     "screening-chains": Experiment(

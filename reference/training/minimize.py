@@ -61,6 +61,7 @@ def run_of(
         reached=reached,
         form=type(solver.box) if solver.own_form else None,
         unit=solver.unit,
+        written=solver.written,
     )
     saved = run.resumed
     with run:

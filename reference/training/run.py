@@ -91,6 +91,8 @@ class Run:
         The type of the box, if only this type can read its state, which may change in place.
     unit : str
         What ``epochs`` counts, for messages.
+    written : callable, optional
+        Called with the state of a checkpoint when its file has been written.
     """
 
     def __init__(
@@ -108,8 +110,10 @@ class Run:
         reached: Callable[[Point], bool] = lambda point: False,
         form: type | None = None,
         unit: str = "epochs",
+        written: Callable[[Any], None] = lambda state: None,
     ) -> None:
         self.epochs_asked, self.callback, self.unit, self.reached, self.form = epochs, callback, unit, reached, form
+        self.written = written
         self.rng = generator(rng)
         self.checkpoint, self.resume = path_of("checkpoint", checkpoint), path_of("resume", resume)
         if self.checkpoint is not None and not self.checkpoint.absolute().parent.is_dir():
@@ -270,6 +274,7 @@ class Run:
         rows = [list(row.as_dict().values()) for row in self.history[: done.rows]]
         content = {"run": self._identity, "calls_before": self.calls_before, "history": rows, "done": done}
         write_checkpoint(self.checkpoint, content)
+        self.written(done.state)
         self._saved, written = done.rows, time.perf_counter()
         self._next_save = written + SHARE * (written - started)
 

@@ -84,6 +84,9 @@ class Solver(Piece, ABC):
         """The state, from its form in a checkpoint."""
         return saved
 
+    def written(self, saved: Any) -> None:
+        """Called when a checkpoint with this state has been written."""
+
     def reached(self, point: Point, state: Any, tol: float | None) -> bool:
         """Whether the last iterate is good enough to stop."""
         return point.gap is not None and small_enough(point.gap, point.fun, tol)
