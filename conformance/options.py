@@ -71,8 +71,8 @@ OF_PYTEST = {
 def help_text(commands: dict[str, str], modules: dict[str, str]) -> str:
     """The help of ``python -m conformance``: commands, options of the suite, some of pytest's."""
     parser = argparse.ArgumentParser(
-        prog="python -m conformance",
-        usage="python -m conformance [COMMAND | options] [FILE ...]",
+        prog="diptych-conformance",
+        usage="diptych-conformance [COMMAND | options] [FILE ...]",
         description="Hold backends to the laws of the papers. Without a command, the suite runs under pytest.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         add_help=False,

@@ -170,7 +170,7 @@ def test_templates_of_a_file_and_labels_that_are_no_chunks(backend, tmp_path, ca
             ["train", "BANK", "--templates", "other"],
             "other: no such file (the templates that come with diptych are chunks, entities, words)",
         ),
-        (["train", "BANK", "--templates", "chunk"], "--templates chunk: no such file; did you mean chunks?"),
+        (["train", "BANK", "--templates", "chunk"], "--templates chunk: no such set or file; did you mean chunks?"),
         (["train", "BANK", "--columns", "form,tag,label"], "--templates chunks: expected a column word, "),
         (["train", "BANK", "--columns", "form,tag,label"], "bank.txt has form, tag, label (--columns names them)"),
         (["train", "BANK", "--templates", "TEMPLATES"], "templates.txt: expected a column lemma, "),

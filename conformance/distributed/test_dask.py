@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conformance.distributed.test_methods import METHODS
+from conformance.distributed.test_methods import METHODS, WITH_CHECKPOINTS
 from conformance.distributed.test_methods import bits as method_bits
 from conformance.distributed.test_partitioned import LOADERS, Drawn, bits
-from diptych.distributed import Partitioned, cocoa
-from reference import LogLoss, SequenceModel, StructuralHinge, lbfgs
+from diptych.distributed import Partitioned
+from reference import LogLoss, SequenceModel, lbfgs
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.beyond("starts clusters of processes")
@@ -41,8 +41,9 @@ def test_any_number_of_workers_gives_the_same_bits(client):
     assert Partitioned(LOADERS, SequenceModel(2, 3), LogLoss, client).repeated == 0
 
 
-def test_every_method_has_the_same_bits_on_any_number_of_workers(client):
-    sp = importlib.import_module("reference")
+@pytest.mark.parametrize("panel", ["reference", "accelerated"])
+def test_every_method_has_the_same_bits_on_any_number_of_workers(client, panel):
+    sp = importlib.import_module(panel)
     for name in METHODS:
         assert method_bits(sp, name, client) == method_bits(sp, name), name
 
@@ -95,6 +96,20 @@ def test_a_worker_killed_twice_changes_no_bit(client, tmp_path):
     assert objective.repeated >= 2
 
 
+@pytest.mark.parametrize("name", WITH_CHECKPOINTS)
+def test_workers_killed_between_passes_change_no_bit(client, name):
+    """The worker that answers first is killed after the second and the fourth row."""
+    sp, rows = importlib.import_module("reference"), []
+
+    def kills(row, w):
+        rows.append(row)
+        if len(rows) in (2, 4):
+            os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+
+    assert method_bits(sp, name, client, run={"callback": kills}) == method_bits(sp, name)
+    assert len(rows) >= 4
+
+
 def test_an_error_of_a_loader_is_the_callers(client, tmp_path):
     bad = tmp_path / "bad.txt"
     bad.write_text("a X\nb\n")
@@ -119,15 +134,15 @@ def test_a_worker_that_stops_is_given_up():
             assert objective.repeated > 0
 
 
-@pytest.mark.parametrize("log_loss", [False, True])
-def test_a_scheduler_that_is_gone_leaves_a_checkpoint(tmp_path, log_loss):
+@pytest.mark.parametrize("name", ["lbfgs", "cutting_planes", "svrg", "casimir", "cocoa, hinge", "cocoa, log loss"])
+def test_a_scheduler_that_is_gone_leaves_a_checkpoint(tmp_path, name):
     """The run ends with its best weights; resumed in this process alone, it has the bits of an undisturbed run."""
     import dask
 
-    loss = LogLoss if log_loss else StructuralHinge
-    options = {"lam": 0.05, "epochs": 8, "tol": 0.0, "rng": 0}
-    here = Partitioned(LOADERS, SequenceModel(2, 3), loss)
-    undisturbed, path, file = cocoa(here, **options), tmp_path / "run.npz", tmp_path / "scheduler.json"
+    sp, path, file = importlib.import_module("reference"), tmp_path / "run.npz", tmp_path / "scheduler.json"
+    loss, train = METHODS[name]
+    here = Partitioned(LOADERS, SequenceModel(2, 3), loss(sp))
+    undisturbed = train(sp, here)
     names = "--scheduler-file", str(file), "--dashboard-address", ":0"
     start = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "0", *names]
     work = [sys.executable, "-m", "distributed.cli.dask_worker", "--nthreads", "1", "--no-nanny", *names]
@@ -137,9 +152,9 @@ def test_a_scheduler_that_is_gone_leaves_a_checkpoint(tmp_path, log_loss):
         try:
             with distributed.Client(scheduler_file=str(file)) as client:
                 client.wait_for_workers(1, timeout=60)
-                objective = Partitioned(LOADERS, SequenceModel(2, 3), loss, client)
+                objective = Partitioned(LOADERS, SequenceModel(2, 3), loss(sp), client)
                 ends = lambda row, w: scheduler.kill() if row.epoch == 3 else None  # noqa: E731
-                cut = cocoa(objective, checkpoint=path, callback=ends, **options)
+                cut = train(sp, objective, checkpoint=path, callback=ends)
                 ended = time.monotonic() + 60
                 while client.status != "closed" and time.monotonic() < ended:
                     time.sleep(0.1)
@@ -152,4 +167,4 @@ def test_a_scheduler_that_is_gone_leaves_a_checkpoint(tmp_path, log_loss):
     assert cut.interrupted and "the scheduler at tcp://" in cut.message and cut.message.endswith("is gone")
     assert cut.fun <= min(row.objective for row in cut.history) and len(cut.history) == 3
     for _ in range(2):  # a checkpoint can be resumed more than once
-        assert cocoa(here, resume=path, **options).x.tobytes() == undisturbed.x.tobytes()
+        assert train(sp, here, resume=path).x.tobytes() == undisturbed.x.tobytes()

@@ -12,7 +12,7 @@ import pytest
 
 from conformance.distributed.test_partitioned import LOADERS, whole
 from conformance.tolerances import close
-from diptych.distributed import Partitioned, cocoa
+from diptych.distributed import Partitioned, WorkersLost, cocoa
 from reference import UnsupportedError
 
 LAM = 0.05
@@ -27,22 +27,25 @@ def sparse(sp, objective, solver, **options):
 
 
 METHODS = {  # from the panel: the loss, and the training of an objective over partitions
-    "lbfgs": (lambda sp: sp.LogLoss, lambda sp, F: sp.lbfgs(F, lam=LAM, iterations=15)),
-    "cutting_planes": (lambda sp: sp.StructuralHinge, lambda sp, F: sp.cutting_planes(F, lam=LAM, epochs=10)),
-    "svrg": (lambda sp: sp.LogLoss, lambda sp, F: sp.svrg(F, lam=LAM, epochs=4, rng=0)),
-    "casimir": (smoothed, lambda sp, F: sp.casimir(F, lam=LAM, epochs=6, rng=0)),
-    "casimir, adaptive": (smoothed, lambda sp, F: sp.casimir_svrg_adapt(F, lam=LAM, epochs=6, rng=0)),
-    "casimir, gradients": (smoothed, lambda sp, F: sp.casimir(F, lam=LAM, epochs=6, inner="gradient", rng=0)),
+    "lbfgs": (lambda sp: sp.LogLoss, lambda sp, F, **o: sp.lbfgs(F, lam=LAM, iterations=15, **o)),
+    "cutting_planes": (lambda sp: sp.StructuralHinge, lambda sp, F, **o: sp.cutting_planes(F, lam=LAM, epochs=10, **o)),
+    "svrg": (lambda sp: sp.LogLoss, lambda sp, F, **o: sp.svrg(F, lam=LAM, epochs=6, rng=0, **o)),
+    "casimir": (smoothed, lambda sp, F, **o: sp.casimir(F, lam=LAM, epochs=6, rng=0, **o)),
+    "casimir, adaptive": (smoothed, lambda sp, F, **o: sp.casimir_svrg_adapt(F, lam=LAM, epochs=6, rng=0, **o)),
+    "casimir, gradients": (smoothed, lambda sp, F, **o: sp.casimir(F, lam=LAM, epochs=6, inner="gradient", rng=0, **o)),
+    "cocoa, hinge": (lambda sp: sp.StructuralHinge, lambda sp, F, **o: cocoa(F, lam=LAM, epochs=8, rng=0, **o)),
+    "cocoa, log loss": (lambda sp: sp.LogLoss, lambda sp, F, **o: cocoa(F, lam=LAM, epochs=8, rng=0, **o)),
+}
+WITH_CHECKPOINTS = list(METHODS)
+METHODS |= {
     "proximal gradient": (lambda sp: sp.LogLoss, lambda sp, F: sparse(sp, F, sp.AcceleratedProximalGradient())),
     "proximal Newton": (lambda sp: sp.LogLoss, lambda sp, F: sparse(sp, F, sp.ProximalNewton())),
-    "cocoa, hinge": (lambda sp: sp.StructuralHinge, lambda sp, F: cocoa(F, lam=LAM, epochs=8, rng=0)),
-    "cocoa, log loss": (lambda sp: sp.LogLoss, lambda sp, F: cocoa(F, lam=LAM, epochs=8, rng=0)),
 }
 
 
-def trained(sp, name, executor=None, **options):
+def trained(sp, name, executor=None, run=None, **options):
     loss, train = METHODS[name]
-    return train(sp, Partitioned(LOADERS, sp.SequenceModel(2, 3), loss(sp), executor, **options))
+    return train(sp, Partitioned(LOADERS, sp.SequenceModel(2, 3), loss(sp), executor, **options), **(run or {}))
 
 
 def bits(sp, name, executor=None, **options):
@@ -59,6 +62,24 @@ def test_threads_and_limits_of_memory_change_no_bit(backend, name):
             assert bits(sp, name, pool) == once
     sizes = Partitioned(LOADERS, sp.SequenceModel(2, 3), sp.LogLoss).sizes
     assert bits(sp, name, memory=max(size.nbytes for size in sizes)) == once
+
+
+@pytest.mark.parametrize("name", WITH_CHECKPOINTS)
+def test_a_run_goes_on_with_another_number_of_workers(tmp_path, backend, name):
+    """Lost workers end it in the third epoch; the checkpoint is of the second, and is resumed twice."""
+    sp, path = backend.module, tmp_path / "run.npz"
+    once, rows = bits(sp, name), []
+
+    def lost(row, w):
+        rows.append(row)
+        if len(rows) == 3:
+            raise WorkersLost("gone")
+
+    ended = trained(sp, name, run={"checkpoint": path, "callback": lost})
+    assert ended.interrupted and ended.fun == min(row.objective for row in rows) and "gone" in ended.message
+    for workers in (2, 3):
+        with ThreadPoolExecutor(workers) as pool:
+            assert bits(sp, name, pool, run={"resume": path}) == once
 
 
 @pytest.mark.beyond("starts processes")
@@ -90,6 +111,16 @@ def test_the_optimum_is_that_of_the_whole(backend, name):
     assert ours.success
     close(ours.fun, best.fun, scale=1e3)
     close(ours.x, best.x, scale=1e6)
+
+
+@pytest.mark.parametrize("name", ["cutting_planes", "casimir", "casimir, adaptive", "casimir, gradients"])
+def test_certificates_bound_the_distance_to_the_optimum_of_the_whole(backend, name):
+    sp = backend.module
+    best = sp.bcfw(whole(sp, sp.StructuralHinge), lam=LAM, tol=1e-8, epochs=2000, rng=0)
+    ours = trained(sp, name)
+    lowest = best.fun - best.certificate
+    assert best.success and lowest - 1e-9 <= ours.fun <= lowest + ours.certificate + 1e-9
+    assert ours.certificate < ours.fun
 
 
 def test_a_pass_is_that_of_the_whole_in_the_same_order(backend):

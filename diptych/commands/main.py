@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from diptych.commands import align, check, curves, grid, localize, parse, reproduce, segment, sequences, tag, warm
+from diptych.commands.output import error_text
 from diptych.commands.parser import Parser
 from diptych.interrupts import listening
 from diptych.panels import panel_of
@@ -48,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _drop_output()
         return 141
     except (ValueError, OSError, ImportError, Lost) as problem:
-        print(f"diptych {options.name}: {problem}", file=sys.stderr)
+        print(f"diptych {options.name}: {error_text(problem)}", file=sys.stderr)
         _drop_output()
         return 2
     except MemoryError as problem:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import math
 import sys
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from diptych.defaults import LBFGS_ITERATIONS
 from diptych.files.logs import LogWriter, jsonable
 from diptych.files.models import save_model
 from diptych.pictures import plots
@@ -21,6 +23,7 @@ from reference.training.result import Result, Row
 __all__ = [
     "Progress",
     "announce_compilation",
+    "error_text",
     "finish",
     "opening",
     "outcome",
@@ -108,11 +111,38 @@ def writable(*paths: str | None) -> None:
         plots.writable_figure(paths[-1])
 
 
+class _FirstCompiled(logging.Handler):
+    """Prints a line when the first kernel is compiled."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        KERNELS.removeHandler(self)
+        print(COMPILING, file=sys.stderr)
+
+
+KERNELS = logging.getLogger("accelerated.kernel")
+COMPILING = "compiling kernels, once for this version of diptych (up to a minute) ..."
+
+
 def announce_compilation(panel: ModuleType, quiet: bool = False) -> None:
-    """Print on stderr that kernels will be compiled, if the panel has uncompiled kernels."""
+    """Print on stderr that kernels will be compiled: now if the panel has no compiled kernel, else when the first one
+    is compiled.
+    """
     cold = getattr(panel, "kernels_are_cold", None)
-    if not quiet and cold is not None and cold():
-        print("compiling kernels, once for this version of diptych (up to a minute) ...", file=sys.stderr)
+    if quiet or cold is None:
+        return
+    if cold():
+        print(COMPILING, file=sys.stderr)
+    elif not any(isinstance(handler, _FirstCompiled) for handler in KERNELS.handlers):
+        KERNELS.setLevel(logging.INFO)
+        KERNELS.addHandler(_FirstCompiled())
+
+
+def error_text(problem: Exception) -> str:
+    """What a command prints of an error: one of a file in the words of all others."""
+    if not isinstance(problem, OSError) or problem.filename is None:
+        return str(problem)
+    kinds = {FileNotFoundError: "no such file", IsADirectoryError: "is a folder", PermissionError: "no permission"}
+    return f"{problem.filename}: {kinds.get(type(problem), str(problem.strerror).lower())}"
 
 
 def opening(panel: ModuleType, options: argparse.Namespace, **what: Any) -> dict[str, Any]:
@@ -144,7 +174,8 @@ def trained(
     more: Callable[[int], dict[str, Any]] | None = None,
 ) -> tuple[Any, dict[str, Any]]:
     """Train with a bar and a log and save the model with ``info``. Return the result and the start of the report."""
-    result = watched(panel, options, what, epochs, run, more)
+    to_convergence = options.epochs is None and epochs == LBFGS_ITERATIONS
+    result = watched(panel, options, what, None if to_convergence else epochs, run, more)
     if options.save:
         save_model(options.save, model, result.x, info)
     return result, opening(panel, options, **what) | outcome(result)
@@ -165,6 +196,8 @@ def finish(
         plots.convergence(options.plot, curves, title)
     report |= {what: str(file) for what, file in (("saved", options.save), ("plot", options.plot)) if file}
     lines += [] if report["success"] or curves is None else [f"not converged: {report['message']}"]
+    if report["interrupted"] and options.checkpoint is not None and Path(options.checkpoint).exists():
+        lines.append(f"go on with the same options and --resume {options.checkpoint}")
     print_report(options, report, lines + [f"{what} {report[what]}" for what in ("saved", "plot") if what in report])
     return bool(report["interrupted"])
 

@@ -69,7 +69,7 @@ def add(commands: Any) -> None:
         "tagger on another (evaluate), tag (predict), and look at its weights (show). Files: CoNLL column "
         "files, empty lines between sentences; name.zip:train.txt is a file in a zip.")  # fmt: skip
     sub = action("train", _train, "train on column files, and test on another")
-    _add_file(sub, "or several, or a pattern such as 'train/*.txt'", many=True)
+    _add_file(sub, "several, a pattern 'train/*.txt', or - (standard input)", many=True)
     sub.option(
         "data",
         "--columns",
@@ -116,7 +116,7 @@ def add(commands: Any) -> None:
         "tag sentences by a saved tagger: their columns, and the label found, a line for each token; CoNLL-U stays as "
         "it is but for the column of labels")  # fmt: skip
     sub.add_argument("model", help="a file written by tag train --save")
-    _add_file(sub, "its labels, if any, are not looked at; of several files, or a pattern such as 'new/*.txt', each is "
+    _add_file(sub, "- is standard input; labels, if any, are not looked at; of several files, or a pattern such as 'new/*.txt', each is "
         "tagged into the folder --out, but for those that are there", many=True)  # fmt: skip
     sub.option("data", "--tokens", action="store_true",
         help="the file has one tokenised sentence per line, for a model that uses words alone")  # fmt: skip
@@ -128,7 +128,7 @@ def add(commands: Any) -> None:
     add_show(action, "tag train", _columns_of)
 
 
-def _add_file(sub: Parser, what: str | None = None, many: bool = False) -> None:
+def _add_file(sub: Parser, what: str = "- is standard input", many: bool = False) -> None:
     sub.add_argument("file", help=what, nargs="+" if many else None)
     sub.option("data", "--comment", metavar="PREFIX", help="leave out lines that start with PREFIX", rare=True)
     add_flags(sub, "most_bytes")

@@ -168,7 +168,7 @@ def templates_of(name: str | None, path: str, columns: tuple[str, ...]) -> tuple
         name = next((each for each in DEFAULTS if set(columns_of(TOKEN_TEMPLATES[each])) <= set(columns)), DEFAULTS[0])
     hint = "" if name in TOKEN_TEMPLATES or Path(name).is_file() else did_you_mean(name, TOKEN_TEMPLATES)
     if hint:
-        raise ValueError(f"--templates {name}: no such file{hint}")
+        raise ValueError(f"--templates {name}: no such set or file{hint}")
     templates = TOKEN_TEMPLATES[name] if name in TOKEN_TEMPLATES else load_templates(name)
     for column in columns_of(templates):
         if column not in columns:

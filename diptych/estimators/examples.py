@@ -71,7 +71,7 @@ def as_records(X: Any) -> Any:
         if _is_single(x):
             raise TypeError(f"X: expected {SEQUENCES}, got X[{i}] = {x!r:.80}")
         if isinstance(x, list | tuple) and len(x) and _is_single(x[0]) and not isinstance(x[0], Mapping):
-            raise TypeError(f"X: expected {SEQUENCES}, got X[{i}][0] = {x[0]!r:.80}")
+            raise TypeError(f"X: expected {SEQUENCES}, got X[{i}][0] = {x[0]!r:.80}{_as_words(x[0])}")
     return X
 
 
@@ -79,6 +79,10 @@ SEQUENCES = (
     "a list of sentences, each a list of positions (lists of strings, such as ['word=the'], or dictionaries), an array "
     "(n, d), a CSR matrix or a data frame"
 )
+
+
+def _as_words(x: Any) -> str:
+    return "; for words: [[{'word': word} for word in sentence] for sentence in X]" if isinstance(x, str) else ""
 
 
 def _is_single(x: Any) -> bool:

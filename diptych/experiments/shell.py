@@ -17,7 +17,7 @@ from accelerated.threads import set_num_threads
 from diptych.commands import parser as commands
 from diptych.commands.executors import add_executor, executor_of_runs
 from diptych.commands.options import add_flags
-from diptych.commands.output import writable
+from diptych.commands.output import error_text, writable
 from diptych.experiments.registry import EXPERIMENTS
 from reference.files import save_bytes
 from reference.training.result import Result
@@ -85,7 +85,7 @@ def ended(parser: Parser, options: argparse.Namespace, command: Callable[[], Non
         if out is not None and printed is not None:
             save_bytes(out, printed.getvalue().encode())
     except (ValueError, OSError, ImportError, Lost) as problem:
-        print(f"{parser.prog}: {_message(problem)}", file=sys.stderr)
+        print(f"{parser.prog}: {error_text(problem)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -193,13 +193,6 @@ def run_or_draw(
         (run if options.draw is None else draw_again)()
 
     return ended(parser, options, draw_or_run)
-
-
-def _message(problem: Exception) -> str:
-    if not isinstance(problem, OSError) or problem.filename is None:
-        return str(problem)
-    kinds = {FileNotFoundError: "no such file", IsADirectoryError: "is a folder"}
-    return f"{problem.filename}: {kinds.get(type(problem), str(problem.strerror).lower())}"
 
 
 def whole(result: Result) -> Result:

@@ -26,13 +26,13 @@ def identity(
     start = numbers_of(start)
     place = Place.of(start)
     return {
+        "objective": type(objective).__name__,
+        "examples": int(objective.n),
+        "weights": [int(size) for size in start.shape],
+        "smoothing": _described(traits(objective).smoothing),
         "optimizer": optimizer,
         **{name: _described(value) for name, value in options.items()},
         "rng": int(rng) if isinstance(rng, (int, np.integer)) else None,
-        "objective": type(objective).__name__,
-        "smoothing": _described(traits(objective).smoothing),
-        "examples": int(objective.n),
-        "weights": [int(size) for size in start.shape],
         "arrays": " ".join(str(name).split(".")[-1] for name in (place.xp.__name__, place.dtype)),
         "form": None if form is None else f"{form.__module__}.{form.__qualname__}",
     }
