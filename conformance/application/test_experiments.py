@@ -147,6 +147,17 @@ def test_table_of_screening(runs, tmp_path):
     ends(2, "screening-table-1", "syn4", "--quick", "--out", tmp_path)
 
 
+def test_out_of_core(tmp_path, capfd):
+    data, words = made_up_chunks(tmp_path / "chunks.zip"), ["--quick", "--json", "--quiet", "--memory", "1MB"]
+    ends(0, "out-of-core", data, *words)
+    report = json.loads(capfd.readouterr().out)
+    assert [run["method"] for run in report["runs"]] == ["lbfgs", "cocoa"] and report["copies"] == 2
+    for run in report["runs"]:
+        assert run["sentences"] == 24 and len(run["rows"]) == 2 and run["bytes"] > 2**20
+        assert all(gap >= 0 for _, gap in run["rows"])
+    ends(2, "out-of-core", tmp_path / "none.zip", "--quick")
+
+
 @pytest.mark.parametrize("source", ["letters", "chunks"])
 def test_screening_of_chains(runs, tmp_path, source):
     data = source if source == "letters" else made_up_chunks(tmp_path / "chunks.zip")

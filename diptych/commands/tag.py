@@ -116,7 +116,7 @@ def add(commands: Any) -> None:
         "tag sentences by a saved tagger: their columns, and the label found, a line for each token; CoNLL-U stays as "
         "it is but for the column of labels")  # fmt: skip
     sub.add_argument("model", help="a file written by tag train --save")
-    _add_file(sub, "- is standard input; labels, if any, are not looked at; of several files, or a pattern such as 'new/*.txt', each is "
+    _add_file(sub, "- is standard input; labels are not looked at; of several files or a pattern 'new/*.txt', each is "
         "tagged into the folder --out, but for those that are there", many=True)  # fmt: skip
     sub.option("data", "--tokens", action="store_true",
         help="the file has one tokenised sentence per line, for a model that uses words alone")  # fmt: skip

@@ -10,6 +10,7 @@ import pickle
 import queue
 import shutil
 import tempfile
+import time
 import uuid
 import warnings
 import weakref
@@ -226,6 +227,7 @@ class Dask(Transport):
 
     tries = 5  # give up after all tasks were lost with their workers this many times in a row
     poll = 1.0  # seconds between two checks of the connection to the scheduler
+    patience = 300.0  # give up after so many seconds without any worker
 
     def __init__(self, client: Any) -> None:
         from diptych.distributed import repeats
@@ -387,10 +389,10 @@ class Dask(Transport):
         Raises
         ------
         WorkersLost
-            The scheduler is gone.
+            The scheduler is gone, or there has been no worker for too long.
         """
         ended: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        waiting = list(futures)
+        waiting, alive = list(futures), time.monotonic()
         for future in waiting:
             future.add_done_callback(ended.put)
         for _ in waiting:
@@ -400,6 +402,10 @@ class Dask(Transport):
                     break
                 except queue.Empty as problem:
                     self._check_connected(problem)
+                    alive = time.monotonic() if self._threads() else alive
+                    if time.monotonic() - alive > self.patience:
+                        raise WorkersLost(f"there has been no worker for {self.patience:.0f} seconds") from None
+            alive = time.monotonic()
             yield future
 
 
