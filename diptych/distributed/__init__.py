@@ -10,12 +10,14 @@ from diptych.distributed.ascent import cocoa
 from diptych.distributed.clusters import local_client
 from diptych.distributed.loaders import ColumnFile, Part, SequenceFile, TreebankFile, column_parts
 from diptych.distributed.objective import Partitioned
+from diptych.distributed.packed_folders import PackedFolder, save_packed
 from diptych.distributed.runs import Runs
 from diptych.distributed.transports import WorkersLost
 from diptych.distributed.vocabulary import sequence_model, tagging_model
 
 __all__ = [
     "ColumnFile",
+    "PackedFolder",
     "Part",
     "Partitioned",
     "Runs",
@@ -25,6 +27,7 @@ __all__ = [
     "cocoa",
     "column_parts",
     "local_client",
+    "save_packed",
     "sequence_model",
     "tagging_model",
 ]

@@ -1,7 +1,7 @@
 """Loaders: picklable callables without arguments that read a partition.
 
-A call returns inputs X and outputs Y for the model's ``pack``. Any worker can call a loader, and call it again. So if a
-worker is lost, another one reads its partitions.
+A call returns inputs X and outputs Y for the model's ``pack``, or packed data. Any worker can call a loader, and call
+it again. So if a worker is lost, another one reads its partitions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from reference.models.base import integer
 
 __all__ = ["ColumnFile", "Loader", "Part", "SequenceFile", "TreebankFile", "column_parts", "parts_of"]
 
-Loader = Callable[[], tuple[Any, Any]]
+Loader = Callable[[], Any]
 AS_IT_LOOKS = Layout()
 
 

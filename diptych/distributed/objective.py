@@ -26,7 +26,8 @@ class Partitioned:
     ----------
     loaders : sequence of callables
         A worker calls each without arguments, perhaps more than once. The result is X and Y of a partition for
-        ``model.pack``. Loaders are sent to workers, so they must be picklable.
+        ``model.pack``, or the packed data of a partition (:class:`PackedFolder`). Loaders are sent to workers, so they
+        must be picklable.
     model : model
         A model with NumPy weights.
     loss : callable

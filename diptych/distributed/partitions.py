@@ -21,6 +21,7 @@ import numpy as np
 
 from diptych.distributed.loaders import Loader
 from diptych.distributed.sizes import nbytes_of
+from reference.packed import Packed
 
 __all__ = ["Job", "Size", "Sums", "measured", "summed"]
 
@@ -99,14 +100,18 @@ def objective_of(job: Job, k: int) -> _Kept:
 
 
 def _packed(job: Job, k: int) -> Any:
-    """The packed data of partition k.
+    """The packed data of partition k: from its loader, packed here unless the loader gives packed data.
 
-    With a memory limit they are also saved in a file of this process, which can be read faster than the loader's file.
+    With a memory limit data packed here are also saved in a file of this process, which can be read faster than the
+    loader's file.
     """
     path = None if job.memory is None else Path(_folder()) / f"{job.name}-{k}"
     if path is not None and path.exists():
         return pickle.loads(path.read_bytes())
-    data = job.model.pack(*job.loaders[k]())
+    loaded = job.loaders[k]()
+    if isinstance(loaded, Packed):
+        return loaded
+    data = job.model.pack(*loaded)
     if path is not None:
         part = path.with_suffix(f".{uuid.uuid4().hex}")  # another thread may write the same file
         part.write_bytes(pickle.dumps(data, protocol=pickle.HIGHEST_PROTOCOL))
