@@ -35,6 +35,7 @@ from benchmarks.prox_linear import figures as two_layer_figures
 from benchmarks.screening import figures as sparse_figures
 from benchmarks.start import first_train
 from benchmarks.taggers import figures as tagger_figures
+from benchmarks.taggers import spanish_figures
 from benchmarks.workers import figures as worker_figures
 from diptych.experiments import graphs
 from diptych.experiments.clock import best_of
@@ -183,6 +184,12 @@ def taggers(add: Add, chunks: str | None = None) -> None:
         add(what, value, unit, most)
 
 
+def spanish(add: Add, entities: str | None = None) -> None:
+    """CRF taggers on the Spanish names of CoNLL-2002, beside crfsuite."""
+    for what, value, unit, most in spanish_figures(entities):
+        add(what, value, unit, most)
+
+
 def workers(add: Add, chunks: str | None = None) -> None:
     """Two worker processes on CoNLL-2000, beside two processes that do not work together."""
     for what, value, unit, target, at_least in worker_figures(chunks):
@@ -218,15 +225,18 @@ GROUPS = {
         sparse,
         calls,
         taggers,
+        spanish,
         workers,
         first_calls,
         starts,
     )
 }
 
+DATA = {"taggers": "chunks", "workers": "chunks", "spanish": "entities"}  # the option of the data of a group
 
-def measure(groups: list[str], chunks: str | None = None) -> list[dict[str, Any]]:
-    """One row for each figure: what, value, unit, target. chunks: conll2000.zip, for taggers and workers."""
+
+def measure(groups: list[str], **data: str | None) -> list[dict[str, Any]]:
+    """One row for each figure: what, value, unit, target. data: paths by name, for the groups of :data:`DATA`."""
     rows: list[dict[str, Any]] = []
 
     def add(what: str, value: float, unit: str, target: float | None = None, at_least: bool = False) -> None:
@@ -236,7 +246,7 @@ def measure(groups: list[str], chunks: str | None = None) -> list[dict[str, Any]
 
     for group in groups:
         set_num_threads(None if group == "starts" else 1)
-        GROUPS[group](add, **({"chunks": chunks} if group in ("taggers", "workers") else {}))
+        GROUPS[group](add, **({DATA[group]: data[DATA[group]]} if group in DATA else {}))
     set_num_threads(None)
     return rows
 
@@ -247,11 +257,12 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)} (default: all)")
     parser.add_argument("--chunks", metavar="PATH", help="conll2000.zip, for the groups taggers and workers")
+    parser.add_argument("--entities", metavar="PATH", help="conll2002.zip, for the group spanish")
     options = parser.parse_args()
     unknown = set(options.groups) - set(GROUPS)
     if unknown:
         parser.error(f"no such group: {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}")
-    rows = measure(options.groups or list(GROUPS), options.chunks)
+    rows = measure(options.groups or list(GROUPS), chunks=options.chunks, entities=options.entities)
     if options.json:
         print(json.dumps({"machine": platform.machine(), "cores": os.cpu_count(), "figures": rows}, indent=2))
         return
