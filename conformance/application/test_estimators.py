@@ -313,7 +313,9 @@ def test_what_is_no_list_of_sentences_is_said(estimators, X, y, got):
     for call in calls:
         with pytest.raises(TypeError) as error:
             call()
-        assert str(error.value).startswith(accepted) and str(error.value).endswith(f", got {got}")
+        said, _, hint = str(error.value).partition("; for words: ")
+        assert said.startswith(accepted) and said.endswith(f", got {got}")
+        assert hint == ("[[{'word': word} for word in sentence] for sentence in X]" if got == "X[0][0] = 'the'" else "")
 
 
 @pytest.mark.parametrize(
