@@ -164,7 +164,7 @@ def test_a_full_standard_output_is_said(data_file, tmp_path, capsys):
     with open("/dev/full", "wb") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT)
     assert done.returncode == 2 and done.stderr.count("\n") == 1
-    assert "No space left on device: 'standard output'" in done.stderr
+    assert "standard output: no space left on device" in done.stderr
 
 
 def test_a_report_on_a_full_disk_is_named(tmp_path, capsys):
