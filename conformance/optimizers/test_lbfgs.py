@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from conformance.finite_sums import Logistic
 from conformance.tolerances import close
-from reference.optimizers.lbfgs import C1, C2, LBFGS, Pair, direction
+from reference.optimizers.lbfgs import C1, C2, LBFGS, Pair, Trial, between, direction
 
 
 def pairs_of(rng, m, d):
@@ -107,3 +107,68 @@ def test_steps_shorten_where_the_objective_is_not_finite(backend):
     result = backend.lbfgs(Barrier(), np.array([40.0]), lam=0.0, tol=1e-9)
     assert result.success
     assert abs(result.x[0] - 1.0) <= 1e-8
+
+
+class Counted:
+    """An objective that counts its evaluations."""
+
+    def __init__(self, objective):
+        self.objective, self.n, self.calls = objective, objective.n, 0
+
+    def value_and_gradient(self, w, batch=None, mu=None):
+        self.calls += 1
+        return self.objective.value_and_gradient(w, batch, mu)
+
+
+@pytest.mark.parametrize("lam", [0.0, 1e-2])
+def test_every_evaluation_is_counted(backend, rng, lam):
+    """Of kinks too, where a search along -H g is followed by one along -g."""
+
+    class Kinks:
+        n = 7
+
+        def value_and_gradient(self, w, batch=None, mu=None):
+            return float(np.abs(w - 1.0).sum()), np.where(w >= 1.0, 1.0, -1.0)
+
+    smooth = Logistic(rng.normal(size=(20, 3)), rng.choice([-1.0, 1.0], size=20))
+    for objective, iterations in ((smooth, 12), (Kinks(), 5000), (Kinks(), 3)):
+        counted = Counted(objective)
+        result = backend.lbfgs(counted, rng.normal(size=3), lam=lam, tol=0.0, iterations=iterations)
+        assert result.oracle_calls == counted.calls * counted.n
+        assert [row.oracle_calls for row in result.history] == sorted({row.oracle_calls for row in result.history})
+
+
+@pytest.mark.parametrize("memory", [1, 10])
+@pytest.mark.parametrize("lam", [1e-3, 1.0])
+def test_the_optimum_is_scipys(backend, rng, lam, memory):
+    from scipy.optimize import minimize
+
+    objective = Logistic(rng.normal(size=(30, 5)), rng.choice([-1.0, 1.0], size=30))
+
+    def value_and_gradient(w):
+        value, gradient = objective.value_and_gradient(w)
+        return value + 0.5 * lam * w @ w, gradient + lam * w
+
+    best = minimize(value_and_gradient, np.zeros(5), jac=True, method="BFGS", options={"gtol": 1e-9})
+    result = backend.lbfgs(objective, np.ones(5), lam=lam, tol=1e-9, iterations=1000, memory=memory)
+    assert result.success
+    close(result.fun, best.fun)
+    close(result.x, best.x, scale=1e3)
+
+
+@given(st.integers(0, 10**6))
+def test_the_next_length_is_where_the_cubic_is_least(seed):
+    """At least a tenth of the interval from either end; the middle where there is no cubic; beyond low without high."""
+    rng = np.random.default_rng(seed)
+    cubic = np.polynomial.Polynomial(rng.normal(size=4))
+    slope, curvature = cubic.deriv(), cubic.deriv(2)
+    a, b = np.sort(rng.uniform(0.0, 3.0, size=2))
+    low, high = (Trial(x, cubic(x), slope(x), None, None) for x in (a, b))
+    assert between(low, None) == 4.0 * a
+    for broken in (high._replace(fun=np.inf), high._replace(slope=np.nan)):
+        assert abs(between(low, broken) - 0.5 * (a + b)) <= 1e-12
+    chosen, (least, most) = between(low, high), (a + 0.1 * (b - a), a + 0.9 * (b - a))
+    assert least - 1e-9 <= chosen <= most + 1e-9
+    lowest = [x.real for x in slope.roots() if x.imag == 0 and curvature(x.real) > 0]
+    if lowest and low.slope < 0 and b - a > 1e-2 and abs(curvature(lowest[0])) > 1e-2:
+        assert abs(chosen - np.clip(lowest[0], least, most)) <= 1e-6
