@@ -172,3 +172,20 @@ def test_the_next_length_is_where_the_cubic_is_least(seed):
     lowest = [x.real for x in slope.roots() if x.imag == 0 and curvature(x.real) > 0]
     if lowest and low.slope < 0 and b - a > 1e-2 and abs(curvature(lowest[0])) > 1e-2:
         assert abs(chosen - np.clip(lowest[0], least, most)) <= 1e-6
+
+
+@pytest.mark.parametrize("rate", [1e3, 1e6])
+def test_a_long_step_that_decreases_little_is_refused(backend, rate):
+    """-(1 - exp(-rate w)): at once flat, so that long steps decrease it, but by less than c1 a |phi'(0)|."""
+
+    class Flat:
+        n = 1
+
+        def value_and_gradient(self, w, batch=None, mu=None):
+            decay = np.exp(-rate * w)
+            return float(np.sum(decay) - 1.0) * 10 / rate, -10.0 * decay
+
+    state = LBFGS(lam=0.0).init(Flat(), np.zeros(1))
+    after = LBFGS(lam=0.0).epoch(Flat(), state)
+    assert after.fun <= state.fun + C1 * float(after.w[0]) * -10.0 < state.fun
+    assert abs(after.gradient[0]) <= C2 * 10.0 and not after.stuck

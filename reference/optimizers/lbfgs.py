@@ -11,7 +11,7 @@ The step length a satisfies the strong Wolfe conditions: with phi(a) = f(w + a p
     phi(a) <= phi(0) + c1 a phi'(0),   |phi'(a)| <= c2 |phi'(0)|,   so that <s, y> > 0
 
 Source: Liu and Nocedal (1989); Nocedal and Wright (2006), Algorithms 7.4 (H g), 7.5 and section 3.5 (step lengths);
-Hager and Zhang (2005), section 3.4: where differences of phi are rounding, its slopes decide.
+Hager and Zhang (2005), (23): where differences of phi are rounding, its slopes alone decide.
 """
 
 from __future__ import annotations
@@ -107,8 +107,7 @@ class LBFGS(Piece):
             w = state.w + a * p
             fun, gradient = self.evaluate(objective, w)
             new = Trial(a, fun, dot(p, gradient), w, gradient)
-            flat = fun <= start.fun + noise and new.slope <= (2 * C1 - 1) * start.slope
-            lower = fun <= start.fun + C1 * a * start.slope or flat
+            lower = fun <= start.fun + C1 * a * start.slope or abs(fun - start.fun) <= noise
             if lower and abs(new.slope) <= -C2 * start.slope:
                 return new, k + 1
             if lower and new.slope < 0:
