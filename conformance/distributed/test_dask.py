@@ -104,11 +104,24 @@ def test_a_worker_killed_after_a_pass_changes_no_bit(client, name):
     def kills(row, w):
         rows.append(row)
         if len(rows) == 2:
-            time.sleep(0.5)  # Dask does not replace a worker that ends while it is being started
+            wait_until_workers_run(client)
             os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
 
     assert method_bits(sp, name, client, run={"callback": kills}) == method_bits(sp, name)
     assert len(rows) > 2
+    wait_until_workers_run(client)
+
+
+def wait_until_workers_run(client):
+    """Dask does not replace a worker that ends while it is being started."""
+    running, ended = distributed.core.Status.running, time.monotonic() + 60
+    while time.monotonic() < ended:
+        nannies = client.cluster.workers.values()
+        run = all(nanny.process is not None and nanny.process.status == running for nanny in nannies)
+        if run and len(client.nthreads()) == len(nannies):
+            return
+        time.sleep(0.05)
+    raise TimeoutError("a worker was not replaced")
 
 
 def test_a_cluster_without_workers_ends_the_run(monkeypatch, tmp_path):
