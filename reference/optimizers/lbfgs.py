@@ -144,15 +144,15 @@ def between(low: Trial, high: Trial | None) -> float:
     """
     if high is None:
         return 4.0 * low.a
-    width = high.a - low.a
-    share = 0.5
-    if np.isfinite(high.fun + high.slope):
-        mean = low.slope + high.slope - 3 * (high.fun - low.fun) / width
-        square = mean * mean - low.slope * high.slope
-        if square >= 0:
-            root = square**0.5
-            share = 1 - (high.slope + root - mean) / (high.slope - low.slope + 2 * root)
-    return low.a + width * min(max(share, 0.1), 0.9) if np.isfinite(share) else low.a + 0.5 * width
+    width, share = high.a - low.a, 0.5
+    mean = low.slope + high.slope - 3 * (high.fun - low.fun) / width
+    square = mean * mean - low.slope * high.slope
+    if 0 <= square < np.inf:  # not where the high end is not finite
+        root = square**0.5
+        change = high.slope - low.slope + 2 * root
+        if change > 0:
+            share = 1 - (high.slope + root - mean) / change
+    return low.a + width * min(max(share, 0.1), 0.9)
 
 
 def dot(a: Array, b: Array) -> float:
