@@ -201,3 +201,18 @@ def test_first_steps_have_length_one_and_later_ones_the_factor_one(distance):
     assert twice.evaluations == 3 and abs(twice.w[0] - distance) <= 1e-15
     third = box.epoch(objective, twice)
     assert third.stuck and third.evaluations == 3 and third.w[0] == twice.w[0]
+
+
+def test_slopes_decide_where_differences_are_rounding(backend, rng):
+    """A constant hides the last nine digits of the objective, and none of its gradient."""
+    smooth = Logistic(rng.normal(size=(20, 4)), rng.choice([-1.0, 1.0], size=20))
+
+    class Raised:
+        n = 20
+
+        def value_and_gradient(self, w, batch=None, mu=None):
+            value, gradient = smooth.value_and_gradient(w)
+            return value + 1e9, gradient
+
+    result = backend.lbfgs(Raised(), rng.normal(size=4), lam=1e-2, tol=1e-9, iterations=200)
+    assert result.success and np.abs(smooth.value_and_gradient(result.x)[1] + 1e-2 * result.x).max() <= 1e-9
