@@ -17,7 +17,7 @@ import pytest
 from conformance.distributed.test_methods import METHODS, WITH_CHECKPOINTS, trained
 from conformance.distributed.test_methods import bits as method_bits
 from conformance.distributed.test_partitioned import LOADERS, Drawn, bits
-from diptych.distributed import Partitioned
+from diptych.distributed import Partitioned, local_client
 from diptych.distributed.transports import Dask
 from reference import LogLoss, SequenceModel, lbfgs
 
@@ -27,8 +27,7 @@ pytestmark = pytest.mark.beyond("starts clusters of processes")
 
 @pytest.fixture(scope="module", params=[1, 2, 3])
 def client(request):
-    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
-    with distributed.LocalCluster(n_workers=request.param, **options) as cluster, distributed.Client(cluster) as client:
+    with local_client(request.param) as client:
         assert len(client.nthreads()) == request.param
         yield client
 
@@ -112,6 +111,21 @@ def test_a_worker_killed_after_a_pass_changes_no_bit(client, name):
     wait_until_workers_run(client)
 
 
+def test_a_worker_that_is_lost_twice_is_replaced(monkeypatch):
+    """Dask looks a while after the first loss whether there is a worker; it must not meet the second loss."""
+    import dask
+
+    monkeypatch.setitem(dask.config.config["distributed"]["deploy"], "lost-worker-timeout", "0.1 s")
+    with local_client(1) as client:
+        for _ in range(2):
+            ((lost, process),) = client.run(os.getpid).items()
+            os.kill(process, signal.SIGKILL)
+            ended = time.monotonic() + 60
+            while lost in client.nthreads() and time.monotonic() < ended:
+                time.sleep(0.05)
+            wait_until_workers_run(client)
+
+
 def wait_until_workers_run(client):
     """Dask does not replace a worker that ends while it is being started."""
     running, ended = distributed.core.Status.running, time.monotonic() + 60
@@ -128,9 +142,8 @@ def test_a_cluster_without_workers_ends_the_run(monkeypatch, tmp_path):
     """They are not replaced: the run ends with its best weights and a checkpoint, from which this process goes on."""
     monkeypatch.setattr(Dask, "patience", 1.0)
     sp, path = importlib.import_module("reference"), tmp_path / "run.npz"
-    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
-    with distributed.LocalCluster(n_workers=1, **options) as cluster, distributed.Client(cluster) as client:
-        ends = lambda row, w: cluster.scale(0) if row.epoch == 2 else None  # noqa: E731
+    with local_client(1) as client:
+        ends = lambda row, w: client.cluster.scale(0) if row.epoch == 2 else None  # noqa: E731
         cut = trained(sp, "lbfgs", client, run={"callback": ends, "checkpoint": path})
     assert cut.interrupted and "there has been no worker for 1 seconds" in cut.message
     assert trained(sp, "lbfgs", run={"resume": path}).x.tobytes() == trained(sp, "lbfgs").x.tobytes()
@@ -150,14 +163,12 @@ def test_a_worker_that_stops_is_given_up():
     import dask
 
     once = bits(importlib.import_module("reference"), None)
-    with dask.config.set({"distributed.scheduler.worker-ttl": "2 s"}):
-        options = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
-        with distributed.LocalCluster(n_workers=2, **options) as cluster, distributed.Client(cluster) as client:
-            objective = Partitioned(LOADERS, SequenceModel(2, 3), LogLoss, client)
-            process = next(iter(client.run(os.getpid).values()))
-            os.kill(process, signal.SIGSTOP)
-            assert lbfgs(objective, lam=0.05, iterations=20).x.tobytes() == once
-            assert objective.repeated > 0
+    with dask.config.set({"distributed.scheduler.worker-ttl": "2 s"}), local_client(2) as client:
+        objective = Partitioned(LOADERS, SequenceModel(2, 3), LogLoss, client)
+        process = next(iter(client.run(os.getpid).values()))
+        os.kill(process, signal.SIGSTOP)
+        assert lbfgs(objective, lam=0.05, iterations=20).x.tobytes() == once
+        assert objective.repeated > 0
 
 
 @pytest.mark.parametrize("name", ["lbfgs", "cutting_planes", "svrg", "casimir", "cocoa, hinge", "cocoa, log loss"])

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.distributed.virtual import VirtualClient
-from diptych.distributed import Runs, WorkersLost
+from diptych.distributed import Runs, WorkersLost, local_client
 
 RUNS = [{"x": x, "fold": fold} for x in (0.5, 3.0, -2.0) for fold in (0, 1)]
 
@@ -161,9 +161,8 @@ def once_deadly(folder, run):
 @pytest.mark.beyond("starts clusters of processes")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_worker_of_dask_that_is_killed(tmp_path, workers):
-    distributed = pytest.importorskip("distributed")
-    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
-    with distributed.LocalCluster(n_workers=workers, **options) as cluster, distributed.Client(cluster) as client:
+    pytest.importorskip("distributed")
+    with local_client(workers) as client:
         runs = Runs(partial(once_deadly, tmp_path), tmp_path / "kept.jsonl", client)
         assert runs.perform(range(8)) == [k**2 for k in range(8)]
         assert (tmp_path / "killed").exists() and runs.transport.repeated > 0

@@ -50,6 +50,7 @@ def trained(sp, name, executor=None, run=None, **options):
 
 def bits(sp, name, executor=None, **options):
     result = trained(sp, name, executor, **options)
+    assert not result.interrupted, result.message
     return result.x.tobytes(), result.fun, str(result.certificate)
 
 

@@ -12,6 +12,10 @@ from typing import Any
 
 __all__ = ["local_client"]
 
+# A check this long after a worker was lost closes its place for good, if the place is empty at that moment: also when
+# the worker was replaced, and its successor was lost just now.
+CHECK = {"distributed.deploy.lost-worker-timeout": "1 day"}
+
 # Dask's default also sets MALLOC_TRIM_THRESHOLD_. Memory of weight vectors would then return to the system after each
 # use, and come back page by page. This takes a tenth of a gradient's time.
 ENVIRONMENT = {"OMP_NUM_THREADS": 1, "MKL_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1, "DIPTYCH_NUM_THREADS": 1}
@@ -22,7 +26,8 @@ def local_client(workers: int) -> Iterator[Any]:
     """A ``distributed.Client`` of worker processes with one thread each, which end with it.
 
     No other machine can reach the workers. They block Ctrl-C, so that only this process receives the signal. Their logs
-    are silent, because errors of tasks are raised in this process. Results come directly from the workers.
+    are silent, because errors of tasks are raised in this process. Results come directly from the workers. A worker that
+    is lost is replaced, also if it is lost again soon.
 
     Parameters
     ----------
@@ -42,7 +47,7 @@ def local_client(workers: int) -> Iterator[Any]:
     how = {"processes": True, "threads_per_worker": 1, "dashboard_address": "localhost:0"}
     with _blocking_interrupts(), dask.config.set({"distributed.nanny.pre-spawn-environ": ENVIRONMENT}):
         cluster = distributed.LocalCluster(n_workers=workers, silence_logs=logging.CRITICAL, **how)
-    with cluster, distributed.Client(cluster, direct_to_workers=True) as client:
+    with dask.config.set(CHECK), cluster, distributed.Client(cluster, direct_to_workers=True) as client:
         yield client
 
 
