@@ -11,7 +11,7 @@ import numpy as np
 
 import reference.optimizers.exponentiated_gradient as reference
 from accelerated.arrays import like, view
-from accelerated.compiled.epochs.exponentiated_gradient import Visits, eg_epoch, no_points
+from accelerated.compiled.epochs.exponentiated_gradient import Visits, eg_between, eg_epoch, no_points
 from accelerated.problems import problem_of
 from reference.objectives import StructuralHinge
 from reference.optimizers.exponentiated_gradient import EGState, Point
@@ -32,3 +32,10 @@ class ExponentiatedGradient(reference.ExponentiatedGradient):
         visits = Visits(state.values.copy(), state.steps.copy(), state.rates.copy())
         calls = eg_epoch(problem, order, model.cost, lam * objective.n, mu, points, visits, w)
         return EGState(like(model.flat(*w), state.x), *visits, state.calls + calls, points, state.k)
+
+    def between(self, objective: StructuralHinge, state: EGState, before: EGState, share: float) -> EGState:
+        model, problem = objective.model, problem_of(objective, 0.0)
+        w = model.padded(view("w", state.x))
+        points, values = type(state.points)(*(field.copy() for field in state.points)), state.values.copy()
+        calls = eg_between(problem, self.lam * objective.n, self.mu, before.points, share, points, values, w)
+        return state._replace(x=like(model.flat(*w), state.x), values=values, calls=state.calls + calls, points=points)

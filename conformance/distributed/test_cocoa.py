@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from conformance.distributed.test_partitioned import LOADERS, Drawn, whole
 from conformance.tolerances import close
 from diptych.distributed import Partitioned, cocoa
-from diptych.distributed.ascent import CoCoA, Round, passed
+from diptych.distributed.ascent import CoCoA, Round, next_share, passed
 from diptych.distributed.duals import Duals, Stand
 from diptych.distributed.partitions import objective_of
 from reference import UnsupportedError
@@ -93,6 +94,79 @@ def line_search_is_exact(before, state):
     best = dual(state.x, state.value)
     for other in np.linspace(0.0, 1.0, 21):
         assert dual(before.x + other * u, before.value + other * rise) <= best + 1e-12
+
+
+def distributions(points, lengths):
+    """The local scores of each sequence, (n, L) and (L, L), from the points of either panel."""
+    if isinstance(points, dict):
+        return {i: (points[i].theta.unary[0], points[i].theta.pairwise) for i in sorted(points)}
+    ends = np.cumsum(lengths)
+    return {i: (points.theta[ends[i] - n : ends[i], :3], points.theta_A[i]) for i, n in enumerate(lengths)}
+
+
+def of_scores(X, y, unary, transitions):
+    """By enumeration: the features of the truth less their mean under exp(scores), and the entropy."""
+    outputs = np.array(list(product(range(3), repeat=len(y))), dtype=int).reshape(3 ** len(y), len(y))
+    scores = np.sum(unary[np.arange(len(y)), outputs], axis=1)
+    scores += np.sum(transitions[outputs[:, :-1], outputs[:, 1:]], axis=1)
+    p = np.exp(scores - np.max(scores))
+    p /= np.sum(p)
+    onehot = np.eye(3)[outputs] - np.eye(3)[y]
+    pairs = np.eye(9)[3 * outputs[:, :-1] + outputs[:, 1:]].sum(axis=1) - np.eye(9)[3 * y[:-1] + y[1:]].sum(axis=0)
+    entropy = -float(np.sum(p[p > 0] * np.log(p[p > 0])))
+    return np.concatenate([-np.einsum("i,itl,tf->fl", p, onehot, X).ravel(), -p @ pairs]), entropy
+
+
+def test_a_line_search_of_scores_finds_the_highest_dual(tmp_path, backend):
+    """The log loss with sigma = 1, so that full steps lower the dual: w and the value are those of the scores in the
+    files, and no other point of the segment has a dual that is higher by a hundredth of the rise.
+    """
+    sp, loaders = backend.module, [Drawn(k) for k in range(8)]
+    objective = Partitioned(loaders, sp.SequenceModel(2, 3), sp.LogLoss)
+    box, read = CoCoA(LAM, local_of(sp, True), Duals(str(tmp_path), False)), {}
+    state, rng, searches = box.init(objective), np.random.default_rng(0), 0
+
+    def all_scores(number):
+        for k, load in enumerate(loaders):
+            X, Y = load()
+            points = box.duals.read(k, number)[0].points
+            for i, theta in distributions(points, [len(y) for y in Y]).items():
+                ends = np.eye(len(Y[i]) + 1)[:-1, [0, len(Y[i]) - 1]] if Y[i] else np.zeros((0, 2))  # start and stop
+                yield (np.hstack([X[i], ends]), np.array(Y[i], dtype=int)), theta
+
+    def dual(one, other, share):
+        """w, value and D where each example's scores are a share of the way."""
+        w, value = objective.zeros(), 0.0
+        for (example, (u, A)), (_, (v, B)) in zip(one, other, strict=True):
+            change, entropy = of_scores(*example, (1 - share) * u + share * v, (1 - share) * A + share * B)
+            w, value = w + change / (LAM * objective.n), value + entropy / objective.n
+        return w, value, value - 0.5 * LAM * float(w @ w)
+
+    for _ in range(10):
+        before, state = state, box.epoch(objective, state._replace(sigma=1.0) if state.rounds else state, rng)
+        read[state.stand.number] = list(all_scores(state.stand.number))
+        w, value, reached = dual(read[state.stand.number], read[state.stand.number], 1.0)
+        close(state.x, w)
+        close(state.value, value)
+        if 0.0 < state.step < 1.0:
+            searches += 1
+            one, full = read[before.stand.number], list(all_scores(min(state.drop)))
+            start = before.value - 0.5 * LAM * float(before.x @ before.x)
+            close(dual(one, full, state.step)[2], reached)
+            assert reached > start > dual(one, full, 1.0)[2]
+            assert max(dual(one, full, g)[2] for g in np.linspace(0, 1, 41)) <= reached + 0.01 * (reached - start)
+    assert searches >= 3
+
+
+def test_the_next_point_of_a_line_search():
+    """A parabola's maximiser takes one step, and ends the search. Without a rise the share is halved."""
+    for best in (0.1, 0.3, 0.47):
+        tried = [(g, 2 * best * g - g * g) for g in (0.0, 0.25 * best, 1.0)]
+        close(next_share(tried), best)
+        tried.insert(2, (best, best * best))
+        assert next_share(tried) is None
+    assert next_share([(0.0, 0.0), (1.0, -1.0)]) == 0.5
+    assert next_share([(0.0, 0.0), (0.5, -0.1), (1.0, -1.0)]) == 0.25
 
 
 def test_the_sets_of_both_panels_mix_alike():

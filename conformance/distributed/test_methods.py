@@ -13,6 +13,7 @@ import pytest
 from conformance.distributed.test_partitioned import LOADERS, whole
 from conformance.tolerances import close
 from diptych.distributed import Partitioned, WorkersLost, cocoa
+from diptych.distributed.ascent import CoCoA
 from reference import UnsupportedError
 
 LAM = 0.05
@@ -26,6 +27,12 @@ def sparse(sp, objective, solver, **options):
     return sp.solve_sparse(objective, beta=0.05, tol=1e-9, solver=solver, **options)
 
 
+def long_steps(sp):
+    """Of exponentiated gradient: so long that the second round needs a line search."""
+    return sp.boxes.ExponentiatedGradient(LAM, 1.0, 1.0)
+
+
+COCOA = {"lam": LAM, "epochs": 8, "rng": 0}
 METHODS = {  # from the panel: the loss, and the training of an objective over partitions
     "lbfgs": (lambda sp: sp.LogLoss, lambda sp, F, **o: sp.lbfgs(F, lam=LAM, iterations=15, **o)),
     "cutting_planes": (lambda sp: sp.StructuralHinge, lambda sp, F, **o: sp.cutting_planes(F, lam=LAM, epochs=10, **o)),
@@ -33,8 +40,8 @@ METHODS = {  # from the panel: the loss, and the training of an objective over p
     "casimir": (smoothed, lambda sp, F, **o: sp.casimir(F, lam=LAM, epochs=6, rng=0, **o)),
     "casimir, adaptive": (smoothed, lambda sp, F, **o: sp.casimir_svrg_adapt(F, lam=LAM, epochs=6, rng=0, **o)),
     "casimir, gradients": (smoothed, lambda sp, F, **o: sp.casimir(F, lam=LAM, epochs=6, inner="gradient", rng=0, **o)),
-    "cocoa, hinge": (lambda sp: sp.StructuralHinge, lambda sp, F, **o: cocoa(F, lam=LAM, epochs=8, rng=0, **o)),
-    "cocoa, log loss": (lambda sp: sp.LogLoss, lambda sp, F, **o: cocoa(F, lam=LAM, epochs=8, rng=0, **o)),
+    "cocoa, hinge": (lambda sp: sp.StructuralHinge, lambda sp, F, **o: cocoa(F, **COCOA, **o)),
+    "cocoa, log loss": (lambda sp: sp.LogLoss, lambda sp, F, **o: cocoa(F, local=long_steps(sp), **COCOA, **o)),
 }
 WITH_CHECKPOINTS = list(METHODS)
 METHODS |= {
@@ -63,6 +70,15 @@ def test_threads_and_limits_of_memory_change_no_bit(backend, name):
             assert bits(sp, name, pool) == once
     sizes = Partitioned(LOADERS, sp.SequenceModel(2, 3), sp.LogLoss).sizes
     assert bits(sp, name, memory=max(size.nbytes for size in sizes)) == once
+
+
+def test_the_runs_of_the_log_loss_need_a_line_search(backend, monkeypatch):
+    """So that all tests of these runs meet one."""
+    searches = []
+    search = CoCoA.search
+    monkeypatch.setattr(CoCoA, "search", lambda *given: searches.append(search(*given)) or searches[-1])
+    trained(backend.module, "cocoa, log loss")
+    assert any(0.0 < state.step < 1.0 for state in searches)
 
 
 @pytest.mark.parametrize("name", WITH_CHECKPOINTS)

@@ -26,8 +26,8 @@ def local_client(workers: int) -> Iterator[Any]:
     """A ``distributed.Client`` of worker processes with one thread each, which end with it.
 
     No other machine can reach the workers. They block Ctrl-C, so that only this process receives the signal. Their logs
-    are silent, because errors of tasks are raised in this process. Results come directly from the workers. A worker that
-    is lost is replaced, also if it is lost again soon.
+    are silent, because errors of tasks are raised in this process. Results come directly from the workers. A worker
+    that is lost is replaced, also if it is lost again soon.
 
     Parameters
     ----------

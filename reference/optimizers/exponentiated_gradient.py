@@ -109,11 +109,8 @@ class ExponentiatedGradient(Piece):
         old = _start(task_loss, model.gold(data, piece), i) if first else state.points[i]
         for tries_left in reversed(range(FIRST_TRIES if first else 1)):
             theta = mixed(old.theta, target, 1.0 - eta, eta / mu) if mu > 0 else mixed(old.theta, target, 1.0, eta)
-            log_z, parts = model.structure_type.unchecked(theta).expectation(1.0)
-            calls, used = calls + 1, inner(theta, parts)
-            entropy = _total(feasible(log_z, "expectation") if hasattr(log_z, "ndim") else log_z) - used
-            # mu H(alpha_i) + sum_y alpha_i(y) loss_i(y), and w(alpha)
-            value = mu * entropy + (inner(task_loss, parts) if objective.loss_augmented else 0.0)
+            value, used, parts = _expected(objective, mu, theta, task_loss)
+            calls += 1
             x = state.x + model.pullback(data, piece, w, add(old.parts, parts, -1.0)) / lam_n
             growth = 0.5 * lam_n * _growth(w, clipped(x, constrained))
             gain = value - float(state.values[i]) - growth
@@ -124,6 +121,23 @@ class ExponentiatedGradient(Piece):
                 return EGState(x, values, steps, rates, calls, {**state.points, i: Point(theta, parts)}, state.k)
             old = Point(add(old.theta, old.theta, SHARPER - 1.0), old.parts)
         return state._replace(steps=_put(state.steps, i, SHRINKAGE * eta), calls=calls)
+
+    def between(self, objective: StructuralHinge, state: EGState, before: EGState, share: float) -> EGState:
+        """The state with each theta_i at (1 - share) times that of ``before`` plus share times its own.
+
+        ``before`` is the state of one epoch earlier. An example that it has no point of keeps its own point.
+        """
+        model, data, x, points, values = objective.model, objective.data, state.x, {}, state.values
+        for i, point in state.points.items():
+            if i not in before.points:
+                points[i] = point
+                continue
+            (piece,) = model.chunks(data, np.array([i]))
+            theta = mixed(before.points[i].theta, point.theta, 1.0 - share, share)
+            value, _, parts = _expected(objective, self.mu, theta, model.task_loss(data, piece))
+            x = x + model.pullback(data, piece, x, add(point.parts, parts, -1.0)) / (self.lam * objective.n)
+            points[i], values = Point(theta, parts), _put(values, i, value)
+        return state._replace(x=x, values=values, calls=state.calls + len(before.points), points=points)
 
 
 def mixed(theta: Scores, target: Scores, keep: float, share: float) -> Scores:
@@ -145,6 +159,15 @@ def mixed(theta: Scores, target: Scores, keep: float, share: float) -> Scores:
             for name, mine, theirs in zip(theta._fields, theta, target, strict=True)  # type: ignore[attr-defined]
         )
     )
+
+
+def _expected(objective: StructuralHinge, mu: float, theta: Scores, task_loss: Scores) -> tuple[float, float, Scores]:
+    """Under theta: mu H(alpha_i) + sum_y alpha_i(y) loss_i(y), the mean of theta's scores, and the marginals."""
+    log_z, parts = objective.model.structure_type.unchecked(theta).expectation(1.0)
+    used = inner(theta, parts)
+    entropy = _total(feasible(log_z, "expectation") if hasattr(log_z, "ndim") else log_z) - used
+    value = mu * entropy + (inner(task_loss, parts) if objective.loss_augmented else 0.0)
+    return value, used, parts
 
 
 def _start(task_loss: Scores, gold: Scores, i: int) -> Point:

@@ -36,8 +36,8 @@ class Points(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """The new state of one sequence: scores at w, theta and marginals (n, Lp), changes of weights; for transitions (1,
-    L, L).
+    """The new state of one sequence: target scores, theta, marginals (n, Lp), changes of weights; for transitions (1,
+    L, L). Target scores are those at w plus the task loss.
     """
 
     scores: np.ndarray
@@ -73,18 +73,8 @@ def eg_epoch(problem, order, cost, lam_n, mu, points, visits, w):
     cost (L, L) is the model's; problem.cost is that of the objective, 0 for the log loss.
     """
     (values, steps, rates), (W, A) = visits, w
-    longest, L, Lp = longest_of(problem, order, 0, len(order)), A.shape[1], W.shape[1]
-    work, rows, pairs = new_work(longest, L), (longest, Lp), (1, L, L)
-    new = Scratch(
-        np.empty(rows),
-        np.empty(rows),
-        np.empty(rows),
-        np.empty(rows),
-        np.empty(pairs),
-        np.empty(pairs),
-        np.empty(pairs),
-    )
-    calls = 0
+    longest = longest_of(problem, order, 0, len(order))
+    work, new, calls = new_work(longest, A.shape[1]), new_scratch(longest, W, A), 0
     for k in range(len(order)):
         i, eta = order[k], steps[order[k]]
         keep, share = (1.0 - eta, eta / mu) if mu > 0.0 else (1.0, eta)
@@ -93,6 +83,8 @@ def eg_epoch(problem, order, cost, lam_n, mu, points, visits, w):
             begin(problem, i, cost, points)
         for t in range(problem.offsets[i + 1] - problem.offsets[i]):
             gather(problem, problem.offsets[i] + t, W, new.scores, t)
+            for label in range(A.shape[1]):
+                new.scores[t, label] += problem.cost[problem.labels[problem.offsets[i] + t], label]
         tries, done = FIRST_TRIES if first else 1, False
         while tries > 0 and not done:
             tries -= 1
@@ -114,6 +106,42 @@ def eg_epoch(problem, order, cost, lam_n, mu, points, visits, w):
         else:
             steps[i] = SHRINKAGE * eta
     return calls
+
+
+@kernel
+def eg_between(problem, lam_n, mu, before, share, points, values, w):
+    """Move the theta of each sequence to (1 - share) times that of ``before`` plus share times its own: points, values
+    and weights change in place. Returns the number of oracle calls. Sequences not visited in ``before`` stay.
+    """
+    W, A = w
+    n = len(problem.offsets) - 1
+    longest = longest_of(problem, np.arange(n), 0, n)
+    work, new, calls = new_work(longest, A.shape[1]), new_scratch(longest, W, A), 0
+    for i in range(n):
+        if before.visited[i]:
+            first, last = problem.offsets[i], problem.offsets[i + 1]
+            new.scores[: last - first] = points.theta[first:last]
+            take_step(problem, i, 1.0 - share, share, before, points.theta_A[i : i + 1], new)
+            values[i], _ = expected(problem, i, mu, new, work)
+            move(problem, i, points, 1.0 / lam_n, W, A, new)
+            store(problem, i, new, points)
+            calls += 1
+    return calls
+
+
+@inlined
+def new_scratch(longest, W, A):
+    """Room for the new state of a sequence of this length."""
+    rows, pairs = (longest, W.shape[1]), A.shape
+    return Scratch(
+        np.empty(rows),
+        np.empty(rows),
+        np.empty(rows),
+        np.empty(rows),
+        np.empty(pairs),
+        np.empty(pairs),
+        np.empty(pairs),
+    )
 
 
 @kernel
@@ -148,13 +176,11 @@ def mixed(keep, theta, share, target):
 
 @kernel
 def take_step(problem, i, keep, share, points, A, new):
-    """new.theta = keep theta + share (scores + task loss), and the same for transitions."""
+    """new.theta = keep theta + share new.scores, and the same for transitions with A."""
     first, L = problem.offsets[i], A.shape[1]
     for t in range(problem.offsets[i + 1] - first):
-        y = problem.labels[first + t]
         for label in range(L):
-            target = new.scores[t, label] + problem.cost[y, label]
-            new.theta[t, label] = mixed(keep, points.theta[first + t, label], share, target)
+            new.theta[t, label] = mixed(keep, points.theta[first + t, label], share, new.scores[t, label])
             new.nodes[t, label] = new.theta[t, label]
         for label in range(L, new.theta.shape[1]):
             new.theta[t, label] = 0.0
