@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import reference
+from diptych.commands import executors
 from diptych.distributed import local_client
 from diptych.files.models import load_model
 
@@ -155,6 +157,17 @@ def test_a_scheduler_gives_the_bits_of_this_machine(files):
         assert (status, out) == (2, "") and err.endswith(
             f"--scheduler {cluster.scheduler_address}: it has no workers\n"
         )
+
+
+def test_an_address_that_answers_something_else_is_given_up(monkeypatch):
+    """A web server: it waits for a request, and Dask for its answer."""
+    import distributed
+
+    monkeypatch.setattr(executors, "PATIENCE", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(ValueError, match=f"^--scheduler {address}: no scheduler of Dask answers there$"):
+            executors._connected(distributed, address, None)
 
 
 def test_tls_options_reach_the_scheduler(files, certificate):

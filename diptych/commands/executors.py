@@ -6,9 +6,11 @@ import argparse
 import importlib
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +22,7 @@ __all__ = ["EXECUTOR", "LOCAL", "add_executor", "executor_of", "executor_of_runs
 
 LOCAL = re.compile(r"(?:[a-z]+://)?(?:localhost|127\.[\d.]+|\[::1\])(?::|$)|inproc:")
 TLS = {"ca_file": "authority's certificate", "cert": "certificate", "key": "private key"}
+PATIENCE = 40.0  # seconds until something that is not a scheduler is given up; Dask's own limit for one is 30
 EXECUTOR = ("workers", "scheduler", *(f"tls_{name}" for name in TLS))  # the options of an executor
 Rehearsal = Callable[[], Any]
 
@@ -135,12 +138,26 @@ def _address(distributed: Any, address: str, tls: dict[str, str | None]) -> tupl
 
 
 def _connected(distributed: Any, address: str, security: Any) -> Any:
-    """A client of the scheduler at an address. ValueError if it does not answer, or has no workers."""
+    """A client of the scheduler at an address. ValueError if it does not answer, or has no workers.
+
+    Dask waits for ever at an address where something else answers. So it waits in a thread of its own.
+    """
+    answer: SimpleQueue[Any] = SimpleQueue()
+
+    def connect() -> None:
+        try:
+            answer.put(distributed.Client(address, security=security))
+        except (OSError, ValueError, TypeError) as problem:
+            answer.put(problem)
+
+    threading.Thread(target=connect, daemon=True).start()
     try:
-        client = distributed.Client(address, security=security)
-    except (OSError, ValueError, TypeError) as problem:
-        hint = "; --tls-ca-file and --tls-cert name certificates" if "ssl_context" in str(problem) else ""
-        raise ValueError(f"--scheduler {address}: {problem}{hint}") from None
+        client = answer.get(timeout=PATIENCE)
+    except Empty:
+        raise ValueError(f"--scheduler {address}: no scheduler of Dask answers there") from None
+    if isinstance(client, Exception):
+        hint = "; --tls-ca-file and --tls-cert name certificates" if "ssl_context" in str(client) else ""
+        raise ValueError(f"--scheduler {address}: {client}{hint}")
     if not client.nthreads():
         client.close()
         raise ValueError(f"--scheduler {address}: it has no workers")
