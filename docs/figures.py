@@ -28,6 +28,7 @@ from benchmarks import trees as rooted
 from benchmarks.arborescences import figures as arborescence_figures
 from benchmarks.boxes import figures as box_figures
 from benchmarks.calls import figures as call_figures
+from benchmarks.first_calls import compiling_figures
 from benchmarks.first_calls import figures as first_call_figures
 from benchmarks.kernel_learning import figures as kernel_figures
 from benchmarks.matchings import figures as matching_figures
@@ -202,6 +203,12 @@ def first_calls(add: Add) -> None:
         add(what, value, unit, most)
 
 
+def compiling(add: Add) -> None:
+    """How much first calls compile, and LLVM's share of their time."""
+    for line in compiling_figures():
+        add(*line)
+
+
 def starts(add: Add) -> None:
     """A fresh process."""
     add("first train (300 words) in a fresh process, warm kernel cache", first_train(cold=False), "s", 3.0)
@@ -228,6 +235,7 @@ GROUPS = {
         spanish,
         workers,
         first_calls,
+        compiling,
         starts,
     )
 }
