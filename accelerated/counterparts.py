@@ -28,6 +28,7 @@ from accelerated.optimizers.saga import SAGA
 from accelerated.optimizers.sgd import SGD
 from accelerated.optimizers.svrg import SVRG
 from accelerated.screening.scored import by_scores
+from accelerated.training.offsets import OffsetSearch
 from accelerated.training.smoothness import Backtracking
 from reference.online_mkl.rounds import KernelProblem
 from reference.screening import registry
@@ -37,12 +38,18 @@ from reference.training.counterparts import register
 __all__ = ["TABLE"]
 
 OBJECTIVES: dict[type, tuple[type, ...]] = {
-    SequenceModel: (SGD, SVRG, SAGA, Backtracking, BCFW, ExponentiatedGradient, OnlineProximal, Multisample),
-    TaggingModel: (SGD, SVRG, SAGA, Backtracking, BCFW, ExponentiatedGradient, OnlineProximal, Multisample),
-    TreeModel: (SGD, SVRG, SAGA, Backtracking, BCFW),
+    SequenceModel: (
+        *(SGD, OffsetSearch, SVRG, SAGA, Backtracking),
+        *(BCFW, ExponentiatedGradient, OnlineProximal, Multisample),
+    ),
+    TaggingModel: (
+        *(SGD, OffsetSearch, SVRG, SAGA, Backtracking),
+        *(BCFW, ExponentiatedGradient, OnlineProximal, Multisample),
+    ),
+    TreeModel: (SGD, OffsetSearch, SVRG, SAGA, Backtracking, BCFW),
     ParsingModel: (sgd_trees.SGD, BCFW, online_proximal_trees.OnlineProximal),
     CandidateModel: (SGD, SVRG, Backtracking, BCFW),
-    MulticlassModel: (SGD, SVRG, SAGA, Backtracking, BCFW),
+    MulticlassModel: (SGD, OffsetSearch, SVRG, SAGA, Backtracking, BCFW),
     AlignmentModel: (SGD, BCFW),
     SegmentationModel: (SGD, bcfw_clipped.BCFW),
     TwoLayerModel: (sgd_two_layer.SGD,),

@@ -41,11 +41,7 @@ class StructuralHinge(reference.StructuralHinge):
         problem = problem_of(self, mu)
         if problem is None or not finite(w):
             return self._sum(w, batch, mu)[0]
-        weights = self.model.padded(view("w", w))
-        values = in_parallel(
-            lambda lo, hi: value_range(problem, batch, lo, hi, weights, mu), _pieces(problem, batch, weights)
-        )
-        return float(sum(values))
+        return value_at(problem, batch, self.model.padded(view("w", w)), mu)
 
     def _linearized(self, w: Array, batch: np.ndarray, mu: float) -> tuple[float, Array, float, float]:
         return self._kept(w, batch, mu, nothing())
@@ -116,6 +112,12 @@ class StructuralHinge(reference.StructuralHinge):
 
 class LogLoss(reference.LogLoss, StructuralHinge):
     pass
+
+
+def value_at(problem: Any, batch: np.ndarray, weights: Weights, mu: float) -> float:
+    """The sum over the batch of losses; the weights are finite."""
+    pieces = _pieces(problem, batch, weights)
+    return float(sum(in_parallel(lambda lo, hi: value_range(problem, batch, lo, hi, weights, mu), pieces)))
 
 
 def _pieces(problem: Any, batch: np.ndarray, weights: Weights) -> list[tuple[int, int]]:

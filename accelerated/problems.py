@@ -67,7 +67,7 @@ def touched_of(objective: Any) -> tuple[np.ndarray, np.ndarray]:
 
     def find() -> Any:
         rows = len(objective.model.padded(view("w0", objective.zeros())).rows)
-        return touched_rows(problem_of(objective, 0.0), objective.n, rows)
+        return touched_rows(problem_of(objective, 0.0), np.arange(objective.n), rows)
 
     result: tuple[np.ndarray, np.ndarray] = _once(objective, "_touched", find)
     return result

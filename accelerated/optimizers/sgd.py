@@ -8,7 +8,7 @@ import numpy as np
 
 import reference.optimizers.sgd as reference
 from accelerated.arrays import like, view
-from accelerated.compiled.epochs.sgd import sgd_epoch
+from accelerated.compiled.epochs.sgd import Rounds, sgd_epoch
 from accelerated.models.dense import DenseWeights
 from accelerated.problems import finds_itself, finite, problem_of
 from reference.optimizers.base import Objective
@@ -38,7 +38,8 @@ def compiled_sweep(box: Any, objective: Any, state: SGDState, order: np.ndarray)
         return None
     (w, mean), where = (model.padded(view("w", x)) for x in (state.x, state.mean)), constraint(objective)
     signed = (0, 0) if where is None else (where.start, where.stop)
-    sgd_epoch(problem, order, steps, *shares_of(box.average, state.t, len(order)), lam, mu, w, mean, signed)
+    rounds = Rounds(order, steps, *shares_of(box.average, state.t, len(order)))
+    sgd_epoch(problem, rounds, lam, mu, w, mean, signed, np.arange(len(w.rows), dtype=np.uint32))
     x, mean_x = (like(model.flat(*each), state.x) for each in (w, mean))
     return SGDState(x, mean_x, state.t + len(order))
 

@@ -24,6 +24,7 @@ from reference.training.arguments import (
     start_of,
 )
 from reference.training.minimize import minimize
+from reference.training.offsets import OffsetSearch
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
 from reference.training.run import Run
@@ -44,9 +45,12 @@ class Descending(NamedTuple):
 
 @dataclass(frozen=True)
 class Descent(Solver):
-    """A run of :class:`SGD`. The default steps are ``Pegasos(offset)``; the offset is found before the first pass."""
+    """A run of :class:`SGD`. By default, the steps are ``Pegasos(offset)``; the offset is found before the first pass.
 
-    default: bool
+    search: finds the offset; None if the box has the steps.
+    """
+
+    search: OffsetSearch | None
 
     name: ClassVar[str] = "sgd"
     convex: ClassVar[bool] = False
@@ -55,7 +59,7 @@ class Descent(Solver):
 
     @property
     def identity(self) -> dict[str, Any]:
-        return super().identity | {"step_size": None if self.default else self.box.step_size.schedule}
+        return super().identity | {"step_size": None if self.search else self.box.step_size.schedule}
 
     def check(self, objective: Objective, tol: float | None) -> None:
         super().check(objective, tol)
@@ -72,32 +76,13 @@ class Descent(Solver):
         return Descending(self.box.init(objective, *floats(w0=w0)))
 
     def epoch(self, objective: Objective, state: Descending, rng: np.random.Generator) -> Descending:
-        if not self.default:
+        if self.search is None:
             return Descending(self.box.epoch(objective, state.state, rng))
         offset, calls = state.offset, state.calls
         if offset is None:
-            offset, calls = self.search(objective, state.state)
+            offset, calls = self.search.find(objective, self.box, state.state)
         box = replace(self.box, step_size=CheckedSchedule(Pegasos(offset)))
         return Descending(box.epoch(objective, state.state, rng), offset, calls)
-
-    def search(self, objective: Objective, state: SGDState) -> tuple[float, int]:
-        """The offset of the default steps, and the oracle calls of its search.
-
-        Each candidate makes a pass over one example in fifty. The first step starts at min(1/(lam n), 1) and is halved
-        until three times in a row the objective of these examples ends no lower.
-        """
-        n, lam, mu = objective.n, self.box.lam, self.box.mu
-        some = np.unique(np.linspace(0, n - 1, max(n // 50, 5)).astype(np.int64))
-        offset = max(n, 1.0 / lam)
-        chosen, lowest, tried = offset, np.inf, 0
-        while offset <= 8 * chosen:
-            box = replace(self.box, step_size=CheckedSchedule(Pegasos(offset)))
-            w = box.sweep(objective, state, some).x
-            value = value_of(objective, w, mu, some) + 0.5 * lam * squared_norm(w)
-            if value < lowest:
-                chosen, lowest = offset, value
-            offset, tried = 2.0 * offset, tried + 1
-        return chosen, 2 * tried * len(some)
 
     def evaluate(self, objective: Objective, state: Descending) -> Report:
         epochs, mean = state.state.t // -(-objective.n // self.box.batch_size), state.state.mean
@@ -105,10 +90,10 @@ class Descent(Solver):
         return Report(mean, value, calls=state.calls + epochs * objective.n)
 
     def saved(self, state: Descending) -> Any:
-        return state if self.default else state.state
+        return state if self.search else state.state
 
     def restored(self, objective: Objective, saved: Any) -> Descending:
-        return cast(Descending, saved) if self.default else Descending(saved)
+        return cast(Descending, saved) if self.search else Descending(saved)
 
     def ending(self, run: Run, state: Any, tol: float | None) -> Ending:
         average = self.box.average
@@ -184,7 +169,7 @@ def sgd(
     if step_size is None and number("lam", lam) == 0:
         raise ValueError("step_size: lam = 0 has no default step size; give one")
     box = SGD(lam, CheckedSchedule(schedule), mu, batch_size, average)
-    return minimize(objective, Descent(box, step_size is None), w0, **run)
+    return minimize(objective, Descent(box, OffsetSearch() if step_size is None else None), w0, **run)
 
 
 def regularised(objective: Objective, w: Array, lam: float, mu: float | None) -> float:

@@ -1,0 +1,51 @@
+"""Trials of first steps at the cost of the examples' features: the weights are padded once for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import reference.training.offsets as reference
+from accelerated.arrays import view
+from accelerated.compiled.epochs.sgd import Rounds, sgd_epoch
+from accelerated.compiled.epochs.touched import touched_rows
+from accelerated.compiled.problems.weights import Weights
+from accelerated.objectives import value_at
+from accelerated.optimizers.sgd import SGD
+from accelerated.problems import finite, problem_of
+from reference.arrays import squared_norm
+from reference.optimizers.base import Objective
+from reference.optimizers.sgd import SGDState
+from reference.steps import Pegasos
+
+__all__ = ["OffsetSearch"]
+
+
+class OffsetSearch(reference.OffsetSearch):
+    def trial(self, objective: Objective, box: Any, state: SGDState, some: np.ndarray) -> Callable[[float], float]:
+        target: Any = objective
+        lam, mu, model = box.lam, target._mu(box.mu), target.model
+        problem = problem_of(target, mu)
+        if not isinstance(box, SGD) or problem is None or not finite(state.x):
+            return super().trial(objective, box, state, some)
+        w = model.padded(view("w", state.x))
+        rows = np.unique(touched_rows(problem, some, len(w.rows))[1])
+        start = w.rows[rows], w.dense.copy()
+        free = [x > -np.inf for x in start]  # not forbidden
+        w.rows[rows], w.dense[:] = 0.0, 0.0
+        others = squared_norm(model.flat(*w))  # other weights only shrink
+        none = Weights(w.rows[:0], w.dense)
+
+        def value(offset: float) -> float:
+            w.rows[rows], w.dense[:] = start
+            steps = Pegasos(offset)(np.arange(state.t + 1, state.t + 1 + len(some)), lam)
+            sgd_epoch(problem, Rounds(some, steps, 0.0 * steps, 0.0), lam, mu, w, none, (0, 0), rows)
+            used = [x[each] for x, each in zip((w.rows[rows], w.dense), free, strict=True)]
+            if not finite(*used):
+                return np.nan
+            squares = np.prod(1.0 - steps * lam) ** 2 * others + sum(map(squared_norm, used))
+            return value_at(problem, some, w, mu) / len(some) + 0.5 * lam * squares
+
+        return value
