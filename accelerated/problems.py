@@ -66,8 +66,7 @@ def touched_of(objective: Any) -> tuple[np.ndarray, np.ndarray]:
     """The rows of W that each example touches, each row once: 4 bytes each, kept as long as the objective."""
 
     def find() -> Any:
-        rows = len(objective.model.padded(view("w0", objective.zeros())).rows)
-        return touched_rows(problem_of(objective, 0.0), np.arange(objective.n), rows)
+        return touched_rows(problem_of(objective, 0.0), np.arange(objective.n))
 
     result: tuple[np.ndarray, np.ndarray] = _once(objective, "_touched", find)
     return result

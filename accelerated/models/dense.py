@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from accelerated.compiled.problems.weights import Weights
+from accelerated.compiled.problems.weights import ALL, Weights
 
 __all__ = ["DenseWeights"]
 
@@ -12,7 +14,7 @@ __all__ = ["DenseWeights"]
 class DenseWeights:
     """The layout of a model whose weights are all dense."""
 
-    def padded(self, w: np.ndarray) -> Weights:
+    def padded(self, w: np.ndarray, rows: Any = ALL) -> Weights:
         """Weights (d,) as the kernels take them, copied: no rows, A (1, 1, d)."""
         return Weights(np.zeros((0, 8)), w.reshape(1, 1, -1).copy())
 

@@ -12,7 +12,7 @@ from accelerated.arrays import entries, numbers, view
 from accelerated.compiled.epochs.tagging import tag_range
 from accelerated.compiled.problems import MaxProblem
 from accelerated.compiled.problems.pairs import no_pairs
-from accelerated.compiled.problems.weights import Weights
+from accelerated.compiled.problems.weights import ALL, Weights
 from accelerated.compiled.sweeps import padded
 from accelerated.structures.chain import Chain
 from accelerated.threads import in_parallel, ranges
@@ -35,9 +35,12 @@ class SequenceModel(reference.SequenceModel):
         """Packed data as a problem of the kernels, of type ``kind``."""
         return packed(kind, data, labels, cost, *options)
 
-    def padded(self, w: np.ndarray) -> Weights:
-        """Weights (d,) as the kernels take them, copied: W (F, Lp) and A (1, L, L)."""
-        return pad(*self.split(w))
+    def padded(self, w: np.ndarray, rows: Any = ALL) -> Weights:
+        """Weights (d,) as the kernels take them, copied: W (F, Lp) and A (1, L, L).
+
+        rows: those of W that are needed.
+        """
+        return pad(*self.split(w), rows)
 
     def flat(self, W: np.ndarray, A: np.ndarray) -> np.ndarray:
         """The inverse of :meth:`padded`: one vector (d,)."""
@@ -75,10 +78,10 @@ def packed(kind: Any, data: ChainData, labels: Array, cost: np.ndarray, *options
     )
 
 
-def pad(weights: np.ndarray, pairwise: np.ndarray) -> Weights:
-    """Weights (F, L) with labels padded to Lp by zeros, and a copy of the transitions (1, L, L)."""
+def pad(weights: np.ndarray, pairwise: np.ndarray, rows: Any) -> Weights:
+    """These rows of weights (F, L) with labels padded to Lp by zeros, and a copy of the transitions (1, L, L)."""
     W = np.zeros((len(weights), padded(weights.shape[1])))
-    W[:, : weights.shape[1]] = weights
+    W[rows, : weights.shape[1]] = weights[rows]
     return Weights(W, pairwise[None].copy())
 
 

@@ -14,7 +14,7 @@ import reference.models.tagging as reference
 from accelerated.arrays import entries, numbers, view
 from accelerated.compiled.epochs.tagging import Lookup
 from accelerated.compiled.problems.pairs import Pairs, Places, lay_out
-from accelerated.compiled.problems.weights import Weights
+from accelerated.compiled.problems.weights import ALL, Weights
 from accelerated.compiled.sweeps import padded
 from accelerated.models.sequence import SequenceModel, pad, tagged
 from accelerated.models.tagger import Tagger
@@ -77,10 +77,13 @@ class TaggingModel(reference.TaggingModel):
         offsets = view("offsets", data.offsets, np.int64)
         return kind(offsets, *rows, numbers("labels", labels, len(cost)), cost, pairs, *options)
 
-    def padded(self, w: np.ndarray) -> Weights:
-        """Weights (d,) as the kernels take them: W (F, Lp) and A (1, L, L), -inf for forbidden parts."""
+    def padded(self, w: np.ndarray, rows: Any = ALL) -> Weights:
+        """Weights (d,) as the kernels take them: W (F, Lp) and A (1, L, L), -inf for forbidden parts.
+
+        rows: those of W that are needed; of a restricted model, all are filled.
+        """
         if not self.restricted:
-            return pad(*SequenceModel.split(self, w))  # type: ignore[arg-type]
+            return pad(*SequenceModel.split(self, w), rows)  # type: ignore[arg-type]
         slots, shape = self._weights.slots, self._weights.shape
         W, A = np.zeros(shape), self._forbidden[0].copy()
         W.reshape(-1)[slots], W[-1, -1] = w[: len(slots)], -np.inf

@@ -1,4 +1,4 @@
-"""Trials of first steps at the cost of the examples' features: the weights are padded once for all of them."""
+"""Trials of first steps at the cost of the examples' features: only the rows that they touch change."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ class OffsetSearch(reference.OffsetSearch):
         problem = problem_of(target, mu)
         if not isinstance(box, SGD) or problem is None or not finite(state.x):
             return super().trial(objective, box, state, some)
-        w = model.padded(view("w", state.x))
-        rows = np.unique(touched_rows(problem, some, len(w.rows))[1])
+        rows = np.unique(touched_rows(problem, some)[1])
+        w = model.padded(view("w", state.x), rows)
         start = w.rows[rows], w.dense.copy()
         free = [x > -np.inf for x in start]  # not forbidden
-        w.rows[rows], w.dense[:] = 0.0, 0.0
-        others = squared_norm(model.flat(*w))  # other weights only shrink
+        others = squared_norm(state.x) - sum(squared_norm(x[each]) for x, each in zip(start, free, strict=True))
         none = Weights(w.rows[:0], w.dense)
 
         def value(offset: float) -> float:
@@ -45,6 +44,7 @@ class OffsetSearch(reference.OffsetSearch):
             used = [x[each] for x, each in zip((w.rows[rows], w.dense), free, strict=True)]
             if not finite(*used):
                 return np.nan
+            # other weights only shrink
             squares = np.prod(1.0 - steps * lam) ** 2 * others + sum(map(squared_norm, used))
             return value_at(problem, some, w, mu) / len(some) + 0.5 * lam * squares
 

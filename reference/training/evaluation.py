@@ -33,7 +33,7 @@ def evaluate(objective: Objective, w: Array, lam: float, mu: float | None) -> Ev
     D = task loss - ||g||^2 / (2 lam). Any other objective F is its own target; if it is convex, then
     F(w) + lam/2 ||w||^2 - ||g + lam w||^2 / (2 lam) is a lower bound by strong convexity.
     """
-    x = host(w).astype(np.float64)
+    x = host(w).astype(np.float64, copy=False)
     is_hinge = traits(objective).hinge
     if is_hinge:
         value, g, task_loss, exact = cast(Linearized, objective).linearize(w, None, mu)
@@ -44,6 +44,6 @@ def evaluate(objective: Objective, w: Array, lam: float, mu: float | None) -> Ev
     regularised = target + 0.5 * lam * squared_norm(x)
     if lam == 0:
         return Evaluation(regularised, -np.inf, value, np.inf, exact)
-    slope = squared_norm(host(g).astype(np.float64) + lam * x) / (2 * lam)
+    slope = squared_norm(host(g).astype(np.float64, copy=False) + lam * x) / (2 * lam)
     dual = task_loss - squared_norm(g) / (2 * lam) if is_hinge else regularised - slope
     return Evaluation(regularised, dual, value, slope, exact)

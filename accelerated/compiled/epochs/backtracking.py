@@ -11,7 +11,6 @@ from accelerated.compiled.problems import (
     oracle,
     prepared,
     room,
-    touched,
 )
 from accelerated.kernel import kernel
 
@@ -19,28 +18,33 @@ __all__ = ["largest_change", "try_components"]
 
 
 @kernel
-def try_components(problem, batch, start, limit, mu, slack, w):
+def try_components(problem, batch, touched_rows, start, limit, mu, slack, w):
     """The least L = start * 2^j such that f_i(w - g_i/L) <= f_i(w) - ||g_i||^2 / (2L) for all i of the batch that need
     at most ``limit``; and the number of oracle calls.
 
-    slack: the tolerance of the inequality, as a share of f_i(w) and mu. inf if no finite L suffices.
+    touched_rows: from the function of that name; other rows of W are not read. slack: the tolerance of the inequality,
+    as a share of f_i(w) and mu. inf if no finite L suffices.
     """
     W, A = w
     work, other = room(problem, batch, 0, len(batch), A), room(problem, batch, 0, len(batch), A)
     ready = prepared(problem, A, mu, work)
-    G, G_A, moved, moved_A = np.zeros_like(W), np.zeros_like(A), np.empty_like(W), np.empty_like(A)
-    seen = np.full(W.shape[0], -1)
+    G, G_A, moved, moved_A = np.empty_like(W), np.empty_like(A), np.empty_like(W), np.empty_like(A)
+    first, named = touched_rows
     L, calls = start, 0
     for k in range(len(batch)):
         i = batch[k]
-        rows = touched(problem, i)
+        rows = named[first[k] : first[k + 1]]
+        for j in rows:
+            for label in range(W.shape[1]):
+                G[j, label] = 0.0
+        G_A[:] = 0.0
         value = oracle(problem, i, 1.0, W, A, ready, mu, work)
         add_rows(problem, i, 1.0, work, G)
         add_dense(problem, i, 1.0, work, G_A)
         flush(problem, 1.0, ready, work, G_A)
         before = L
         calls += 1
-        square = squared_norm(rows, k, seen, G) + np.sum(G_A * G_A)
+        square = squared_norm(rows, G) + np.sum(G_A * G_A)
         while square > 0.0 and 0.0 < L < np.inf:
             for j in rows:
                 for label in range(W.shape[1]):
@@ -54,30 +58,30 @@ def try_components(problem, batch, start, limit, mu, slack, w):
             if max(limit, start) < L:
                 L = before
                 break
-        for j in rows:
-            for label in range(W.shape[1]):
-                G[j, label] = 0.0
-        G_A[:] = 0.0
     return L, calls
 
 
 @kernel
-def largest_change(problem, batch, mu, w):
+def largest_change(problem, batch, touched_rows, mu, w):
     """max_i ||g_i(w - u_i) - g_i(w)||, u_i = g_i(w) / ||g_i(w)||, over the batch; and the number of oracle calls."""
     W, A = w
     work, other = room(problem, batch, 0, len(batch), A), room(problem, batch, 0, len(batch), A)
     ready = prepared(problem, A, mu, work)
-    G, G_A, moved, moved_A = np.zeros_like(W), np.zeros_like(A), np.empty_like(W), np.empty_like(A)
-    seen = np.full(W.shape[0], -1)
+    G, G_A, moved, moved_A = np.empty_like(W), np.empty_like(A), np.empty_like(W), np.empty_like(A)
+    first, named = touched_rows
     largest, calls = 0.0, 0
     for k in range(len(batch)):
         i = batch[k]
-        rows = touched(problem, i)
+        rows = named[first[k] : first[k + 1]]
+        for j in rows:
+            for label in range(W.shape[1]):
+                G[j, label] = 0.0
+        G_A[:] = 0.0
         oracle(problem, i, 1.0, W, A, ready, mu, work)
         add_rows(problem, i, 1.0, work, G)
         add_dense(problem, i, 1.0, work, G_A)
         flush(problem, 1.0, ready, work, G_A)
-        norm = np.sqrt(squared_norm(rows, 2 * k, seen, G) + np.sum(G_A * G_A))
+        norm = np.sqrt(squared_norm(rows, G) + np.sum(G_A * G_A))
         calls += 1
         if norm > 0.0:
             for j in rows:
@@ -90,21 +94,15 @@ def largest_change(problem, batch, mu, w):
             add_rows(problem, i, -1.0, other, G)
             add_dense(problem, i, -1.0, other, G_A)
             flush(problem, -1.0, ready_there, other, G_A)
-            largest = max(largest, np.sqrt(squared_norm(rows, 2 * k + 1, seen, G) + np.sum(G_A * G_A)))
-        for j in rows:
-            for label in range(W.shape[1]):
-                G[j, label] = 0.0
-        G_A[:] = 0.0
+            largest = max(largest, np.sqrt(squared_norm(rows, G) + np.sum(G_A * G_A)))
     return largest, calls
 
 
 @kernel
-def squared_norm(rows, k, seen, G):
-    """The sum of ||G[j]||^2 over the different j of rows; seen[j] becomes k."""
+def squared_norm(rows, G):
+    """The sum of ||G[j]||^2 over these rows."""
     total = 0.0
     for j in rows:
-        if seen[j] != k:
-            seen[j] = k
-            for label in range(G.shape[1]):
-                total += G[j, label] * G[j, label]
+        for label in range(G.shape[1]):
+            total += G[j, label] * G[j, label]
     return total

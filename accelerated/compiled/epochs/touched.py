@@ -11,14 +11,17 @@ __all__ = ["touched_rows"]
 
 
 @kernel
-def touched_rows(problem, batch, n_rows):
-    """(start, rows): example batch[k] touches rows[start[k] : start[k + 1]] of W (n_rows, Lp), each named once.
+def touched_rows(problem, batch):
+    """(start, rows): example batch[k] touches rows[start[k] : start[k + 1]] of W, each named once.
 
-    place[j] is where row j is named, if it is named there: what is not yet written may be any number, so that the cost
-    does not depend on n_rows.
+    place[j] is where row j is named, if it is named there. Numbers that are not yet written are read, too, so that the
+    cost does not depend on the number of rows.
     """
-    n = len(batch)
-    start, rows, place = np.zeros(n + 1, np.int64), np.empty(1024, np.uint32), np.empty(n_rows, np.int64)
+    n, last = len(batch), 0
+    for i in batch:
+        for j in touched(problem, i):
+            last = max(last, np.int64(j))
+    start, rows, place = np.zeros(n + 1, np.int64), np.empty(1024, np.uint32), np.empty(last + 1, np.int64)
     for k in range(n):
         used = touched(problem, batch[k])
         filled = start[k]

@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Weights", "zeros_like"]
+__all__ = ["ALL", "Weights", "zeros_like"]
+
+ALL = slice(None)  # rows
 
 
 class Weights(NamedTuple):
