@@ -13,22 +13,22 @@ from accelerated.compiled.epochs.sgd import Rounds, sgd_epoch
 from accelerated.compiled.epochs.touched import touched_rows
 from accelerated.compiled.problems.weights import Weights
 from accelerated.objectives import value_at
-from accelerated.optimizers.sgd import SGD
+from accelerated.optimizers import sgd
 from accelerated.problems import finite, problem_of
 from reference.arrays import squared_norm
 from reference.optimizers.base import Objective
-from reference.optimizers.sgd import SGDState
+from reference.optimizers.sgd import SGD, SGDState
 from reference.steps import Pegasos
 
 __all__ = ["OffsetSearch"]
 
 
 class OffsetSearch(reference.OffsetSearch):
-    def trial(self, objective: Objective, box: Any, state: SGDState, some: np.ndarray) -> Callable[[float], float]:
+    def trial(self, objective: Objective, box: SGD, state: SGDState, some: np.ndarray) -> Callable[[float], float]:
         target: Any = objective
         lam, mu, model = box.lam, target._mu(box.mu), target.model
         problem = problem_of(target, mu)
-        if not isinstance(box, SGD) or problem is None or not finite(state.x):
+        if not isinstance(box, sgd.SGD) or problem is None or not finite(state.x):
             return super().trial(objective, box, state, some)
         rows = np.unique(touched_rows(problem, some)[1])
         w = model.padded(view("w", state.x), rows)
@@ -45,7 +45,7 @@ class OffsetSearch(reference.OffsetSearch):
             if not finite(*used):
                 return np.nan
             # other weights only shrink
-            squares = np.prod(1.0 - steps * lam) ** 2 * others + sum(map(squared_norm, used))
+            squares = float(np.prod(1.0 - steps * lam)) ** 2 * others + sum(map(squared_norm, used))
             return value_at(problem, some, w, mu) / len(some) + 0.5 * lam * squares
 
         return value
