@@ -207,8 +207,10 @@ def _blocks(name: str, lines: list[tuple[int, str]], layout: Layout) -> Iterator
     tabs = _by_tabs([line for _, line in lines])
     rows: list[list[str]] = []
     first = 0
+    same: dict[str, str] = {}  # equal cells are one string: most of a text repeats
     for number, line in [*lines, (0, "")]:
-        columns = [cell.strip(" ") for cell in line.split("\t")] if tabs and line else _words(line)
+        cells = [cell.strip(" ") for cell in line.split("\t")] if tabs and line else _words(line)
+        columns = [same.setdefault(cell, cell) for cell in cells]
         if columns and columns[0].partition(" ")[0] != DOCUMENT:
             if rows and len(columns) != len(rows[0]):
                 wrong = _wrong(name, number, len(rows[0]), None, columns)
