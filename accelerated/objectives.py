@@ -20,7 +20,7 @@ from accelerated.compiled.problems.weights import Weights, zeros_like
 from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.sequence import SequenceModel
 from accelerated.problems import all_free, finite, problem_of
-from accelerated.threads import in_parallel, ranges
+from accelerated.threads import in_parallel, ranges, summed_in_parallel
 from reference.arrays import Array
 from reference.models.base import all_of, check_weights
 from reference.objectives import Corners, Linearization
@@ -58,17 +58,12 @@ class StructuralHinge(reference.StructuralHinge):
             nan = float("nan")
             return nan, like(np.full(self.model.size, nan), w), nan, nan
         problem, weights = all_free(problem), self.model.padded(w_host)
-        pieces = _pieces(problem, batch, weights)
-        sums = [zeros_like(weights) for _ in pieces]
 
-        def run(lo: int, hi: int) -> tuple[float, float, int]:
-            return gradient_range(problem, batch, lo, hi, weights, mu, kept, sums[pieces.index((lo, hi))])
+        def run(lo: int, hi: int, sums: Weights) -> tuple[float, float, int]:
+            return gradient_range(problem, batch, lo, hi, weights, mu, kept, sums)
 
-        value, task_loss, exact = (sum(each) for each in zip(*in_parallel(run, pieces), strict=True))
-        total, *others = sums
-        for part in others:
-            total.rows[:] += part.rows
-            total.dense[:] += part.dense
+        each, total = summed_in_parallel(run, _pieces(problem, batch, weights), lambda: zeros_like(weights))
+        value, task_loss, exact = (sum(part) for part in zip(*each, strict=True))
         return value, like(self.model.flat(*total), w), task_loss, float(exact)
 
     def _corners(self, w: Array, batch: Any, k: int, choose: Callable[[Any, int], Iterable[Any]]) -> Corners:

@@ -10,11 +10,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from threading import Event
+from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["get_num_threads", "in_parallel", "ranges", "set_num_threads"]
+__all__ = ["get_num_threads", "in_parallel", "ranges", "set_num_threads", "summed_in_parallel"]
+
+Sums = TypeVar("Sums", bound=tuple[np.ndarray, ...])
 
 _MAX_RANGES = 8
 _threads: int | None = None
@@ -61,3 +64,34 @@ def in_parallel(work: Callable[[int, int], Any], pieces: list[tuple[int, int]]) 
         return [work(lo, hi) for lo, hi in pieces]
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(lambda piece: work(*piece), pieces))
+
+
+def summed_in_parallel(
+    work: Callable[[int, int, Sums], Any], pieces: list[tuple[int, int]], zeros: Callable[[], Sums]
+) -> tuple[list[Any], Sums]:
+    """``[work(lo, hi, sums) for lo, hi in pieces]``, and the sums. Each piece adds to sums of its own, which begin as
+    ``zeros()``; these are added in the order of the pieces. There are as many at a time as threads.
+    """
+    spare: list[Sums] = []
+    total, added = zeros(), [Event() for _ in pieces]
+
+    def run(lo: int, hi: int) -> Any:
+        k = pieces.index((lo, hi))
+        try:
+            if k == 0:
+                return work(lo, hi, total)
+            try:
+                sums = spare.pop()
+            except IndexError:
+                sums = zeros()
+            result = work(lo, hi, sums)
+            added[k - 1].wait()
+            for whole, part in zip(total, sums, strict=True):
+                whole += part
+                part[:] = 0.0
+            spare.append(sums)
+            return result
+        finally:
+            added[k].set()
+
+    return in_parallel(run, pieces), total
