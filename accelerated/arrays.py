@@ -8,6 +8,7 @@ import numpy as np
 from array_api_compat import array_namespace, device, is_numpy_array
 
 import reference.arrays
+from accelerated.compiled.entries import entry
 from accelerated.kernel import kernel
 from accelerated.mirror import mirrors
 from reference.arrays import Array, Place, Rows, concrete, fits
@@ -20,6 +21,12 @@ def view(name: str, x: Array, dtype: Any = np.float64) -> np.ndarray:
     """An array in host memory as a C-contiguous NumPy array, copied only to change dtype or layout (None: keep the
     dtype). Device arrays raise TypeError.
     """
+    x = np.ascontiguousarray(in_memory(name, x), dtype=dtype)
+    return x if x.flags.writeable else np.asarray(_Unlocked(x))
+
+
+def in_memory(name: str, x: Array) -> np.ndarray:
+    """An array in host memory as one of NumPy, never copied. Device arrays raise TypeError."""
     if not is_numpy_array(x):
         if not concrete(x):
             raise TypeError(
@@ -30,8 +37,7 @@ def view(name: str, x: Array, dtype: Any = np.float64) -> np.ndarray:
                 f"{name}: kernels run on the CPU, got {type(x).__name__} on {device(x)}; reference computes there"
             )
         x = np.from_dlpack(x)
-    x = np.ascontiguousarray(x, dtype=dtype)
-    return x if x.flags.writeable else np.asarray(_Unlocked(x))
+    return x
 
 
 class _Unlocked:
@@ -84,9 +90,10 @@ def like(x: np.ndarray, original: Array) -> Array:
 
 
 def entries(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The arrays of sparse rows, as kernels take them: indptr, indices and data."""
-    indices = numbers("rows.indices", rows.indices, rows.width)
-    return view("rows.indptr", rows.indptr, np.int64), indices, view("rows.data", rows.data)
+    """The arrays of sparse rows, as kernels take them: indptr, indices and data, (1,) if one is broadcast to all."""
+    indices, data = numbers("rows.indices", rows.indices, rows.width), in_memory("rows.data", rows.data)
+    one = data[:1] if data.strides == (0,) else data
+    return view("rows.indptr", rows.indptr, np.int64), indices, view("rows.data", one)
 
 
 @mirrors(reference.arrays.gather_sum)
@@ -128,7 +135,7 @@ def _gather_sum(indptr, indices, data, W, out):
     """out (N, L) += rows @ W (d, L), all C order."""
     for i in range(len(indptr) - 1):
         for e in range(indptr[i], indptr[i + 1]):
-            j, x = indices[e], data[e]
+            j, x = indices[e], entry(data, e)
             for label in range(W.shape[1]):
                 out[i, label] += x * W[j, label]
 
@@ -138,6 +145,6 @@ def _scatter_sum(indptr, indices, data, G, out):
     """out (d, L) += rows.T @ G (N, L), all C order."""
     for i in range(len(indptr) - 1):
         for e in range(indptr[i], indptr[i + 1]):
-            j, x = indices[e], data[e]
+            j, x = indices[e], entry(data, e)
             for label in range(G.shape[1]):
                 out[j, label] += x * G[i, label]

@@ -173,10 +173,11 @@ def _graphs(objective: Any, mu: float) -> SegmentationProblem | None:
 
 
 def _joined(tables: Sequence[Rows]) -> Entries:
-    """The rows of all tables, one after another."""
+    """The rows of all tables, one after another, with a value for each entry."""
     indptr, indices, data = zip(*map(entries, tables), strict=True)
     lengths = np.concatenate([np.diff(each) for each in indptr])
-    return Entries(np.concatenate([[0], np.cumsum(lengths)]), np.concatenate(indices), np.concatenate(data))
+    values = [np.broadcast_to(x, each.shape) for x, each in zip(data, indices, strict=True)]
+    return Entries(np.concatenate([[0], np.cumsum(lengths)]), np.concatenate(indices), np.concatenate(values))
 
 
 def _listed(smoothing: Any, mu: float, most: int) -> int | None:

@@ -271,7 +271,8 @@ class Rows(Packed):
     """N sparse rows of ``width`` columns in compressed form: row i holds ``indices[indptr[i]:indptr[i+1]]``.
 
     ``indptr`` (N + 1,) is NumPy int64 on the host, because it decides shapes; ``indices`` (nnz,) int64 and ``data``
-    (nnz,) are arrays of the namespace. An index that occurs twice in a row counts twice (the entries add).
+    (nnz,) are arrays of the namespace. An index that occurs twice in a row counts twice (the entries add). If all
+    entries are 1, :meth:`of` gives ``data`` as a single 1 broadcast to (nnz,).
 
     Raises
     ------
@@ -373,7 +374,11 @@ class Rows(Packed):
         )
         _check_rows(name, indptr, indices, data, int(columns))
         place = Place.of(like)
-        return cls.unchecked(indptr.copy(), place.integers(indices), place.floats(data), int(columns))
+        if len(data) and np.all(np.asarray(data) == 1):  # columns of text and of lists: a single 1 stands for all
+            values = place.xp.broadcast_to(place.floats([1.0]), (len(data),))
+        else:
+            values = place.floats(data)
+        return cls.unchecked(indptr.copy(), place.integers(indices), values, int(columns))
 
     @classmethod
     def unchecked(cls, indptr: np.ndarray, indices: Array, data: Array, width: int) -> Rows:

@@ -230,7 +230,7 @@ class TaggingModel(SequenceModel):
         row = np.array(self._rows_of(X.names), np.int64)
         kept = row[X.numbers] >= 0
         indptr = np.concatenate([[0], np.cumsum(kept)])[X.indptr].astype(np.int64)
-        return Rows(indptr, row[X.numbers[kept]], X.values[kept], self.width), X.offsets
+        return Rows.unchecked(indptr, row[X.numbers[kept]], X.values[kept], self.width), X.offsets
 
     def _rows_of(self, names: list[str]) -> Any:
         """The row of each attribute, or -1."""

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelerated.compiled.entries import entry
 from accelerated.compiled.problems import gather, longest_of, new_work
 from accelerated.compiled.reductions import only_if, plus
 from accelerated.compiled.structures.chain import finish, prepare, sum_product
@@ -229,7 +230,7 @@ def move(problem, i, points, factor, W, A, new):
         for label in range(W.shape[1]):
             new.moves[t, label] = factor * (points.nodes[first + t, label] - new.nodes[t, label])
         for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
-            x, j = problem.data[e], problem.indices[e]
+            x, j = entry(problem.data, e), problem.indices[e]
             if free.shape[0] > 0:
                 for label in range(W.shape[1]):
                     change = x * new.moves[t, label] * free[j, label]
@@ -256,7 +257,7 @@ def move_pairs(pairs, position, factor, moves, t, W):
     growth = 0.0
     if len(pairs.rows) > 0:
         for e in range(pairs.indptr[position], pairs.indptr[position + 1]):
-            change = factor * pairs.data[e] * moves[t, pairs.labels[e]]
+            change = factor * entry(pairs.data, e) * moves[t, pairs.labels[e]]
             if change != 0.0:
                 growth += change * (2.0 * W[pairs.rows[e], pairs.columns[e]] + change)
                 W[pairs.rows[e], pairs.columns[e]] += change
@@ -269,7 +270,7 @@ def move_back(problem, i, W, A, new):
     first, free = problem.offsets[i], problem.pairs.free
     for t in range(problem.offsets[i + 1] - first):
         for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
-            x, j = problem.data[e], problem.indices[e]
+            x, j = entry(problem.data, e), problem.indices[e]
             if free.shape[0] > 0:
                 for label in range(W.shape[1]):
                     W[j, label] -= x * new.moves[t, label] * free[j, label]

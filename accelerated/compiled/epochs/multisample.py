@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelerated.compiled.entries import entry
 from accelerated.compiled.epochs.sample_updates import Quadratic, exact_update, expand_and_swap, quadratic_room
 from accelerated.compiled.problems import augmented_scores, longest_of, new_work
 from accelerated.compiled.structures.chain_k_best import KBestWork, k_best, k_best_workspace
@@ -290,12 +291,12 @@ def multiply_features(problem, first, n, scratch):
         fill(0.0, scratch.across, t)
         if scratch.differ[t]:
             for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
-                row[problem.indices[e]] += problem.data[e]
+                row[problem.indices[e]] += entry(problem.data, e)
             for u in range(t + 1):
                 if scratch.differ[u]:
                     inner = 0.0
                     for e in range(problem.indptr[first + u], problem.indptr[first + u + 1]):
-                        inner += problem.data[e] * row[problem.indices[e]]
+                        inner += entry(problem.data, e) * row[problem.indices[e]]
                     squares[t, u] = squares[u, t] = inner
             for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
                 row[problem.indices[e]] = 0.0
@@ -347,7 +348,7 @@ def describe_mixture(problem, touched, i, n, count, s, W, A, before, scratch):
             for label in range(L):
                 scratch.mixed[t, label] = 0.0
             for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
-                x, r = problem.data[e], scratch.place[problem.indices[e]]
+                x, r = entry(problem.data, e), scratch.place[problem.indices[e]]
                 for label in range(L):
                     scratch.mixed[t, label] += x * before.rows[r, label]
     for k in range(count):
@@ -467,7 +468,7 @@ def move_outputs(problem, i, n, base, count, factors, after, point, scratch):
     for t in range(n):
         if scratch.differ[t]:
             for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
-                x, f = problem.data[e], problem.indices[e]
+                x, f = entry(problem.data, e), problem.indices[e]
                 for label in range(W.shape[1]):
                     W[f, label] += x * scratch.moves[t, label]
                     sum_W[f, label] -= passed * x * scratch.moves[t, label]

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelerated.compiled.entries import entry
 from accelerated.compiled.problems import oracles
 from accelerated.compiled.problems.classes import ClassProblem, Work, class_room, class_scores
 from accelerated.compiled.problems.oracles import answers
@@ -49,9 +50,9 @@ def squared_norms(problem, squares, row):
     for i in range(len(problem.labels)):
         first, end, total = problem.offsets[i], problem.offsets[i + 1], 0.0
         for e in range(first, end):
-            row[problem.indices[e]] += problem.data[e]
+            row[problem.indices[e]] += entry(problem.data, e)
         for e in range(first, end):
-            total += problem.data[e] * row[problem.indices[e]]
+            total += entry(problem.data, e) * row[problem.indices[e]]
         for e in range(first, end):
             row[problem.indices[e]] = 0.0
         squares[i] = total
@@ -106,7 +107,7 @@ def move(problem, i, factor, S, sets, w, sums, scratch):
         if change != 0.0:
             loss += change * sets.losses[sets.slots[i] + a]
             for e in range(problem.offsets[i], problem.offsets[i + 1]):
-                W[problem.indices[e], label] += factor * change * problem.data[e]
+                W[problem.indices[e], label] += factor * change * entry(problem.data, e)
                 if len(U) > 0:
-                    U[problem.indices[e], label] += S * factor * change * problem.data[e]
+                    U[problem.indices[e], label] += S * factor * change * entry(problem.data, e)
     return loss

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelerated.compiled.arithmetic import muladd
+from accelerated.compiled.entries import entry
 from accelerated.compiled.problems import oracles
 from accelerated.compiled.problems.answers import MOST, Kept, nothing, room_for
 from accelerated.compiled.problems.oracles import answers
@@ -56,7 +57,7 @@ def class_scores(problem, i, s, W, scores):
     y = problem.labels[i]
     scores[:] = 0.0
     for e in range(problem.offsets[i], problem.offsets[i + 1]):
-        x, j = problem.data[e], problem.indices[e]
+        x, j = entry(problem.data, e), problem.indices[e]
         for label in range(W.shape[1]):
             scores[label] = muladd(x, W[j, label], scores[label])
     gold = s * scores[y]
@@ -95,7 +96,7 @@ def add_rows(problem, i, factor, work, G):
             here[m] = label
             m += 1
     for e in range(problem.offsets[i], problem.offsets[i + 1]):
-        x, j = factor * problem.data[e], problem.indices[e]
+        x, j = factor * entry(problem.data, e), problem.indices[e]
         if 4 * m < len(here):
             for a in range(m):
                 G[j, here[a]] += x * excess[here[a]]

@@ -4,6 +4,7 @@ losses.
 
 from __future__ import annotations
 
+from accelerated.compiled.entries import entry
 from accelerated.kernel import kernel
 
 __all__ = ["planes_of"]
@@ -26,5 +27,5 @@ def planes_of(problem, i, outputs, weights, pairwise, losses):
             if y == truth:
                 continue
             for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
-                weights[k, problem.indices[e], y] += problem.data[e]
-                weights[k, problem.indices[e], truth] -= problem.data[e]
+                weights[k, problem.indices[e], y] += entry(problem.data, e)
+                weights[k, problem.indices[e], truth] -= entry(problem.data, e)

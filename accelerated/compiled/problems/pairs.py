@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelerated.compiled.entries import entry
 from accelerated.kernel import inlined, kernel
 
 __all__ = [
@@ -74,6 +75,7 @@ class Places(NamedTuple):
 @kernel
 def lay_out(offsets, indptr, features, values, places, begins, ends, shape):
     """Features as those with a row of W (indptr, indices, data) and the pairs of the others (the first five of Pairs).
+    Where all values are 1, one is stored (:func:`entry`).
 
     A sequence's first position also has a pair for each label of ``begins``, its last for each of ``ends``, with the
     last weight of W, which has the given shape.
@@ -94,30 +96,34 @@ def lay_out(offsets, indptr, features, values, places, begins, ends, shape):
                 single[p + 1] += many[j]
         whole[p + 1] += whole[p]
         single[p + 1] += single[p]
-    indices, data = np.empty(whole[N], np.int64), np.empty(whole[N])
+    ones = len(values) == 1 and values[0] == 1.0
+    indices, data = np.empty(whole[N], np.int64), np.ones(1 if ones else whole[N])
     of_row, of_column, of_label = (
         np.empty(single[N], np.uint32),
         np.empty(single[N], np.uint32),
         np.empty(single[N], np.uint32),
     )
-    of_value = np.empty(single[N])
+    of_value = np.ones(1 if ones else single[N])
     for i in range(len(offsets) - 1):
         for p in range(offsets[i], offsets[i + 1]):
             a, b = whole[p], single[p]
             for e in range(indptr[p], indptr[p + 1]):
                 j = features[e]
                 if row[j] >= 0:
-                    indices[a], data[a] = row[j], values[e]
+                    indices[a] = row[j]
+                    if not ones:
+                        data[a] = entry(values, e)
                     a += 1
                 else:
                     for q in range(first[j], first[j] + many[j]):
-                        of_row[b], of_column[b], of_label[b], of_value[b] = rows[q], columns[q], labels[q], values[e]
+                        of_row[b], of_column[b], of_label[b] = rows[q], columns[q], labels[q]
+                        if not ones:
+                            of_value[b] = entry(values, e)
                         b += 1
             for end in range(2):
                 if p == (offsets[i], offsets[i + 1] - 1)[end]:
                     for label in (begins, ends)[end]:
-                        of_row[b], of_column[b] = shape[0] - 1, shape[1] - 1
-                        of_label[b], of_value[b] = label, 1.0
+                        of_row[b], of_column[b], of_label[b] = shape[0] - 1, shape[1] - 1, label
                         b += 1
     return whole, indices, data, single, of_row, of_column, of_label, of_value
 
@@ -127,7 +133,7 @@ def gather_pairs(pairs, position, W, scores, t):
     """scores[t] += the weights of the position's pairs."""
     if len(pairs.rows) > 0:
         for e in range(pairs.indptr[position], pairs.indptr[position + 1]):
-            scores[t, pairs.labels[e]] += pairs.data[e] * W[pairs.rows[e], pairs.columns[e]]
+            scores[t, pairs.labels[e]] += entry(pairs.data, e) * W[pairs.rows[e], pairs.columns[e]]
 
 
 @inlined
@@ -141,7 +147,7 @@ def add_of_labels(pairs, position, factor, scores, t, G):
     """G += factor * scores[t, label] for each of the position's pairs, at the pair's label."""
     if len(pairs.rows) > 0:
         for e in range(pairs.indptr[position], pairs.indptr[position + 1]):
-            G[pairs.rows[e], pairs.columns[e]] += factor * pairs.data[e] * scores[t, pairs.labels[e]]
+            G[pairs.rows[e], pairs.columns[e]] += factor * entry(pairs.data, e) * scores[t, pairs.labels[e]]
 
 
 @inlined
@@ -150,7 +156,7 @@ def add_of_label(pairs, position, factor, label, G):
     if len(pairs.rows) > 0:
         for e in range(pairs.indptr[position], pairs.indptr[position + 1]):
             if pairs.labels[e] == label:
-                G[pairs.rows[e], pairs.columns[e]] += factor * pairs.data[e]
+                G[pairs.rows[e], pairs.columns[e]] += factor * entry(pairs.data, e)
 
 
 @kernel

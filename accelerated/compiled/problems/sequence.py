@@ -1,9 +1,10 @@
 """Room for one sequence of a packed problem, and its scores from its features.
 
 Every type of problem over sequences has these fields: sequence i owns positions offsets[i]:offsets[i+1]; position p has
-entries indptr[p]:indptr[p+1] of ``indices`` and ``data``, and label labels[p]; cost (L, L) is by (true, predicted). The
-weights are s W, where W is (F, Lp) with labels padded to a multiple of 8 and s is a number; and A (1, L, L). ``pairs``
-(:mod:`accelerated.compiled.problems.pairs`): features with a weight for one label.
+entries indptr[p]:indptr[p+1] of ``indices`` and ``data`` (:mod:`accelerated.compiled.entries`), and label labels[p];
+cost (L, L) is by (true, predicted). The weights are s W, where W is (F, Lp) with labels padded to a multiple of 8 and s
+is a number; and A (1, L, L). ``pairs`` (:mod:`accelerated.compiled.problems.pairs`): features with a weight for one
+label.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelerated.compiled.arithmetic import muladd
+from accelerated.compiled.entries import entry
 from accelerated.compiled.problems.oracles import parent
 from accelerated.compiled.problems.pairs import gather_pairs
 from accelerated.compiled.structures.chain import Workspace, workspace
@@ -64,17 +66,17 @@ def gather(problem, position, W, scores, t):
     """scores[t] = the sum of the rows of W (F, Lp) of a position's features: four rows a sweep, in the order of
     storage.
     """
-    first, last = problem.indptr[position], problem.indptr[position + 1]
+    data, first, last = problem.data, problem.indptr[position], problem.indptr[position + 1]
     fill(0.0, scores, t)
     for b in range((last - first) // 4):
         e = first + 4 * b
-        x0, x1, x2, x3 = problem.data[e], problem.data[e + 1], problem.data[e + 2], problem.data[e + 3]
+        x0, x1, x2, x3 = entry(data, e), entry(data, e + 1), entry(data, e + 2), entry(data, e + 3)
         j0, j1, j2, j3 = problem.indices[e], problem.indices[e + 1], problem.indices[e + 2], problem.indices[e + 3]
         for label in range(scores.shape[1]):
             two = muladd(x1, W[j1, label], muladd(x0, W[j0, label], scores[t, label]))
             scores[t, label] = muladd(x3, W[j3, label], muladd(x2, W[j2, label], two))
     for e in range(last - (last - first) % 4, last):
-        x, j = problem.data[e], problem.indices[e]
+        x, j = entry(data, e), problem.indices[e]
         for label in range(scores.shape[1]):
             scores[t, label] = muladd(x, W[j, label], scores[t, label])
     gather_pairs(problem.pairs, position, W, scores, t)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelerated.compiled.arithmetic import muladd
+from accelerated.compiled.entries import entry
 from accelerated.compiled.problems import oracles
 from accelerated.compiled.problems.answers import MOST, Kept, nothing, room_for
 from accelerated.compiled.problems.oracles import answers
@@ -69,7 +70,7 @@ def add_rows(problem, i, factor, work, G):
     pairs, free = problem.pairs, problem.pairs.free  # read once, outside the inner loop
     for t in range(n):
         for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
-            x, j = factor * problem.data[e], problem.indices[e]
+            x, j = factor * entry(problem.data, e), problem.indices[e]
             if free.shape[0] > 0:
                 for label in range(G.shape[1]):
                     G[j, label] = muladd(x * free[j, label], work.scores[t, label], G[j, label])

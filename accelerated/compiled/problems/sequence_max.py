@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelerated.compiled.entries import entry
 from accelerated.compiled.problems import oracles
 from accelerated.compiled.problems.oracles import answers
 from accelerated.compiled.problems.pairs import Pairs, add_of_label, may_change, rows_of
@@ -64,7 +65,7 @@ def add_rows(problem, i, factor, work, G):
         y, guess = problem.labels[first + t], work.labels[t]
         if y != guess:
             for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
-                x, j = factor * problem.data[e], problem.indices[e]
+                x, j = factor * entry(problem.data, e), problem.indices[e]
                 if may_change(pairs, j, guess):
                     G[j, guess] += x
                 if may_change(pairs, j, y):

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelerated.compiled.entries import entry
 from accelerated.compiled.problems import oracles
 from accelerated.compiled.problems.oracles import answers
 from accelerated.compiled.problems.sequence import Work, augmented_scores, gather, longest_of, new_work
@@ -134,7 +135,7 @@ def score_outputs(problem, sets, i, n, A, scratch):
 def add_column(problem, position, factor, label, G):
     """G[:, label] += factor * the features of a position."""
     for e in range(problem.indptr[position], problem.indptr[position + 1]):
-        G[problem.indices[e], label] += factor * problem.data[e]
+        G[problem.indices[e], label] += factor * entry(problem.data, e)
 
 
 @answers(oracles.move, MaxProblem)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelerated.compiled.entries import entry
 from accelerated.compiled.problems import oracles
 from accelerated.compiled.problems.answers import MOST, Kept, nothing, room_for
 from accelerated.compiled.problems.oracles import answers
@@ -64,7 +65,7 @@ def add_rows(problem, i, factor, work, G):
         m = mixture(count, labels, weights, t, problem.labels[first + t], here, share)
         if m > 0:
             for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
-                x, j = factor * problem.data[e], problem.indices[e]
+                x, j = factor * entry(problem.data, e), problem.indices[e]
                 for a in range(m):
                     if may_change(pairs, j, here[a]):
                         G[j, here[a]] += x * share[a]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from accelerated.compiled.entries import entry
 from accelerated.compiled.problems.oracles import parent
 from accelerated.kernel import kernel
 
@@ -123,11 +124,11 @@ def begin_sequences(problem, sets, row):
         for t in range(n):
             sets.labels[sets.cells[i] + t] = problem.labels[first + t]
             for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
-                row[problem.indices[e]] += problem.data[e]
+                row[problem.indices[e]] += entry(problem.data, e)
             for s in range(n):
                 inner = 0.0
                 for e in range(problem.indptr[first + s], problem.indptr[first + s + 1]):
-                    inner += problem.data[e] * row[problem.indices[e]]
+                    inner += entry(problem.data, e) * row[problem.indices[e]]
                 sets.products[sets.squares[i] + t * n + s] = inner
             for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
                 row[problem.indices[e]] = 0.0

@@ -12,6 +12,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from accelerated.compiled.arithmetic import exp, muladd
+from accelerated.compiled.entries import entry
 from accelerated.kernel import kernel
 
 __all__ = ["class_losses", "class_residuals", "pairs_back", "pairs_forward", "spread_out", "weighted_pairs"]
@@ -36,7 +37,7 @@ def spread_out(indptr, indices, data, X):
     """X (F, n) += the rows, transposed."""
     for i in range(len(indptr) - 1):
         for e in range(indptr[i], indptr[i + 1]):
-            X[indices[e], i] += data[e]
+            X[indices[e], i] += entry(data, e)
 
 
 @kernel

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
+from accelerated.compiled.entries import entry
 from accelerated.compiled.epochs.online_proximal.thresholds import vanish
 from accelerated.compiled.problems import (
     MaxProblem,
@@ -271,7 +272,7 @@ def _move(problem, i, k, ratio, work, rows, G, of, parts, W):
                 y, guess = problem.labels[first + t], work.labels[t]
                 if y != guess:
                     for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
-                        x, j = ratio * problem.data[e], problem.indices[e]
+                        x, j = ratio * entry(problem.data, e), problem.indices[e]
                         if may_change(pairs, j, guess):
                             take(k, -x, of, parts, W, j, guess)
                         if may_change(pairs, j, y):
@@ -279,9 +280,9 @@ def _move(problem, i, k, ratio, work, rows, G, of, parts, W):
                     if len(pairs.rows) > 0:
                         for e in range(pairs.indptr[first + t], pairs.indptr[first + t + 1]):
                             if pairs.labels[e] == guess:
-                                take(k, -ratio * pairs.data[e], of, parts, W, pairs.rows[e], pairs.columns[e])
+                                take(k, -ratio * entry(pairs.data, e), of, parts, W, pairs.rows[e], pairs.columns[e])
                             if pairs.labels[e] == y:
-                                take(k, ratio * pairs.data[e], of, parts, W, pairs.rows[e], pairs.columns[e])
+                                take(k, ratio * entry(pairs.data, e), of, parts, W, pairs.rows[e], pairs.columns[e])
 
         return sparse
 
