@@ -21,6 +21,7 @@ import numpy as np
 import accelerated
 import reference
 from conformance.counting import Counted, counted
+from diptych.distributed.sizes import nbytes_of
 from reference.datasets import load_letters
 from reference.structures import tree_k_best
 
@@ -130,14 +131,7 @@ def _sentences() -> tuple[list[dict[str, list[str]]], list[list[str]]]:
 def _bytes_a_token() -> float:
     X, Y = _sentences()
     model = accelerated.TaggingModel.of(X, Y, ["bias", "word[-1..1]", "word[0]|word[1]"])
-    return _size(model.pack(X, Y)) / 3600
-
-
-def _size(data: object) -> float:
-    """Bytes of the arrays that packed data hold."""
-    if isinstance(data, np.ndarray):
-        return float(data.nbytes)
-    return sum(map(_size, vars(data).values())) if hasattr(data, "__dict__") else 0.0
+    return nbytes_of(model.pack(X, Y)) / 3600
 
 
 def _weights() -> float:

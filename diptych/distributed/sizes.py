@@ -11,7 +11,8 @@ __all__ = ["nbytes_of"]
 def nbytes_of(data: Any) -> int:
     """Bytes of the arrays in packed data."""
     if hasattr(data, "nbytes"):
-        return int(data.nbytes)
+        broadcast = getattr(data, "strides", None) == (0,)  # one number for all entries
+        return int(data.itemsize if broadcast else data.nbytes)
     if dataclasses.is_dataclass(data):
         return sum(nbytes_of(getattr(data, field.name)) for field in dataclasses.fields(data))
     if isinstance(data, tuple | list):

@@ -228,9 +228,12 @@ class TaggingModel(SequenceModel):
     def _positions(self, X: Any) -> tuple[Rows, np.ndarray]:
         """The rows of tokens from their attributes, with the numbers of those that have a weight."""
         row = np.array(self._rows_of(X.names), np.int64)
-        kept = row[X.numbers] >= 0
+        columns = row[X.numbers]
+        kept = columns >= 0
+        if np.all(kept):  # as in training
+            return Rows.unchecked(X.indptr[:], columns, X.values[:], self.width), X.offsets
         indptr = np.concatenate([[0], np.cumsum(kept)])[X.indptr].astype(np.int64)
-        return Rows.unchecked(indptr, row[X.numbers[kept]], X.values[kept], self.width), X.offsets
+        return Rows.unchecked(indptr, columns[kept], X.values[kept], self.width), X.offsets
 
     def _rows_of(self, names: list[str]) -> Any:
         """The row of each attribute, or -1."""
