@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from types import SimpleNamespace
 
 import numpy as np
@@ -149,3 +150,16 @@ def test_lists_go_where_the_arrays_are():
 def test_logsumexp_of_nothing_possible_is_minus_infinity():
     x = np.array([[-np.inf, -np.inf], [0.0, -np.inf], [1e300, 1e300]])
     close(reference.arrays.logsumexp(np, x, -1), [-np.inf, 0.0, 1e300])
+
+
+@pytest.mark.parametrize("value", [1.0, 2.0])
+def test_values_that_are_all_one_are_stored_once(backend, value):
+    lists = [[0, 2], [], [2, 1, 2]]
+    indptr, indices = np.array([0, 2, 2, 5]), np.concatenate(lists).astype(np.int64)
+    rows = backend.Rows.of(SimpleNamespace(indptr=indptr, indices=indices, data=np.full(5, value), shape=(3, 3)))
+    full = backend.Rows(indptr, indices, np.full(5, value), 3)
+    assert rows.data.strides == ((0,) if value == 1.0 else (8,)) and full.data.strides == (8,)
+    W = np.arange(6.0).reshape(3, 2)
+    for f in (layer(backend).gather_sum, layer(backend).scatter_sum):
+        np.testing.assert_array_equal(f(rows, W), f(full, W))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(rows)).data, full.data)
