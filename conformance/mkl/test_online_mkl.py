@@ -213,10 +213,12 @@ def test_runs_in_other_namespaces(space, words):
     close(runs[1].fun, runs[0].fun, space.dtype)
 
 
+@pytest.mark.parametrize("of_ones", [False, True])
 @pytest.mark.parametrize("loss", ["hinge", "crf"])
-def test_explicit_and_implicit_groups_are_one(backend, words, loss):
-    """The linear kernel and its features: the same norms, shares and labellings."""
+def test_explicit_and_implicit_groups_are_one(backend, words, loss, of_ones):
+    """The linear kernel and its features: the same norms, shares and labellings. of_ones: features that are 0 or 1."""
     (X, Y), runs = words, []
+    X = [(x > 0).astype(float) for x in X] if of_ones else X
     for group in (backend.kernels.Linear(), backend.kernels.Explicit()):
         model = backend.KernelSequenceModel([group, backend.kernels.Gaussian(1.0)], 3)
         data = model.pack(X, Y)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelerated.compiled.entries import entry
 from accelerated.compiled.problems.sequence import new_work
 from accelerated.compiled.structures.chain import finish, max_product, prepare, sum_product
 from accelerated.compiled.sweeps import load
@@ -174,8 +175,8 @@ def _scores(positions, learned, first, n, scores):
         for label in range(L, scores.shape[1]):
             scores[t, label] = -np.inf
         for e in range(E):
-            for entry in range(positions.indptr[first + t], positions.indptr[first + t + 1]):
-                x, j = learned.w_scale[e] * positions.data[entry], positions.indices[entry]
+            for i in range(positions.indptr[first + t], positions.indptr[first + t + 1]):
+                x, j = learned.w_scale[e] * entry(positions.data, i), positions.indices[i]
                 for label in range(L):
                     scores[t, label] += x * learned.W[e, j, label]
 
@@ -266,15 +267,15 @@ def _explicit(positions, learned, e, first, n, D, scratch):
     for t in range(n):
         for label in range(L):
             if D[t, label] != 0:
-                for entry in range(positions.indptr[first + t], positions.indptr[first + t + 1]):
-                    x, j = positions.data[entry] * D[t, label], positions.indices[entry]
+                for i in range(positions.indptr[first + t], positions.indptr[first + t + 1]):
+                    x, j = entry(positions.data, i) * D[t, label], positions.indices[i]
                     scratch[j, label] += x
                     inner += x * learned.W[e, j, label]
     for t in range(n):
         for label in range(L):
             if D[t, label] != 0:
-                for entry in range(positions.indptr[first + t], positions.indptr[first + t + 1]):
-                    j = positions.indices[entry]
+                for i in range(positions.indptr[first + t], positions.indptr[first + t + 1]):
+                    j = positions.indices[i]
                     length += scratch[j, label] * scratch[j, label]
                     scratch[j, label] = 0.0
     return learned.w_scale[e] * inner, length
@@ -350,9 +351,9 @@ def _add_two(F, grams, k, row, a, of_a, b, of_b):
             F[k, b, s] += of_b * x
         return
     starts = grams.starts[-1 - place]
-    for entry in range(starts[row], starts[row + 1]):
-        F[k, a, grams.columns[entry]] += of_a * grams.values[entry]
-        F[k, b, grams.columns[entry]] += of_b * grams.values[entry]
+    for i in range(starts[row], starts[row + 1]):
+        F[k, a, grams.columns[i]] += of_a * grams.values[i]
+        F[k, b, grams.columns[i]] += of_b * grams.values[i]
 
 
 @kernel
@@ -364,8 +365,8 @@ def _add_one(F, grams, k, row, a, of_a):
             F[k, a, s] += of_a * grams.whole[place, row, s]
         return
     starts = grams.starts[-1 - place]
-    for entry in range(starts[row], starts[row + 1]):
-        F[k, a, grams.columns[entry]] += of_a * grams.values[entry]
+    for i in range(starts[row], starts[row + 1]):
+        F[k, a, grams.columns[i]] += of_a * grams.values[i]
 
 
 @kernel
@@ -384,11 +385,11 @@ def _move_explicit(positions, learned, e, first, n, D, gamma, keep, factor, aver
     for t in range(n):
         for label in range(L):
             if D[t, label] != 0:
-                for entry in range(positions.indptr[first + t], positions.indptr[first + t + 1]):
-                    change = -gamma * D[t, label] * positions.data[entry] / scale
-                    learned.W[e, positions.indices[entry], label] += change
+                for i in range(positions.indptr[first + t], positions.indptr[first + t + 1]):
+                    change = -gamma * D[t, label] * entry(positions.data, i) / scale
+                    learned.W[e, positions.indices[i], label] += change
                     if average:
-                        learned.U_W[e, positions.indices[entry], label] += learned.S[at_S] * change
+                        learned.U_W[e, positions.indices[i], label] += learned.S[at_S] * change
     learned.w_scale[e] = factor * scale
     if learned.w_scale[e] < SMALL:
         if average:
