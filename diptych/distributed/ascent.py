@@ -221,9 +221,10 @@ class CoCoA(Piece):
             change: Change = objective.sum_of(probed, w, Probe(shared, number, gamma))
             state = state._replace(calls=state.calls + change.calls)
             u, value = full.u + change.u, change.value / objective.n
-            if rise(u, value) > max(risen for _, risen in tried):
+            point = gamma, rise(u, value)
+            if point[1] > max(risen for _, risen in tried):
                 best = moved(state, gamma, u, value, Stand(number, 1.0))
-            tried = sorted([*tried, (gamma, rise(u, value))])
+            tried = sorted([*tried, point])
         drop = tuple(k for k in range(shared.number, number + 1) if k != best.stand.number)
         return best._replace(calls=state.calls, drop=drop)
 
