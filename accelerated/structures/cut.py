@@ -8,10 +8,18 @@ from typing import Any
 import numpy as np
 
 import reference.structures.cut as reference
-from accelerated.arrays import are_sound, ready, view, within
+from accelerated.arrays import are_sound, view, within
 from accelerated.compiled.structures.cut import SIDE, SOURCE, Search, augment_all, new_search, start
 from accelerated.compiled.structures.cut_marginals import all_margins, new_journal, node_margins, roving_margins
-from accelerated.compiled.structures.cut_network import BUILT, NO_LABEL, Graph, are_fit, build, new_graph
+from accelerated.compiled.structures.cut_network import (
+    BUILT,
+    NO_LABEL,
+    Graph,
+    are_fit,
+    build,
+    new_graph,
+    score_of_labels,
+)
 from accelerated.mirror import mirrors
 from accelerated.structures.answers import feasible
 from reference.arrays import Array, Place, host
@@ -51,11 +59,14 @@ def minimum_cut(scores: CutScores) -> tuple[Array, Array]:
 
 @mirrors(reference.score)
 def score(scores: CutScores, labels: Array) -> Array:
-    if not ready(scores.unary, scores.pairwise) or type(labels) is not np.ndarray:
+    unary, pairwise, edges = scores
+    floats = type(unary) is type(pairwise) is np.ndarray and unary.dtype == pairwise.dtype == np.float64
+    if not (floats and type(labels) is np.ndarray and labels.dtype == np.int64 and labels.shape == unary.shape[:1]):
         return reference.score(scores, labels)
-    a, b = scores.edges.T
-    total = scores.unary[np.arange(len(labels)), labels].sum()
-    return np.asarray(total + scores.pairwise[np.arange(len(a)), labels[a], labels[b]].sum())
+    edges = view("edges", edges, np.int64)
+    if len(edges) != len(pairwise) or not within(edges.ravel(), 0, len(labels) - 1):
+        return reference.score(scores, labels)
+    return np.asarray(score_of_labels(view("unary", unary), view("pairwise", pairwise), edges, view("y", labels, None)))
 
 
 @mirrors(reference.node_max_marginals)

@@ -13,7 +13,7 @@ import numpy as np
 
 from accelerated.kernel import kernel
 
-__all__ = ["Graph", "are_fit", "build", "build_agreeing", "new_graph"]
+__all__ = ["Graph", "are_fit", "build", "build_agreeing", "new_graph", "score_of_labels"]
 
 NO_LABEL, BUILT = -2, -1
 ONE = np.uint64(1)
@@ -91,6 +91,20 @@ def build(unary, pairwise, edges, eps, graph):
     _sort_arcs(graph)
     _fill_short_paths(graph)
     return BUILT
+
+
+@kernel
+def score_of_labels(unary, pairwise, edges, labels):
+    """The score of labels (p,) under scores (p, 2) and (e, 2, 2) of edges (e, 2); a label but 0 and 1 has no parts."""
+    total = 0.0
+    for v in range(len(labels)):
+        if 0 <= labels[v] <= 1:
+            total += unary[v, labels[v]]
+    for k in range(len(edges)):
+        one, other = labels[edges[k, 0]], labels[edges[k, 1]]
+        if 0 <= one <= 1 and 0 <= other <= 1:
+            total += pairwise[k, one, other]
+    return total
 
 
 @kernel
