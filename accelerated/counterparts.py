@@ -28,6 +28,7 @@ from accelerated.optimizers.saga import SAGA
 from accelerated.optimizers.sgd import SGD
 from accelerated.optimizers.svrg import SVRG
 from accelerated.screening.scored import by_scores
+from accelerated.training import narrow
 from accelerated.training.offsets import OffsetSearch
 from accelerated.training.smoothness import Backtracking
 from reference.online_mkl.rounds import KernelProblem
@@ -61,6 +62,10 @@ TABLE: dict[tuple[type, type], tuple[type, ...]] = {
 for (objective, model), counterparts in TABLE.items():
     for counterpart in counterparts:
         register(counterpart.__mro__[1], objective, model, counterpart)
+for objective in (StructuralHinge, LogLoss):
+    for model in narrow.MODELS:
+        for solver in narrow.SOLVERS:
+            register(solver.__bases__[1], objective, model, solver)
 
 # our models read features as the reference's do, so screening treats them alike
 for model in (MulticlassModel, SequenceModel, TaggingModel, TreeModel, ListModel, CandidateModel):

@@ -13,7 +13,9 @@ import pytest
 import accelerated
 from accelerated.counterparts import TABLE
 from accelerated.problems import MAKERS
+from accelerated.training import narrow
 from reference.optimizers.base import Piece
+from reference.training.solver import Solver
 
 ROOT = Path(accelerated.__file__).parents[1]
 ENTRIES = [(objective, model, known) for (objective, model), row in TABLE.items() for known in row]
@@ -55,6 +57,14 @@ def test_a_counterpart_is_the_box_with_one_thing_compiled(objective, model, know
     assert own - {"fits"} and all(hasattr(box, name) for name in own - {"fits"})
     assert model.__module__.startswith("accelerated.") and known.__module__.startswith("accelerated.")
     assert known.__module__.removeprefix("accelerated.").startswith(box.__module__.removeprefix("reference."))
+
+
+@pytest.mark.parametrize("solver", narrow.SOLVERS, ids=lambda solver: solver.__name__)
+def test_a_solver_over_fewer_weights_has_the_options_of_the_solver(solver):
+    first, box = solver.__bases__
+    assert first is narrow.Narrow and issubclass(box, Solver) and box.__module__.startswith("reference.training.")
+    assert [field.name for field in fields(solver)] == [field.name for field in fields(box)]
+    assert {name for name in vars(solver) if not name.startswith("_")} <= {"fits"}
 
 
 def test_a_kernel_takes_at_most_ten_arguments():

@@ -1,0 +1,217 @@
+"""Runs over the features that occur in the data.
+
+Weights of other features have no gradient, so they stay 0 where they start at 0. Hashed features leave most rows of
+weights without any; a run then has the weights of the other rows alone, numbered anew, and costs what these cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import reference.training.bcfw
+import reference.training.casimir
+import reference.training.cutting_planes
+import reference.training.exponentiated_gradient
+import reference.training.lbfgs
+import reference.training.multisample
+import reference.training.sgd
+import reference.training.svrg
+from accelerated.arrays import ready
+from accelerated.models.multiclass import MulticlassModel
+from accelerated.models.sequence import SequenceModel
+from accelerated.models.tagging import TaggingModel
+from accelerated.objectives import LogLoss, StructuralHinge
+from reference.arrays import Array, Rows
+from reference.packed import lock
+from reference.training.inner import UserPass
+from reference.training.result import Report, Result
+from reference.training.run import Point, Run
+from reference.training.solver import Ending, Solver
+
+__all__ = ["SOLVERS", "Narrow", "Narrowed", "narrowed", "occurring"]
+
+LEAST = 2**16  # weights; with fewer, whole vectors cost little
+
+
+class Narrowed(NamedTuple):
+    """The state of a run over the rows of weights numbered ``rows`` (k,); None: over all."""
+
+    inner: Any
+    rows: np.ndarray | None
+
+
+class Narrow(Solver):
+    """A solver that is run over the features that occur, and over those with a weight at the start. Its states are
+    :class:`Narrowed`.
+    """
+
+    own_form = True
+
+    @classmethod
+    def fits(cls, solver: Solver, objective: Any) -> bool:
+        """Many weights, of features of which at most half occur."""
+        model, data = objective.model, objective.data
+        if model.size < LEAST or getattr(model, "pairs", None) is not None or objective.nonnegative is not None:
+            return False
+        plain = type(data.rows.data) is np.ndarray and data.rows.data.dtype == np.float64
+        return plain and 2 * int(np.sum(occurring(objective))) <= data.rows.width
+
+    def init(self, objective: Any, w0: Array, rng: np.random.Generator) -> Any:
+        rows = None
+        if ready(w0):
+            matrix = _matrix(objective, w0)
+            rows = np.flatnonzero(occurring(objective) | ((matrix != 0).any(axis=1) if np.any(matrix) else False))
+        start = w0 if rows is None else taken(objective, w0, rows)
+        return Narrowed(super().init(narrowed(objective, rows), start, rng), rows)
+
+    def epoch(self, objective: Any, state: Any, rng: np.random.Generator) -> Any:
+        return state._replace(inner=super().epoch(narrowed(objective, state.rows), state.inner, rng))
+
+    def evaluate(self, objective: Any, state: Any) -> Report:
+        report = super().evaluate(narrowed(objective, state.rows), state.inner)  # type: ignore[safe-super]
+        return report._replace(x=spread(objective, report.x, state.rows))
+
+    def settle(
+        self, objective: Any, before: Any, after: Any, report: Report, rng: np.random.Generator
+    ) -> tuple[Any, Report]:
+        earlier = None if before is None else before.inner
+        report = report._replace(x=taken(objective, report.x, after.rows))
+        inner, report = super().settle(narrowed(objective, after.rows), earlier, after.inner, report, rng)
+        return after._replace(inner=inner), report._replace(x=spread(objective, report.x, after.rows))
+
+    def saved(self, state: Any) -> Any:
+        return state._replace(inner=super().saved(state.inner))
+
+    def restored(self, objective: Any, saved: Any) -> Any:
+        return saved._replace(inner=super().restored(narrowed(objective, saved.rows), saved.inner))
+
+    def written(self, saved: Any) -> None:
+        super().written(saved.inner)
+
+    def reached(self, point: Point, state: Any, tol: float | None) -> bool:
+        return super().reached(point, state.inner, tol)
+
+    def ending(self, run: Run, state: Any, tol: float | None) -> Ending:
+        return super().ending(run, None if state is None else state.inner, tol)  # type: ignore[safe-super]
+
+    def result(self, result: Result, run: Run, state: Any) -> Result:
+        return super().result(result, run, None if state is None else state.inner)
+
+
+class Descent(Narrow, reference.training.sgd.Descent):
+    pass
+
+
+class Backtracked(Narrow, reference.training.svrg.Backtracked):
+    pass
+
+
+class Steered(Narrow, reference.training.casimir.Steered):
+    @classmethod
+    def fits(cls, solver: Any, objective: Any) -> bool:
+        """A user's pass sees all weights."""
+        return not isinstance(solver.inner.inner, UserPass) and super().fits(solver, objective)
+
+
+class Smooth(Narrow, reference.training.lbfgs.Smooth):
+    pass
+
+
+class FrankWolfe(Narrow, reference.training.bcfw.FrankWolfe):
+    pass
+
+
+class Exponentiated(Narrow, reference.training.exponentiated_gradient.Exponentiated):
+    pass
+
+
+class DualUpdates(Narrow, reference.training.multisample.DualUpdates):
+    pass
+
+
+class Planes(Narrow, reference.training.cutting_planes.Planes):
+    pass
+
+
+SOLVERS = (Descent, Backtracked, Steered, Smooth, FrankWolfe, Exponentiated, DualUpdates, Planes)
+
+
+def occurring(objective: Any) -> np.ndarray:
+    """Which features (F,) have an entry in the data; kept as long as the objective."""
+    if "_occurring" not in objective.__dict__:
+        occurs = np.zeros(objective.data.rows.width, bool)
+        occurs[objective.data.rows.indices] = True
+        objective.__dict__["_occurring"] = occurs
+    result: np.ndarray = objective.__dict__["_occurring"]
+    return result
+
+
+def narrowed(objective: Any, rows: np.ndarray | None) -> Any:
+    """The objective over these features (k,), numbered in this order; the last one is kept as long as the objective."""
+    if rows is None:
+        return objective
+    last, smaller = objective.__dict__.get("_narrowed", (None, None))
+    if last is not rows and not (last is not None and np.array_equal(last, rows)):
+        model, data = objective.model, objective.data
+        number = np.full(data.rows.width, -1)
+        number[rows] = np.arange(len(rows))
+        features = Rows.unchecked(data.rows.indptr, lock(number[data.rows.indices]), data.rows.data, len(rows))
+        smaller = _objective(objective, MODELS[type(model)](model, rows), replace(data, rows=features))
+        objective.__dict__["_narrowed"] = rows, smaller
+    return smaller
+
+
+def _objective(objective: Any, model: Any, data: Any) -> Any:
+    """The same loss over another model and other data."""
+    if isinstance(objective, LogLoss):
+        return LogLoss(model, data)
+    return StructuralHinge(model, data, smoothing=objective.smoothing)
+
+
+def taken(objective: Any, w: Array, rows: np.ndarray | None) -> Array:
+    """The weights (d',) of these features, and those that belong to none, from all weights (d,)."""
+    if rows is None:
+        return w
+    matrix = _matrix(objective, w)
+    return np.concatenate([matrix[rows].ravel(), w[matrix.size :]])
+
+
+def spread(objective: Any, w: Array, rows: np.ndarray | None) -> Array:
+    """The inverse of :func:`taken`: all weights (d,), 0 for other features."""
+    if rows is None:
+        return w
+    whole = np.zeros(objective.model.size)
+    matrix = _matrix(objective, whole)
+    cut = len(rows) * objective.model.n_labels
+    matrix[rows], whole[matrix.size :] = w[:cut].reshape(len(rows), -1), w[cut:]
+    return whole
+
+
+def _matrix(objective: Any, w: np.ndarray) -> np.ndarray:
+    """The weights (F, L) of features and labels: a view."""
+    width, L = objective.data.rows.width, objective.model.n_labels
+    return w[: width * L].reshape(width, L)
+
+
+def _sequences(model: Any, rows: np.ndarray) -> SequenceModel:
+    return SequenceModel(len(rows), model.labels, cost=model.cost, start_stop=False, max_cells=model.max_cells)
+
+
+def _taggers(model: Any, rows: np.ndarray) -> TaggingModel:
+    options = {name: getattr(model, name) for name in ("label_pairs", "transitions", "cost", "max_cells")}
+    return TaggingModel(model.labels, None, vocabulary=list(map(str, rows.tolist())), **options)
+
+
+def _classes(model: Any, rows: np.ndarray) -> MulticlassModel:
+    return MulticlassModel(len(rows), model.labels, cost=model.cost, max_rows=model.max_rows)
+
+
+MODELS: dict[type, Callable[[Any, np.ndarray], Any]] = {
+    SequenceModel: _sequences,
+    TaggingModel: _taggers,
+    MulticlassModel: _classes,
+}
