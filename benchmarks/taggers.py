@@ -81,7 +81,8 @@ class Crfsuite:
         self.trainer = pycrfsuite.Trainer(verbose=False)
         for x in sentences:
             self.trainer.append(attributes(treated(x, self.plans), self.plans), x["label"])
-        self.trainer.set_params({"c1": 0.0, "c2": 1.0, "max_iterations": iterations})
+        # without its own rule for stopping, which may end above the objective that is asked for
+        self.trainer.set_params({"c1": 0.0, "c2": 1.0, "max_iterations": iterations, "epsilon": 0.0, "delta": 0.0})
         self.file = str(Path(tempfile.mkdtemp()) / "model")
         self.trainer.train(self.file)
         self.tagger = pycrfsuite.Tagger()

@@ -37,6 +37,7 @@ from benchmarks.screening import figures as sparse_figures
 from benchmarks.start import first_train
 from benchmarks.taggers import figures as tagger_figures
 from benchmarks.taggers import spanish_figures
+from benchmarks.widths import figures as width_figures
 from benchmarks.workers import figures as worker_figures
 from diptych.experiments import graphs
 from diptych.experiments.clock import best_of
@@ -197,6 +198,12 @@ def workers(add: Add, chunks: str | None = None) -> None:
         add(what, value, unit, target, at_least)
 
 
+def widths(add: Add, chunks: str | None = None) -> None:
+    """Epochs over 2^16 to 2^24 hashed weights."""
+    for what, value, unit, most in width_figures(chunks):
+        add(what, value, unit, most)
+
+
 def first_calls(add: Add) -> None:
     """First calls with an empty cache of kernels, a process each."""
     for what, value, unit, most in first_call_figures():
@@ -234,13 +241,15 @@ GROUPS = {
         taggers,
         spanish,
         workers,
+        widths,
         first_calls,
         compiling,
         starts,
     )
 }
 
-DATA = {"taggers": "chunks", "workers": "chunks", "spanish": "entities"}  # the option of the data of a group
+# the option of the data of a group
+DATA = {"taggers": "chunks", "workers": "chunks", "widths": "chunks", "spanish": "entities"}
 
 
 def measure(groups: list[str], **data: str | None) -> list[dict[str, Any]]:
@@ -264,7 +273,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)} (default: all)")
-    parser.add_argument("--chunks", metavar="PATH", help="conll2000.zip, for the groups taggers and workers")
+    parser.add_argument("--chunks", metavar="PATH", help="conll2000.zip, for the groups taggers, workers and widths")
     parser.add_argument("--entities", metavar="PATH", help="conll2002.zip, for the group spanish")
     options = parser.parse_args()
     unknown = set(options.groups) - set(GROUPS)
