@@ -135,7 +135,7 @@ def unmasked(name: str, x: Any) -> Any:
     """x, without the mask of a NumPy masked array (or of one in a list) that masks no entry. Raises ValueError if it
     masks one.
     """
-    if isinstance(x, (list, tuple)) and any(isinstance(row, np.ma.MaskedArray) for row in x):
+    if isinstance(x, (list, tuple)) and any(issubclass(kind, np.ma.MaskedArray) for kind in set(map(type, x))):
         return [unmasked(f"{name}[{i}]", row) for i, row in enumerate(x)]
     if not isinstance(x, np.ma.MaskedArray):
         return x

@@ -95,7 +95,7 @@ def load_model(
     if fields["header"].ndim or fields["header"].dtype.kind != "U":
         problem = f"{fields['header'].dtype} of shape {fields['header'].shape}"
         raise ValueError(f"{path}: not a model file of diptych: header: expected a string, got {problem}")
-    header = parse_json(f"{path}: not a model file of diptych: header", str(fields["header"]))
+    header = parse_json(f"{path}: not a model file of diptych: header", fields["header"].item())
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         theirs = header.get("format") if isinstance(header, dict) else None
         raise ValueError(f"{path}: model file of format {theirs!r:.80}, this version of diptych reads format {FORMAT}")
@@ -140,7 +140,7 @@ def _settings(header: dict[str, Any]) -> dict[str, Any]:
 
 
 def _list_of(*kinds: type) -> Callable[[Any], bool]:
-    return lambda x: isinstance(x, list) and all(type(each) in kinds for each in x)
+    return lambda x: isinstance(x, list) and set(map(type, x)) <= set(kinds)
 
 
 def _lists_of(*kinds: type) -> Callable[[Any], bool]:
