@@ -46,6 +46,18 @@ def others() -> dict[str, Call]:
     }
 
 
+def least() -> dict[str, Call]:
+    """The smallest structures, whose kernels have next to nothing to do: what a call takes above its kernel."""
+    one = np.zeros((1, 1))
+    none = np.zeros((0, 2, 2)), np.zeros((0, 2), np.int64)
+    return {
+        "Tree of one node": lambda: accelerated.Tree(one, one, np.array([-1])).best(),
+        "Cut of one variable": lambda: accelerated.Cut(np.zeros((1, 2)), *none).best(),
+        "Arborescence of one token": lambda: accelerated.Arborescence(np.zeros((1, 2))).best(),
+        "Matching of one row": lambda: accelerated.Matching(one).best(),
+    }
+
+
 def matching(p: int) -> dict[str, Call]:
     """p rows and columns, uniform scores."""
     values = np.random.default_rng(0).random((p, p))
@@ -57,7 +69,7 @@ def matching(p: int) -> dict[str, Call]:
 
 def calls() -> dict[str, Call]:
     """All calls, by what a reader would type."""
-    each = chain() | others() | matching(5) | matching(20) | matching(50)
+    each = chain() | others() | least() | matching(5) | matching(20) | matching(50)
     grid = cuts.grid(4, 0.5)
     try:
         cuts.by_pymaxflow(*grid)
@@ -81,6 +93,7 @@ class OneCall:
     params = [
         *chain(),
         *others(),
+        *least(),
         *(name for p in (5, 20, 50) for name in matching(p)),
         "PyMaxflow, the same grid",
     ]
@@ -104,6 +117,7 @@ def figures() -> Iterator[tuple[str, float, str, float | None]]:
         "chain.best()": 10.0,
         "chain.expectation()": 25.0,
         "chain.topk(5)": 25.0,
+        **dict.fromkeys(least(), 15.0),
     }
     seconds = {}
     for name, call in calls().items():

@@ -9,15 +9,19 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 TRAIN = ["-m", "diptych", "train", "letters", "--epochs", "1", "--limit", "300", "--quiet"]
 
 
-def seconds(arguments: list[str], cache: str | None = None) -> float:
-    """Wall-clock seconds of a Python process, with its kernels cached in ``cache``."""
-    environment = dict(os.environ) if cache is None else dict(os.environ, NUMBA_CACHE_DIR=cache)
+def seconds(arguments: list[str], cache: str | None = None, folder: str | None = None) -> float:
+    """Wall-clock seconds of a Python process in ``folder``, with its kernels cached in ``cache``."""
+    environment = dict(os.environ, PYTHONPATH=str(Path(__file__).parents[1]))
+    if cache is not None:
+        environment["NUMBA_CACHE_DIR"] = cache
     started = time.perf_counter()
-    subprocess.run([sys.executable, *arguments], check=True, capture_output=True, env=environment)
+    subprocess.run([sys.executable, *arguments], check=True, capture_output=True, env=environment, cwd=folder)
     return time.perf_counter() - started
 
 
@@ -26,6 +30,28 @@ def first_train(cold: bool) -> float:
     with tempfile.TemporaryDirectory() as cache:
         once = seconds(TRAIN, cache)
         return once if cold else min(seconds(TRAIN, cache) for _ in range(3))
+
+
+def figures() -> Iterator[tuple[str, float, str, float | None]]:
+    """Name, value, unit and target of each figure: imports less an empty process, the first training, the demo."""
+    empty = min(seconds(["-c", "pass"]) for _ in range(7))
+    for modules, most in (
+        ("accelerated", 0.5),
+        ("numba", None),
+        ("reference", 0.2),
+        ("numpy, array_api_compat", None),
+    ):
+        imported = min(seconds(["-c", f"import {modules}"]) for _ in range(7))
+        yield f"import {modules}", imported - empty, "s", most
+    yield "first train (300 words) in a fresh process, warm kernel cache", first_train(cold=False), "s", 3.0
+    yield "first train (300 words) in a fresh process, cold kernel cache", first_train(cold=True), "s", 45.0
+    yield "diptych demo, cold kernel cache", demo(), "s", 45.0
+
+
+def demo() -> float:
+    """Seconds of ``diptych demo`` with an empty kernel cache."""
+    with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryDirectory() as folder:
+        return seconds(["-m", "diptych", "demo"], cache, folder)
 
 
 class FirstCall:

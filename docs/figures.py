@@ -34,7 +34,7 @@ from benchmarks.kernel_learning import figures as kernel_figures
 from benchmarks.matchings import figures as matching_figures
 from benchmarks.prox_linear import figures as two_layer_figures
 from benchmarks.screening import figures as sparse_figures
-from benchmarks.start import first_train
+from benchmarks.start import figures as start_figures
 from benchmarks.taggers import figures as tagger_figures
 from benchmarks.taggers import spanish_figures
 from benchmarks.widths import figures as width_figures
@@ -217,9 +217,9 @@ def compiling(add: Add) -> None:
 
 
 def starts(add: Add) -> None:
-    """A fresh process."""
-    add("first train (300 words) in a fresh process, warm kernel cache", first_train(cold=False), "s", 3.0)
-    add("first train (300 words) in a fresh process, cold kernel cache", first_train(cold=True), "s", 45.0)
+    """Fresh processes: imports, the first training, the demo."""
+    for what, value, unit, most in start_figures():
+        add(what, value, unit, most)
 
 
 GROUPS = {

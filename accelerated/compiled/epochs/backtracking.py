@@ -44,12 +44,12 @@ def try_components(problem, batch, touched_rows, start, limit, mu, slack, w):
         flush(problem, 1.0, ready, work, G_A)
         before = L
         calls += 1
-        square = squared_norm(rows, G) + np.sum(G_A * G_A)
+        square = squared_norm(rows, G) + squares(G_A[0])
         while square > 0.0 and 0.0 < L < np.inf:
             for j in rows:
                 for label in range(W.shape[1]):
                     moved[j, label] = W[j, label] - G[j, label] / L
-            moved_A[:] = A - G_A / L
+            step_back(A[0], G_A[0], L, moved_A[0])
             calls += 1
             trial = oracle(problem, i, 1.0, moved, moved_A, prepared(problem, moved_A, mu, other), mu, other)
             if trial <= value - square / (2.0 * L) + slack * (abs(value) + mu):
@@ -81,20 +81,20 @@ def largest_change(problem, batch, touched_rows, mu, w):
         add_rows(problem, i, 1.0, work, G)
         add_dense(problem, i, 1.0, work, G_A)
         flush(problem, 1.0, ready, work, G_A)
-        norm = np.sqrt(squared_norm(rows, G) + np.sum(G_A * G_A))
+        norm = np.sqrt(squared_norm(rows, G) + squares(G_A[0]))
         calls += 1
         if norm > 0.0:
             for j in rows:
                 for label in range(W.shape[1]):
                     moved[j, label] = W[j, label] - G[j, label] / norm
-            moved_A[:] = A - G_A / norm
+            step_back(A[0], G_A[0], norm, moved_A[0])
             calls += 1
             ready_there = prepared(problem, moved_A, mu, other)
             oracle(problem, i, 1.0, moved, moved_A, ready_there, mu, other)
             add_rows(problem, i, -1.0, other, G)
             add_dense(problem, i, -1.0, other, G_A)
             flush(problem, -1.0, ready_there, other, G_A)
-            largest = max(largest, np.sqrt(squared_norm(rows, G) + np.sum(G_A * G_A)))
+            largest = max(largest, np.sqrt(squared_norm(rows, G) + squares(G_A[0])))
     return largest, calls
 
 
@@ -105,4 +105,22 @@ def squared_norm(rows, G):
     for j in rows:
         for label in range(G.shape[1]):
             total += G[j, label] * G[j, label]
+    return total
+
+
+@kernel
+def step_back(w, g, divisor, out):
+    """out = w - g / divisor."""
+    for i in range(w.shape[0]):
+        for j in range(w.shape[1]):
+            out[i, j] = w[i, j] - g[i, j] / divisor
+
+
+@kernel
+def squares(x):
+    """The sum of squares."""
+    total = 0.0
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            total += x[i, j] * x[i, j]
     return total

@@ -27,7 +27,8 @@ def touched_rows(problem, batch):
         filled = start[k]
         if filled + len(used) > len(rows):
             more = np.empty(2 * (filled + len(used)), np.uint32)
-            more[:filled] = rows[:filled]
+            for e in range(filled):
+                more[e] = rows[e]
             rows = more
         for j in used:
             if not (start[k] <= place[j] < filled and rows[place[j]] == j):

@@ -168,7 +168,8 @@ def rows_of(problem, i):
         return rows
     start, end = problem.pairs.indptr[first], problem.pairs.indptr[last]
     together = np.empty(len(rows) + end - start, np.int64)
-    together[: len(rows)] = rows
+    for e in range(len(rows)):
+        together[e] = rows[e]
     for e in range(start, end):
         together[len(rows) + e - start] = problem.pairs.rows[e]
     return together

@@ -63,7 +63,8 @@ def best_matching(a, columns):
     possible, column, _, _ = assign(a)
     if not possible:
         return -np.inf
-    columns[:] = column
+    for i in range(len(column)):
+        columns[i] = column[i]
     return matched_sum(a, columns)
 
 
