@@ -62,13 +62,14 @@ def finite(*weights: Array) -> bool:
     return all(np.all(np.isfinite(view("w", w))) for w in weights)
 
 
-def touched_of(objective: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of W that each example touches, each row once: 4 bytes each, kept as long as the objective."""
+def touched_of(objective: Any, problem: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of W that each example touches, each row once: 4 bytes each, kept as long as the objective.
 
-    def find() -> Any:
-        return touched_rows(problem_of(objective, 0.0), np.arange(objective.n))
-
-    result: tuple[np.ndarray, np.ndarray] = _once(objective, "_touched", find)
+    problem: of this objective, at any mu.
+    """
+    result: tuple[np.ndarray, np.ndarray] = _once(
+        objective, "_touched", lambda: touched_rows(problem, np.arange(objective.n))
+    )
     return result
 
 

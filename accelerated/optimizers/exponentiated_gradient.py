@@ -26,7 +26,7 @@ class ExponentiatedGradient(reference.ExponentiatedGradient):
         return objective.nonnegative is None
 
     def sweep(self, objective: StructuralHinge, state: EGState, order: np.ndarray) -> EGState:
-        lam, mu, model, problem = self.lam, self.mu, objective.model, problem_of(objective, 0.0)
+        lam, mu, model, problem = self.lam, self.mu, objective.model, _examples(objective, self.mu)
         w = model.padded(view("w", state.x))
         points = state.points or no_points(problem.offsets, model.n_labels)
         visits = Visits(state.values.copy(), state.steps.copy(), state.rates.copy())
@@ -34,8 +34,13 @@ class ExponentiatedGradient(reference.ExponentiatedGradient):
         return EGState(like(model.flat(*w), state.x), *visits, state.calls + calls, points, state.k)
 
     def between(self, objective: StructuralHinge, state: EGState, before: EGState, share: float) -> EGState:
-        model, problem = objective.model, problem_of(objective, 0.0)
+        model, problem = objective.model, _examples(objective, self.mu)
         w = model.padded(view("w", state.x))
         points, values = type(state.points)(*(field.copy() for field in state.points)), state.values.copy()
         calls = eg_between(problem, self.lam * objective.n, self.mu, before.points, share, points, values, w)
         return state._replace(x=like(model.flat(*w), state.x), values=values, calls=state.calls + calls, points=points)
+
+
+def _examples(objective: StructuralHinge, mu: float) -> Any:
+    """The packed examples: those of the evaluations, whose kernels are then shared, or the hinge's."""
+    return problem_of(objective, mu) or problem_of(objective, 0.0)

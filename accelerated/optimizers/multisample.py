@@ -68,7 +68,8 @@ class Multisample(multisample.Multisample):
             return super().epoch(objective, state, rng)
         order, mu = rng.permutation(objective.n), 0.0 if self.sampler == "topk" else self.mu
         uniforms = rng.random((k - 1) * int(np.sum(target.data.lengths)) if mu > 0 else 0)
-        before = _blocks(objective, state, self.online)
+        touched = touched_of(objective, problem)
+        before = _blocks(objective, touched, state, self.online)
         after = Blocks(
             before.present.copy(),
             before.weights.copy(),
@@ -79,7 +80,6 @@ class Multisample(multisample.Multisample):
         W, A = model.padded(x)
         point = Point(W, A, np.zeros_like(W), np.zeros_like(A))
         options = Options(self.lam, k, mu, self.update == "exact", self.online)
-        touched = touched_of(objective)
         loss, blocks = multisample_epoch(
             problem, touched, order, uniforms, options, state.loss, state.blocks, before, after, point
         )
@@ -94,11 +94,11 @@ class Multisample(multisample.Multisample):
         return result._replace(best=max(result.best, result.dual(self.lam)))
 
 
-def _blocks(objective: Any, state: MultisampleState, online: bool) -> Blocks:
+def _blocks(objective: Any, touched: tuple[np.ndarray, np.ndarray], state: MultisampleState, online: bool) -> Blocks:
     """The blocks of a state. Directions of the reference's mixtures are cut to the rows that the sequences touch, as
     all others are 0.
     """
-    n, L, (start, rows) = objective.n, objective.model.n_labels, touched_of(objective)
+    n, L, (start, rows) = objective.n, objective.model.n_labels, touched
     if online:
         return Blocks(np.zeros(n, bool), np.zeros(n), np.zeros(n), np.zeros((0, L)), np.zeros((0, L, L)))
     if isinstance(state.mixtures, Mixtures):

@@ -115,7 +115,7 @@ def _threshold(
     if not np.all((C > LEAST) & (T < MOST) & np.isfinite(steps / keep)):
         return False
     shrinking = Shrinking(steps / keep, clear, C, T)
-    threshold_epoch(problem, touched_of(objective), order, shrinking, mu, averaged, w, sums)
+    threshold_epoch(problem, touched_of(objective, problem), order, shrinking, mu, averaged, w, sums)
     return True
 
 
@@ -142,7 +142,7 @@ def _scale_groups(
     if not restricted and np.all(of[:, :1] == of[:, :L]):
         of = np.ascontiguousarray(of[:, :1])
     parted = Parted(norms, of, of_A[0])
-    return group_epoch(problem, touched_of(objective), rounds, plan.proxes, parted, mu, averaged, w, sums)
+    return group_epoch(problem, touched_of(objective, problem), rounds, plan.proxes, parted, mu, averaged, w, sums)
 
 
 def _numbers(padded: np.ndarray, free: int) -> np.ndarray:

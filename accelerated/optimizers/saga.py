@@ -41,7 +41,7 @@ class SAGA(reference.SAGA):
         a, w = 1.0 / (1.0 + step_size * (lam + kappa)), model.padded(x)
         answers = _first(packed, target, snapshot, w, mu) if table is None else _copied(table)
         shift = model.padded(a * step_size * kappa * view("center", center) if center is not None else 0.0 * x)
-        saga_epoch(packed, touched_of(target), Steps(order, step_size, a, False), mu, answers, shift, w)
+        saga_epoch(packed, touched_of(target, packed), Steps(order, step_size, a, False), mu, answers, shift, w)
         return like(model.flat(*w), snapshot.x), len(order), answers  # type: ignore[return-value]
 
 

@@ -60,5 +60,5 @@ class SVRG(reference.SVRG):
         a, averaged = 1.0 / (1.0 + gamma * (lam + kappa)), self.average != "last"
         start, shift, weights = (model.padded(v) for v in (x, a * gamma * pull, w))
         sums, steps = zeros_like(weights, any=averaged), Steps(order, gamma, a, averaged)
-        svrg_epoch(packed, touched_of(target), steps, mu, kept_of(s), start, shift, weights, sums)
+        svrg_epoch(packed, touched_of(target, packed), steps, mu, kept_of(s), start, shift, weights, sums)
         return like(model.flat(*sums) / len(order) if averaged else model.flat(*weights), s.x)

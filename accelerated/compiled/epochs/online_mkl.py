@@ -98,7 +98,7 @@ def mkl_rounds(positions, grams, order, steps, loss, tables, average, learned):
     (crf, kind, weight, sigma, radius), (own, each, group) = loss, tables
     A, L = learned.A, learned.tables.shape[1]
     K, E, p, q = A.shape[0], learned.W.shape[0], len(learned.squared), learned.tables.shape[0]
-    longest = 0
+    longest = np.int64(0)  # typed: a constant would compile the room apart
     for i in order:
         longest = max(longest, positions.offsets[i + 1] - positions.offsets[i])
     work = new_work(longest, L)

@@ -21,7 +21,8 @@ def touched_rows(problem, batch):
     for i in batch:
         for j in touched(problem, i):
             last = max(last, np.int64(j))
-    start, rows, place = np.zeros(n + 1, np.int64), np.empty(1024, np.uint32), np.empty(last + 1, np.int64)
+    start, rows, place = np.empty(n + 1, np.int64), np.empty(1024, np.uint32), np.empty(last + 1, np.int64)
+    start[0] = 0
     for k in range(n):
         used = touched(problem, batch[k])
         filled = start[k]

@@ -18,7 +18,6 @@ from accelerated.compiled.entries import entry
 from accelerated.compiled.problems.oracles import parent
 from accelerated.compiled.problems.pairs import gather_pairs
 from accelerated.compiled.structures.chain import Workspace, workspace
-from accelerated.compiled.structures.chain_top_k import Outputs, outputs_room
 from accelerated.compiled.sweeps import fill, padded
 from accelerated.kernel import inlined, kernel
 
@@ -29,8 +28,7 @@ class Work(NamedTuple):
     """Room for one sequence of up to n positions, and for sums over sequences.
 
     scores (n, Lp): scores, then node marginals; labels (n,); matrix, transposed (Lp, Lp): the prepared transitions;
-    pairs (Lp, Lp) and edges (1, L, L): expected transitions that wait for a flush; chain: the chain kernels' own;
-    outputs: the best outputs, for TopKProblem.
+    pairs (Lp, Lp) and edges (1, L, L): expected transitions that wait for a flush; chain: the chain kernels' own.
     """
 
     scores: np.ndarray
@@ -40,24 +38,26 @@ class Work(NamedTuple):
     pairs: np.ndarray
     edges: np.ndarray
     chain: Workspace
-    outputs: Outputs
 
 
 @kernel
-def new_work(longest, n_labels, outputs=0):
-    """Room for sequences of up to ``longest`` positions, and for ``outputs`` outputs of each: the k of a
-    TopKProblem.
-    """
+def new_work(longest, n_labels):
+    """Room for sequences of up to ``longest`` positions."""
     Lp = padded(n_labels)
+    pairs, edges = np.empty((Lp, Lp)), np.empty((1, n_labels, n_labels))
+    for i in range(Lp):
+        fill(0.0, pairs, i)
+    for i in range(n_labels):
+        for j in range(n_labels):
+            edges[0, i, j] = 0.0
     return Work(
         np.empty((longest, Lp)),
         np.empty(longest, np.int64),
         np.empty((Lp, Lp)),
         np.empty((Lp, Lp)),
-        np.zeros((Lp, Lp)),
-        np.zeros((1, n_labels, n_labels)),
+        pairs,
+        edges,
         workspace(longest, n_labels),
-        outputs_room(longest if outputs > 0 else 0, n_labels, outputs),
     )
 
 

@@ -11,9 +11,9 @@ from accelerated.compiled.problems import oracles
 from accelerated.compiled.problems.answers import MOST, Kept, nothing, room_for
 from accelerated.compiled.problems.oracles import answers
 from accelerated.compiled.problems.pairs import Pairs, add_of_label, may_change, rows_of
-from accelerated.compiled.problems.sequence import augmented_scores, longest_of, new_work
-from accelerated.compiled.structures.chain_top_k import mixture, smoothed_best
-from accelerated.compiled.sweeps import load
+from accelerated.compiled.problems.sequence import augmented_scores, longest_of
+from accelerated.compiled.structures.chain_top_k import Outputs, mixture, outputs_room, smoothed_best
+from accelerated.compiled.sweeps import load, padded
 
 __all__ = ["TopKProblem"]
 
@@ -31,9 +31,21 @@ class TopKProblem(NamedTuple):
     k: int
 
 
+class TopKWork(NamedTuple):
+    """Room for one sequence of up to n positions: scores (n, Lp), the prepared transitions (Lp, Lp), the best outputs
+    with their weights.
+    """
+
+    scores: np.ndarray
+    matrix: np.ndarray
+    outputs: Outputs
+
+
 @answers(oracles.room, TopKProblem)
 def room(problem, batch, lo, hi, A):
-    return new_work(longest_of(problem, batch, lo, hi), A.shape[1], problem.k)
+    longest, L = longest_of(problem, batch, lo, hi), A.shape[1]
+    Lp = padded(L)
+    return TopKWork(np.empty((longest, Lp)), np.empty((Lp, Lp)), outputs_room(longest, L, problem.k))
 
 
 @answers(oracles.prepared, TopKProblem)
@@ -46,7 +58,7 @@ def prepared(problem, A, mu, work):
 def oracle(problem, i, s, W, A, ready, mu, work):
     n = problem.offsets[i + 1] - problem.offsets[i]
     if len(work.outputs.values) != problem.k + 1 or work.outputs.labels.shape[1] < n:
-        raise ValueError("work: no room for the outputs of this problem; see new_work")
+        raise ValueError("work: no room for the outputs of this problem; see room")
     gold = augmented_scores(problem, i, s, W, A, 1.0, work.scores)
     return smoothed_best(work.scores, n, A, ready, mu, work.outputs) - gold
 

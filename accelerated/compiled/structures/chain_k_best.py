@@ -52,10 +52,14 @@ def k_best_workspace(n, L, k):
     Lp = padded(L)
     nodes = 1 + min(k - 1, L) * max(n - 1, 0)  # each labelling but the last is traced once
     entries = nodes + k * max(n, 1)
+    node = np.empty((n, Lp), np.int64)
+    for t in range(n):
+        for j in range(Lp):
+            node[t, j] = -1
     return KBestWork(
         np.empty((n, Lp)),
         np.empty((n, Lp)),
-        np.full((n, Lp), -1),
+        node,
         np.empty((nodes, Lp)),
         np.empty((nodes, Lp), np.int64),
         np.empty((nodes, 3), np.int64),
@@ -123,8 +127,8 @@ def _enumerate(scores, n, pairwise, first, stride, mu, sound, values, labels, wo
     for j in range(scores.shape[1]):
         candidates[0, j] = work.messages[n - 1, j]
         origin[0, j] = FIRST
-    nodes, entries = 1, 1
-    _choose(candidates, origin, ends, value, links, 0, 0, 0.0, pairwise.shape[1] - 1)
+    end, nodes, entries = np.int64(0), np.int64(1), np.int64(1)  # typed: constants would be compiled apart
+    _choose(candidates, origin, ends, value, links, end, end, 0.0, pairwise.shape[1] - 1)
     ends[0, FRONT] = 0
     gap = 0.0  # sum_{i < count} (values[i] - score)
     for count in range(k):
@@ -132,19 +136,19 @@ def _enumerate(scores, n, pairwise, first, stride, mu, sound, values, labels, wo
             entries = _next_best(scores, n, pairwise, first, stride, entries, work)
         entry = ends[0, FINAL]
         score = value[entry]
-        if count == 0 and not sound and score != np.inf:
-            values[0] = np.nan
-            _trace(n, pairwise, first, stride, entry, False, labels[0], nodes, entries, work)
-            return 1, nodes, False
-        if not score > -np.inf:
+        broken = count == 0 and not sound and score != np.inf
+        if not (broken or score > -np.inf):
             return count, nodes, score == -np.inf
         if count > 0 and mu > 0.0:
             gap += count * (values[count - 1] - score)
             largest_score = max(abs(values[0]), abs(values[count - 1]))
             if gap * (1.0 - EPSILON * (count + 2)) - EPSILON * count * largest_score >= mu:
                 return count, nodes, True
-        values[count] = score
-        nodes, entries = _trace(n, pairwise, first, stride, entry, count < k - 1, labels[count], nodes, entries, work)
+        values[count] = np.nan if broken else score
+        more = count < k - 1 and not broken
+        nodes, entries = _trace(n, pairwise, first, stride, entry, more, labels[count], nodes, entries, work)
+        if broken:
+            return 1, nodes, False
     return k, nodes, False
 
 
