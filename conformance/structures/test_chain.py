@@ -256,7 +256,7 @@ def test_wrong_types_are_refused(backend):
     for mu in (0.0, -1.0, np.inf, np.nan, 1e-309):
         with pytest.raises(ValueError, match="mu: expected a finite number > 0"):
             backend.Chain(np.zeros((2, 2)), np.zeros((2, 2))).expectation(mu)
-    with pytest.raises(ValueError, match="other: expected the shape of the scores"):
+    with pytest.raises(ValueError, match="loss.unary: expected the shape of the scores"):
         chain = backend.Chain(np.zeros((2, 2)), np.zeros((2, 2)))
         chain.augment(chain.scores._replace(unary=np.zeros((7, 2, 2))))
     with pytest.raises(ValueError, match=r"y: expected labels of shape \(2,\), got \(3,\)"):

@@ -86,6 +86,30 @@ def test_every_structure_is_listed():
 
 
 @everywhere
+def test_a_loss_is_added_to_every_output_or_refused(backend, rng, name):
+    """The score of each output grows by <loss, parts>; what is not a loss of these scores is refused by name."""
+    structure = STRUCTURES[name](backend, draws("ordinary", rng))
+    loss = change(structure, rng)
+    louder = structure.augment(loss)
+    for y in structure.enumerate():
+        close(float(louder.score(y)), float(structure.score(y)) + inner(loss, structure.parts(y)))
+    for other in (1, np.zeros(3), tuple(structure.scores)):
+        with pytest.raises(TypeError, match=f"loss: expected {type(structure.scores).__name__}"):
+            structure.augment(other)
+    first = structure.scores._fields[0]
+    field = host(getattr(structure.scores, first))
+    for wrong, message in (
+        (np.zeros((*field.shape, 1)), "expected the shape of the scores"),
+        (np.full(field.shape, np.nan), "expected finite scores, or -inf for a forbidden part, got nan"),
+        (np.full(field.shape, np.inf), "expected finite scores, or -inf for a forbidden part, got inf"),
+    ):
+        with pytest.raises(ValueError, match=f"loss.{first}: {message}"):
+            structure.augment(loss._replace(**{first: wrong}))
+    with pytest.raises(TypeError, match=f"loss.{first}: expected"):
+        structure.augment(loss._replace(**{first: np.full(field.shape, "a")}))
+
+
+@everywhere
 @pytest.mark.parametrize("kind", ["ordinary", "ties", "zero"])
 def test_a_structure_obeys_the_laws(backend, rng, name, kind):
     check_structure(STRUCTURES[name](backend, draws(kind, rng)))

@@ -90,7 +90,7 @@ class Arborescence(Structure):
         return feasible(value, "best"), heads
 
     def topk(self, k: int) -> KBest:
-        """The k best trees, labels (k, n), or all if fewer are possible; see :func:`top_k_arborescences`.
+        """The k best trees, labels (k, n), padded (:class:`KBest`) if fewer are possible: :func:`top_k_arborescences`.
 
         Does not raise InfeasibleError: the count is 0 if every tree has a forbidden arc.
         """
@@ -163,10 +163,7 @@ class Arborescence(Structure):
         return self._with(super().constrained(allowed).scores)
 
     def augment(self, loss: ArborescenceScores) -> Arborescence:
-        """The same space with ``loss`` (finite, shaped like the scores) added to the scores.
-
-        Raises ValueError for another shape.
-        """
+        """As :meth:`Structure.augment`; single_root is kept."""
         return self._with(super().augment(loss).scores)
 
     def _with(self, scores: ArborescenceScores) -> Arborescence:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj
 
-from reference.arrays import Array, host, seen, shown, unmasked
+from reference.arrays import Array, floats, host, refuse_nan_and_inf, seen, shown, unmasked
 from reference.smoothings import positive_mu
 from reference.structures.scores import Scores, add, inner, score_fields
 
@@ -171,11 +171,11 @@ class Structure:
         return type(self).unchecked(self.scores._replace(**{self.variables: field}))
 
     def augment(self, loss: Scores) -> Structure:
-        """The same space with ``loss`` (finite, shaped like the scores) added to the scores.
+        """The same space with ``loss``, of the type and shape of the scores, added to them; -inf forbids a part.
 
-        Raises ValueError for another shape.
+        Raises TypeError for another type, ValueError for another shape, nan and +inf.
         """
-        return type(self).unchecked(add(self.scores, loss))
+        return type(self).unchecked(add(self.scores, checked_loss(self.scores, loss)))
 
     def smooth_max(self, smoothing: Any, mu: float) -> tuple[Any, Scores]:
         """The smoothed max over outputs: value and gradient (Definition 6; mu = 0 is the max itself).
@@ -204,6 +204,29 @@ class Structure:
         return UnsupportedError(
             f"{type(self).__name__} has no {method}(): this structure does not answer that question"
         )
+
+
+def checked_loss(scores: Scores, loss: Any) -> Scores:
+    """``loss`` with arrays like those of the scores, checked to be of their type and shape, without nan and +inf."""
+    if not isinstance(scores, tuple):
+        return _checked_term("loss", scores, loss)
+    if not isinstance(loss, type(scores)):
+        raise TypeError(f"loss: expected {type(scores).__name__}, as the scores are, got {type(loss).__name__}")
+    layout = getattr(scores, "layout", ())
+    terms = {
+        name: _checked_term(f"loss.{name}", getattr(scores, name), term)
+        for name, term in loss._asdict().items()  # type: ignore[attr-defined]
+        if name not in layout
+    }
+    return loss._replace(**terms)  # type: ignore[attr-defined]
+
+
+def _checked_term(name: str, field: Array, term: Any) -> Array:
+    _, term = floats(scores=field, **{name: term})
+    if tuple(term.shape) != tuple(field.shape):
+        raise ValueError(f"{name}: expected the shape of the scores, {tuple(field.shape)}, got {tuple(term.shape)}")
+    refuse_nan_and_inf(name, term)
+    return term
 
 
 def positive_k(k: int, numbers: int = 1) -> int:

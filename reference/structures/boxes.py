@@ -154,7 +154,7 @@ class Boxes(Structure):
         return feasible(result.scores[0], "best"), result.labels[0, ...]
 
     def topk(self, k: int) -> KBest:
-        """The k best boxes, labels (k, 4), or all if fewer are possible; see :func:`best_boxes`.
+        """The k best boxes, labels (k, 4), padded (:class:`KBest`) if fewer are possible; see :func:`best_boxes`.
 
         Does not raise InfeasibleError: the count is 0 if every box is forbidden.
         """
@@ -196,7 +196,7 @@ class Boxes(Structure):
         return BoxScores(place.floats(inside), place.floats(loss), self.scores.truth)
 
     def augment(self, loss: BoxScores) -> Structure:
-        """The same boxes with ``loss`` added to the scores; its truth is used if these scores have none.
+        """As :meth:`Structure.augment`; the truth of ``loss`` is used if these scores have none.
 
         Raises ValueError for another truth.
         """

@@ -202,7 +202,7 @@ class Chain(Structure):
         return feasible(value, "expectation"), marginals
 
     def topk(self, k: int) -> KBest:
-        """The k best labellings, or all if fewer are possible; see :func:`top_k_viterbi`.
+        """The k best labellings, padded (:class:`KBest`) if fewer are possible; see :func:`top_k_viterbi`.
 
         Does not raise InfeasibleError: the count is 0 if every labelling is forbidden.
         """

@@ -200,7 +200,7 @@ class Cut(Structure):
         return feasible(value, "best"), labels
 
     def topk(self, k: int) -> KBest:
-        """The k best labellings, or all if fewer are possible; see :func:`bmmf`.
+        """The k best labellings, padded (:class:`KBest`) if fewer are possible; see :func:`bmmf`.
 
         Does not raise InfeasibleError: the count is 0 if every labelling is forbidden.
         """

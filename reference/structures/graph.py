@@ -117,7 +117,7 @@ class Graph(Structure):
         return feasible(value, "best"), labels
 
     def topk(self, k: int) -> KBest:
-        """The k best labellings, or all if fewer are possible; see :func:`bmmf`.
+        """The k best labellings, padded (:class:`KBest`) if fewer are possible; see :func:`bmmf`.
 
         Does not raise InfeasibleError: the count is 0 if every labelling is forbidden.
         """
@@ -153,7 +153,7 @@ class Graph(Structure):
         return self._like(super().constrained(allowed))
 
     def augment(self, loss: GraphScores) -> Structure:
-        """The same graph with ``loss`` (finite, shaped like the scores) added to the scores."""
+        """As :meth:`Structure.augment`; the same graph."""
         return self._like(super().augment(loss))
 
     def score(self, y: Any) -> Array:

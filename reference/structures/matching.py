@@ -226,7 +226,7 @@ class Matching(Structure):
         return feasible(value, "best"), columns
 
     def topk(self, k: int) -> KBest:
-        """The k best matchings, labels (k, p), or all if fewer are possible; see :func:`bmmf`.
+        """The k best matchings, labels (k, p), padded (:class:`KBest`) if fewer are possible; see :func:`bmmf`.
 
         Does not raise InfeasibleError: the count is 0 if every matching has a forbidden pair.
         """

@@ -121,7 +121,7 @@ class Table(Structure):
         return feasible(value, "best"), y
 
     def topk(self, k: int) -> KBest:
-        """The k best outputs, or all if fewer are possible; see :func:`top_k`.
+        """The k best outputs, padded (:class:`KBest`) if fewer are possible; see :func:`top_k`.
 
         Does not raise InfeasibleError: the count is 0 if every output is forbidden.
         """

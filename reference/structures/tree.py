@@ -278,7 +278,7 @@ class Tree(Structure):
         return feasible(value, "expectation"), marginals
 
     def topk(self, k: int) -> KBest:
-        """The k best labellings, or all if fewer are possible; see :func:`top_k_max_product`.
+        """The k best labellings, padded (:class:`KBest`) if fewer are possible; see :func:`top_k_max_product`.
 
         Does not raise InfeasibleError: the count is 0 if every labelling is forbidden.
         """
