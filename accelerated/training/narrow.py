@@ -87,6 +87,8 @@ class Narrow(Solver):
         return state._replace(inner=super().saved(state.inner))
 
     def restored(self, objective: Any, saved: Any) -> Any:
+        if not isinstance(saved, Narrowed):  # written by the reference, over all rows
+            return Narrowed(super().restored(objective, saved), None)
         return saved._replace(inner=super().restored(narrowed(objective, saved.rows), saved.inner))
 
     def written(self, saved: Any) -> None:

@@ -41,7 +41,7 @@ def test_what_differs_is_named(backend, tmp_path):
         ({"batch_size": 2}, "batch_size = 1, this one has 2"),
         ({"step_size": 0.5}, r"step_size = None, this one has Constant\(gamma0=0.5\)"),
         ({"rng": 1}, "rng = 0, this one has 1"),
-        ({"epochs": 2}, "epochs: .*run.npz has done 3, got 2"),
+        ({"epochs": 2}, "resume: .*run.npz has done 3 epochs, this run asks for 2 in all"),
         ({"objective": loss_of(backend, "hinge", *chains(backend))}, "objective = LogLoss, this one has Structural"),
         ({"objective": loss_of(backend, "log loss", *classes(backend))}, r"examples = 5, this one has 7"),
         ({"objective": loss_of(backend, "log loss", *chains(backend, seed=8))}, "run.npz is of other data"),

@@ -134,8 +134,17 @@ def test_a_run_cut_in_two_is_one_run(other, name, tmp_path):
 
 def test_the_reference_does_not_resume_a_narrow_run(other, tmp_path):
     run_of(other, "sgd", "sequences", epochs=2, checkpoint=tmp_path / "run.npz")
-    with pytest.raises(ValueError, match="resume it in its own panel"):
+    with pytest.raises(ValueError, match="of the panel accelerated in its own form: resume it there"):
         run_of(reference, "sgd", "sequences", epochs=4, resume=tmp_path / "run.npz")
+
+
+@pytest.mark.parametrize("name", ["sgd", "svrg", "casimir", "lbfgs", "cutting_planes"])
+def test_a_run_of_the_reference_goes_on(other, name, tmp_path):
+    _, whole = run_of(reference, name, "sequences", epochs=4)
+    run_of(reference, name, "sequences", epochs=2, checkpoint=tmp_path / "run.npz")
+    _, result = run_of(other, name, "sequences", epochs=4, resume=tmp_path / "run.npz")
+    np.testing.assert_allclose(result.x, whole.x, rtol=1e-7, atol=1e-9)
+    assert [row.epoch for row in result.history] == [row.epoch for row in whole.history]
 
 
 def test_a_pass_of_the_user_sees_all_weights(other):

@@ -20,6 +20,7 @@ from array_api_compat import is_array_api_obj
 from reference.archives import parse_json, read_npz
 from reference.arrays import Place, host
 from reference.files import replacing
+from reference.training.identity import of_another_panel
 
 __all__ = ["decode", "encode", "read_checkpoint", "write_checkpoint"]
 
@@ -59,7 +60,7 @@ def read_checkpoint(path: str | Path, place: Place) -> dict[str, Any]:
     try:
         content = {name: decode(value, members, place) for name, value in header.items()}
     except _OtherPanel as problem:
-        raise ValueError(f"resume: {path} has a state of {problem}: resume it in its own panel") from None
+        raise ValueError(of_another_panel(path, str(problem))) from None
     except Exception as problem:  # a record of any type is built from the file's content
         raise ValueError(f"{path}: damaged checkpoint: {type(problem).__name__}: {problem}") from None
     check = members.get("check")

@@ -16,7 +16,7 @@ from reference.arrays import Array, Place
 from reference.optimizers.base import Examples, traits
 from reference.prox.groups import Groups
 
-__all__ = ["check_identity", "identity", "numbers_of", "path_of", "same_value"]
+__all__ = ["check_identity", "identity", "numbers_of", "of_another_panel", "path_of", "same_value"]
 
 
 def identity(
@@ -45,8 +45,16 @@ def check_identity(theirs: Mapping[str, Any], ours: Mapping[str, Any], path: Any
         if mine == other or (name == "rng" and (mine is None or other is None)):
             continue
         if name == "form":
-            raise ValueError(f"resume: {path} has the state of {other}, this run is {mine}: resume it in its own panel")
+            if other is None:  # a state that every panel reads
+                continue
+            raise ValueError(of_another_panel(path, other))
         raise ValueError(f"resume: {path} is of a run with {name} = {other}, this one has {mine}")
+
+
+def of_another_panel(path: Any, kind: str) -> str:
+    """The message for a checkpoint whose state, of this type, only its panel can read."""
+    panel = kind.partition(".")[0]
+    return f"resume: {path} is of the panel {panel} in its own form: resume it there, or start a run from its weights"
 
 
 def numbers_of(weights: Any) -> Array:

@@ -295,7 +295,9 @@ class Run:
             raise ValueError(f"{self.resume}: damaged checkpoint: {type(problem).__name__}: {problem}") from None
         check_identity(theirs, self._identity, self.resume)
         if self.done > self.epochs_asked:
-            raise ValueError(f"{self.unit}: {self.resume} has done {self.done}, got {self.epochs_asked}")
+            raise ValueError(
+                f"resume: {self.resume} has done {self.done} {self.unit}, this run asks for {self.epochs_asked} in all"
+            )
         self.rng = rng
         self._saved = done.rows if self.checkpoint == self.resume else 0
         return done.state
