@@ -42,15 +42,35 @@ def _value(sp: ModuleType) -> None:
     log.value(log.zeros())
 
 
+def _tagger(sp: ModuleType) -> None:
+    sentences = [{"word": ["Birds", "fly", "south"]}, {"word": ["fish", "swim"]}]
+    Y = [["N", "V", "A"], ["N", "V"]]
+    model = sp.TaggingModel.of(sentences, Y, ["bias", "word[-1..1]"])
+    data = model.pack(sentences, Y)
+    result = sp.lbfgs(sp.LogLoss(model, data), lam=0.1, iterations=2)
+    model.predict(data, None, result.x)
+    model.bound(result.x)(sentences)
+
+
+def _parser(sp: ModuleType) -> None:
+    sentences = [{"word": ["Birds", "fly", "south"]}, {"word": ["fish", "swim"]}]
+    model = sp.ParsingModel([("h.word", "m.word"), ("direction", "distance")], bits=8, single_root=True)
+    data = model.pack(sentences, [[2, 0, 2], [2, 0]])
+    result = sp.bcfw(sp.StructuralHinge(model, data), lam=0.1, epochs=2, rng=0)
+    model.predict(data, None, result.x)
+
+
 FIRST_CALLS: dict[str, Callable[[ModuleType], Any]] = {  # those that compile longest come first
     "casimir with top-K smoothing": lambda sp: sp.casimir(_hinge(sp, sp.smoothings.TopK(5)), lam=0.1, epochs=1, rng=0),
     "casimir with entropy smoothing": lambda sp: sp.casimir(
         _hinge(sp, sp.smoothings.Entropy()), lam=0.1, epochs=1, rng=0
     ),
+    "bcfw of a parser": _parser,
     "bcfw": lambda sp: sp.bcfw(_hinge(sp), lam=0.1, epochs=2, rng=0),
     "exponentiated_gradient": lambda sp: sp.exponentiated_gradient(problem(sp, 0, "LogLoss"), lam=0.1, epochs=2, rng=0),
     "sgd on the log loss": lambda sp: sp.sgd(problem(sp, 0, "LogLoss"), lam=0.1, epochs=1, rng=0),
     "lbfgs": lambda sp: sp.lbfgs(problem(sp, 0, "LogLoss"), lam=0.1, iterations=2),
+    "lbfgs of a tagger": _tagger,
     "sgd on the hinge": lambda sp: sp.sgd(_hinge(sp), lam=0.1, epochs=1, rng=0),
     "predict": _predict,
     "value of the log loss": _value,
