@@ -312,7 +312,6 @@ def test_compare_shows_both_panels(backend, data_file, capsys):
         (["train", "DATA", "--lam", "0", "--epochs", "1"], "step_size: lam = 0 has no default step size"),
         (["train", "DATA", "--schedule", "steps", "--step-size", "1"], "--schedule steps needs --step-every"),
         (["train", "DATA", "--save", "no/such/folder/m.npz"], "no such folder"),
-        (["train", "DATA", "--limit", "0"], "no sequences to train on"),
         (["evaluate", "DATA", "DATA"], "not a model file of diptych: no field weights, header; found"),
         (["predict", "nowhere.npz", "DATA"], "nowhere.npz"),
         (["evaluate", "MODEL", "letters"], "letters has 128 features"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 
 import pytest
@@ -44,18 +45,19 @@ def test_written_and_read_again(sentences, tab):
 def test_members_of_a_zip(tmp_path):
     path = tmp_path / "shared.zip"
     with zipfile.ZipFile(path, "w") as archive:
-        for name in ("task/train.txt", "task/test.txt", "other/test.txt"):
+        for name in ("README", "task/train.txt", "task/test.txt", "other/test.txt"):
             archive.writestr(name, f"{name} X\n")
     assert load_columns(f"{path}:train.txt")[0]["word"] == ("task/train.txt",)
     assert load_columns(f"{path}:other/test.txt")[0]["word"] == ("other/test.txt",)
     (tmp_path / "plain").write_text("a b\n")
     assert load_columns(str(tmp_path / "plain"))[0]["word"] == ("a",)
     for name, message in (
-        (f"{path}:test.txt", "expected one of task/train.txt, task/test.txt, other/test.txt, got 'test.txt'"),
+        (f"{path}:test.txt", "expected one of README, task/train.txt, task/test.txt, other/test.txt, got 'test.txt'"),
         (f"{path}:rain.txt", "expected one of"),
         (str(path), "expected a member, such as .*shared.zip:task/train.txt"),
         (f"{tmp_path}/none.zip:a", "none.zip: no such file"),
         (f"{tmp_path}/none", "none: no such file"),
+        (os.devnull, "not a regular file; - is standard input"),
     ):
         with pytest.raises(ValueError, match=message):
             load_columns(name)

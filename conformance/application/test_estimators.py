@@ -270,6 +270,10 @@ def test_a_fit_that_is_not_done_warns(estimators):
         estimators.SequenceLabeler(loss="hinge", cost=np.eye(2)).fit(*tokens())
     with pytest.raises(ValueError, match="kernels: expected names among"):
         estimators.KernelSequenceLabeler(kernels="foo").fit(X, Y)
+    with pytest.raises(ValueError, match="options: mkl has no option 'epoch'; it has step_size, loss"):
+        estimators.KernelSequenceLabeler(options={"epoch": 1}).fit(X, Y)
+    with pytest.raises(ValueError, match="options: lbfgs has no option 'epoch'; it has w0, mu"):
+        estimators.SequenceLabeler(options={"epoch": 1}).fit(X, Y)
     with pytest.raises(ValueError, match="options: lam: a parameter of the estimator"):
         estimators.KernelSequenceLabeler(options={"lam": 0.1}).fit(X, Y)
 

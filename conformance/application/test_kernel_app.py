@@ -139,7 +139,6 @@ def test_names_of_kernels(backend, rng):
         (["--start", "m.npz"], "--start: mkl starts from 0"),
         (["--average", "weighted"], "--average: mkl returns one of last, uniform, got weighted"),
         (["--reverse"], "--reverse has no effect without --fold"),
-        (["--limit", "0"], "no sequences to train on"),
         (["--save", "no/such/folder/m.npz"], "no such folder"),
     ],
 )

@@ -31,11 +31,12 @@ def test_odd_values_are_one_line_and_status_2(capsys, option):
 def test_the_largest_numbers(data_file, capsys):
     """Counts have 31 bits, seeds and bytes 63, degrees 31."""
     words = ["train", str(data_file), "--epochs", "1"]
-    for option, most in (("--limit", 2**31 - 1), ("--rng", 2**63 - 1), ("--most-bytes", 2**63 - 1)):
+    for option, least, most in (("--limit", 1, 2**31 - 1), ("--rng", 0, 2**63 - 1), ("--most-bytes", 0, 2**63 - 1)):
         assert run(r, capsys, *words, option, most)[0] == 0
         with pytest.raises(SystemExit):
             main([*words, option, str(most + 1)])
-        assert f"argument {option}: expected an integer >= 0 and <= {most}, got {most + 1}" in capsys.readouterr().err
+        message = f"argument {option}: expected an integer >= {least} and <= {most}, got {most + 1}"
+        assert message in capsys.readouterr().err
     assert r.kernels.Polynomial(2**31 - 1, 0.0)(np.eye(2), np.eye(2))[0, 0] == 1
     with pytest.raises(ValueError, match="degree: expected at most 2147483647, got 2147483648"):
         r.kernels.Polynomial(2**31)
@@ -50,6 +51,7 @@ def test_the_largest_numbers(data_file, capsys):
         ["train", ""],
         ["tag", "train", "x", "--test", ""],
         ["tag", "train", "x", "--comment="],
+        ["tag", "train", "x", "--limit=0"],
         ["parse", "train", "sentences", "--test="],
         ["parse", "train", "sentences", "--bits=--"],
         ["align", "predict", "m", "a", ""],

@@ -31,6 +31,7 @@ __all__ = [
     "SCHEDULES",
     "SMOOTHINGS",
     "Job",
+    "accuracies",
     "accuracy",
     "accuracy_line",
     "accuracy_lines",
@@ -322,7 +323,7 @@ def _step_size(panel: ModuleType, job: Job) -> Any:
 
 def limited(n: int, limit: int | None) -> np.ndarray:
     """The indices of ``limit`` of n examples, spread evenly as files are often sorted; all if ``limit`` is None."""
-    return np.arange(n) if limit is None or limit >= n else np.arange(limit) * n // max(limit, 1)
+    return np.arange(n) if limit is None or limit >= n else np.arange(limit) * n // limit
 
 
 def labellings(model: Any, w: Any, data: Sequences) -> list[np.ndarray]:
@@ -347,6 +348,15 @@ def _accuracy(truth: Sequence[np.ndarray], predicted: Sequence[np.ndarray]) -> d
     return {"letter": position_accuracy(truth, predicted), "word": sequence_accuracy(truth, predicted)}
 
 
+def accuracies(model: Any, w: Any, training: Sequences, test: Sequences | None) -> dict[str, Any]:
+    """The accuracies on the training and the test data, and the number of test sequences, for a report."""
+    return {
+        "train": accuracy(model, w, training),
+        "test": None if test is None else accuracy(model, w, test),
+        "test_sequences": None if test is None else len(test.X),
+    }
+
+
 def accuracy_line(name: str, scores: dict[str, float]) -> str:
     """The shares as text."""
     return f"{name:5} accuracy by letter {100 * scores['letter']:.2f} %, by word {100 * scores['word']:.2f} %"
@@ -354,4 +364,7 @@ def accuracy_line(name: str, scores: dict[str, float]) -> str:
 
 def accuracy_lines(report: dict[str, Any]) -> list[str]:
     """A line of accuracies for the training data, and one for the test data."""
-    return [accuracy_line(name, report[name]) for name in ("train", "test") if report[name] is not None]
+    lines = [accuracy_line("train", report["train"])]
+    if report["test"] is not None:
+        lines.append(f"{accuracy_line('test', report['test'])}, of {report['test_sequences']} sequences")
+    return lines

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.commands.jobs import accuracy, accuracy_lines, learner_options
+from diptych.commands.jobs import accuracies, accuracy_lines, learner_options
 from diptych.commands.options import number
 from diptych.commands.output import announce_compilation, finish, trained, writable
 from diptych.commands.parser import Parser
@@ -107,9 +107,8 @@ def train_kernels(panel: ModuleType, options: argparse.Namespace, training: Sequ
         "seconds_in_all": time.perf_counter() - started,
         "beta": dict(zip(names, result.beta.tolist(), strict=True)),
         "support": int(model.support(result.x).rows.shape[0]),
-        "train": accuracy(model, result.x, training),
-        "test": None if test is None else accuracy(model, result.x, test),
         "norms": result.norms.tolist(),
+        **accuracies(model, result.x, training, test),
     }
     lines = _lines(options, job, report, result, int(np.sum(np.diff(data.offsets))))
     return finish(options, report, lines, {panel.__name__: result.history}, f"{job.loss}, {job.kernels}, lam = {lam:g}")

@@ -93,7 +93,7 @@ class Flag(NamedTuple):
 FILE: dict[str, Any] = {"metavar": "FILE"}
 FLAGS = {
     "test": Flag("data", "score the model on these examples too", FILE),
-    "limit": Flag("data", "only N examples, spread evenly", {"type": count, "metavar": "N"}),
+    "limit": Flag("data", "only N examples, spread evenly", {"type": positive, "metavar": "N"}),
     "most_bytes": Flag("data",
                        f"maximum size of a compressed file when unpacked (default: {MOST_BYTES})",
                        {"type": large, "metavar": "N", "default": MOST_BYTES}, True),

@@ -120,7 +120,7 @@ class _FirstCompiled(logging.Handler):
 
 
 KERNELS = logging.getLogger("accelerated.kernel")
-COMPILING = "compiling kernels, once for this version of diptych (up to a minute) ..."
+COMPILING = "compiling kernels, once for this version of diptych (up to a minute, which counts in the seconds) ..."
 
 
 def announce_compilation(panel: ModuleType, quiet: bool = False) -> None:

@@ -33,6 +33,7 @@ from diptych.commands.executors import executor_of
 from diptych.commands.jobs import (
     OPTIMIZERS,
     Job,
+    accuracies,
     accuracy,
     accuracy_line,
     accuracy_lines,
@@ -178,8 +179,7 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
         "iterate": result.iterate,
         "seconds": result.history[-1].seconds if result.history else 0.0,
         "seconds_in_all": time.perf_counter() - started,
-        "train": accuracy(objective.model, result.x, training),
-        "test": None if test is None else accuracy(objective.model, result.x, test),
+        **accuracies(objective.model, result.x, training, test),
         "nonzeros": int(np.count_nonzero(result.x)),
         "weights": int(result.x.shape[0]),
     }
@@ -257,9 +257,7 @@ def _train_sparse(panel: ModuleType, options: argparse.Namespace) -> bool:
     what = {"data": options.data, "sequences": n, "fold": options.fold}
     fit = run_sparse(panel, options, job, what, objective, n)
     report = opening(panel, options, learner="sparse-crf", **what, reverse=options.reverse, job=asdict(job))
-    report |= fit.report
-    report["train"] = accuracy(model, fit.w, training)
-    report["test"] = None if test is None else accuracy(model, fit.w, test)
+    report |= fit.report | accuracies(model, fit.w, training, test)
     report["seconds_in_all"] = time.perf_counter() - started
     if options.save:
         info = {"learner": "sparse-crf", "data": options.data, "fold": options.fold, **asdict(job)}

@@ -85,7 +85,8 @@ def add(commands: Any) -> None:
         help=f"{', '.join(TOKEN_TEMPLATES)}, or a TOML file with templates = [...] (default: chunks, or words "
         f"without a column tag)",
     )
-    sub.option("model", "--bits", type=count, help="hash attributes to 2^bits weights (default: a vocabulary)",
+    sub.option("model", "--bits", type=count,
+        help="hash attributes, to 2^bits weights if all pairs have one (default: a vocabulary)",
         rare=True)  # fmt: skip
     sub.option("model", "--pairs", choices=("observed", "all"),
         help="attribute-label pairs with a weight (default: observed)", rare=True)  # fmt: skip

@@ -16,13 +16,24 @@ from diptych.estimators.protocol import BaseEstimator, ConvergenceWarning, InPan
 from reference.prox.base import Regularizer
 from reference.training.result import Result
 
-__all__ = ["OPTIMIZERS", "Learner"]
+__all__ = ["OPTIMIZERS", "Learner", "check_options"]
 
 LOSSES = {"crf": "lbfgs", "hinge": "bcfw"}  # with the default optimiser of each
 OPTIMIZERS = (
     *("bcfw", "casimir", "casimir_svrg_adapt", "casimir_svrg_const", "cutting_planes", "exponentiated_gradient"),
     *("lbfgs", "multisample", "online_proximal", "sgd", "svrg"),
 )
+
+
+def check_options(run: Callable[..., Any], options: Mapping[str, Any]) -> Mapping[str, inspect.Parameter]:
+    """The parameters of an optimiser. Raises ValueError for an option that it lacks."""
+    parameters = inspect.signature(run).parameters
+    takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
+    for name in () if takes_any else options:
+        if name not in parameters:
+            known = ", ".join(each for each in parameters if each not in ("objective", "model", "data", "lam"))
+            raise ValueError(f"options: {run.__name__} has no option {name!r}; it has {known}")
+    return parameters
 
 
 class Learner(InPanel, BaseEstimator):
@@ -48,7 +59,7 @@ class Learner(InPanel, BaseEstimator):
         """Fit the model's weights by the optimiser, from the weights ``last`` if given."""
         objective, lam = self._objective(model, data, sample_weight)
         run, options = self._optimizer(), dict(self.options or {})
-        parameters = inspect.signature(run).parameters
+        parameters = check_options(run, options)
         if last is not None:
             if "w0" not in parameters:
                 raise ValueError(

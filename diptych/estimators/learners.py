@@ -20,7 +20,7 @@ import numpy as np
 from diptych.defaults import sequence_lam
 from diptych.estimators.examples import as_columns, classes_of, dense_sequences, label_sequences, share_right
 from diptych.estimators.features import Linear, Named
-from diptych.estimators.learner import Learner
+from diptych.estimators.learner import Learner, check_options
 from diptych.estimators.protocol import check_fitted, generator_of
 from diptych.estimators.targets import HASHED, Classes, LabelSequences, Structured
 from diptych.metrics import attachment_score
@@ -313,6 +313,7 @@ class KernelSequenceLabeler(Structured):
         if twice := [name for name in dict(self.options or {}) if name in arguments and name != "rng"]:
             raise ValueError(f"options: {', '.join(twice)}: a parameter of the estimator decides that (lam = 1/(C n))")
         arguments |= dict(self.options or {})
+        check_options(self._panel.mkl, arguments)
         if "penalty" in arguments:
             del arguments["lam"]  # the penalty has its own
         self.result_ = self._panel.mkl(model, data, **arguments)

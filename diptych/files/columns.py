@@ -151,7 +151,8 @@ def _content(path: str, most_bytes: int) -> bytes:
     archive, colon, member = path.partition(".zip:")
     if not colon:
         if not Path(path).is_file():
-            raise ValueError(f"{path}: {'is a folder' if Path(path).is_dir() else 'no such file'}")
+            missing = "not a regular file; - is standard input" if Path(path).exists() else "no such file"
+            raise ValueError(f"{path}: {'is a folder' if Path(path).is_dir() else missing}")
         if path.lower().endswith(".zip"):
             list(read_zip(path, choose=lambda held: _one_of(path, held, None)))
         return Path(path).read_bytes()
@@ -166,7 +167,8 @@ def _one_of(path: str, held: list[str], member: str | None) -> list[str]:
     """The selected member of a zip."""
     files = [name for name in held if not name.endswith("/")]
     if member is None:
-        raise ValueError(f"{path}: expected a member, such as {path}:{', '.join(files[:1])}")
+        data = sorted(files, key=lambda name: name.endswith("README"))
+        raise ValueError(f"{path}: expected a member, such as {path}:{', '.join(data[:1])}")
     matches = [name for name in files if name == member or name.endswith(f"/{member}")]
     if len(matches) != 1:
         raise ValueError(f"{path}: expected one of {', '.join(files)}, got {member!r}")
