@@ -95,7 +95,7 @@ class Narrow(Solver):
         super().written(saved.inner)
 
     def reached(self, point: Point, state: Any, tol: float | None) -> bool:
-        return super().reached(point, state.inner, tol)
+        return super().reached(point, None if state is None else state.inner, tol)
 
     def ending(self, run: Run, state: Any, tol: float | None) -> Ending:
         return super().ending(run, None if state is None else state.inner, tol)  # type: ignore[safe-super]
@@ -189,7 +189,7 @@ def spread(objective: Any, w: Array, rows: np.ndarray | None) -> Array:
     whole = np.zeros(objective.model.size)
     matrix = _matrix(objective, whole)
     cut = len(rows) * objective.model.n_labels
-    matrix[rows], whole[matrix.size :] = w[:cut].reshape(len(rows), -1), w[cut:]
+    matrix[rows], whole[matrix.size :] = w[:cut].reshape(len(rows), matrix.shape[1]), w[cut:]
     return whole
 
 

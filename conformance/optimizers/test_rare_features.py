@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import reference
+import reference.training.casimir
 from conformance.optimizers.table import unit
 from reference.training.counterparts import counterpart
 
@@ -145,6 +146,40 @@ def test_a_run_of_the_reference_goes_on(other, name, tmp_path):
     _, result = run_of(other, name, "sequences", epochs=4, resume=tmp_path / "run.npz")
     np.testing.assert_allclose(result.x, whole.x, rtol=1e-7, atol=1e-9)
     assert [row.epoch for row in result.history] == [row.epoch for row in whole.history]
+
+
+@pytest.mark.parametrize("name", list(RUNS))
+def test_data_without_any_feature(other, name):
+    """All losses are those of uniform scores: ln 4 for each of the examples, or a cost of 1."""
+
+    def run(backend):
+        model = backend.MulticlassModel(F, 4)
+        data = model.pack([[], [], []], [0, 1, 3])
+        kind = LOSSES.get(name, "hinge")
+        smoothing = backend.smoothings.Entropy() if kind == "entropy" else backend.smoothings.Max()
+        loss = (
+            backend.LogLoss(model, data)
+            if kind == "log loss"
+            else backend.StructuralHinge(model, data, smoothing=smoothing)
+        )
+        seed = {} if name in ("lbfgs", "cutting_planes") else {"rng": 0}
+        return getattr(backend, name)(loss, lam=LAM, **{unit(name): 2}, **RUNS[name], **seed)
+
+    if name in ("exponentiated_gradient", "multisample"):
+        pytest.skip("needs sequences" if name == "exponentiated_gradient" else "every output is a best one")
+    expected, result = run(reference), run(other)
+    assert not np.any(result.x) and result.fun == pytest.approx(expected.fun, rel=1e-12)
+    assert result.message == expected.message
+
+
+@pytest.mark.parametrize("name", ["casimir", "casimir_svrg_adapt"])
+def test_an_interrupt_before_the_first_state(other, name, monkeypatch):
+    def stop(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reference.training.casimir.Steered, "init", stop)
+    _, result = run_of(other, name, "sequences")
+    assert result.interrupted and "interrupted after 0 of 3 epochs" in result.message and not np.any(result.x)
 
 
 def test_a_pass_of_the_user_sees_all_weights(other):
