@@ -373,6 +373,9 @@ class Rows(Packed):
             for field, x in (("indptr", indptr), ("indices", indices))
         )
         _check_rows(name, indptr, indices, data, int(columns))
+        present = np.asarray(data) != 0
+        if not np.all(present):  # as of dense arrays, zeros are not stored
+            indptr, indices, data = _offsets(present)[indptr], indices[present], data[present]
         place = Place.of(like)
         if len(data) and np.all(np.asarray(data) == 1):  # columns of text and of lists: a single 1 stands for all
             values = place.xp.broadcast_to(place.floats([1.0]), (len(data),))

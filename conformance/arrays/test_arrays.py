@@ -89,6 +89,22 @@ def test_bad_rows_are_refused(backend, x, options, error, message):
         backend.Rows.of(x, **options)
 
 
+def test_stored_zeros_are_dropped(backend):
+    """As of a dense array: the weight of such a feature may be -inf, and 0 times that is no score."""
+    scipy_sparse = pytest.importorskip("scipy.sparse")
+    stored = scipy_sparse.csr_matrix((np.array([0.0, 1.0, 0.0]), np.array([0, 1, 2]), np.array([0, 2, 3])), (2, 3))
+    rows, dense = (layer(backend).Rows.of(x) for x in (stored, stored.toarray()))
+    for field in ("indptr", "indices", "data"):
+        assert np.array_equal(getattr(rows, field), getattr(dense, field))
+    model = backend.SequenceModel(3, 2, start_stop=False)
+    hinge = backend.StructuralHinge(model, model.pack([stored], [[1, 0]]), smoothing=backend.smoothings.Entropy())
+    w = np.zeros(model.size)
+    w[0] = -np.inf
+    close(hinge.value(w, None, 1.0), 2 * np.log(1 + np.e))  # the cost of each position is 1
+    none = scipy_sparse.csr_matrix((np.zeros(2), np.array([0, 1]), np.array([0, 1, 2])), (2, 3))
+    assert layer(backend).Rows.of(none).data.shape == (0,)
+
+
 def test_only_csr_matrices_pass_as_csr(backend):
     scipy_sparse = pytest.importorskip("scipy.sparse")
     dense = np.array([[0.0, 5.0], [0.0, 7.0]])

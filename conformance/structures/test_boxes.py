@@ -249,6 +249,14 @@ def test_augmenting_adds_the_loss(backend):
     close(twice.scores.loss, 2.0)
     with pytest.raises(ValueError, match=r"loss: expected the truth \[1, 0, 3, 2\], got \[0, 0, 1, 1\]"):
         mine.augment(loss._replace(truth=np.array([0, 0, 1, 1])))
+    for wrong, message in (
+        (loss._replace(loss=np.array(-np.inf)), "loss: expected a finite number"),
+        (loss._replace(truth=None), "truth: expected a box, as loss is not 0"),
+        (loss._replace(truth=np.array([0, 0, 5, 5])), "truth: "),
+        (loss._replace(truth=np.array([1, 1, 1, 1])), "truth: "),
+    ):
+        with pytest.raises(ValueError, match=message):
+            backend.Boxes(pixels).augment(wrong)
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,9 @@ def test_a_loss_is_added_to_every_output_or_refused(backend, rng, name):
     louder = structure.augment(loss)
     for y in structure.enumerate():
         close(float(louder.score(y)), float(structure.score(y)) + inner(loss, structure.parts(y)))
+    names = [name for name in loss._fields if name not in getattr(loss, "layout", ())]
+    single = structure.augment(loss._replace(**{name: getattr(loss, name).astype(np.float32) for name in names}))
+    assert {str(field.dtype) for field in score_fields(single.scores)} == {"float64"}
     for other in (1, np.zeros(3), tuple(structure.scores)):
         with pytest.raises(TypeError, match=f"loss: expected {type(structure.scores).__name__}"):
             structure.augment(other)

@@ -207,26 +207,19 @@ class Structure:
 
 
 def checked_loss(scores: Scores, loss: Any) -> Scores:
-    """``loss`` with arrays like those of the scores, checked to be of their type and shape, without nan and +inf."""
-    if not isinstance(scores, tuple):
-        return _checked_term("loss", scores, loss)
-    if not isinstance(loss, type(scores)):
+    """``loss``, checked to have the type and the shape of the scores, without nan and +inf; of one dtype."""
+    if isinstance(scores, tuple) and not isinstance(loss, type(scores)):
         raise TypeError(f"loss: expected {type(scores).__name__}, as the scores are, got {type(loss).__name__}")
     layout = getattr(scores, "layout", ())
-    terms = {
-        name: _checked_term(f"loss.{name}", getattr(scores, name), term)
-        for name, term in loss._asdict().items()  # type: ignore[attr-defined]
-        if name not in layout
-    }
-    return loss._replace(**terms)  # type: ignore[attr-defined]
-
-
-def _checked_term(name: str, field: Array, term: Any) -> Array:
-    _, term = floats(scores=field, **{name: term})
-    if tuple(term.shape) != tuple(field.shape):
-        raise ValueError(f"{name}: expected the shape of the scores, {tuple(field.shape)}, got {tuple(term.shape)}")
-    refuse_nan_and_inf(name, term)
-    return term
+    names = [name for name in getattr(scores, "_fields", ()) if name not in layout]
+    given = {f"loss.{name}": getattr(loss, name) for name in names} or {"loss": loss}
+    fields = score_fields(scores)
+    terms = floats(**{f"scores[{i}]": field for i, field in enumerate(fields)}, **given)[len(fields) :]
+    for name, field, term in zip(given, fields, terms, strict=True):
+        if tuple(term.shape) != tuple(field.shape):
+            raise ValueError(f"{name}: expected the shape of the scores, {tuple(field.shape)}, got {tuple(term.shape)}")
+        refuse_nan_and_inf(name, term)
+    return loss._replace(**dict(zip(names, terms, strict=True))) if names else terms[0]
 
 
 def positive_k(k: int, numbers: int = 1) -> int:

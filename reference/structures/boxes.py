@@ -198,14 +198,14 @@ class Boxes(Structure):
     def augment(self, loss: BoxScores) -> Structure:
         """As :meth:`Structure.augment`; the truth of ``loss`` is used if these scores have none.
 
-        Raises ValueError for another truth.
+        Raises ValueError for another truth, and as the constructor does.
         """
-        other = super().augment(loss)
-        if self.scores.truth is None:
-            other.scores = other.scores._replace(truth=loss.truth)
-        elif loss.truth is not None and not np.array_equal(loss.truth, self.scores.truth):
-            raise ValueError(f"loss: expected the truth {self.scores.truth.tolist()}, got {loss.truth.tolist()}")
-        return other
+        pixels, weight, truth = super().augment(loss).scores
+        if truth is None:
+            truth = loss.truth
+        elif loss.truth is not None and not np.array_equal(loss.truth, truth):
+            raise ValueError(f"loss: expected the truth {truth.tolist()}, got {loss.truth.tolist()}")
+        return type(self)(pixels, weight, truth)
 
     def count(self) -> int:
         """The number of boxes that are not forbidden, as a Python int."""
