@@ -138,17 +138,25 @@ class OneSentence:
         self.run()
 
 
-OURS = """
+def peak() -> int:
+    """The peak memory of this process in KiB, as Linux counts it; ``ru_maxrss`` would include the parent's."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").split("\n")
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+
+# the benchmark's own imports would count
+OURS = f"""
 import sys
+from pathlib import Path
 import accelerated as sp
-from benchmarks.taggers import peak
 from diptych.files.columns import load_columns
+{inspect.getsource(peak)}
 sentences = load_columns(sys.argv[1])
 Y = [x["label"] for x in sentences]
 model = sp.TaggingModel.of(sentences, Y, "chunks")
 data = model.pack(sentences, Y)
 del sentences, Y
-{call}
+{{call}}
 print(peak())
 """
 TRAIN = {  # processes that read, train and print their peak memory in KiB
@@ -157,12 +165,6 @@ TRAIN = {  # processes that read, train and print their peak memory in KiB
         call="sp.exponentiated_gradient(sp.LogLoss(model, data), lam=2 / data.n, epochs=5, rng=0)"
     ),
 }
-
-
-def peak() -> int:
-    """The peak memory of this process in KiB, as Linux counts it; ``ru_maxrss`` would include the parent's."""
-    lines = Path("/proc/self/status").read_text(encoding="ascii").split("\n")
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 
 # the peer's processes import nothing of ours, whose imports take time and memory

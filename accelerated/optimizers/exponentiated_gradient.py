@@ -1,6 +1,7 @@
 """Exponentiated gradient over sequences: an epoch as one call of a kernel.
 
-Points are packed and change in place: 16 L bytes a position and 16 L^2 a sequence.
+Points are packed and change in place: 16 L bytes a position, and 16 bytes a sequence for each transition that
+has a weight.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class ExponentiatedGradient(reference.ExponentiatedGradient):
     def sweep(self, objective: StructuralHinge, state: EGState, order: np.ndarray) -> EGState:
         lam, mu, model, problem = self.lam, self.mu, objective.model, _examples(objective, self.mu)
         w = model.padded(view("w", state.x))
-        points = state.points or no_points(problem.offsets, model.n_labels)
+        points = state.points or no_points(problem, model.n_labels)
         visits = Visits(state.values.copy(), state.steps.copy(), state.rates.copy())
         calls = eg_epoch(problem, order, model.cost, lam * objective.n, mu, points, visits, w)
         return EGState(like(model.flat(*w), state.x), *visits, state.calls + calls, points, state.k)

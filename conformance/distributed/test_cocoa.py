@@ -101,7 +101,9 @@ def distributions(points, lengths):
     if isinstance(points, dict):
         return {i: (points[i].theta.unary[0], points[i].theta.pairwise) for i in sorted(points)}
     ends = np.cumsum(lengths)
-    return {i: (points.theta[ends[i] - n : ends[i], :3], points.theta_A[i]) for i, n in enumerate(lengths)}
+    return {
+        i: (points.theta[ends[i] - n : ends[i], :3], points.theta_A[i].reshape(3, 3)) for i, n in enumerate(lengths)
+    }
 
 
 def of_scores(X, y, unary, transitions):

@@ -24,7 +24,7 @@ from reference.training.identity import of_another_panel
 
 __all__ = ["decode", "encode", "read_checkpoint", "write_checkpoint"]
 
-FORMAT = 2
+FORMAT = 3
 WHAT = "checkpoint of diptych"
 
 

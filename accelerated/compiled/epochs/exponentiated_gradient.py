@@ -7,7 +7,7 @@ it the dual's gain, is a sum over what the sequence touches. If the dual falls, 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,8 +25,8 @@ EPS = float(np.finfo(np.float64).eps)
 
 
 class Points(NamedTuple):
-    """Local scores theta and marginals: nodes of all positions (N, Lp), edges of each sequence (n, L, L). visited (n,):
-    whether a sequence has been visited.
+    """Local scores theta and marginals: nodes of all positions (N, Lp), edges of each sequence (n, T), one for each of
+    the T transitions that have a weight. visited (n,): whether a sequence has been visited.
     """
 
     theta: np.ndarray
@@ -37,22 +37,31 @@ class Points(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """The new state of one sequence: target scores, theta, marginals (n, Lp), changes of weights; for transitions (1,
-    L, L). Target scores are those at w plus the task loss.
+    """The new state of one sequence: target scores, theta, marginals (n, Lp), changes of weights. Target scores are
+    those at w plus the task loss.
+
+    ends (T, 2): the labels of each transition that has a weight; A, theta_A, edges and moves_A (T,) are of these, A the
+    weights. table_A and table (1, L, L) are theta_A and edges of all transitions: those without a weight have a score
+    of 0, or of -inf where they are forbidden.
     """
 
     scores: np.ndarray
     theta: np.ndarray
     nodes: np.ndarray
     moves: np.ndarray
+    ends: np.ndarray
+    A: np.ndarray
     theta_A: np.ndarray
     edges: np.ndarray
     moves_A: np.ndarray
+    table_A: np.ndarray
+    table: np.ndarray
 
 
-def no_points(offsets: np.ndarray, n_labels: int) -> Points:
-    """Room for the points of n sequences, none of them visited."""
-    nodes, edges = (int(offsets[-1]), padded(n_labels)), (len(offsets) - 1, n_labels, n_labels)
+def no_points(problem: Any, n_labels: int) -> Points:
+    """Room for the points of a problem's sequences, none of them visited."""
+    offsets, weights = problem.offsets, int(np.sum(problem.pairs.transitions != 0.0))
+    nodes, edges = (int(offsets[-1]), padded(n_labels)), (len(offsets) - 1, weights)
     return Points(
         np.zeros(nodes), np.zeros(edges), np.zeros(nodes), np.zeros(edges), np.zeros(len(offsets) - 1, np.bool_)
     )
@@ -75,13 +84,13 @@ def eg_epoch(problem, order, cost, lam_n, mu, points, visits, w):
     """
     (values, steps, rates), (W, A) = visits, w
     longest = longest_of(problem, order, 0, len(order))
-    work, new, calls = new_work(longest, A.shape[1]), new_scratch(longest, W, A), 0
+    work, new, calls = new_work(longest, A.shape[1]), new_scratch(problem, longest, W, A), 0
     for k in range(len(order)):
         i, eta = order[k], steps[order[k]]
         keep, share = (1.0 - eta, eta / mu) if mu > 0.0 else (1.0, eta)
         first = not points.visited[i]
         if first:
-            begin(problem, i, cost, points)
+            begin(problem, i, cost, points, new)
         for t in range(problem.offsets[i + 1] - problem.offsets[i]):
             gather(problem, problem.offsets[i] + t, W, new.scores, t)
             for label in range(A.shape[1]):
@@ -89,14 +98,14 @@ def eg_epoch(problem, order, cost, lam_n, mu, points, visits, w):
         tries, done = FIRST_TRIES if first else 1, False
         while tries > 0 and not done:
             tries -= 1
-            take_step(problem, i, keep, share, points, A, new)
+            take_step(problem, i, keep, share, points, new.A, new)
             value, size = expected(problem, i, mu, new, work)
-            growth = 0.5 * lam_n * move(problem, i, points, 1.0 / lam_n, W, A, new)
+            growth = 0.5 * lam_n * move(problem, i, points, 1.0 / lam_n, W, new)
             gain = value - values[i] - growth
             calls += 1
             done = gain >= -ROUNDING * EPS * (size + abs(growth)) or (first and tries == 0 and np.isfinite(gain))
             if not done:
-                move_back(problem, i, W, A, new)
+                move_back(problem, i, W, new)
                 if first:
                     sharpen(problem, i, points)
         if done:
@@ -106,6 +115,7 @@ def eg_epoch(problem, order, cost, lam_n, mu, points, visits, w):
             steps[i] = GROWTH * eta if mu == 0.0 or GROWTH * eta < 1.0 else 1.0
         else:
             steps[i] = SHRINKAGE * eta
+    put(new, A)
     return calls
 
 
@@ -117,36 +127,59 @@ def eg_between(problem, lam_n, mu, before, share, points, values, w):
     W, A = w
     n = len(problem.offsets) - 1
     longest = longest_of(problem, np.arange(n), 0, n)
-    work, new, calls = new_work(longest, A.shape[1]), new_scratch(longest, W, A), 0
+    work, new, calls = new_work(longest, A.shape[1]), new_scratch(problem, longest, W, A), 0
     for i in range(n):
         if before.visited[i]:
             first, last = problem.offsets[i], problem.offsets[i + 1]
             new.scores[: last - first] = points.theta[first:last]
-            take_step(problem, i, 1.0 - share, share, before, points.theta_A[i : i + 1], new)
+            take_step(problem, i, 1.0 - share, share, before, points.theta_A[i], new)
             values[i], _ = expected(problem, i, mu, new, work)
-            move(problem, i, points, 1.0 / lam_n, W, A, new)
+            move(problem, i, points, 1.0 / lam_n, W, new)
             store(problem, i, new, points)
             calls += 1
+    put(new, A)
     return calls
 
 
-@inlined
-def new_scratch(longest, W, A):
-    """Room for the new state of a sequence of this length."""
-    rows, pairs = (longest, W.shape[1]), A.shape
-    return Scratch(
+@kernel
+def new_scratch(problem, longest, W, A):
+    """Room for the new state of a sequence of at most this length; it takes over the weights A."""
+    rows, has_weight, T = (longest, W.shape[1]), problem.pairs.transitions, 0
+    for a in range(A.shape[1]):
+        for b in range(A.shape[1]):
+            T += has_weight[a, b] != 0.0
+    new = Scratch(
         np.empty(rows),
         np.empty(rows),
         np.empty(rows),
         np.empty(rows),
-        np.empty(pairs),
-        np.empty(pairs),
-        np.empty(pairs),
+        np.empty((T, 2), np.int64),
+        np.empty(T),
+        np.empty(T),
+        np.empty(T),
+        np.empty(T),
+        np.empty(A.shape),
+        np.empty(A.shape),
     )
+    e = 0
+    for a in range(A.shape[1]):
+        for b in range(A.shape[1]):
+            new.table_A[0, a, b] = A[0, a, b]
+            if has_weight[a, b] != 0.0:
+                new.ends[e, 0], new.ends[e, 1], new.A[e] = a, b, A[0, a, b]
+                e += 1
+    return new
 
 
 @kernel
-def begin(problem, i, cost, points):
+def put(new, A):
+    """Put the weights of transitions into A."""
+    for e in range(len(new.ends)):
+        A[0, new.ends[e, 0], new.ends[e, 1]] = new.A[e]
+
+
+@kernel
+def begin(problem, i, cost, points, new):
     """Set the marginals to the truth, and theta to that of a distribution around the truth, for the first step."""
     first = problem.offsets[i]
     for t in range(first, problem.offsets[i + 1]):
@@ -155,10 +188,13 @@ def begin(problem, i, cost, points):
             points.theta[t, label] = -CONCENTRATION * cost[y, label]
             points.nodes[t, label] = 0.0
         points.nodes[t, y] = 1.0
+    for a in range(new.table.shape[1]):
+        for b in range(new.table.shape[1]):
+            new.table[0, a, b] = 0.0
     for t in range(first + 1, problem.offsets[i + 1]):
-        points.edges[i, problem.labels[t - 1], problem.labels[t]] = 0.0
-    for t in range(first + 1, problem.offsets[i + 1]):
-        points.edges[i, problem.labels[t - 1], problem.labels[t]] += 1.0
+        new.table[0, problem.labels[t - 1], problem.labels[t]] += 1.0
+    for e in range(len(new.ends)):
+        points.edges[i, e] = new.table[0, new.ends[e, 0], new.ends[e, 1]]
 
 
 @kernel
@@ -176,9 +212,9 @@ def mixed(keep, theta, share, target):
 
 
 @kernel
-def take_step(problem, i, keep, share, points, A, new):
-    """new.theta = keep theta + share new.scores, and the same for transitions with A."""
-    first, L = problem.offsets[i], A.shape[1]
+def take_step(problem, i, keep, share, points, target_A, new):
+    """new.theta = keep theta + share new.scores, and the same for transitions with target_A."""
+    first, L = problem.offsets[i], new.table.shape[1]
     for t in range(problem.offsets[i + 1] - first):
         for label in range(L):
             new.theta[t, label] = mixed(keep, points.theta[first + t, label], share, new.scores[t, label])
@@ -186,9 +222,9 @@ def take_step(problem, i, keep, share, points, A, new):
         for label in range(L, new.theta.shape[1]):
             new.theta[t, label] = 0.0
             new.nodes[t, label] = -np.inf
-    for a in range(L):
-        for b in range(L):
-            new.theta_A[0, a, b] = mixed(keep, points.theta_A[i, a, b], share, A[0, a, b])
+    for e in range(len(new.ends)):
+        new.theta_A[e] = mixed(keep, points.theta_A[i, e], share, target_A[e])
+        new.table_A[0, new.ends[e, 0], new.ends[e, 1]] = new.theta_A[e]
 
 
 @kernel
@@ -196,15 +232,15 @@ def expected(problem, i, mu, new, work):
     """mu H + the mean task loss under new.theta, and the size of its terms; new.nodes and new.edges become the
     marginals.
     """
-    first, n, L = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i], new.edges.shape[1]
+    first, n, L = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i], new.table.shape[1]
     for a in range(L):
         for b in range(L):
-            new.edges[0, a, b] = 0.0
+            new.table[0, a, b] = 0.0
     for a in range(work.pairs.shape[0]):
         fill(0.0, work.pairs, a)
-    ready = prepare(new.theta_A[0], 1.0, work.matrix, work.transposed)
-    log_z = sum_product(new.nodes, n, ready, new.theta_A, 0, 1.0, work.chain, work.pairs, new.edges)
-    finish(ready, work.pairs, new.edges[0])
+    ready = prepare(new.table_A[0], 1.0, work.matrix, work.transposed)
+    log_z = sum_product(new.nodes, n, ready, new.table_A, 0, 1.0, work.chain, work.pairs, new.table)
+    finish(ready, work.pairs, new.table[0])
     used, loss = 0.0, 0.0
     for t in range(n):
         y = problem.labels[first + t]
@@ -212,16 +248,15 @@ def expected(problem, i, mu, new, work):
             p = new.nodes[t, label]
             used = plus(used, only_if(p > 0.0, new.theta[t, label]) * p)
             loss = plus(loss, problem.cost[y, label] * p)
-    for a in range(L):
-        for b in range(L):
-            p = new.edges[0, a, b]
-            used = plus(used, only_if(p > 0.0, new.theta_A[0, a, b]) * p)
+    for e in range(len(new.ends)):
+        new.edges[e] = new.table[0, new.ends[e, 0], new.ends[e, 1]]
+        used = plus(used, only_if(new.edges[e] > 0.0, new.theta_A[e]) * new.edges[e])
     value = mu * (log_z - used) + loss
     return value, abs(value) + mu * abs(used)
 
 
 @kernel
-def move(problem, i, points, factor, W, A, new):
+def move(problem, i, points, factor, W, new):
     """Move the weights as the marginals change from those of ``points`` to ``new``. Returns the growth of their squared
     norm.
     """
@@ -242,12 +277,11 @@ def move(problem, i, points, factor, W, A, new):
                     growth = plus(growth, change * (2.0 * W[j, label] + change))
                     W[j, label] += change
         growth += move_pairs(problem.pairs, first + t, 1.0, new.moves, t, W)
-    for a in range(A.shape[1]):
-        for b in range(A.shape[1]):
-            change = factor * problem.pairs.transitions[a, b] * (points.edges[i, a, b] - new.edges[0, a, b])
-            new.moves_A[0, a, b] = change
-            growth = plus(growth, only_if(change != 0.0, change * (2.0 * A[0, a, b] + change)))
-            A[0, a, b] += change
+    for e in range(len(new.ends)):
+        change = factor * (points.edges[i, e] - new.edges[e])
+        new.moves_A[e] = change
+        growth = plus(growth, only_if(change != 0.0, change * (2.0 * new.A[e] + change)))
+        new.A[e] += change
     return growth
 
 
@@ -265,7 +299,7 @@ def move_pairs(pairs, position, factor, moves, t, W):
 
 
 @kernel
-def move_back(problem, i, W, A, new):
+def move_back(problem, i, W, new):
     """Undo the last move of the weights."""
     first, free = problem.offsets[i], problem.pairs.free
     for t in range(problem.offsets[i + 1] - first):
@@ -278,9 +312,8 @@ def move_back(problem, i, W, A, new):
                 for label in range(W.shape[1]):
                     W[j, label] -= x * new.moves[t, label]
         move_pairs(problem.pairs, first + t, -1.0, new.moves, t, W)
-    for a in range(A.shape[1]):
-        for b in range(A.shape[1]):
-            A[0, a, b] -= new.moves_A[0, a, b]
+    for e in range(len(new.ends)):
+        new.A[e] -= new.moves_A[e]
 
 
 @kernel
@@ -291,8 +324,6 @@ def store(problem, i, new, points):
         for label in range(new.theta.shape[1]):
             points.theta[first + t, label] = new.theta[t, label]
             points.nodes[first + t, label] = new.nodes[t, label]
-    for a in range(new.edges.shape[1]):
-        for b in range(new.edges.shape[1]):
-            points.theta_A[i, a, b] = new.theta_A[0, a, b]
-            points.edges[i, a, b] = new.edges[0, a, b]
+    for e in range(len(new.ends)):
+        points.theta_A[i, e], points.edges[i, e] = new.theta_A[e], new.edges[e]
     points.visited[i] = True
