@@ -12,6 +12,7 @@ from conformance.optimizers.table import chains, loss_of
 from conformance.optimizers.test_runs import classes, same
 from diptych.files import load_log
 from diptych.files.logs import LogWriter
+from reference.training.checkpoints import FORMAT
 from reference.training.result import Result, Row
 
 
@@ -71,7 +72,7 @@ def test_a_damaged_file_is_named(backend, tmp_path):
         (lambda: np.savez(file, weights=np.zeros(3)), "run.npz: not a checkpoint of diptych; found weights"),
         (lambda: np.savez(file, header=np.array(json.dumps({**header, "checkpoint": 9}))), "checkpoint of format 9"),
         (lambda: np.savez(file, header=np.array(json.dumps(header))), "run.npz: damaged checkpoint"),
-        (lambda: np.savez(file, header=np.array('{"checkpoint": 2}')), "run.npz: damaged checkpoint"),
+        (lambda: np.savez(file, header=np.array(json.dumps({"checkpoint": FORMAT}))), "run.npz: damaged checkpoint"),
         (lambda: renamed(file, content, b"SGDState", b"NoState!"), "no such kind of state here: .*NoState!"),
     ):
         damaged()
