@@ -30,6 +30,7 @@ import numba
 from llvmlite.binding import get_host_cpu_features, get_host_cpu_name
 from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator, _SourceFileBackedLocatorMixin
+from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
 import reference
@@ -165,7 +166,13 @@ class _Cache(FunctionCache):
         self._cache_file = _Entries(Path(self._cache_path), name, self._impl.locator.get_source_stamp())
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        compiled = super().load_overload(sig, target_context)
+        """The kept machine code, or None.
+
+        Numba would first import everything that a kernel can call, which takes a fifth of a second. Compiling does so
+        by itself. Kept code needs only the runtime, which allocates arrays.
+        """
+        rtsys.initialize(target_context)
+        compiled = self._load_overload(sig, target_context)
         if compiled is None:
             logging.getLogger(__name__).info("compiling %s: the first use on this machine", self._name)
         return compiled

@@ -60,6 +60,17 @@ def test_what_eight_processes_compiled_at_once_is_kept(cache):
     assert len(before) == 2 and lines(started(cache)) == [] and files(cache) == before
 
 
+def test_kept_kernels_are_loaded_without_the_imports_of_compiling(cache, tmp_path):
+    """Where one is kept and the other is not, the other is compiled."""
+    imported = "\nimport sys\nassert ('numba.np.linalg' in sys.modules) is {}\n"
+    assert lines(started(cache, CALLS + imported.format(False))) == []
+    for k in range(2):
+        partly = tmp_path / str(k)
+        shutil.copytree(cache, partly)
+        sorted(files(partly))[k].unlink()
+        assert lines(started(partly, CALLS + imported.format(True))) == [] and len(files(partly)) == 2
+
+
 def empty(path):
     path.write_bytes(b"")
 
