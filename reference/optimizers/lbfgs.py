@@ -55,7 +55,7 @@ class LBFGSState(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """A step length a, phi(a), phi'(a), and the point w + a p with its gradient; of a high end None for these two."""
+    """A step length a, phi(a), phi'(a), and the point w + a p with its gradient."""
 
     a: float
     fun: float
@@ -113,8 +113,7 @@ class LBFGS(Piece):
             if lower and new.slope < 0:
                 low = new
             else:
-                high = new._replace(w=None, gradient=None)
-            del new, w, gradient  # of a high end only the values are needed
+                high = new
             a = between(low, high)
             if high is not None and not low.a < a < high.a:
                 break
