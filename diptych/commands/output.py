@@ -202,25 +202,36 @@ def finish(
     return bool(report["interrupted"])
 
 
-def print_report(options: argparse.Namespace, report: dict[str, Any], lines: list[str], out: str | None = None) -> None:
-    """Print the report: one JSON object with ``--json``, else the lines. out: write to this file instead.
+def print_report(
+    options: argparse.Namespace,
+    report: dict[str, Any],
+    lines: list[str],
+    out: str | None = None,
+    *,
+    end: str = "\n",
+    codec: str = "utf-8",
+) -> None:
+    """Print the report: one JSON object with ``--json``, else the lines. out: write to this file instead, the lines in
+    the encoding ``codec``. end: of the last line.
 
     If the options have a function ``reported``, it gets the report, and nothing is printed.
     """
     if options.reported is not None:
         options.reported(jsonable(report))
         return
-    text = json.dumps(jsonable(report), allow_nan=False) if options.json else "\n".join(lines)
+    text = "\n".join(lines) + end
+    if options.json:
+        text, codec = json.dumps(jsonable(report), allow_nan=False) + "\n", "utf-8"
     if out is None:
-        say(text)
+        say(text, "")
     else:
-        save_bytes(out, f"{text}\n".encode())
+        save_bytes(out, text.encode(codec))
 
 
-def say(text: str) -> None:
+def say(text: str, end: str = "\n") -> None:
     """Print and flush. An OSError, such as that of a full disk, names the standard output."""
     try:
-        print(text, flush=True)
+        print(text, end=end, flush=True)
     except BrokenPipeError:
         raise
     except OSError as problem:

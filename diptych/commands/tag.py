@@ -35,7 +35,6 @@ from diptych.commands.show import add_show
 from diptych.commands.solvers import check_start
 from diptych.commands.sparse_jobs import SPARSE_OPTIONS, add_sparse, run_sparse, sparse_job
 from diptych.commands.tag_files import (
-    conllu_tagged,
     info_of,
     labelled,
     layout_of,
@@ -45,8 +44,9 @@ from diptych.commands.tag_files import (
     untagged,
 )
 from diptych.distributed import Partitioned, column_parts, tagging_model
-from diptych.files.columns import Columns, Layout
+from diptych.files.columns import SEPARATORS, Columns, Layout
 from diptych.files.models import load_model, save_model
+from diptych.files.tagged import tagged_text
 from diptych.sparse_fits import sequences_of
 from reference.arrays import host
 from reference.models.tagging import SCHEMES
@@ -132,7 +132,9 @@ def add(commands: Any) -> None:
 def _add_file(sub: Parser, what: str = "- is standard input", many: bool = False) -> None:
     sub.add_argument("file", help=what, nargs="+" if many else None)
     sub.option("data", "--comment", metavar="PREFIX", help="leave out lines that start with PREFIX", rare=True)
-    add_flags(sub, "most_bytes")
+    sub.option("data", "--separator", choices=SEPARATORS, rare=True,
+        help="what is between columns (default: as the file looks, later as the model has it)")  # fmt: skip
+    add_flags(sub, "encoding", "most_bytes")
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -198,8 +200,8 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
         check_start(job.optimizer, OPTIMIZERS)
     writable(options.save, options.log, options.checkpoint, options.plot)
     files = for_workers(options, options.files)
-    layout, sample = labelled(files[0], layout, options.most_bytes, parts[0])
-    test = labelled(options.test, layout, options.most_bytes)[1] if options.test else None
+    layout, sample, _ = labelled(files[0], layout, options.most_bytes, parts[0])
+    test = labelled(options.test, layout, options.most_bytes).sentences if options.test else None
     loaders = [
         loader
         for path, many in zip(files, parts, strict=True)
@@ -306,11 +308,15 @@ def _start(panel: ModuleType, options: argparse.Namespace) -> tuple[Any, np.ndar
 
 def _labelled(options: argparse.Namespace, layout: Layout) -> tuple[Layout, list[Columns], list[Columns] | None]:
     """The layout of the files, the sentences to train on, and the sentences to test on or None."""
-    layout, training = labelled(options.files[0], layout, options.most_bytes)
+    layout, training, _ = labelled(options.files[0], layout, options.most_bytes)
     for path in options.files[1:]:
-        training = training + labelled(path, layout, options.most_bytes)[1]
-    test = labelled(options.test, layout, options.most_bytes)[1] if options.test else None
+        training = training + labelled(path, layout, options.most_bytes, known=_labels(training)).sentences
+    test = options.test and labelled(options.test, layout, options.most_bytes, known=_labels(training)).sentences
     return layout, [training[i] for i in limited(len(training), options.limit)], test
+
+
+def _labels(sentences: list[Columns]) -> set[str]:
+    return {label for sentence in sentences for label in sentence["label"]}
 
 
 def _new_model(
@@ -334,7 +340,7 @@ def _job(options: argparse.Namespace, n: int, usual: tuple[str, str] = ("lbfgs",
 
 def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
     model, w, layout = _tagger(panel, options.model, options)
-    sentences = labelled(options.file, layout, options.most_bytes)[1]
+    sentences = labelled(options.file, layout, options.most_bytes, known=model.labels).sentences
     sentences = [sentences[i] for i in limited(len(sentences), options.limit)]
     announce_compilation(panel, options.quiet)
     scores = _scores(model, w, sentences)
@@ -353,18 +359,18 @@ def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
         report = opening(panel, options, model=str(options.model))
         write_each(options, paths, report, lambda path: _tagged(options, path, model, w, layout))
         return
-    tagged, lines = _tagged(options, paths[0], model, w, layout)
+    tagged, text, codec = _tagged(options, paths[0], model, w, layout)
     report = opening(panel, options, model=str(options.model), sentences=tagged)
-    print_report(options, report, lines, options.out)
+    print_report(options, report, [text], options.out, end="", codec=codec)
 
 
 def _tagged(
     options: argparse.Namespace, path: str, model: Any, w: np.ndarray, layout: Layout
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """The sentences of a file with their labels, and the lines to write."""
-    sentences = untagged(path, layout, model, options.tokens, options.most_bytes)
-    chosen = limited(len(sentences), options.limit)
-    sentences = [sentences[i] for i in chosen]
+) -> tuple[list[dict[str, Any]], str, str]:
+    """The sentences of a file with their labels, the text to write and its encoding."""
+    found = untagged(path, layout, model, options.tokens, options.most_bytes)
+    chosen = limited(len(found.sentences), options.limit)
+    sentences = [found.sentences[i] for i in chosen]
     data = model.pack(sentences)
     tagged: list[dict[str, Any]] = [
         {"columns": sentence, "labels": [model.labels[i] for i in labels]}
@@ -378,12 +384,9 @@ def _tagged(
             marginals = host(structure.expectation()[1].unary)
             for each, p in zip((tagged[i] for i in piece), marginals, strict=True):
                 each["probabilities"] = [float(p[t, model.labels.index(y)]) for t, y in enumerate(each["labels"])]
-    if layout.form == "conllu" and all("label" in each for each in sentences[:1]):
-        lines = conllu_tagged(path, layout, dict(zip(chosen, tagged, strict=True)), options.most_bytes)
-    else:
-        blank = "\t" if any(" " in value for x in sentences for column in x.values() for value in column) else " "
-        lines = [line for each in tagged for line in _tagged_lines(each, blank)]
-    return tagged, lines
+    if options.tokens:
+        return tagged, "".join(f"{line}\n" for each in tagged for line in _tagged_lines(each)), "utf-8"
+    return tagged, *tagged_text(path, found, dict(zip(chosen, tagged, strict=True)), most_bytes=options.most_bytes)
 
 
 def _add_best(model: Any, best: Any, tagged: list[dict[str, Any]]) -> None:
@@ -397,13 +400,13 @@ def _add_best(model: Any, best: Any, tagged: list[dict[str, Any]]) -> None:
         ]
 
 
-def _tagged_lines(each: dict[str, Any], blank: str) -> list[str]:
-    """A sentence as a block of lines. If its last column is the label, the scorers of the shared tasks can read it."""
+def _tagged_lines(each: dict[str, Any]) -> list[str]:
+    """A sentence as a block of lines, which the scorers of the shared tasks can read."""
     columns = [*each["columns"].values(), each["labels"]]
     if "probabilities" in each:
         columns.append([f"{p:.4f}" for p in each["probabilities"]])
     best = [f"# {one['score']:.6g}: {' '.join(one['labels'])}" for one in each.get("best", ())]
-    return [*best, *(blank.join(token) for token in zip(*columns, strict=True)), ""]
+    return [*best, *(" ".join(token) for token in zip(*columns, strict=True)), ""]
 
 
 # pieces -------------------------------------------------------------------------------------------------------------
@@ -412,7 +415,7 @@ def _tagged_lines(each: dict[str, Any], blank: str) -> list[str]:
 def _tagger(panel: ModuleType, path: str, options: argparse.Namespace) -> tuple[Any, np.ndarray, Layout]:
     """A saved model, its weights, and the layout of the file that it was trained on."""
     model, w, info = load_model(path, panel, most_bytes=options.most_bytes)
-    return model, w, _layout_of(path, model, info, options.comment)
+    return model, w, _layout_of(path, model, info, options)
 
 
 def _columns_of(path: str, model: Any, info: dict[str, Any]) -> tuple[str, ...]:
@@ -420,10 +423,10 @@ def _columns_of(path: str, model: Any, info: dict[str, Any]) -> tuple[str, ...]:
     return _layout_of(path, model, info).columns or ()
 
 
-def _layout_of(path: str, model: Any, info: dict[str, Any], comment: str | None = None) -> Layout:
+def _layout_of(path: str, model: Any, info: dict[str, Any], options: argparse.Namespace | None = None) -> Layout:
     if type(model).__name__ != "TaggingModel" or "columns" not in info:
         raise ValueError(f"{Path(path)}: expected a model of tag train, got a {type(model).__name__}")
-    return layout_of(path, info, comment)
+    return layout_of(path, info, options)
 
 
 def _scores(model: Any, w: np.ndarray, sentences: list[Columns], data: Any = None) -> dict[str, Any]:

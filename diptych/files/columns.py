@@ -8,7 +8,8 @@ Sources: Tjong Kim Sang and Buchholz (2000), "Introduction to the CoNLL-2000 sha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from diptych.files.conllu import CONLLU, conllu_blocks, is_conllu
@@ -19,8 +20,10 @@ __all__ = [
     "FORMS",
     "NAMES",
     "SEPARATORS",
+    "SIGNS",
     "Layout",
     "Tokens",
+    "commas_of",
     "load_columns",
     "load_lines",
     "load_tokens",
@@ -124,6 +127,16 @@ def load_lines(path: str, *, encoding: str | None = None, most_bytes: int = MOST
     return [tuple(_words(line)) for line in load_text(path, encoding=encoding, most_bytes=most_bytes)]
 
 
+def commas_of(lines: Iterable[str]) -> str:
+    """What to say of lines whose columns are apart by commas or the like; "" for others."""
+    lines = list(lines)
+    for sign in ",;|":
+        if lines and all(re.search(rf"\S{re.escape(sign)}", line) for line in lines):
+            told = f"{lines[0]!r:.80}; tr '{sign}' '\\t' makes tabs of them"
+            return f"columns are separated by blanks or tabs, not by {sign!r}: {told}"
+    return ""
+
+
 def read_columns(
     name: str, content: bytes, names: Sequence[str] | None = None, *, comment: str | None = None
 ) -> list[Columns]:
@@ -145,7 +158,18 @@ def _read(name: str, text: list[str], layout: Layout, part: int = 0, parts: int 
         next((i for i in range(cut, len(lines)) if i == 0 or not lines[i - 1][1].strip(" \t")), len(lines))
         for cut in cuts
     )
-    lines = lines[first:end]
+    try:
+        return _sentences(name, lines[first:end], layout)
+    except ValueError:
+        tokens = [(number, line) for number, line in lines if line.strip(" \t,;|") and not line.startswith(DOCUMENT)]
+        if form == "columns" and (commas := commas_of(line for _, line in tokens)):
+            raise ValueError(f"{name}, line {tokens[0][0]}: {commas}") from None
+        raise
+
+
+def _sentences(name: str, lines: list[tuple[int, str]], layout: Layout) -> Tokens:
+    """The sentences of numbered lines in a known form."""
+    form = layout.form
     blocks = list(conllu_blocks(name, lines) if form == "conllu" else _blocks(name, lines, layout))
     if not blocks:
         return Tokens(layout, [], [])
@@ -180,14 +204,17 @@ def _blocks(name: str, lines: list[tuple[int, str]], layout: Layout) -> Iterator
             raise ValueError(f"{name}, line {number}: {told}: {line!r:.80}")
         if rows and len(columns) != len(rows[0]):
             wrong = _wrong(name, number, len(rows[0]), None, columns)
-            if layout.comment is None and (columns[0].startswith("#") or rows[0][0].startswith("#")):
-                wrong += " (--comment '#' leaves out lines that start so)"
+            sign = next((row[0].partition(" ")[0] for row in (columns, rows[0]) if row[0].startswith(SIGNS)), None)
+            if layout.comment is None and sign is not None:
+                prefix = f"{sign} " if sign in SIGNS else sign
+                wrong += f" (--comment '{prefix}' leaves out lines that start so)"
             raise ValueError(wrong)
         rows.append(columns)
         numbers.append(number)
 
 
 DOCUMENT = "-DOCSTART-"
+SIGNS = ("#", "%", "//", ";", ";;")  # of comments
 
 
 def _cells(line: str, separator: str | None) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["CONLLU", "conllu_blocks", "is_conllu", "sentence_lines", "with_column"]
+__all__ = ["CONLLU", "conllu_blocks", "is_conllu"]
 
 CONLLU = ("id", "word", "lemma", "label", "xpos", "feats", "head", "deprel", "deps", "misc")  # label: UPOS
 _WORD = re.compile(r"[1-9]\d*")
@@ -47,35 +47,3 @@ def conllu_blocks(name: str, lines: Sequence[tuple[int, str]]) -> Iterator[tuple
                 raise ValueError(f"{name}: line {number}: expected word {len(rows)} of its sentence, got {cells[0]}")
         elif not _OTHER.fullmatch(cells[0]):
             raise ValueError(f"{name}: line {number}: expected the number of a word, got {cells[0]!r:.80}")
-
-
-def sentence_lines(lines: Iterable[str], comment: str | None = None) -> Iterator[tuple[list[str], list[int]]]:
-    """For each sentence: all its lines, including comments and empty nodes, and the indices of its words' lines.
-
-    comment: a further prefix of comment lines, besides #.
-    """
-    block: list[str] = []
-    places: list[int] = []
-    for line in [*lines, ""]:
-        if line.strip():
-            if _WORD.fullmatch(line.partition("\t")[0]) and not (comment and line.startswith(comment)):
-                places.append(len(block))
-            block.append(line)
-        elif places:
-            yield block, places
-            block, places = [], []
-
-
-def with_column(
-    lines: Sequence[str], places: Sequence[int], column: int, values: Sequence[str], comments: Sequence[str] = ()
-) -> list[str]:
-    """The lines of a sentence with new values in a column, one for each word.
-
-    comments: lines to add below the sentence's comments.
-    """
-    changed = list(lines)
-    for k, value in zip(places, values, strict=True):
-        cells = changed[k].split("\t")
-        changed[k] = "\t".join([*cells[:column], value, *cells[column + 1 :]])
-    first = next(k for k, line in enumerate(lines) if not line.startswith("#"))
-    return [*changed[:first], *comments, *changed[first:]]

@@ -1,0 +1,75 @@
+"""Files of tokens with predicted labels: the file's own lines, with the labels in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from diptych.files.columns import Tokens
+from diptych.files.text import load_bytes
+from reference.archives import LINE_END, MOST_BYTES, codec_of, decode_text, split_lines
+
+__all__ = ["tagged_text"]
+
+
+def tagged_text(
+    path: str, tokens: Tokens, tagged: Mapping[int, Mapping[str, Any]], *, most_bytes: int = MOST_BYTES
+) -> tuple[str, str]:
+    """The text of a file with predicted labels, and its encoding.
+
+    In CoNLL-U the labels replace those of the file, else they are added as a last column, behind the separator of the
+    file. All other lines stay, and so do the ends of lines. Several best label sequences are written as comments above
+    a sentence; probabilities as a comment in CoNLL-U, else as a last column.
+
+    tokens: what was read from the file. tagged: the predictions by the sentence's number: "labels", and where they were
+    asked for "best" and "probabilities". Other sentences are left out, up to the empty lines behind them.
+    """
+    layout, content = tokens.layout, load_bytes(path, most_bytes=most_bytes)
+    text = decode_text(path, content, layout.encoding)
+    lines, ends = split_lines(text), LINE_END.findall(text)
+    usual = ends[0] if ends else "\n"
+    if lines[-1]:
+        ends.append(usual)  # of a last line without an end
+    in_place = layout.form == "conllu" and all("label" in each for each in tokens.sentences[:1])
+    written: list[str] = []
+    start = 0
+    for i, numbers in enumerate(tokens.lines):
+        last = i + 1 == len(tokens.lines)
+        stop = len(ends) if last else _end_of(lines, numbers[-1], tokens.lines[i + 1][0] - 1)
+        if (each := tagged.get(i)) is not None:
+            places = [number - 1 - start for number in numbers]
+            block = lines[start:stop]
+            comments = [f"# {one['score']:.6g}: {' '.join(one['labels'])}" for one in each.get("best", ())]
+            cells = [[f"{p:.4f}"] for p in each["probabilities"]] if "probabilities" in each else [[]] * len(places)
+            if in_place:
+                _replace(block, places, (layout.columns or ()).index("label"), each["labels"])
+                comments = [f"# labels = {line[2:]}" for line in comments]
+                comments += [f"# probabilities = {' '.join(p for (p,) in cells)}"] if "probabilities" in each else []
+            else:
+                for k, label, more in zip(places, each["labels"], cells, strict=True):
+                    tab = layout.separator == "tab" or (layout.separator == "any" and "\t" in block[k])
+                    block[k] = ("\t" if tab else " ").join([block[k].rstrip(" \t"), label, *more])
+            block = [line + end for line, end in zip(block, ends[start:stop], strict=True)]
+            first = places[0]
+            while in_place and first and block[first - 1].strip() and not block[first - 1].startswith("#"):
+                first -= 1  # ranges and empty nodes belong to the words
+            written += [*block[:first], *(line + usual for line in comments), *block[first:]]
+        start = stop
+    return "".join(written), codec_of(content, layout.encoding)
+
+
+def _end_of(lines: list[str], last: int, following: int) -> int:
+    """Where the lines of a sentence end: behind the empty lines that follow its last token."""
+    end = last
+    while end < following and lines[end].strip(" \t"):
+        end += 1
+    while end < following and not lines[end].strip(" \t"):
+        end += 1
+    return end
+
+
+def _replace(lines: list[str], places: list[int], column: int, values: list[str]) -> None:
+    """Put values into a column of some of the lines."""
+    for k, value in zip(places, values, strict=True):
+        cells = lines[k].split("\t")
+        lines[k] = "\t".join([*cells[:column], value, *cells[column + 1 :]])
