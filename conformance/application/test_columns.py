@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diptych.files.columns import Layout, load_columns, load_lines, load_tokens, read_columns
+from diptych.files.columns import Layout, load_columns, load_tokens, read_columns
 from diptych.files.text import lines_of
 
 CHUNKS = b"The DT B-NP\ncat  NN\tI-NP\n\n\n-DOCSTART- -X- O\nsat VBD B-VP"
@@ -154,22 +154,6 @@ def test_labels_anywhere_and_blanks_between_tabs():
     assert cities == [{"word": ("New York", "is"), "label": ("LOC", "O")}, {"word": ("big",), "label": ("O",)}]
 
 
-@pytest.mark.parametrize(
-    ("content", "found"),
-    [
-        ("The duck swims\n\nA dog\n", [("The", "duck", "swims"), ("A", "dog")]),
-        ("The duck\nA dog\n\n", [("The", "duck"), ("A", "dog")]),
-        ("Stop\n", [("Stop",)]),
-        ("New\u00a0York sleeps", [("New\u00a0York", "sleeps")]),
-        ("The\tduck\rsleeps\r\n", [("The", "duck"), ("sleeps",)]),
-    ],
-)
-def test_sentences_a_line(tmp_path, content, found):
-    path = tmp_path / "lines"
-    path.write_bytes(content.encode())
-    assert [line for line in load_lines(str(path)) if line] == found
-
-
 ODD = "a\x0b b\x0c \x85 \u2028 c\u2029"  # characters at which str.splitlines splits
 
 
@@ -177,11 +161,8 @@ ODD = "a\x0b b\x0c \x85 \u2028 c\u2029"  # characters at which str.splitlines sp
 @given(ends=st.lists(st.sampled_from(["\n", "\r", "\r\n"]), min_size=1, max_size=5))
 def test_lines_end_at_three_ends_and_nowhere_else(codec, ends):
     """In one file at any of them; a byte order mark is no letter."""
-    text = "".join(ODD + end for end in ends).replace("\r\n", "\r \n") + ODD
-    wanted = text.replace("\r", "\n").split("\n")
-    assert lines_of("a", text.encode(codec)) == wanted
-    whole = "".join(ODD + end for end in ends) + ODD
-    assert lines_of("a", whole.encode(codec)) == [ODD] * (len(ends) + 1)
+    text = "".join(ODD + end for end in ends) + ODD
+    assert lines_of("a", text.encode(codec)) == [ODD] * (len(ends) + 1)
 
 
 def test_an_encoding_that_is_named(tmp_path):

@@ -144,7 +144,7 @@ def test_predictions_are_what_the_scorer_reads(backend, bank, tmp_path, capsys):
 
 
 def test_templates_of_a_file_and_labels_that_are_no_chunks(backend, tmp_path, capsys):
-    (tmp_path / "t.toml").write_text('templates = ["bias", "form", "form.suffix1"]\n')
+    (tmp_path / "t.toml").write_text('templates = ["bias", "form", "form.suffix1"]\n', "utf-8-sig")
     (tmp_path / "tags.txt").write_text("# x\na D\ndog N\n\nruns V\n")
     files = [tmp_path / "tags.txt", "--comment", "#", "--test", tmp_path / "tags.txt"]
     command = ["tag", "train", *files, "--columns", "form,label", "--templates", tmp_path / "t.toml", "--quiet"]
@@ -317,7 +317,7 @@ def test_comments_are_kept_in_the_model(backend, tmp_path, capsys):
     assert "100.00 %" in run(backend.module, capsys, "tag", "evaluate", saved, path)[1]
     assert run(backend.module, capsys, "tag", "evaluate", saved, path, "--comment", "#")[0] == 2
     model, w, info = load_model(saved, backend.module)
-    for name, wrong in (("form", "csv"), ("comment", ""), ("comment", 3), ("columns", [])):
+    for name, wrong in (("form", "csv"), ("comment", ""), ("separator", 3), ("encoding", 3), ("columns", [])):
         save_model(saved, model, w, {**info, name: wrong})
         status, _, err = run(backend.module, capsys, "tag", "evaluate", saved, path)
         assert status == 2 and f"m.npz: info: {name}: expected" in err

@@ -9,18 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from diptych.commands.parser import did_you_mean
-from diptych.files.columns import FORMS, SEPARATORS, SIGNS, Columns, Layout, Tokens, commas_of, load_lines, load_tokens
+from diptych.files.columns import FORMS, SEPARATORS, SIGNS, Columns, Layout, Tokens, commas_of, load_tokens
+from diptych.files.text import load_text
 from reference.models.token_templates import TOKEN_TEMPLATES, columns_of, load_templates
 
-__all__ = [
-    "info_of",
-    "labelled",
-    "layout_of",
-    "say_read",
-    "templates_of",
-    "told_layout",
-    "untagged",
-]
+__all__ = ["info_of", "labelled", "layout_of", "say_read", "templates_of", "told_layout", "untagged"]
 
 DEFAULTS = ("chunks", "words")  # the first set whose columns the file has is the default
 HEADERS = (("word", "token", "form", "words", "tokens"), ("label", "tag", "labels", "tags", "ner", "chunk", "pos"))
@@ -52,9 +45,7 @@ def layout_of(path: str, info: dict[str, Any], options: argparse.Namespace | Non
     if comment is not None and not (isinstance(comment, str) and comment):
         raise ValueError(f"{Path(path)}: info: comment: expected what comments start with, got {comment!r:.80}")
     if separator not in (None, *SEPARATORS):
-        raise ValueError(
-            f"{Path(path)}: info: separator: expected one of {', '.join(SEPARATORS)}, got {separator!r:.80}"
-        )
+        raise ValueError(f"{Path(path)}: info: separator: expected {', '.join(SEPARATORS)}, got {separator!r:.80}")
     if encoding is not None and not (isinstance(encoding, str) and encoding):
         raise ValueError(f"{Path(path)}: info: encoding: expected the name of an encoding, got {encoding!r:.80}")
     kept = Layout(tuple(columns), form, comment, separator, encoding)
@@ -116,15 +107,14 @@ def _check_comments(path: str, tokens: Tokens, column: str, known: Collection[st
             else:
                 others.add(value)
                 above = False
-    for kind in (signed, hashed):
-        for number, value, row in kind:
-            if others and value not in others and row[0] not in row[1:] and value[:1].isalnum():
-                where = f"{path}, line {number}: {' '.join(row)!r:.80}"
-                if kind is signed:
-                    told = f"looks like a comment: --comment '{row[0]} ' leaves out such lines"
-                    raise ValueError(f"{where} {told}; a --comment that begins no line keeps them as tokens")
-                _say(f"{where} is read as a token; --comment '{row[0]:.40}' leaves out lines that start so")
-                break
+    for number, value, row in [*signed, *hashed]:
+        if others and value not in others and row[0] not in row[1:] and value[:1].isalnum():
+            where = f"{path}, line {number}: {' '.join(row)!r:.80}"
+            if row[0] in SIGNS:
+                told = f"looks like a comment: --comment '{row[0]} ' leaves out such lines"
+                raise ValueError(f"{where} {told}; a --comment that begins no line keeps them as tokens")
+            _say(f"{where} is read as a token; --comment '{row[0]:.40}' leaves out lines that start so")
+            break
 
 
 def _say_guesses(path: str, tokens: Tokens) -> None:
@@ -136,12 +126,18 @@ def _say_guesses(path: str, tokens: Tokens) -> None:
     if len(names) > 1 and first[0].lower() in HEADERS[0] and first[-1].lower() in HEADERS[1]:
         shown = f"${'	'.join(first)!r}" if layout.separator == "tab" else repr(" ".join(first))
         _say(f"{where}: read as a token; if it names the columns: remove it, or --comment {shown:.80}")
-    cells = [cell for each in sentences for name in names[: max(1, len(names) - 1)] for cell in each[name]]
-    commas = commas_of(cells) if len(names) == 1 else ""
-    if commas or all(len(cell) > 1 and cell[-1] in ",;" for cell in cells):
-        _say(f"{where}: read as {len(names)} columns; {commas or 'columns are separated by blanks or tabs alone'}")
-    if len(names) == 1 and layout.separator == "tab" and all(" " in cell for cell in cells):
-        _say(f"{where}: read as one column with blanks, for lack of a tab; --separator blank splits at blanks")
+    if len(names) > 1:
+        cells = (cell for each in sentences for name in names[:-1] for cell in each[name])
+        commas = (
+            "columns are separated by blanks or tabs alone" if all(x[-1] in ",;" and len(x) > 1 for x in cells) else ""
+        )
+    else:
+        words = [word for each in sentences for word in each[names[0]]]
+        commas = commas_of(words)
+        if layout.separator == "tab" and all(" " in word for word in words):
+            _say(f"{where}: read as one column with blanks, for lack of a tab; --separator blank splits at blanks")
+    if commas:
+        _say(f"{where}: read as columns {', '.join(names)}; {commas}")
 
 
 def _say_guesses_of_labels(path: str, sentences: list[Columns]) -> None:
@@ -216,7 +212,11 @@ def _values_of(model: Any, column: str) -> set[str]:
 
 def _sentences_a_line(path: str, layout: Layout, most_bytes: int) -> list[tuple[str, ...]]:
     """The words of each line that is not empty. Said on stderr: the file looks like columns."""
-    lines = load_lines(path, encoding=layout.encoding, most_bytes=most_bytes)
+    text = load_text(path, encoding=layout.encoding, most_bytes=most_bytes)
+    tab = next((number for number, line in enumerate(text, 1) if "\t" in line), None)
+    if tab is not None:
+        _say(f"{path}, line {tab}: a tab is read as a blank between words; if lines are tokens, leave out --tokens")
+    lines = [tuple(word for word in line.replace("\t", " ").split(" ") if word) for line in text]
     while lines and not lines[-1]:
         lines.pop()
     sizes = {len(line) for line in lines if line}
@@ -256,7 +256,7 @@ def say_read(options: argparse.Namespace, layout: Layout, sentences: int | None,
     form = (
         "CoNLL-U, label = UPOS"
         if layout.form == "conllu" and options.columns is None
-        else "columns " + ", ".join(layout.columns or ())
+        else f"columns {', '.join(layout.columns or ())}{' apart by tabs' * (layout.separator == 'tab')}"
     )
     several = {None: "", 1: "one sentence (an empty line ends a sentence), "}
     read = several.get(sentences, f"{sentences} sentences, ")

@@ -1,4 +1,4 @@
-"""Files of tokens: columns as in the CoNLL shared tasks, CoNLL-U, and one tokenised sentence per line.
+"""Files of tokens: columns as in the CoNLL shared tasks, and CoNLL-U.
 
 In column files each line is a token, blanks or tabs separate its columns, and an empty line ends a sentence.
 
@@ -25,7 +25,6 @@ __all__ = [
     "Tokens",
     "commas_of",
     "load_columns",
-    "load_lines",
     "load_tokens",
     "read_columns",
 ]
@@ -122,11 +121,6 @@ def load_tokens(path: str, layout: Layout, part: int = 0, parts: int = 1, *, mos
     return _read(path, load_text(path, encoding=layout.encoding, most_bytes=most_bytes), layout, part, parts)
 
 
-def load_lines(path: str, *, encoding: str | None = None, most_bytes: int = MOST_BYTES) -> list[tuple[str, ...]]:
-    """The words of each line, one tokenised sentence per line; () for an empty one."""
-    return [tuple(_words(line)) for line in load_text(path, encoding=encoding, most_bytes=most_bytes)]
-
-
 def commas_of(lines: Iterable[str]) -> str:
     """What to say of lines whose columns are apart by commas or the like; "" for others."""
     lines = list(lines)
@@ -151,7 +145,7 @@ def _read(name: str, text: list[str], layout: Layout, part: int = 0, parts: int 
     if layout.comment is not None:
         lines = [(number, line) for number, line in lines if not line.startswith(layout.comment)]
     form = layout.form or ("conllu" if is_conllu(line for _, line in lines) else "columns")
-    separator = "tab" if form == "conllu" else layout.separator or _separator([line for _, line in lines])
+    separator = "tab" if form == "conllu" else layout.separator or _separator(lines, layout.columns)
     layout = layout._replace(form=form, separator=separator)
     cuts = (len(lines) * k // parts for k in (part, part + 1))
     first, end = (
@@ -160,11 +154,19 @@ def _read(name: str, text: list[str], layout: Layout, part: int = 0, parts: int 
     )
     try:
         return _sentences(name, lines[first:end], layout)
-    except ValueError:
+    except ValueError as problem:
         tokens = [(number, line) for number, line in lines if line.strip(" \t,;|") and not line.startswith(DOCUMENT)]
-        if form == "columns" and (commas := commas_of(line for _, line in tokens)):
+        if form == "conllu":
+            raise
+        if commas := commas_of(line for _, line in tokens):
             raise ValueError(f"{name}, line {tokens[0][0]}: {commas}") from None
-        raise
+        hint = ""
+        signs = [sign for sign in SIGNS for _, line in tokens if line.startswith(f"{sign} ")]
+        if layout.comment is None and signs:
+            hint += f" (--comment '{signs[0]} ' leaves out lines that start so)"
+        if separator == "tab" and not any("\t" in line for _, line in tokens):
+            hint += " (columns are apart by tabs; --separator blank splits at blanks)"
+        raise ValueError(f"{problem}{hint}") from None
 
 
 def _sentences(name: str, lines: list[tuple[int, str]], layout: Layout) -> Tokens:
@@ -198,17 +200,13 @@ def _blocks(name: str, lines: list[tuple[int, str]], layout: Layout) -> Iterator
             rows, numbers = [], []
             continue
         if "" in columns:
-            raise ValueError(f"{name}, line {number}: expected something in each column, got {line!r:.80}")
-        if layout.separator == "blank" and "\t" in line:
+            told = "expected something in each column (--separator any takes several tabs as one)"
+            raise ValueError(f"{name}, line {number}: {told}, got {line!r:.80}")
+        if layout.separator == "blank" and "\t" in line.strip(" \t"):
             told = "expected columns apart by blanks, got a tab (--separator any reads both, tab splits at tabs alone)"
             raise ValueError(f"{name}, line {number}: {told}: {line!r:.80}")
         if rows and len(columns) != len(rows[0]):
-            wrong = _wrong(name, number, len(rows[0]), None, columns)
-            sign = next((row[0].partition(" ")[0] for row in (columns, rows[0]) if row[0].startswith(SIGNS)), None)
-            if layout.comment is None and sign is not None:
-                prefix = f"{sign} " if sign in SIGNS else sign
-                wrong += f" (--comment '{prefix}' leaves out lines that start so)"
-            raise ValueError(wrong)
+            raise ValueError(_wrong(name, number, len(rows[0]), None, columns))
         rows.append(columns)
         numbers.append(number)
 
@@ -228,13 +226,17 @@ def _words(line: str) -> list[str]:
     return [word for word in line.replace("\t", " ").split(" ") if word]  # str.split() splits at other spaces too
 
 
-def _separator(lines: list[str]) -> str:
-    """The separator of a file: one of SEPARATORS."""
-    tokens = [line.rstrip(" \t") for line in lines if line.strip(" \t") and not line.startswith(DOCUMENT)]
+def _separator(lines: list[tuple[int, str]], names: tuple[str, ...] | None) -> str:
+    """The separator of a file: one of SEPARATORS. If tabs alone and blanks too give lines of equal length, the names
+    decide, and without them the tabs, unless there is one in a line: taggers add it and the label to their input.
+    """
+    others = (DOCUMENT, *(f"{sign} " for sign in SIGNS))
+    tokens = [line.rstrip(" \t") for _, line in lines if line.strip(" \t") and not line.startswith(others)]
     if not any("\t" in line for line in tokens):
         return "blank"
     words, tabs = {len(_words(line)) for line in tokens}, {line.count("\t") + 1 for line in tokens}
-    return "tab" if len(tabs) == 1 < max(tabs) and (len(words) > 1 or words == tabs) else "any"
+    by_tabs = len(words) > 1 or words == tabs or (max(tabs) > 2 if names is None else max(tabs) == len(names))
+    return "tab" if len(tabs) == 1 and by_tabs else "any"
 
 
 def _wrong(name: str, number: int, width: int, names: Sequence[str] | None, columns: list[str]) -> str:

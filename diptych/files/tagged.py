@@ -40,15 +40,18 @@ def tagged_text(
             places = [number - 1 - start for number in numbers]
             block = lines[start:stop]
             comments = [f"# {one['score']:.6g}: {' '.join(one['labels'])}" for one in each.get("best", ())]
-            cells = [[f"{p:.4f}"] for p in each["probabilities"]] if "probabilities" in each else [[]] * len(places)
+            probabilities = [f"{p:.4f}" for p in each.get("probabilities", ())]
             if in_place:
-                _replace(block, places, (layout.columns or ()).index("label"), each["labels"])
                 comments = [f"# labels = {line[2:]}" for line in comments]
-                comments += [f"# probabilities = {' '.join(p for (p,) in cells)}"] if "probabilities" in each else []
-            else:
-                for k, label, more in zip(places, each["labels"], cells, strict=True):
+                comments += [f"# probabilities = {' '.join(probabilities)}"] if probabilities else []
+            for t, (k, label) in enumerate(zip(places, each["labels"], strict=True)):
+                if in_place:
+                    cells, column = block[k].split("\t"), (layout.columns or ()).index("label")
+                    block[k] = "\t".join([*cells[:column], label, *cells[column + 1 :]])
+                else:
                     tab = layout.separator == "tab" or (layout.separator == "any" and "\t" in block[k])
-                    block[k] = ("\t" if tab else " ").join([block[k].rstrip(" \t"), label, *more])
+                    cells = [block[k].rstrip(" \t"), label, *probabilities[t : t + 1]]
+                    block[k] = ("\t" if tab else " ").join(cells)
             block = [line + end for line, end in zip(block, ends[start:stop], strict=True)]
             first = places[0]
             while in_place and first and block[first - 1].strip() and not block[first - 1].startswith("#"):
@@ -66,10 +69,3 @@ def _end_of(lines: list[str], last: int, following: int) -> int:
     while end < following and not lines[end].strip(" \t"):
         end += 1
     return end
-
-
-def _replace(lines: list[str], places: list[int], column: int, values: list[str]) -> None:
-    """Put values into a column of some of the lines."""
-    for k, value in zip(places, values, strict=True):
-        cells = lines[k].split("\t")
-        lines[k] = "\t".join([*cells[:column], value, *cells[column + 1 :]])
