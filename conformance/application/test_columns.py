@@ -93,11 +93,7 @@ def test_members_of_a_zip(tmp_path):
         (b"a b", ("word", "word"), "names: expected different ones, got word, word"),
         (b"a b\r\xe9 b\n", None, "a, line 2: not UTF-8: byte 0xe9; --encoding names another encoding, such as latin-1"),
         (b"\xff\xfea b", None, "a, line 1: not UTF-16: byte 0x62"),
-        (
-            "a b\nc d".encode("utf-16-be"),
-            None,
-            "a, line 1: expected text, got a NUL byte, as in UTF-16 without its mark",
-        ),
+        (b"a b\nc \0", None, "a, line 2: expected text, got a NUL byte, as in UTF-16 without its mark"),
     ],
 )
 def test_what_is_wrong_is_named(content, names, message):
@@ -165,10 +161,7 @@ def test_lines_end_at_three_ends_and_nowhere_else(codec, ends):
     assert lines_of("a", text.encode(codec)) == [ODD] * (len(ends) + 1)
 
 
-def test_an_encoding_that_is_named(tmp_path):
-    path = tmp_path / "a"
-    path.write_bytes("né B\rü O".encode("latin-1"))
-    assert load_columns(str(path), encoding="latin-1") == [{"word": ("né", "ü"), "label": ("B", "O")}]
+def test_an_encoding_that_is_named():
     assert lines_of("a", "é".encode("utf-8-sig"), "utf-8") == lines_of("a", "é".encode("utf-16"), "UTF-16LE") == ["é"]
     with pytest.raises(ValueError, match="a, line 1: expected iso8859-1, got the byte order mark of UTF-8 or UTF-16"):
         lines_of("a", "é".encode("utf-8-sig"), "latin-1")

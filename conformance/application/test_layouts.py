@@ -79,10 +79,6 @@ def test_predict_keeps_the_lines_of_its_input(trained, capsys, tmp_path, end, co
     assert text.startswith(first) and first == end.join([*wanted[:7], ""])
     assert end.join(line for line in second.split(end) if not line.startswith("# ")) == text and second.count("# ") == 2
     assert command(capsys, "predict", saved, write(end.join(wanted), codec=codec), *words[3:])[0] == 0
-
-
-def test_labels_of_the_input_stay_and_blanks_are_added_to_blanks(trained, capsys):
-    train, write = trained
     saved = train(WORDS)
     out = command(capsys, "predict", saved, write(WORDS))[1]
     assert [line.rsplit(" ", 1)[0] for line in out.splitlines()] == WORDS.splitlines()

@@ -66,12 +66,10 @@ def write_each(
     done: list[dict[str, Any]] = []
     for path in tqdm(paths, "files", disable=options.quiet or None, unit="file", leave=False):
         each: dict[str, Any] = {"file": path, "out": str(results[path]), "skipped": results[path].exists()}
-        count = None
-        if not each["skipped"]:
-            sentences, text, codec = result_of(path)
+        sentences, text, codec = (None, "", "utf-8") if each["skipped"] else result_of(path)
+        if sentences is not None:
             save_bytes(results[path], text.encode(codec))
-            count = len(sentences)
-        done.append({**each, "sentences": count})
+        done.append({**each, "sentences": None if sentences is None else len(sentences)})
     skipped = sum(each["skipped"] for each in done)
     there = f", {skipped} were there already" if skipped else ""
     print_report(options, report | {"files": done}, [f"{len(done) - skipped} files tagged into {folder}{there}"])

@@ -202,30 +202,19 @@ def finish(
     return bool(report["interrupted"])
 
 
-def print_report(
-    options: argparse.Namespace,
-    report: dict[str, Any],
-    lines: list[str],
-    out: str | None = None,
-    *,
-    end: str = "\n",
-    codec: str = "utf-8",
-) -> None:
-    """Print the report: one JSON object with ``--json``, else the lines. out: write to this file instead, the lines in
-    the encoding ``codec``. end: of the last line.
+def print_report(options: argparse.Namespace, report: dict[str, Any], lines: list[str], out: str | None = None) -> None:
+    """Print the report: one JSON object with ``--json``, else the lines. out: write to this file instead.
 
     If the options have a function ``reported``, it gets the report, and nothing is printed.
     """
     if options.reported is not None:
         options.reported(jsonable(report))
         return
-    text = "\n".join(lines) + end
-    if options.json:
-        text, codec = json.dumps(jsonable(report), allow_nan=False) + "\n", "utf-8"
+    text = json.dumps(jsonable(report), allow_nan=False) if options.json else "\n".join(lines)
     if out is None:
-        say(text, "")
+        say(text)
     else:
-        save_bytes(out, text.encode(codec))
+        save_bytes(out, f"{text}\n".encode())
 
 
 def say(text: str, end: str = "\n") -> None:

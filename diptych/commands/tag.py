@@ -28,7 +28,7 @@ from diptych.commands.jobs import OPTIMIZERS as SOLVERS
 from diptych.commands.jobs import Job, add_job, job_of, limited, loss_of, refuse_options, train
 from diptych.commands.many_files import are_many, paths_of, write_each
 from diptych.commands.options import TRAINING, add_flags, add_task, count
-from diptych.commands.output import announce_compilation, finish, opening, print_report, trained, writable
+from diptych.commands.output import announce_compilation, finish, opening, print_report, say, trained, writable
 from diptych.commands.parser import Parser
 from diptych.commands.scores import counted, of_partition, tagging_lines, tagging_scores
 from diptych.commands.show import add_show
@@ -49,6 +49,7 @@ from diptych.files.models import load_model, save_model
 from diptych.files.tagged import tagged_text
 from diptych.sparse_fits import sequences_of
 from reference.arrays import host
+from reference.files import save_bytes
 from reference.models.tagging import SCHEMES
 from reference.models.token_templates import TOKEN_TEMPLATES, attributes_of, check_templates
 
@@ -201,7 +202,8 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
     writable(options.save, options.log, options.checkpoint, options.plot)
     files = for_workers(options, options.files)
     layout, sample, _ = labelled(files[0], layout, options.most_bytes, parts[0])
-    test = labelled(options.test, layout, options.most_bytes).sentences if options.test else None
+    known = _labels(sample)
+    test = labelled(options.test, layout, options.most_bytes, known=known).sentences if options.test else None
     loaders = [
         loader
         for path, many in zip(files, parts, strict=True)
@@ -309,9 +311,10 @@ def _start(panel: ModuleType, options: argparse.Namespace) -> tuple[Any, np.ndar
 def _labelled(options: argparse.Namespace, layout: Layout) -> tuple[Layout, list[Columns], list[Columns] | None]:
     """The layout of the files, the sentences to train on, and the sentences to test on or None."""
     layout, training, _ = labelled(options.files[0], layout, options.most_bytes)
+    known = _labels(training)
     for path in options.files[1:]:
-        training = training + labelled(path, layout, options.most_bytes, known=_labels(training)).sentences
-    test = options.test and labelled(options.test, layout, options.most_bytes, known=_labels(training)).sentences
+        training = training + labelled(path, layout, options.most_bytes, known=known).sentences
+    test = labelled(options.test, layout, options.most_bytes, known=known).sentences if options.test else None
     return layout, [training[i] for i in limited(len(training), options.limit)], test
 
 
@@ -361,7 +364,12 @@ def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
         return
     tagged, text, codec = _tagged(options, paths[0], model, w, layout)
     report = opening(panel, options, model=str(options.model), sentences=tagged)
-    print_report(options, report, [text], options.out, end="", codec=codec)
+    if options.json or options.reported is not None:
+        print_report(options, report, [], options.out)
+    elif options.out is None:
+        say(text, "")
+    else:
+        save_bytes(options.out, text.encode(codec))
 
 
 def _tagged(

@@ -56,12 +56,8 @@ def layout_of(path: str, info: dict[str, Any], options: argparse.Namespace | Non
 def labelled(path: str, layout: Layout, most_bytes: int, parts: int = 1, known: Collection[str] = ()) -> Tokens:
     """A file with a column of labels, or the first of ``parts`` parts of the file that has sentences, with its layout.
 
-    What the content looks like is said on stderr. known: labels of other files.
-
-    Raises
-    ------
-    ValueError
-        No sentences or no labels; lines that look like comments.
+    What the content looks like is said on stderr. known: labels of other files. ValueError if there are no sentences or
+    no labels, and for lines that look like comments.
     """
     for part in range(parts):
         found = load_tokens(path, layout, part, parts, most_bytes=most_bytes)
@@ -94,20 +90,18 @@ def _check_comments(path: str, tokens: Tokens, column: str, known: Collection[st
 
     It does if its value in the column is neither known nor in other lines.
     """
-    others, signed, hashed = set(known), [], []
+    others, marked = set(known), []
     if tokens.layout.comment is not None:
         return
     for sentence, numbers in zip(tokens.sentences, tokens.lines, strict=True):
         above = True  # there are only comments above
         for number, value, row in zip(numbers, sentence[column], zip(*sentence.values(), strict=True), strict=True):
-            if row[0] == "#" or (above and row[0] in SIGNS):
-                signed.append((number, value, row))
-            elif row[0].startswith("#"):
-                hashed.append((number, value, row))
+            if row[0].startswith("#") or (above and row[0] in SIGNS):
+                marked.append((number, value, row))
             else:
                 others.add(value)
                 above = False
-    for number, value, row in [*signed, *hashed]:
+    for number, value, row in sorted(marked, key=lambda token: token[2][0] not in SIGNS):
         if others and value not in others and row[0] not in row[1:] and value[:1].isalnum():
             where = f"{path}, line {number}: {' '.join(row)!r:.80}"
             if row[0] in SIGNS:
@@ -192,22 +186,17 @@ def untagged(path: str, layout: Layout, model: Any, tokens: bool, most_bytes: in
         raise ValueError(f"{path}: no sentences")
     if not tokens and layout.form != "conllu":
         *_, last = first = found.sentences[0]
-        column = "label" if "label" in first else last
-        values = model.labels if "label" in first else _values_of(model, column)
-        if len(first) > 1 and values:
-            _check_comments(path, found, column, values)
+        column, start = "label" if "label" in first else last, f"{last}[0]="
+        values = {name.removeprefix(start) for name in model.vocabulary or () if name.startswith(start)}
+        known = model.labels if "label" in first else values
+        if len(first) > 1 and known:
+            _check_comments(path, found, column, known)
         _say_guesses(path, found)
         labels = {label for each in found.sentences for label in each.get("label", ())} - UNKNOWN
         if hint and labels and labels.isdisjoint(model.labels):
             some = f"such as {min(labels)}" if len(labels) > 1 else min(labels)
             _say(f"{path}: none of its labels, {some:.60}, is a label of the model{hint}")
     return found
-
-
-def _values_of(model: Any, column: str) -> set[str]:
-    """The values of a column that a model knows; none if its templates do not look at the column alone."""
-    start = f"{column}[0]="
-    return {name.removeprefix(start) for name in model.vocabulary or () if name.startswith(start)}
 
 
 def _sentences_a_line(path: str, layout: Layout, most_bytes: int) -> list[tuple[str, ...]]:

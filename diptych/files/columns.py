@@ -18,7 +18,6 @@ from reference.archives import MOST_BYTES
 
 __all__ = [
     "FORMS",
-    "NAMES",
     "SEPARATORS",
     "SIGNS",
     "Layout",

@@ -63,9 +63,5 @@ def tagged_text(
 
 def _end_of(lines: list[str], last: int, following: int) -> int:
     """Where the lines of a sentence end: behind the empty lines that follow its last token."""
-    end = last
-    while end < following and lines[end].strip(" \t"):
-        end += 1
-    while end < following and not lines[end].strip(" \t"):
-        end += 1
-    return end
+    empty = next((k for k in range(last, following) if not lines[k].strip(" \t")), following)
+    return next((k for k in range(empty, following) if lines[k].strip(" \t")), following)
