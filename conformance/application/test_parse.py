@@ -75,7 +75,7 @@ def test_train_evaluate_predict(backend, bank, tmp_path, capsys, how):
         (tmp_path / name).write_text(re.sub(r"\t2$" if heads else r"\t\d$", heads, SENTENCES, flags=re.MULTILINE))
         assert run(backend.module, capsys, *command[:3], tmp_path / name, *command[4:])[1] == out
         status, _, err = run(backend.module, capsys, "parse", "evaluate", saved, tmp_path / name)
-        assert status == 2 and f"{name}: line 1: " in err
+        assert status == 2 and f"{name}, line 1: " in err
     (tmp_path / "empty").write_text("\n")
     status, empty, err = run(backend.module, capsys, "parse", "predict", saved, tmp_path / "empty")
     assert status == 2 and empty == "" and "empty: no sentences" in err
@@ -176,8 +176,8 @@ def test_a_zip_is_no_model(backend, bank, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a\tX\t2\nb\tX\t1\n", "Y[1]: expected a tree, got heads in a cycle above token 1"),
-        ("a\tX\t0\nb\tX\t0\n", "Y[1]: expected one token with head 0 (single_root=True), got 2"),
+        ("a\tX\t2\nb\tX\t1\n", "wrong.dp, line 3: expected a tree, got heads in a cycle above token 1"),
+        ("a\tX\t0\nb\tX\t0\n", "wrong.dp, line 4: expected one token with head 0 (single_root=True), got 2"),
     ],
 )
 def test_true_heads_that_are_no_tree_are_not_scored(backend, bank, tmp_path, capsys, content, message):
@@ -200,9 +200,9 @@ def test_true_heads_that_are_no_tree_are_not_scored(backend, bank, tmp_path, cap
         (["train", "BANK", "--loss", "crf", "--optimizer", "bcfw"], "--optimizer bcfw needs --loss hinge"),
         (["train", "BANK", "--regularizer", "l21"], "--regularizer needs --optimizer online-proximal"),
         (["show", "BANK"], "not a readable model file"),
-        (["train", "OPEN"], "open.dp: sentence 1 has no heads"),
+        (["train", "OPEN"], "open.dp, line 1: head: expected heads"),
         (["train", "EMPTY"], "empty.dp: no sentences"),
-        (["train", "ROOTS"], "Y[0]: expected one token with head 0"),
+        (["train", "ROOTS"], "roots.dp, line 2: expected one token with head 0"),
         (["evaluate", "BANK", "BANK"], "not a readable model file"),
         (["evaluate", "none.npz", "BANK"], "parse evaluate: none.npz: no such file"),
         (["predict", "OTHER", "BANK"], "expected a model of parse train, got a SequenceModel"),

@@ -158,7 +158,7 @@ def test_templates_of_a_file_and_labels_that_are_no_chunks(backend, tmp_path, ca
     [
         (["train", "none.txt"], "none.txt: no such file"),
         (["train", "EMPTY"], "empty.txt: no sentences"),
-        (["train", "WRONG"], "wrong.txt: line 2: expected 3 columns, as above, got 2"),
+        (["train", "WRONG"], "wrong.txt, line 2: expected 3 columns, as above, got 2"),
         (
             ["train", "BANK", "--columns", "word,tag,chunk"],
             "--columns: expected different names, one of them label, such as word,tag,label, got word,tag,chunk",
@@ -197,7 +197,7 @@ def test_templates_of_a_file_and_labels_that_are_no_chunks(backend, tmp_path, ca
         (["train", "NOTES"], "notes.txt: lines such as '# note' look like comments; --comment '#' leaves them out"),
         (
             ["train", "LONG"],
-            "long.txt: line 1: got 5 columns; say what they are called, such as --columns word,c2,c3,c4,label",
+            "long.txt, line 1: got 5 columns; say what they are called, such as --columns word,c2,c3,c4,label",
         ),
         (
             ["train", "UNKNOWN"],

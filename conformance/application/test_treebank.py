@@ -45,7 +45,7 @@ def test_conllu_without_ranges_and_empty_nodes():
 @given(data=st.data())
 def test_written_and_read_again(data):
     text = st.text(st.characters(codec="utf-8", exclude_categories=("Z", "C")), min_size=1, max_size=5)
-    sentences = []
+    sentences, comments = [], ("# one", "# two")
     for _ in range(data.draw(st.integers(0, 3))):
         n = data.draw(st.integers(1, 5))
         words, lemmas, coarse, tags, feats, relations = (
@@ -53,12 +53,13 @@ def test_written_and_read_again(data):
         )
         heads = [data.draw(st.sampled_from([h for h in range(n + 1) if h != k])) for k in range(1, n + 1)]
         heads = data.draw(st.sampled_from([None, np.array(heads)]))
-        sentences.append(Sentence(words, tags, heads, lemmas, coarse, feats, relations, ("# one", "# two")))
-    again = read_sentences("a", "\n".join(write_conllu(sentences)).encode())
+        sentences.append(Sentence(words, tags, heads, lemmas, coarse, feats, relations))
+    again = read_sentences("a", "\n".join(write_conllu(sentences, [comments] * len(sentences))).encode())
     assert len(again) == len(sentences)
     for a, b in zip(again, sentences, strict=True):
         expected = b._replace(tags=tuple(c if t == "_" else t for t, c in zip(b.tags, b.coarse, strict=True)))
-        assert a._replace(heads=None, rows=()) == expected._replace(heads=None)
+        assert a._replace(heads=None, block=None, source=None) == expected._replace(heads=None)
+        assert a.comments == comments
         assert (a.heads is None) == (b.heads is None) and (a.heads is None or a.heads.tolist() == b.heads.tolist())
 
 
@@ -84,7 +85,7 @@ def test_a_zip_and_a_part_of_it(tmp_path):
             load_treebank(f"{path}:{part}")
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("x.dp", "a\tX\t2\n")
-    with pytest.raises(ValueError, match=r"bank.zip/x.dp: line 1: head: expected a token number in 0..1, got '2'"):
+    with pytest.raises(ValueError, match=r"bank.zip/x.dp, line 1: head: expected a token number in 0..1, got '2'"):
         load_treebank(str(path))
     path.write_bytes(b"PK not")
     with pytest.raises(ValueError, match=r"bank.zip: not a zip"):
@@ -96,19 +97,19 @@ def test_a_zip_and_a_part_of_it(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (PLAIN, r"a: line 6: expected something in each column, got '\\tx\\t'"),
-        (b"a\tb", r"a: line 1: expected 3 columns \(word, tag, head\) or 10 columns .* got 2: 'a\\tb'"),
+        (PLAIN, r"a, line 6: expected something in each column, got '\\tx\\t'"),
+        (b"a\tb", r"a, line 1: expected 3 columns \(word, tag, head\) or 10 columns .* got 2: 'a\\tb'"),
         (
             b"a\tX\t0\na\tb\tc\td\te\tf\tg\th\ti\tj",
-            r"a: line 2: expected 3 columns \(word, tag, head\) apart by "
+            r"a, line 2: expected 3 columns \(word, tag, head\) apart by "
             r"tabs, got 10",
         ),
-        (b"a\tX\t0\n\nb\tX\tx", r"a: line 3: head: expected a token number in 0..1, got 'x'"),
-        (b"a\tX\t-1", r"a: line 1: head: expected a token number in 0..1, got '-1'"),
-        (b"a\tX\t0\nb\tX\t2", r"a: line 2: head: token 2 cannot be its own head"),
-        (b"a\tX\t0\nb\tX\t_", r"a: line 2: head: expected a token number in 0..2, got '_'"),
-        (CONLL_U.replace("3\t#", "4\t#").encode(), r"a: line 7: expected token number 3, got '4'"),
-        (CONLL_U.split("\n")[2].encode(), "a: a sentence without tokens"),
+        (b"a\tX\t0\n\nb\tX\tx", r"a, line 3: head: expected a token number in 0..1, got 'x'"),
+        (b"a\tX\t-1", r"a, line 1: head: expected a token number in 0..1, got '-1'"),
+        (b"a\tX\t0\nb\tX\t2", r"a, line 2: head: token 2 cannot be its own head"),
+        (b"a\tX\t0\nb\tX\t_", r"a, line 2: head: expected a token number in 0..2, got '_'"),
+        (CONLL_U.replace("3\t#", "4\t#").encode(), r"a, line 7: expected word 3 of its sentence, got 4"),
+        (CONLL_U.split("\n")[2].encode(), "a, line 1: a sentence without words"),
         (b"\xff\xfea\tX\t0", "a: not a text file in UTF-8"),
     ],
 )
@@ -122,12 +123,12 @@ def test_heads_that_are_not_looked_at():
     for content in (b"a\tX\nb\tY\n", b"a\tX\t0\nb\tY\t_", b"a\tX\t9\nb\tY\tx"):
         (sentence,) = read_sentences("a", content, heads=False)
         assert sentence.words == ("a", "b") and sentence.tags == ("X", "Y") and sentence.heads is None
-        with pytest.raises(ValueError, match="a: line [12]: "):
+        with pytest.raises(ValueError, match="a, line [12]: "):
             read_sentences("a", content)
     assert all(s.heads is None for s in load_treebank("sentences", heads=False))
-    with pytest.raises(ValueError, match=r"a: line 1: expected 2 columns \(word, tag\) or 3 columns .* got 1: 'a'"):
+    with pytest.raises(ValueError, match=r"a, line 1: expected 2 columns \(word, tag\) or 3 columns .* got 1: 'a'"):
         read_sentences("a", b"a\n", heads=False)
-    with pytest.raises(ValueError, match=r"a: line 2: expected 2 columns \(word, tag\) apart by tabs, got 3"):
+    with pytest.raises(ValueError, match=r"a, line 2: expected 2 columns \(word, tag\) apart by tabs, got 3"):
         read_sentences("a", b"a\tX\nb\tY\t1", heads=False)
 
 

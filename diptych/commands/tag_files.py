@@ -9,7 +9,7 @@ from typing import Any
 
 from diptych.commands.parser import did_you_mean
 from diptych.files.columns import FORMS, Columns, Layout, load_lines, load_part, load_text, load_tokens
-from diptych.files.conllu import sentence_lines, with_column
+from diptych.files.conllu import conllu_blocks
 from reference.models.token_templates import TOKEN_TEMPLATES, columns_of, load_templates
 
 __all__ = [
@@ -151,14 +151,14 @@ def conllu_tagged(path: str, layout: Layout, tagged: dict[int, dict[str, Any]], 
     tagged: the predictions by the sentence's number; other sentences are left out. If there are several best label
     sequences or probabilities, these are written as comments.
     """
-    column = (layout.columns or ()).index("label")
     lines: list[str] = []
-    for i, sentence in enumerate(sentence_lines(load_text(path, most_bytes=most_bytes), layout.comment)):
+    text = load_text(path, most_bytes=most_bytes)
+    for i, block in enumerate(conllu_blocks(path, text, layout.columns or (), comment=layout.comment)):
         if (each := tagged.get(i)) is not None:
             comments = [f"# labels = {one['score']:.6g}: {' '.join(one['labels'])}" for one in each.get("best", ())]
             if "probabilities" in each:
                 comments.append(f"# probabilities = {' '.join(f'{p:.4f}' for p in each['probabilities'])}")
-            lines += [*with_column(*sentence, column, each["labels"], comments), ""]
+            lines += block.changed({"label": each["labels"]}, comments)
     return lines
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from diptych.files.columns import Layout, load_part
 from diptych.files.sequences import load_sequences
-from diptych.files.treebank import load_treebank
+from diptych.files.treebank import check_heads, load_treebank
 from reference.archives import MOST_BYTES
 from reference.datasets import Sequences, load_letters
 from reference.models.base import integer
@@ -108,9 +108,7 @@ class TreebankFile:
 
     def __call__(self) -> tuple[list[Any], list[Any]]:
         sentences = load_treebank(self.path, most_bytes=self.most_bytes)
-        missing = next((i for i, sentence in enumerate(sentences, 1) if sentence.heads is None), None)
-        if missing is not None:
-            raise ValueError(f"{self.path}: sentence {missing} has no heads")
+        check_heads(sentences)
         return [sentence.fields() for sentence in sentences], [sentence.heads for sentence in sentences]
 
 

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from diptych.files.conllu import CONLLU, conllu_blocks, is_conllu
+from diptych.files.conllu import CONLLU, conllu_blocks, conllu_columns
 from reference.archives import MOST_BYTES, read_zip
 
 __all__ = ["FORMS", "NAMES", "Layout", "load_columns", "load_lines", "load_text", "load_tokens", "read_columns"]
@@ -117,7 +117,7 @@ def load_lines(path: str, *, most_bytes: int = MOST_BYTES) -> list[tuple[str, ..
         lines.pop()
     for number, line in enumerate(lines, 1):
         if "\t" in line:
-            raise ValueError(f"{path}: line {number}: expected words apart by blanks, a sentence a line, got a tab")
+            raise ValueError(f"{path}, line {number}: expected words apart by blanks, a sentence a line, got a tab")
     words = [tuple(word for word in line.split(" ") if word) for line in lines]
     sizes = {len(each) for each in words if each}
     if len(words) > 1 and (sizes == {1} or (len(sizes) == 1 and () in words)):
@@ -189,13 +189,18 @@ def _read(name: str, text: list[str], layout: Layout, first_line: int = 1) -> tu
     lines = list(enumerate(text, first_line))
     if layout.comment is not None:
         lines = [(number, line) for number, line in lines if not line.startswith(layout.comment)]
-    form = layout.form or ("conllu" if is_conllu(line for _, line in lines) else "columns")
-    blocks = list(conllu_blocks(name, lines) if form == "conllu" else _blocks(name, lines, layout))
+    own = conllu_columns(name, (line for _, line in lines))
+    form = layout.form or ("columns" if own is None else "conllu")
+    if form == "conllu":
+        parsed = conllu_blocks(name, text, own or CONLLU, first=first_line, comment=layout.comment)
+        blocks = [(block.numbers[0], block.rows) for block in parsed]
+    else:
+        blocks = list(_blocks(name, lines, layout))
     if not blocks:
         return layout._replace(form=form), []
     width = len(blocks[0][1][0])
-    names = CONLLU if form == "conllu" and layout.columns is None else layout.columns
-    names = _named(f"{name}: line {blocks[0][0]}", width, names)
+    names = own if layout.columns is None and form == "conllu" else layout.columns
+    names = _named(f"{name}, line {blocks[0][0]}", width, names)
     sentences = []
     for first, rows in blocks:
         if len(rows[0]) != width:
@@ -248,7 +253,7 @@ def _wrong(name: str, number: int, width: int, names: Sequence[str] | None, colu
     what = "" if names is None else f" ({', '.join(names)})"
     line = " ".join(columns)
     shown = f"{line[:80]} ..." if len(line) > 84 else line
-    return f"{name}: line {number}: expected {width} columns{what}, as above, got {len(columns)}: {shown!r}"
+    return f"{name}, line {number}: expected {width} columns{what}, as above, got {len(columns)}: {shown!r}"
 
 
 def _named(where: str, width: int, names: Sequence[str] | None) -> tuple[str, ...]:

@@ -137,7 +137,7 @@ def _from_text(name: str, text: str) -> list[PairExample]:
         if line.strip():
             sides = [side.strip() for side in line.split("\t")]
             if len(sides) != 2:
-                raise ValueError(f"{name}: line {number}: expected left TAB right, got {line!r}")
+                raise ValueError(f"{name}, line {number}: expected left TAB right, got {line!r}")
             pairs.append(sides)
         elif pairs:
             examples.append(_sorted(pairs))
