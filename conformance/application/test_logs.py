@@ -139,7 +139,7 @@ def test_a_log_that_is_none_is_named(tmp_path):
         ("", "log.jsonl: not a log of training: it is empty"),
         ("hello\nyou\n", "log.jsonl, line 1: not a line of a log of training: hello"),
         (f"{row}\n", "log.jsonl, line 1: expected the job in the first line"),
-        (f'{job}\n{row}\n{{"epoch": 2}}\n{row}\n', "log.jsonl:3: not a line"),
+        (f'{job}\n{row}\n{{"epoch": 2}}\n{row}\n', "log.jsonl, line 3: not a line"),
         (f"{job}\n3\n", "log.jsonl, line 2: not a line"),
     ):
         log.write_text(text)

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from diptych.commands.parser import did_you_mean
-from diptych.files.columns import FORMS, Columns, Layout, load_lines, load_part, load_text, load_tokens
-from diptych.files.conllu import conllu_blocks
+from diptych.files.columns import FORMS, Columns, Layout, load_lines, load_tokens
+from diptych.files.conllu import CONLLU, conllu_blocks
+from diptych.files.text import load_text
 from reference.models.token_templates import TOKEN_TEMPLATES, columns_of, load_templates
 
 __all__ = [
@@ -39,7 +40,8 @@ def told_layout(options: argparse.Namespace) -> Layout:
 
 def info_of(layout: Layout) -> dict[str, Any]:
     """A layout in the form that a model file keeps."""
-    return {"columns": list(layout.columns or ()), "form": layout.form, "comment": layout.comment}
+    kept = {"columns": list(layout.columns or ()), "form": layout.form, "comment": layout.comment}
+    return {**kept, "header": layout.header}
 
 
 def layout_of(path: str, info: dict[str, Any], comment: str | None = None) -> Layout:
@@ -51,7 +53,11 @@ def layout_of(path: str, info: dict[str, Any], comment: str | None = None) -> La
         raise ValueError(f"{Path(path)}: info: form: expected one of {', '.join(FORMS)}, got {form!r:.80}")
     if kept is not None and not (isinstance(kept, str) and kept):
         raise ValueError(f"{Path(path)}: info: comment: expected what comments start with, got {kept!r:.80}")
-    return Layout(tuple(columns), form, kept if comment is None else comment)
+    header = info.get("header") or (CONLLU if form == "conllu" else None)
+    if header is not None and not (isinstance(header, (list, tuple)) and len(header) == len(columns)):
+        raise ValueError(f"{Path(path)}: info: header: expected a name for each column, got {header!r:.80}")
+    header = None if header is None else tuple(map(str, header))
+    return Layout(tuple(columns), form, kept if comment is None else comment, header=header)
 
 
 def labelled(path: str, layout: Layout, most_bytes: int, parts: int = 1) -> tuple[Layout, list[Columns]]:
@@ -59,7 +65,7 @@ def labelled(path: str, layout: Layout, most_bytes: int, parts: int = 1) -> tupl
     that has sentences. ValueError if there are none.
     """
     for part in range(parts):
-        complete, sentences = load_part(path, layout, part, parts, most_bytes=most_bytes)
+        complete, sentences, _ = load_tokens(path, layout, part, parts, most_bytes=most_bytes)
         if sentences:
             break
     if not sentences:
@@ -129,7 +135,9 @@ def untagged(path: str, layout: Layout, model: Any, tokens: bool, most_bytes: in
     if tokens:
         if len(needed) > 1:
             raise ValueError(f"--tokens: lines have words alone, and the model looks at {', '.join(needed)}")
-        sentences: list[Columns] = [{(needed or ["word"])[0]: line} for line in load_lines(path, most_bytes=most_bytes)]
+        sentences: list[Columns] = [
+            {(needed or ["word"])[0]: line} for line in load_lines(path, most_bytes=most_bytes) if line
+        ]
     else:
         hint = "; --tokens reads a tokenised sentence a line" if len(needed) < 2 else ""
         try:
@@ -153,7 +161,7 @@ def conllu_tagged(path: str, layout: Layout, tagged: dict[int, dict[str, Any]], 
     """
     lines: list[str] = []
     text = load_text(path, most_bytes=most_bytes)
-    for i, block in enumerate(conllu_blocks(path, text, layout.columns or (), comment=layout.comment)):
+    for i, block in enumerate(conllu_blocks(path, list(enumerate(text, 1)), layout.columns or ())):
         if (each := tagged.get(i)) is not None:
             comments = [f"# labels = {one['score']:.6g}: {' '.join(one['labels'])}" for one in each.get("best", ())]
             if "probabilities" in each:

@@ -27,20 +27,16 @@ _OTHER = re.compile(r"[1-9]\d*-\d+|\d+\.\d+")  # ranges, empty nodes
 
 
 class Block(NamedTuple):
-    """A sentence: all its lines, up to the empty one at its end, and the indices of its words' lines among them.
+    """A sentence of a file.
 
-    first: the number of its first line in the file. columns: the names of the columns.
+    numbers: the line number of each word. lines: all lines, up to the empty one at the end. words: the index of each
+    word's line among them. columns: the names of the columns.
     """
 
-    first: int
+    numbers: list[int]
     lines: list[str]
     words: list[int]
     columns: tuple[str, ...]
-
-    @property
-    def numbers(self) -> list[int]:
-        """The line number of each word."""
-        return [self.first + k for k in self.words]
 
     @property
     def rows(self) -> list[list[str]]:
@@ -57,17 +53,18 @@ class Block(NamedTuple):
         return [*lines[:above], *comments, *lines[above:]]
 
 
-def conllu_columns(name: str, lines: Iterable[str]) -> tuple[str, ...] | None:
+def conllu_columns(name: str, lines: Iterable[str], comment: str | None = None) -> tuple[str, ...] | None:
     """The names of the columns of a CoNLL-U file, or None for another file.
 
     It is CoNLL-U if a comment above the first word names the columns, or if the first line that is neither empty nor a
-    comment has ten columns and begins with a number. name: of the file, in error messages.
+    comment has ten columns and begins with a number. name: of the file, in error messages. comment: a prefix of
+    comments, besides #.
     """
     for number, line in enumerate(lines, 1):
         if line.startswith("#"):
             if (columns := _header(f"{name}, line {number}", line)) is not None:
                 return columns
-        elif line.strip():
+        elif line.strip() and not (comment and line.startswith(comment)):
             cells = line.split("\t")
             numbered = _WORD.fullmatch(cells[0]) or _OTHER.fullmatch(cells[0])
             return CONLLU if numbered and len(cells) == len(CONLLU) else None
@@ -85,12 +82,8 @@ def _header(where: str, line: str) -> tuple[str, ...] | None:
     return names
 
 
-def conllu_blocks(
-    name: str, lines: Sequence[str], columns: tuple[str, ...] = CONLLU, *, first: int = 1, comment: str | None = None
-) -> list[Block]:
-    """The sentences of a file, or of a part of it that begins at line number ``first``.
-
-    comment: a further prefix of comment lines, besides #. The last sentence has the lines below it.
+def conllu_blocks(name: str, lines: Sequence[tuple[int, str]], columns: tuple[str, ...] = CONLLU) -> list[Block]:
+    """The sentences of numbered lines. The last sentence has the lines below it.
 
     Raises
     ------
@@ -98,22 +91,24 @@ def conllu_blocks(
         An invalid line. The message names file and line.
     """
     blocks: list[Block] = []
-    block, begun = Block(first, [], [], columns), 0
-    text = lines[:-1] if lines and not lines[-1] else lines  # the file ends with a line end
-    for number, line in enumerate([*text, ""], first):
+    block, begun = Block([], [], [], columns), 0
+    text = lines[:-1] if lines and not lines[-1][1] else lines  # the file ends with a line end
+    for number, line in [*text, (0, "")]:
         block.lines.append(line)
-        if line.startswith("#") or (comment is not None and line.startswith(comment)):
-            if _header(f"{name}, line {number}", line) not in (None, columns):
-                raise ValueError(f"{name}, line {number}: global.columns: expected those above, got {line!r:.80}")
+        where = f"{name}, line {number}"
+        if line.startswith("#"):
+            if _header(where, line) not in (None, columns):
+                raise ValueError(f"{where}: global.columns: expected those above, got {line!r:.80}")
         elif line.strip():
             begun = begun or number
-            if _is_word(f"{name}, line {number}", line, columns, len(block.words) + 1):
+            if _is_word(where, line, columns, len(block.words) + 1):
                 block.words.append(len(block.lines) - 1)
+                block.numbers.append(number)
         elif begun:
             if not block.words:
                 raise ValueError(f"{name}, line {begun}: a sentence without words")
             blocks.append(block)
-            block, begun = Block(number + 1, [], [], columns), 0
+            block, begun = Block([], [], [], columns), 0
     if blocks:
         blocks[-1].lines.extend(block.lines[:-1])
     return blocks

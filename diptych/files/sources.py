@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from reference.example_errors import ExampleError
 
-__all__ = ["Source", "Tokens", "named"]
+__all__ = ["Source", "Sourced", "named"]
 
 
 class Source(NamedTuple):
@@ -31,7 +31,7 @@ class Source(NamedTuple):
         return f"{self.file}, line {self.lines[min(token or 0, len(self.lines) - 1)]}"
 
 
-class Tokens(dict[str, tuple[str, ...]]):
+class Sourced(dict[str, tuple[str, ...]]):
     """A sentence of a file: a tuple of strings for each column, and where it was read."""
 
     __slots__ = ("source",)

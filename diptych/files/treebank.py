@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from diptych.files.conllu import CONLLU, Block, conllu_blocks, conllu_columns
-from diptych.files.sources import Source, Tokens
+from diptych.files.sources import Source, Sourced
+from diptych.files.text import lines_of
 from reference.archives import MOST_BYTES, read_zip
 
 __all__ = ["Sentence", "check_heads", "load_treebank", "read_sentences", "write_conllu"]
@@ -46,17 +47,19 @@ class Sentence(NamedTuple):
         """The comment lines of the file, unchanged."""
         return () if self.block is None else tuple(line for line in self.block.lines if line.startswith("#"))
 
-    def fields(self) -> Tokens:
+    def fields(self) -> Sourced:
         """The features of the tokens, with their source, for ``ParsingModel.pack``.
 
         A missing lemma becomes the word in lower case, a missing coarse tag the first two letters of the tag.
         """
         lemmas = tuple(w.lower() if x == "_" else x for w, x in zip(self.words, self.lemmas, strict=True))
         coarse = tuple(t[:2] if x == "_" else x for t, x in zip(self.tags, self.coarse, strict=True))
-        return Tokens({"word": self.words, "tag": self.tags, "lemma": lemmas, "coarse": coarse}, self.source)
+        return Sourced({"word": self.words, "tag": self.tags, "lemma": lemmas, "coarse": coarse}, self.source)
 
 
-def load_treebank(path: str, *, heads: bool = True, most_bytes: int = MOST_BYTES) -> list[Sentence]:
+def load_treebank(
+    path: str, *, heads: bool = True, encoding: str | None = None, most_bytes: int = MOST_BYTES
+) -> list[Sentence]:
     """The sentences of a file, or of the files in a zip, in the order of their names.
 
     Parameters
@@ -67,6 +70,8 @@ def load_treebank(path: str, *, heads: bool = True, most_bytes: int = MOST_BYTES
         slash. "sentences": the forty short English sentences that come with the package, four of them not projective.
     heads : bool
         False: ignore heads and set them to None; lines of word, tag are read too.
+    encoding : str, optional
+        As :func:`diptych.files.text.lines_of` takes it.
     most_bytes : int
         Maximum total size of the selected files of a zip (see :mod:`reference.archives`), which are stored or deflated.
 
@@ -88,10 +93,10 @@ def load_treebank(path: str, *, heads: bool = True, most_bytes: int = MOST_BYTES
         missing = "no such file (the sentences that come with diptych are called sentences)"
         raise ValueError(f"{name}: {'is a folder' if Path(name).is_dir() else missing}")
     if part is None:
-        return read_sentences(path, Path(path).read_bytes(), heads=heads)
+        return read_sentences(path, Path(path).read_bytes(), heads=heads, encoding=encoding)
     sentences: list[Sentence] = []
     for member, content in read_zip(name, choose=lambda held: _chosen(path, held, part[2]), most_bytes=most_bytes):
-        sentences += read_sentences(f"{Path(name).name}/{member}", content, heads=heads)
+        sentences += read_sentences(f"{Path(name).name}/{member}", content, heads=heads, encoding=encoding)
     return sentences
 
 
@@ -114,12 +119,9 @@ def _chosen(path: str, held: list[str], part: str | None) -> list[str]:
     return matches
 
 
-def read_sentences(name: str, content: bytes, *, heads: bool = True) -> list[Sentence]:
+def read_sentences(name: str, content: bytes, *, heads: bool = True, encoding: str | None = None) -> list[Sentence]:
     """The sentences of a file's content, as in :func:`load_treebank`; ``name`` is its name in error messages."""
-    try:
-        lines = content.decode("utf-8-sig").replace("\r\n", "\n").split("\n")
-    except UnicodeDecodeError as problem:
-        raise ValueError(f"{name}: not a text file in UTF-8: {problem}") from None
+    lines = lines_of(name, content, encoding)
     columns = conllu_columns(name, lines)
     first = next((line for line in lines if line.strip() and not line.startswith("#")), "")
     if columns is None and first.count("\t") == len(CONLLU) - 1:
@@ -128,7 +130,7 @@ def read_sentences(name: str, content: bytes, *, heads: bool = True) -> list[Sen
         blocks = _plain(name, lines, heads)
     else:
         _check_columns(name, columns)
-        blocks = conllu_blocks(name, lines, columns)
+        blocks = conllu_blocks(name, list(enumerate(lines, 1)), columns)
     return [_sentence(name, block, heads) for block in blocks]
 
 
@@ -162,7 +164,7 @@ def _plain(name: str, lines: list[str], heads: bool) -> list[Block]:
         width, place = len(cells), place + 1
         word, tag, head = (*cells, "_")[:3]
         kept.append("\t".join([str(place), word, "_", "_", tag, "_", head, "_", "_", "_"]))
-    return conllu_blocks(name, kept)
+    return conllu_blocks(name, list(enumerate(kept, 1)))
 
 
 def _sentence(name: str, block: Block, with_heads: bool) -> Sentence:
@@ -215,4 +217,4 @@ def _block(sentence: Sentence) -> Block:
     """The lines of a sentence that was not read from a file, with "_" for heads and relations."""
     columns = (sentence.words, sentence.lemmas, sentence.coarse, sentence.tags, sentence.feats)
     rows = [(str(k), *token, "_", "_", "_", "_") for k, token in enumerate(zip(*columns, strict=True), 1)]
-    return Block(1, [*map("\t".join, rows), ""], list(range(len(rows))), CONLLU)
+    return Block([], [*map("\t".join, rows), ""], list(range(len(rows))), CONLLU)
