@@ -58,7 +58,7 @@ def test_files_that_do_not_fit_are_named(backend, tmp_path):
     with pytest.raises(ValueError, match=r"none\.npz: no positions in its sequences"):
         sequence_model(sp, [none, none])
     other = SequenceFile(write(tmp_path / "other.npz", drawn(0, 2), ("a", "x")), ("a", "b"))
-    with pytest.raises(ValueError, match=r"other\.npz: expected labels among a, b, got x$"):
+    with pytest.raises(ValueError, match=r"other\.npz: labels\[\d+\]: expected a label of the model, a, b, got x$"):
         other()
 
 

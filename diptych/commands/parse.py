@@ -54,12 +54,12 @@ def add(commands: Any) -> None:
     action = add_task(commands, "parse", "learn to parse sentences from a treebank, and parse them",
         "Learn from a treebank which token is the head of which (train), score a parser on another "
         "(evaluate), parse (predict), and see what a model holds (show). Files: 'sentences' (forty that "
-        "come with the package), CoNLL-X, CoNLL-U, lines of word, tag, head, or a zip of such; "
+        "come with the package), CoNLL-X, CoNLL-U (also Plus), lines of word, tag, head, or a zip of such; "
         "name.zip:1-160 is the first 160 of its files, name.zip:7 the seventh, name.zip:a.dp the one of "
         "that name.")  # fmt: skip
     sub = action("train", _train, "train on a treebank, and test on another")
     sub.add_argument("treebank", help="'sentences', a file, or over partitions a pattern '*.conllu'")
-    add_flags(sub, *TRAINING, "test", "start", "rng", "most_bytes")
+    add_flags(sub, *TRAINING, "test", "start", "rng", "encoding", "most_bytes")
     sub.option("model", "--templates", choices=list(TEMPLATES), help="feature templates (default: 20)")
     sub.option("model", "--bits", type=count,
         help="hash features to 2^bits weights (default: 20; with --blocks, 2^15 for each template)",
@@ -89,7 +89,7 @@ def add(commands: Any) -> None:
     sub = action("evaluate", _evaluate, "the share of right heads of a saved parser on a treebank")
     sub.add_argument("model", help="a file written by parse train --save")
     sub.add_argument("treebank")
-    add_flags(sub, "limit", "most_bytes")
+    add_flags(sub, "limit", "encoding", "most_bytes")
 
     sub = action("predict", _predict,
         "parse sentences by a saved parser, to CoNLL-U; further results go into comments",
@@ -98,7 +98,7 @@ def add(commands: Any) -> None:
         "comments.")  # fmt: skip
     sub.add_argument("model", help="a file written by parse train --save")
     sub.add_argument("treebank", help="a treebank, whose heads are ignored, or lines of word, tag")
-    add_flags(sub, "limit", "most_bytes", "out", top="trees of each sentence, with their scores")
+    add_flags(sub, "limit", "encoding", "most_bytes", "out", top="trees of each sentence, with their scores")
     sub.option("output", "--probabilities", action="store_true",
         help="probability of each head under exp(score); meaningful for a parser trained with --loss crf")  # fmt: skip
     sub.option("output", "--draw", action="store_true", help="the tree as text")  # fmt: skip
@@ -174,7 +174,7 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
     writable(options.save, options.log, options.checkpoint, options.plot)
     test = _with_heads(options, options.test) if options.test else None
     files = [options.treebank] if options.treebank == "sentences" else paths_of([options.treebank])
-    sources = [TreebankFile(path, options.most_bytes) for path in for_workers(options, files, "sentences")]
+    sources = [TreebankFile(path, options.most_bytes, options.encoding) for path in for_workers(options, files, "sentences")]
     loaders = parts_of(sources, parts_a_file(options, len(files)))
     model, started = model or _new_model(panel, options, []), time.perf_counter()
     job: dict[str, Any] = {
@@ -259,7 +259,8 @@ def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
 def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
     writable(options.out, None)
     model, w = _parser(panel, options.model, options.most_bytes)
-    sentences = load_treebank(options.treebank, heads=False, most_bytes=options.most_bytes)
+    reading = {"encoding": options.encoding, "most_bytes": options.most_bytes}
+    sentences = load_treebank(options.treebank, heads=False, **reading)
     sentences = [sentences[i] for i in limited(len(sentences), options.limit)]
     if not sentences:
         raise ValueError(f"{options.treebank}: no sentences")
@@ -309,7 +310,7 @@ def drawn(words: tuple[str, ...], tags: tuple[str, ...], heads: np.ndarray) -> l
 
 def _with_heads(options: argparse.Namespace, path: str, limit: int | None = None) -> list[Sentence]:
     """The sentences of a treebank. ValueError if there are none, or if one has no heads."""
-    sentences = load_treebank(path, most_bytes=options.most_bytes)
+    sentences = load_treebank(path, encoding=options.encoding, most_bytes=options.most_bytes)
     sentences = [sentences[i] for i in limited(len(sentences), limit)]
     if not sentences:
         raise ValueError(f"{path}: no sentences")

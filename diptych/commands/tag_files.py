@@ -75,7 +75,8 @@ def labelled(path: str, layout: Layout, most_bytes: int, parts: int = 1) -> tupl
         hint = f"; columns are separated by blanks or tabs, not by {separators[0]!r}" if separators else ""
         raise ValueError(f"{path}: expected at least two columns, word and label, got one column{hint}")
     if "label" not in sentences[0]:
-        raise ValueError(f"{path}: no column label; got {', '.join(sentences[0])}")
+        hint = " (in CoNLL-U it is UPOS; --columns names another)" if complete.form == "conllu" else ""
+        raise ValueError(f"{path}: no column label; got {', '.join(sentences[0])}{hint}")
     if complete.form == "columns" and complete.comment is None and (line := _comment_like(sentences)):
         raise ValueError(f"{path}: lines such as {line!r:.80} look like comments; --comment '#' leaves them out")
     if layout.columns is None and all(label == "_" for each in sentences for label in each["label"]):
@@ -150,6 +151,8 @@ def untagged(path: str, layout: Layout, model: Any, tokens: bool, most_bytes: in
             raise ValueError(f"{path}: none of its labels, {some:.60}, is a label of the model{hint}")
     if not sentences:
         raise ValueError(f"{path}: no sentences")
+    if not tokens and layout.form == "conllu" and "label" not in sentences[0]:
+        raise ValueError(f"{path}: global.columns: no column for the labels; got {', '.join(sentences[0])}")
     return sentences
 
 

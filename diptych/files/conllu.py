@@ -30,13 +30,14 @@ class Block(NamedTuple):
     """A sentence of a file.
 
     numbers: the line number of each word. lines: all lines, up to the empty one at the end. words: the index of each
-    word's line among them. columns: the names of the columns.
+    word's line among them. columns: the names of the columns. end: what ends the lines before the line feed.
     """
 
     numbers: list[int]
     lines: list[str]
     words: list[int]
     columns: tuple[str, ...]
+    end: str = ""
 
     @property
     def rows(self) -> list[list[str]]:

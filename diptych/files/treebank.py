@@ -129,17 +129,13 @@ def read_sentences(name: str, content: bytes, *, heads: bool = True, encoding: s
     if columns is None:
         blocks = _plain(name, lines, heads)
     else:
-        _check_columns(name, columns)
+        missing = "HEAD" if "head" not in columns else "" if {"label", "xpos"} & set(columns) else "UPOS (or XPOS)"
+        if missing:
+            line = next(k for k, line in enumerate(lines, 1) if line.startswith("#") and "global.columns" in line)
+            raise ValueError(f"{name}, line {line}: global.columns: no {missing}, which a treebank needs beside FORM")
         blocks = conllu_blocks(name, list(enumerate(lines, 1)), columns)
-    return [_sentence(name, block, heads) for block in blocks]
-
-
-def _check_columns(name: str, columns: tuple[str, ...]) -> None:
-    """Raise ValueError if a parser needs columns that a file of its own columns does not have."""
-    missing = [] if "head" in columns else ["HEAD"]
-    missing += [] if {"label", "xpos"} & set(columns) else ["UPOS (or XPOS)"]
-    if missing:
-        raise ValueError(f"{name}: global.columns: a treebank needs FORM, UPOS and HEAD; no {', no '.join(missing)}")
+    end = "\r" if b"\r\n" in content else ""
+    return [_sentence(name, block._replace(end=end), heads) for block in blocks]
 
 
 _FORMS = {2: "word, tag", 3: "word, tag, head"}
@@ -157,7 +153,7 @@ def _plain(name: str, lines: list[str], heads: bool) -> list[Block]:
         forms = [width] if width else [3] if heads else [2, 3]
         if len(cells) not in forms:
             wanted = " or ".join(f"{n} columns ({_FORMS[n]})" for n in forms)
-            more = "" if width else f" or {len(CONLLU)} columns (CoNLL-X or CoNLL-U)"
+            more = "" if width else f" or {len(CONLLU)} columns (CoNLL-X or CoNLL-U without # global.columns = ...)"
             raise ValueError(f"{where}: expected {wanted}{more} apart by tabs, got {len(cells)}: {line!r:.80}")
         if not all(cells):
             raise ValueError(f"{where}: expected something in each column, got {line!r:.80}")
@@ -210,7 +206,8 @@ def write_conllu(sentences: Iterable[Sentence], comments: Iterable[Sequence[str]
     for sentence, above in zip(sentences, itertools.repeat(()) if comments is None else comments, strict=False):
         heads = ["_"] * len(sentence.words) if sentence.heads is None else map(str, sentence.heads.tolist())
         block = sentence.block or _block(sentence)
-        yield from block.changed({"head": list(heads), "deprel": sentence.relations}, above)
+        changed = block.changed({"head": list(heads), "deprel": sentence.relations}, above)
+        yield from (line + block.end for line in changed)
 
 
 def _block(sentence: Sentence) -> Block:
