@@ -263,7 +263,10 @@ def test_starts_that_do_not_fit_are_refused(backend, data_file, bank, tmp_path, 
     np.savez(tmp_path / "wide.npz", **(fields | {"features": np.eye(4)[fields["labels"]]}))
     (tmp_path / "other.txt").write_text("The DT B-XY\n")
     for words, message in (
-        (["train", tmp_path / "other.npz", "--start", model], r"other.npz: labels\[\d+\]: expected a label of the model, a, b, c, got new"),
+        (
+            ["train", tmp_path / "other.npz", "--start", model],
+            r"other.npz: labels\[\d+\]: expected a label of the model, a, b, c, got new",
+        ),
         (["train", tmp_path / "wide.npz", "--start", model], "4 features, .*model.npz was trained on 3"),
         (["train", data_file, "--start", tagger], "tagger.npz holds a TaggingModel; expected a SequenceModel"),
         (["train", data_file, "--start", model, "--no-start-stop"], "--no-start-stop: .*model.npz has weights for"),

@@ -174,7 +174,9 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
     writable(options.save, options.log, options.checkpoint, options.plot)
     test = _with_heads(options, options.test) if options.test else None
     files = [options.treebank] if options.treebank == "sentences" else paths_of([options.treebank])
-    sources = [TreebankFile(path, options.most_bytes, options.encoding) for path in for_workers(options, files, "sentences")]
+    sources = [
+        TreebankFile(path, options.most_bytes, options.encoding) for path in for_workers(options, files, "sentences")
+    ]
     loaders = parts_of(sources, parts_a_file(options, len(files)))
     model, started = model or _new_model(panel, options, []), time.perf_counter()
     job: dict[str, Any] = {

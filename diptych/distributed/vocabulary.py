@@ -64,16 +64,15 @@ def found_in(
 
 def check_scheme(scheme: str | None, Y: Sequence[Sequence[str]]) -> None:
     """Raise ExampleError at the first label that a scheme of chunks does not have."""
-    problems: dict[str, str] = {}
-    for label in {label for y in Y for label in y} if scheme else ():
-        try:
-            TaggingModel(list(dict.fromkeys(["O", label])), None, vocabulary=(), transitions=scheme)
-        except ValueError as problem:
-            problems[label] = str(problem)
-    for i, y in enumerate(Y if problems else ()):
+    seen = set[str]()
+    for i, y in enumerate(Y if scheme else ()):
         for t, label in enumerate(y):
-            if label in problems:
-                raise ExampleError("Y", i, t, problems[label])
+            if label not in seen:
+                seen.add(label)
+                try:
+                    TaggingModel(list(dict.fromkeys(["O", label])), None, vocabulary=(), transitions=scheme)
+                except ValueError as problem:
+                    raise ExampleError("Y", i, t, str(problem)) from None
 
 
 def tagging_model(
@@ -118,7 +117,9 @@ def tagging_model(
     given: Templates = templates if templates is None or callable(templates) else check_templates(templates)
     transport = transport_of(executor)
     sent = transport.send(tuple(loaders)), transport.send(given)
-    parts: list[Found] = transport.each(found_in, len(loaders), *sent, rest=(bits is not None, settings.get("transitions")))
+    parts: list[Found] = transport.each(
+        found_in, len(loaders), *sent, rest=(bits is not None, settings.get("transitions"))
+    )
     for reference in sent:
         transport.forget(reference)
     labels = sorted({label for part in parts for label in part.labels if isinstance(label, str)})

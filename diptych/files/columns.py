@@ -28,7 +28,7 @@ __all__ = [
     "read_columns",
 ]
 
-Columns = dict[str, tuple[str, ...]]
+Columns = dict[str, tuple[str, ...]]  # of files: Sourced
 
 NAMES = {1: ("word",), 2: ("word", "label"), 3: ("word", "tag", "label"), 4: ("word", "tag", "chunk", "label")}
 
@@ -159,12 +159,11 @@ def _read(name: str, text: list[str], layout: Layout, part: int = 0, parts: int 
         return Tokens(layout, [], [])
     width = len(blocks[0][1][0])
     names = _named(f"{name}, line {blocks[0][0][0]}", width, layout.columns)
-    sentences = []
+    sentences: list[Columns] = []
     for numbers, rows in blocks:
         if len(rows[0]) != width:
             raise ValueError(_wrong(name, numbers[0], width, names, rows[0]))
-        source = Source.of(name, numbers)
-        sentences.append(Sourced(zip(names, zip(*rows, strict=True), strict=True), source))
+        sentences.append(Sourced(zip(names, zip(*rows, strict=True), strict=True), Source(name, numbers)))
     layout = layout._replace(columns=layout.columns or names)
     return Tokens(layout, sentences, [tuple(numbers) for numbers, _ in blocks])
 

@@ -40,6 +40,11 @@ class Block(NamedTuple):
     end: str = ""
 
     @property
+    def comments(self) -> tuple[str, ...]:
+        """The comment lines."""
+        return tuple(line for line in self.lines if _is_comment(line, self.columns))
+
+    @property
     def rows(self) -> list[list[str]]:
         """The columns of each word."""
         return [self.lines[k].split("\t") for k in self.words]
@@ -50,16 +55,15 @@ class Block(NamedTuple):
         for i, (k, cells) in enumerate(zip(self.words, self.rows, strict=True)):
             new = (values[name][i] if name in values else cell for name, cell in zip(self.columns, cells, strict=True))
             lines[k] = "\t".join(new)
-        above = next(k for k, line in enumerate(lines) if line.strip() and not line.startswith("#"))
+        above = next(k for k, line in enumerate(lines) if line.strip() and not _is_comment(line, self.columns))
         return [*lines[:above], *comments, *lines[above:]]
 
 
 def conllu_columns(name: str, lines: Iterable[str], comment: str | None = None) -> tuple[str, ...] | None:
     """The names of the columns of a CoNLL-U file, or None for another file.
 
-    It is CoNLL-U if a comment above the first word names the columns, or if the first line that is neither empty nor a
-    comment has ten columns and begins with a number. name: of the file, in error messages. comment: a prefix of
-    comments, besides #.
+    It is CoNLL-U if a comment above the first word names the columns, or if the first word has ten columns and begins
+    with a number. name: of the file, in error messages. comment: a prefix of comments, besides #.
     """
     for number, line in enumerate(lines, 1):
         if line.startswith("#"):
@@ -84,20 +88,14 @@ def _header(where: str, line: str) -> tuple[str, ...] | None:
 
 
 def conllu_blocks(name: str, lines: Sequence[tuple[int, str]], columns: tuple[str, ...] = CONLLU) -> list[Block]:
-    """The sentences of numbered lines. The last sentence has the lines below it.
-
-    Raises
-    ------
-    ValueError
-        An invalid line. The message names file and line.
-    """
+    """The sentences of numbered lines; the last has the lines below it. ValueError names file and line."""
     blocks: list[Block] = []
     block, begun = Block([], [], [], columns), 0
     text = lines[:-1] if lines and not lines[-1][1] else lines  # the file ends with a line end
     for number, line in [*text, (0, "")]:
         block.lines.append(line)
         where = f"{name}, line {number}"
-        if line.startswith("#"):
+        if _is_comment(line, columns):
             if _header(where, line) not in (None, columns):
                 raise ValueError(f"{where}: global.columns: expected those above, got {line!r:.80}")
         elif line.strip():
@@ -113,6 +111,11 @@ def conllu_blocks(name: str, lines: Sequence[tuple[int, str]], columns: tuple[st
     if blocks:
         blocks[-1].lines.extend(block.lines[:-1])
     return blocks
+
+
+def _is_comment(line: str, columns: tuple[str, ...]) -> bool:
+    """Whether a line is a comment: it starts with #, and is not of a word that does so."""
+    return line.startswith("#") and (columns[0] == "id" or line.count("\t") + 1 != len(columns))
 
 
 def _is_word(where: str, line: str, columns: tuple[str, ...], expected: int) -> bool:

@@ -18,12 +18,6 @@ class Source(NamedTuple):
     lines: Sequence[int] = ()
     name: str = ""
 
-    @classmethod
-    def of(cls, file: str, lines: Sequence[int]) -> Source:
-        """The source with these lines of tokens, which need little memory where they follow one another."""
-        follow = len(lines) > 0 and lines[-1] - lines[0] == len(lines) - 1
-        return cls(file, range(lines[0], lines[-1] + 1) if follow else tuple(lines))
-
     def at(self, token: int | None) -> str:
         """The place of a token, or of the example, as errors begin: ``a.txt, line 3``."""
         if not len(self.lines):
@@ -43,13 +37,7 @@ class Sourced(dict[str, tuple[str, ...]]):
 
 @contextmanager
 def named(examples: Sequence[Any]) -> Iterator[None]:
-    """Errors about an example name its ``source``: ``a.txt, line 3: ...`` instead of ``X[0][2]: ...``.
-
-    Raises
-    ------
-    ValueError
-        For an ExampleError within, whose index counts these examples.
-    """
+    """Errors about one of these examples become a ValueError that names its ``source``: ``a.txt, line 3: ...``."""
     try:
         yield
     except ExampleError as problem:

@@ -1,8 +1,8 @@
 """Treebank files: sentences with tags and heads. Reads CoNLL-X, CoNLL-U and lines of word, tag, head; writes CoNLL-U.
 
-CoNLL-X and CoNLL-U, with columns of one's own too, are those of :mod:`diptych.files.conllu`. In lines of word, tag, head
-tabs separate the columns, blank lines the sentences; lines that start with # are comments if they have no tab, or a blank
-after the #. Heads are token numbers from 1; 0 is the root. Source: Nivre et al. (2016), "Universal Dependencies v1".
+CoNLL-X, CoNLL-U and CoNLL-U Plus are those of :mod:`diptych.files.conllu`. In lines of word, tag, head tabs separate
+the columns and blank lines the sentences; lines that start with # are comments if they have no tab, or a blank after
+the #. Heads are token numbers from 1; 0 is the root. Source: Nivre et al. (2016), "Universal Dependencies v1".
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ __all__ = ["Sentence", "check_heads", "load_treebank", "read_sentences", "write_
 class Sentence(NamedTuple):
     """A sentence of n tokens: a tuple of n strings for each column, "_" for a missing value.
 
-    heads (n,) int64: 0 for the root, else a token from 1 to n; None if the file has none. block: the lines in the form of
-    CoNLL-U, including comments, ranges and empty nodes; None for a sentence that was not read from a file. source: the
-    file and the line of each token.
+    heads (n,) int64: 0 for the root, else a token from 1 to n; None if the file has none. block: the lines in the form
+    of CoNLL-U, including comments, ranges and empty nodes, and source: the file and the line of each token; both None
+    for a sentence that was not read from a file.
     """
 
     words: tuple[str, ...]
@@ -41,11 +41,6 @@ class Sentence(NamedTuple):
     relations: tuple[str, ...]
     block: Block | None = None
     source: Source | None = None
-
-    @property
-    def comments(self) -> tuple[str, ...]:
-        """The comment lines of the file, unchanged."""
-        return () if self.block is None else tuple(line for line in self.block.lines if line.startswith("#"))
 
     def fields(self) -> Sourced:
         """The features of the tokens, with their source, for ``ParsingModel.pack``.
@@ -172,7 +167,7 @@ def _sentence(name: str, block: Block, with_heads: bool) -> Sentence:
     )
     tags = tuple(c if t == "_" else t for t, c in zip(tags, coarse, strict=True))
     numbers = _heads(name, block, heads) if with_heads else None
-    source = Source.of(name, block.numbers)
+    source = Source(name, block.numbers)
     return Sentence(cells["word"], tags, numbers, lemmas, coarse, feats, relations, block, source)
 
 
@@ -193,8 +188,8 @@ def check_heads(sentences: Iterable[Sentence]) -> None:
     """Raise ValueError for a sentence without heads; the message names file and line."""
     for sentence in sentences:
         if sentence.heads is None:
-            where = "" if sentence.source is None else f"{sentence.source.at(None)}: "
-            raise ValueError(f"{where}head: expected heads to learn from or to score, got a sentence without")
+            where = "a sentence" if sentence.source is None else sentence.source.at(None)
+            raise ValueError(f"{where}: head: expected heads to learn from or to score, got none in the sentence")
 
 
 def write_conllu(sentences: Iterable[Sentence], comments: Iterable[Sequence[str]] | None = None) -> Iterator[str]:

@@ -14,8 +14,8 @@ import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
 from reference.arrays import Array, Place, Rows, floats, host, integer, refuse_nan_and_inf, shown
-from reference.models.bound import BoundModel
 from reference.example_errors import ExampleError
+from reference.models.bound import BoundModel
 from reference.packed import check_range
 from reference.structures.answered import Oracle, answered_by
 from reference.structures.scores import Scores, inner
