@@ -52,14 +52,8 @@ def add(commands: Any) -> None:
     sub.add_argument("model", help="a file written by align train --save")
     sub.add_argument("left", help="text file")
     sub.add_argument("right", help="text file")
-    add_flags(
-        sub,
-        "encoding",
-        "most_bytes",
-        "out",
-        limit="of the strings on the left",
-        plot="the matrix of scores, the pairs marked",
-    )
+    plot = "the matrix of scores, the pairs marked"
+    add_flags(sub, "encoding", "most_bytes", "out", limit="of the strings on the left", plot=plot)
 
     add_show(action, "align train", _check_kind)
 

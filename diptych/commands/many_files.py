@@ -53,22 +53,22 @@ def write_each(
     options: argparse.Namespace,
     paths: Sequence[str],
     report: dict[str, Any],
-    result_of: Callable[[str], tuple[Sequence[Any], list[str]]],
+    result_of: Callable[[str], tuple[Sequence[Any], str, str]],
 ) -> None:
     """Write a result for each file into the folder ``--out``, under the file's name, and print a summary.
 
     Files whose result is there are skipped, so that a run that was cut goes on. A result is complete or not there.
 
-    report: the first fields of the summary; result_of: from a file to its sentences and the lines of its result.
+    report: the first fields of the summary; result_of: from a file to its sentences, its result and the encoding.
     """
     folder, results = Path(options.out), _results(Path(options.out), paths)
     folder.mkdir(parents=True, exist_ok=True)
     done: list[dict[str, Any]] = []
     for path in tqdm(paths, "files", disable=options.quiet or None, unit="file", leave=False):
         each: dict[str, Any] = {"file": path, "out": str(results[path]), "skipped": results[path].exists()}
-        sentences, lines = (None, []) if each["skipped"] else result_of(path)
+        sentences, text, codec = (None, "", "utf-8") if each["skipped"] else result_of(path)
         if sentences is not None:
-            save_bytes(results[path], "".join(f"{line}\n" for line in lines).encode())
+            save_bytes(results[path], text.encode(codec))
         done.append({**each, "sentences": None if sentences is None else len(sentences)})
     skipped = sum(each["skipped"] for each in done)
     there = f", {skipped} were there already" if skipped else ""

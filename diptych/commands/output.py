@@ -217,10 +217,10 @@ def print_report(options: argparse.Namespace, report: dict[str, Any], lines: lis
         save_bytes(out, f"{text}\n".encode())
 
 
-def say(text: str) -> None:
+def say(text: str, end: str = "\n") -> None:
     """Print and flush. An OSError, such as that of a full disk, names the standard output."""
     try:
-        print(text, flush=True)
+        print(text, end=end, flush=True)
     except BrokenPipeError:
         raise
     except OSError as problem:

@@ -28,14 +28,13 @@ from diptych.commands.jobs import OPTIMIZERS as SOLVERS
 from diptych.commands.jobs import Job, add_job, job_of, limited, loss_of, refuse_options, train
 from diptych.commands.many_files import are_many, paths_of, write_each
 from diptych.commands.options import TRAINING, add_flags, add_task, count
-from diptych.commands.output import announce_compilation, finish, opening, print_report, trained, writable
+from diptych.commands.output import announce_compilation, finish, opening, print_report, say, trained, writable
 from diptych.commands.parser import Parser
 from diptych.commands.scores import counted, of_partition, tagging_lines, tagging_scores
 from diptych.commands.show import add_show
 from diptych.commands.solvers import check_start
 from diptych.commands.sparse_jobs import SPARSE_OPTIONS, add_sparse, run_sparse, sparse_job
 from diptych.commands.tag_files import (
-    conllu_tagged,
     info_of,
     labelled,
     layout_of,
@@ -46,11 +45,13 @@ from diptych.commands.tag_files import (
 )
 from diptych.distributed import Partitioned, column_parts, tagging_model
 from diptych.distributed.vocabulary import check_scheme
-from diptych.files.columns import Columns, Layout
+from diptych.files.columns import SEPARATORS, Columns, Layout
 from diptych.files.models import load_model, save_model
 from diptych.files.sources import named
+from diptych.files.tagged import tagged_text
 from diptych.sparse_fits import sequences_of
 from reference.arrays import host
+from reference.files import save_bytes
 from reference.models.tagging import SCHEMES
 from reference.models.token_templates import TOKEN_TEMPLATES, attributes_of, check_templates
 
@@ -134,7 +135,9 @@ def add(commands: Any) -> None:
 def _add_file(sub: Parser, what: str = "- is standard input", many: bool = False) -> None:
     sub.add_argument("file", help=what, nargs="+" if many else None)
     sub.option("data", "--comment", metavar="PREFIX", help="leave out lines that start with PREFIX", rare=True)
-    add_flags(sub, "most_bytes")
+    sub.option("data", "--separator", choices=SEPARATORS, rare=True,
+        help="what is between columns (default: as the file looks, later as the model has it)")  # fmt: skip
+    add_flags(sub, "encoding", "most_bytes")
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -201,8 +204,9 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
         check_start(job.optimizer, OPTIMIZERS)
     writable(options.save, options.log, options.checkpoint, options.plot)
     files = for_workers(options, options.files)
-    layout, sample = labelled(files[0], layout, options.most_bytes, parts[0])
-    test = labelled(options.test, layout, options.most_bytes)[1] if options.test else None
+    layout, sample, _ = labelled(files[0], layout, options.most_bytes, parts[0])
+    known = _labels(sample)
+    test = labelled(options.test, layout, options.most_bytes, known=known).sentences if options.test else None
     loaders = [
         loader
         for path, many in zip(files, parts, strict=True)
@@ -311,11 +315,16 @@ def _start(panel: ModuleType, options: argparse.Namespace) -> tuple[Any, np.ndar
 
 def _labelled(options: argparse.Namespace, layout: Layout) -> tuple[Layout, list[Columns], list[Columns] | None]:
     """The layout of the files, the sentences to train on, and the sentences to test on or None."""
-    layout, training = labelled(options.files[0], layout, options.most_bytes)
+    layout, training, _ = labelled(options.files[0], layout, options.most_bytes)
+    known = _labels(training)
     for path in options.files[1:]:
-        training = training + labelled(path, layout, options.most_bytes)[1]
-    test = labelled(options.test, layout, options.most_bytes)[1] if options.test else None
+        training = training + labelled(path, layout, options.most_bytes, known=known).sentences
+    test = labelled(options.test, layout, options.most_bytes, known=known).sentences if options.test else None
     return layout, [training[i] for i in limited(len(training), options.limit)], test
+
+
+def _labels(sentences: list[Columns]) -> set[str]:
+    return {label for sentence in sentences for label in sentence["label"]}
 
 
 def _new_model(
@@ -341,7 +350,7 @@ def _job(options: argparse.Namespace, n: int, usual: tuple[str, str] = ("lbfgs",
 
 def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
     model, w, layout = _tagger(panel, options.model, options)
-    sentences = labelled(options.file, layout, options.most_bytes)[1]
+    sentences = labelled(options.file, layout, options.most_bytes, known=model.labels).sentences
     sentences = [sentences[i] for i in limited(len(sentences), options.limit)]
     announce_compilation(panel, options.quiet)
     scores = _scores(model, w, sentences)
@@ -360,18 +369,23 @@ def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
         report = opening(panel, options, model=str(options.model))
         write_each(options, paths, report, lambda path: _tagged(options, path, model, w, layout))
         return
-    tagged, lines = _tagged(options, paths[0], model, w, layout)
+    tagged, text, codec = _tagged(options, paths[0], model, w, layout)
     report = opening(panel, options, model=str(options.model), sentences=tagged)
-    print_report(options, report, lines, options.out)
+    if options.json or options.reported is not None:
+        print_report(options, report, [], options.out)
+    elif options.out is None:
+        say(text, "")
+    else:
+        save_bytes(options.out, text.encode(codec))
 
 
 def _tagged(
     options: argparse.Namespace, path: str, model: Any, w: np.ndarray, layout: Layout
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """The sentences of a file with their labels, and the lines to write."""
-    sentences = untagged(path, layout, model, options.tokens, options.most_bytes)
-    chosen = limited(len(sentences), options.limit)
-    sentences = [sentences[i] for i in chosen]
+) -> tuple[list[dict[str, Any]], str, str]:
+    """The sentences of a file with their labels, the text to write and its encoding."""
+    found = untagged(path, layout, model, options.tokens, options.most_bytes)
+    chosen = limited(len(found.sentences), options.limit)
+    sentences = [found.sentences[i] for i in chosen]
     with named(sentences):
         data = model.pack(sentences)
     tagged: list[dict[str, Any]] = [
@@ -386,12 +400,9 @@ def _tagged(
             marginals = host(structure.expectation()[1].unary)
             for each, p in zip((tagged[i] for i in piece), marginals, strict=True):
                 each["probabilities"] = [float(p[t, model.labels.index(y)]) for t, y in enumerate(each["labels"])]
-    if layout.form == "conllu" and all("label" in each for each in sentences[:1]):
-        lines = conllu_tagged(path, layout, dict(zip(chosen, tagged, strict=True)), options.most_bytes)
-    else:
-        blank = "\t" if any(" " in value for x in sentences for column in x.values() for value in column) else " "
-        lines = [line for each in tagged for line in _tagged_lines(each, blank)]
-    return tagged, lines
+    if options.tokens:
+        return tagged, "".join(f"{line}\n" for each in tagged for line in _tagged_lines(each)), "utf-8"
+    return tagged, *tagged_text(path, found, dict(zip(chosen, tagged, strict=True)), most_bytes=options.most_bytes)
 
 
 def _add_best(model: Any, best: Any, tagged: list[dict[str, Any]]) -> None:
@@ -405,13 +416,13 @@ def _add_best(model: Any, best: Any, tagged: list[dict[str, Any]]) -> None:
         ]
 
 
-def _tagged_lines(each: dict[str, Any], blank: str) -> list[str]:
-    """A sentence as a block of lines. If its last column is the label, the scorers of the shared tasks can read it."""
+def _tagged_lines(each: dict[str, Any]) -> list[str]:
+    """A sentence as a block of lines, which the scorers of the shared tasks can read."""
     columns = [*each["columns"].values(), each["labels"]]
     if "probabilities" in each:
         columns.append([f"{p:.4f}" for p in each["probabilities"]])
     best = [f"# {one['score']:.6g}: {' '.join(one['labels'])}" for one in each.get("best", ())]
-    return [*best, *(blank.join(token) for token in zip(*columns, strict=True)), ""]
+    return [*best, *(" ".join(token) for token in zip(*columns, strict=True)), ""]
 
 
 # pieces -------------------------------------------------------------------------------------------------------------
@@ -420,7 +431,7 @@ def _tagged_lines(each: dict[str, Any], blank: str) -> list[str]:
 def _tagger(panel: ModuleType, path: str, options: argparse.Namespace) -> tuple[Any, np.ndarray, Layout]:
     """A saved model, its weights, and the layout of the file that it was trained on."""
     model, w, info = load_model(path, panel, most_bytes=options.most_bytes)
-    return model, w, _layout_of(path, model, info, options.comment)
+    return model, w, _layout_of(path, model, info, options)
 
 
 def _columns_of(path: str, model: Any, info: dict[str, Any]) -> tuple[str, ...]:
@@ -428,10 +439,10 @@ def _columns_of(path: str, model: Any, info: dict[str, Any]) -> tuple[str, ...]:
     return _layout_of(path, model, info).columns or ()
 
 
-def _layout_of(path: str, model: Any, info: dict[str, Any], comment: str | None = None) -> Layout:
+def _layout_of(path: str, model: Any, info: dict[str, Any], options: argparse.Namespace | None = None) -> Layout:
     if type(model).__name__ != "TaggingModel" or "columns" not in info:
         raise ValueError(f"{Path(path)}: expected a model of tag train, got a {type(model).__name__}")
-    return layout_of(path, info, comment)
+    return layout_of(path, info, options)
 
 
 def _scores(model: Any, w: np.ndarray, sentences: list[Columns], data: Any = None) -> dict[str, Any]:

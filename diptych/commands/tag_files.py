@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from diptych.commands.parser import did_you_mean
-from diptych.files.columns import FORMS, Columns, Layout, load_lines, load_tokens
-from diptych.files.conllu import CONLLU, conllu_blocks
+from diptych.files.columns import FORMS, SEPARATORS, SIGNS, Columns, Layout, Tokens, commas_of, load_tokens
+from diptych.files.conllu import CONLLU
 from diptych.files.text import load_text
 from reference.models.token_templates import TOKEN_TEMPLATES, columns_of, load_templates
 
-__all__ = [
-    "conllu_tagged",
-    "info_of",
-    "labelled",
-    "layout_of",
-    "say_read",
-    "templates_of",
-    "told_layout",
-    "untagged",
-]
+__all__ = ["info_of", "labelled", "layout_of", "say_read", "templates_of", "told_layout", "untagged"]
 
 DEFAULTS = ("chunks", "words")  # the first set whose columns the file has is the default
 HEADERS = (("word", "token", "form", "words", "tokens"), ("label", "tag", "labels", "tags", "ner", "chunk", "pos"))
@@ -35,92 +27,141 @@ def told_layout(options: argparse.Namespace) -> Layout:
     if names is not None and ("label" not in names or len(names) < 2 or len(set(names)) < len(names) or not all(names)):
         expected = "different names, one of them label, such as word,tag,label"
         raise ValueError(f"--columns: expected {expected}, got {','.join(names)}")
-    return Layout(names, None, options.comment)
+    return Layout(names, None, options.comment, options.separator, options.encoding)
 
 
 def info_of(layout: Layout) -> dict[str, Any]:
     """A layout in the form that a model file keeps."""
-    kept = {"columns": list(layout.columns or ()), "form": layout.form, "comment": layout.comment}
-    return {**kept, "header": layout.header}
+    return {**layout._asdict(), "columns": list(layout.columns or ())}
 
 
-def layout_of(path: str, info: dict[str, Any], comment: str | None = None) -> Layout:
-    """The layout that a model file keeps; ``comment`` from the options takes precedence."""
-    columns, form, kept = info["columns"], info.get("form", "columns"), info.get("comment")
+def layout_of(path: str, info: dict[str, Any], options: argparse.Namespace | None = None) -> Layout:
+    """The layout that a model file keeps; the options --comment, --separator and --encoding take precedence."""
+    columns, form, comment = info["columns"], info.get("form", "columns"), info.get("comment")
+    separator, encoding = info.get("separator"), info.get("encoding")
     if not isinstance(columns, list) or not columns or not all(isinstance(name, str) for name in columns):
         raise ValueError(f"{Path(path)}: info: columns: expected names of columns, got {columns!r:.80}")
     if form not in FORMS:
         raise ValueError(f"{Path(path)}: info: form: expected one of {', '.join(FORMS)}, got {form!r:.80}")
-    if kept is not None and not (isinstance(kept, str) and kept):
-        raise ValueError(f"{Path(path)}: info: comment: expected what comments start with, got {kept!r:.80}")
+    if comment is not None and not (isinstance(comment, str) and comment):
+        raise ValueError(f"{Path(path)}: info: comment: expected what comments start with, got {comment!r:.80}")
+    if separator not in (None, *SEPARATORS):
+        raise ValueError(f"{Path(path)}: info: separator: expected {', '.join(SEPARATORS)}, got {separator!r:.80}")
+    if encoding is not None and not (isinstance(encoding, str) and encoding):
+        raise ValueError(f"{Path(path)}: info: encoding: expected the name of an encoding, got {encoding!r:.80}")
     header = info.get("header") or (CONLLU if form == "conllu" else None)
     if header is not None and not (isinstance(header, (list, tuple)) and len(header) == len(columns)):
         raise ValueError(f"{Path(path)}: info: header: expected a name for each column, got {header!r:.80}")
     header = None if header is None else tuple(map(str, header))
-    return Layout(tuple(columns), form, kept if comment is None else comment, header=header)
+    kept = Layout(tuple(columns), form, comment, separator, encoding, header)
+    told = {} if options is None else {name: getattr(options, name) for name in ("comment", "separator", "encoding")}
+    return kept._replace(**{name: value for name, value in told.items() if value is not None})
 
 
-def labelled(path: str, layout: Layout, most_bytes: int, parts: int = 1) -> tuple[Layout, list[Columns]]:
-    """The layout and the sentences of a file with a column of labels, or of the first of ``parts`` parts of the file
-    that has sentences. ValueError if there are none.
+def labelled(path: str, layout: Layout, most_bytes: int, parts: int = 1, known: Collection[str] = ()) -> Tokens:
+    """A file with a column of labels, or the first of ``parts`` parts of the file that has sentences, with its layout.
+
+    What the content looks like is said on stderr. known: labels of other files. ValueError if there are no sentences or
+    no labels, and for lines that look like comments.
     """
     for part in range(parts):
-        complete, sentences, _ = load_tokens(path, layout, part, parts, most_bytes=most_bytes)
-        if sentences:
+        found = load_tokens(path, layout, part, parts, most_bytes=most_bytes)
+        if found.sentences:
             break
+    complete, sentences, lines = found
     if not sentences:
         raise ValueError(f"{path}: no sentences")
+    where = f"{path}, line {lines[0][0]}"
     if len(sentences[0]) == 1:
-        separators = [each for each in ",;|" if all(each in word for word in next(iter(sentences[0].values())))]
-        hint = f"; columns are separated by blanks or tabs, not by {separators[0]!r}" if separators else ""
-        raise ValueError(f"{path}: expected at least two columns, word and label, got one column{hint}")
+        ((first, *_),) = sentences[0].values()
+        commas = commas_of(word for each in sentences for column in each.values() for word in column)
+        told = commas or f"expected at least two columns, word and label, got one column: {first!r:.80}"
+        hint = "; --separator blank splits at blanks" if complete.separator == "tab" and " " in first else ""
+        raise ValueError(f"{where}: {told}{hint}")
     if "label" not in sentences[0]:
         hint = " (in CoNLL-U it is UPOS; --columns names another)" if complete.form == "conllu" else ""
-        raise ValueError(f"{path}: no column label; got {', '.join(sentences[0])}{hint}")
-    if complete.form == "columns" and complete.comment is None and (line := _comment_like(sentences)):
-        raise ValueError(f"{path}: lines such as {line!r:.80} look like comments; --comment '#' leaves them out")
-    if layout.columns is None and all(label == "_" for each in sentences for label in each["label"]):
-        names = ",".join("label" if name == "xpos" else "upos" if name == "label" else name for name in sentences[0])
-        raise ValueError(f"{path}: all labels are _; another column is the label by --columns {names}")
-    if layout.columns is None and len(sentences[0]) > 2 and all(_are_heads(each["label"]) for each in sentences):
-        *others, _ = sentences[0]
-        names = ",".join([*others[:-1], "label", "head"])
-        raise ValueError(
-            f"{path}: the labels look like heads of words; the column before is the label by --columns {names}"
+        raise ValueError(f"{where}: no column label; got {', '.join(sentences[0])}{hint}")
+    if complete.form == "conllu" and layout.columns is None and _are_unknown(sentences):
+        raise ValueError(f"{where}: all labels are _; another column is the label by --columns {_upos(sentences)}")
+    if complete.form == "columns":
+        _check_comments(path, found, "label", known)
+        _say_guesses(path, found)
+        if layout.columns is None:
+            _say_guesses_of_labels(path, sentences)
+    return found
+
+
+def _check_comments(path: str, tokens: Tokens, column: str, known: Collection[str]) -> None:
+    """Raise ValueError for a line such as ``# doc 7``, which looks like a comment, and say it of one such as ``#a b``.
+
+    It does if its value in the column is neither known nor in other lines.
+    """
+    others, marked = set(known), []
+    if tokens.layout.comment is not None:
+        return
+    for sentence, numbers in zip(tokens.sentences, tokens.lines, strict=True):
+        above = True  # there are only comments above
+        for number, value, row in zip(numbers, sentence[column], zip(*sentence.values(), strict=True), strict=True):
+            if row[0].startswith("#") or (above and row[0] in SIGNS):
+                marked.append((number, value, row))
+            else:
+                others.add(value)
+                above = False
+    for number, value, row in sorted(marked, key=lambda token: token[2][0] not in SIGNS):
+        if others and value not in others and row[0] not in row[1:] and value[:1].isalnum():
+            where = f"{path}, line {number}: {' '.join(row)!r:.80}"
+            if row[0] in SIGNS:
+                told = f"looks like a comment: --comment '{row[0]} ' leaves out such lines"
+                raise ValueError(f"{where} {told}; a --comment that begins no line keeps them as tokens")
+            _say(f"{where} is read as a token; --comment '{row[0]:.40}' leaves out lines that start so")
+            break
+
+
+def _say_guesses(path: str, tokens: Tokens) -> None:
+    """Say what the words look like: a first line that names the columns; columns apart by commas, or by blanks."""
+    layout, sentences, lines = tokens
+    names = [*sentences[0]]
+    first = [sentences[0][name][0] for name in names]
+    where = f"{path}, line {lines[0][0]}"
+    if len(names) > 1 and first[0].lower() in HEADERS[0] and first[-1].lower() in HEADERS[1]:
+        shown = f"${'	'.join(first)!r}" if layout.separator == "tab" else repr(" ".join(first))
+        _say(f"{where}: read as a token; if it names the columns: remove it, or --comment {shown:.80}")
+    if len(names) > 1:
+        cells = (cell for each in sentences for name in names[:-1] for cell in each[name])
+        commas = (
+            "columns are separated by blanks or tabs alone" if all(x[-1] in ",;" and len(x) > 1 for x in cells) else ""
         )
-    if layout.columns is None and complete.form == "columns":
-        _check_tokens(path, sentences)
-    return complete, sentences
+    else:
+        words = [word for each in sentences for word in each[names[0]]]
+        commas = commas_of(words)
+        if layout.separator == "tab" and all(" " in word for word in words):
+            _say(f"{where}: read as one column with blanks, for lack of a tab; --separator blank splits at blanks")
+    if commas:
+        _say(f"{where}: read as columns {', '.join(names)}; {commas}")
 
 
-def _check_tokens(path: str, sentences: list[Columns]) -> None:
-    """Raise ValueError if the first line is a header, or the label seems to be the first column."""
-    word, *_, label = sentences[0]
-    first = [column[0] for column in sentences[0].values()]
-    if first[0].lower() in HEADERS[0] and first[-1].lower() in HEADERS[1]:
-        raise ValueError(f"{path}: the first line, {' '.join(first)!r:.80}, names columns and is no token: remove it")
+def _say_guesses_of_labels(path: str, sentences: list[Columns]) -> None:
+    """Say what the labels look like: missing, heads, words."""
+    word, *_, label = names = [*sentences[0]]
     words, labels = ({value for each in sentences for value in each[name]} for name in (word, label))
+    if _are_unknown(sentences):
+        _say(f"{path}: all labels are _; another column is the label by --columns {_upos(sentences)}")
+    if len(names) > 2 and all(_are_heads(each["label"]) for each in sentences):
+        told = ",".join([*names[:-2], "label", "head"])
+        _say(f"{path}: the labels look like heads of words; the column before is the label by --columns {told}")
     tokens = sum(len(each[label]) for each in sentences)
     if len(labels) > max(20, len(words)) and 2 * len(labels) > tokens:
-        *others, _ = names = [*sentences[0]]
-        raise ValueError(
-            f"{path}: {len(labels)} different labels for {len(words)} different words; if the label comes first: "
-            f"--columns {','.join(['label', *others])}; if it is the last column: --columns {','.join(names)}"
-        )
+        told = f"if the label comes first: --columns {','.join(['label', *names[:-1]])}"
+        _say(f"{path}: {len(labels)} different labels for {len(words)} different words; {told}")
 
 
-def _comment_like(sentences: list[Columns]) -> str | None:
-    """A line that starts with # and ends in a word that is not a label of other lines, or None."""
-    others: set[str] = set()
-    marked: dict[str, str] = {}
-    for each in sentences:
-        for token in zip(*each.values(), strict=True):
-            label = token[list(each).index("label")]
-            if not token[0].startswith("#"):
-                others.add(label)
-            elif label != token[0] and label[0].isalnum():
-                marked[label] = " ".join(token)
-    return next((line for label, line in marked.items() if others and label not in others), None)
+def _are_unknown(sentences: list[Columns]) -> bool:
+    return all(label == "_" for each in sentences for label in each["label"])
+
+
+def _upos(sentences: list[Columns]) -> str:
+    """The names of the columns with the label moved from UPOS to XPOS."""
+    return ",".join("label" if name == "xpos" else "upos" if name == "label" else name for name in sentences[0])
 
 
 def _are_heads(labels: tuple[str, ...]) -> bool:
@@ -130,47 +171,60 @@ def _are_heads(labels: tuple[str, ...]) -> bool:
     )
 
 
-def untagged(path: str, layout: Layout, model: Any, tokens: bool, most_bytes: int) -> list[Columns]:
-    """The sentences of a file to tag. The file has columns or, with ``tokens``, a tokenised sentence on each line."""
+def untagged(path: str, layout: Layout, model: Any, tokens: bool, most_bytes: int) -> Tokens:
+    """A file to tag, and its layout. It has columns or, with ``tokens``, a tokenised sentence on each line.
+
+    What the content looks like is said on stderr.
+    """
     needed = columns_of(model.templates or ())
+    if tokens and len(needed) > 1:
+        raise ValueError(f"--tokens: lines have words alone, and the model looks at {', '.join(needed)}")
+    hint = "; --tokens reads a tokenised sentence a line" if len(needed) < 2 else ""
     if tokens:
-        if len(needed) > 1:
-            raise ValueError(f"--tokens: lines have words alone, and the model looks at {', '.join(needed)}")
-        sentences: list[Columns] = [
-            {(needed or ["word"])[0]: line} for line in load_lines(path, most_bytes=most_bytes) if line
-        ]
+        sentences = _sentences_a_line(path, layout, most_bytes)
+        found = Tokens(layout, [{(needed or ["word"])[0]: line} for line in sentences], [])
     else:
-        hint = "; --tokens reads a tokenised sentence a line" if len(needed) < 2 else ""
         try:
-            sentences = load_tokens(path, layout, most_bytes=most_bytes)[1]
+            found = load_tokens(path, layout, most_bytes=most_bytes)
         except ValueError as problem:
             raise ValueError(f"{problem}{hint if 'column' in str(problem) else ''}") from None
-        labels = {label for each in sentences for label in each.get("label", ())} - UNKNOWN
-        if hint and layout.form != "conllu" and labels and labels.isdisjoint(model.labels):
-            some = f"such as {min(labels)}" if len(labels) > 1 else min(labels)
-            raise ValueError(f"{path}: none of its labels, {some:.60}, is a label of the model{hint}")
-    if not sentences:
+    if not found.sentences:
         raise ValueError(f"{path}: no sentences")
-    if not tokens and layout.form == "conllu" and "label" not in sentences[0]:
-        raise ValueError(f"{path}: global.columns: no column for the labels; got {', '.join(sentences[0])}")
-    return sentences
+    if found.layout.form == "conllu" and not tokens and "label" not in found.sentences[0]:
+        raise ValueError(f"{path}: global.columns: no column for the labels; got {', '.join(found.sentences[0])}")
+    if not tokens and layout.form != "conllu":
+        *_, last = first = found.sentences[0]
+        column, start = "label" if "label" in first else last, f"{last}[0]="
+        values = {name.removeprefix(start) for name in model.vocabulary or () if name.startswith(start)}
+        known = model.labels if "label" in first else values
+        if len(first) > 1 and known:
+            _check_comments(path, found, column, known)
+        _say_guesses(path, found)
+        labels = {label for each in found.sentences for label in each.get("label", ())} - UNKNOWN
+        if hint and labels and labels.isdisjoint(model.labels):
+            some = f"such as {min(labels)}" if len(labels) > 1 else min(labels)
+            _say(f"{path}: none of its labels, {some:.60}, is a label of the model{hint}")
+    return found
 
 
-def conllu_tagged(path: str, layout: Layout, tagged: dict[int, dict[str, Any]], most_bytes: int) -> list[str]:
-    """The lines of a CoNLL-U file with predicted labels in place of its own.
+def _sentences_a_line(path: str, layout: Layout, most_bytes: int) -> list[tuple[str, ...]]:
+    """The words of each line that is not empty. Said on stderr: the file looks like columns."""
+    text = load_text(path, encoding=layout.encoding, most_bytes=most_bytes)
+    tab = next((number for number, line in enumerate(text, 1) if "\t" in line), None)
+    if tab is not None:
+        _say(f"{path}, line {tab}: a tab is read as a blank between words; if lines are tokens, leave out --tokens")
+    lines = [tuple(word for word in line.replace("\t", " ").split(" ") if word) for line in text]
+    while lines and not lines[-1]:
+        lines.pop()
+    sizes = {len(line) for line in lines if line}
+    if len(lines) > 1 and (sizes == {1} or (len(sizes) == 1 and () in lines)):
+        words = "one word" if sizes == {1} else f"{sizes.pop()} words, with empty lines between"
+        _say(f"{path}: every line has {words}: if lines are tokens, leave out --tokens")
+    return [line for line in lines if line]
 
-    tagged: the predictions by the sentence's number; other sentences are left out. If there are several best label
-    sequences or probabilities, these are written as comments.
-    """
-    lines: list[str] = []
-    text = load_text(path, most_bytes=most_bytes)
-    for i, block in enumerate(conllu_blocks(path, list(enumerate(text, 1)), layout.columns or ())):
-        if (each := tagged.get(i)) is not None:
-            comments = [f"# labels = {one['score']:.6g}: {' '.join(one['labels'])}" for one in each.get("best", ())]
-            if "probabilities" in each:
-                comments.append(f"# probabilities = {' '.join(f'{p:.4f}' for p in each['probabilities'])}")
-            lines += block.changed({"label": each["labels"]}, comments)
-    return lines
+
+def _say(guess: str) -> None:
+    print(guess, file=sys.stderr)
 
 
 def templates_of(name: str | None, path: str, columns: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
@@ -199,7 +253,7 @@ def say_read(options: argparse.Namespace, layout: Layout, sentences: int | None,
     form = (
         "CoNLL-U, label = UPOS"
         if layout.form == "conllu" and options.columns is None
-        else "columns " + ", ".join(layout.columns or ())
+        else f"columns {', '.join(layout.columns or ())}{' apart by tabs' * (layout.separator == 'tab')}"
     )
     several = {None: "", 1: "one sentence (an empty line ends a sentence), "}
     read = several.get(sentences, f"{sentences} sentences, ")

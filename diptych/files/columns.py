@@ -1,4 +1,4 @@
-"""Files of tokens: columns as in the CoNLL shared tasks, CoNLL-U, and one tokenised sentence per line.
+"""Files of tokens: columns as in the CoNLL shared tasks, and CoNLL-U.
 
 In column files each line is a token, blanks or tabs separate its columns, and an empty line ends a sentence.
 
@@ -8,7 +8,8 @@ Sources: Tjong Kim Sang and Buchholz (2000), "Introduction to the CoNLL-2000 sha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from diptych.files.conllu import CONLLU, conllu_blocks, conllu_columns
@@ -18,12 +19,12 @@ from reference.archives import MOST_BYTES
 
 __all__ = [
     "FORMS",
-    "NAMES",
     "SEPARATORS",
+    "SIGNS",
     "Layout",
     "Tokens",
+    "commas_of",
     "load_columns",
-    "load_lines",
     "load_tokens",
     "read_columns",
 ]
@@ -121,9 +122,14 @@ def load_tokens(path: str, layout: Layout, part: int = 0, parts: int = 1, *, mos
     return _read(path, load_text(path, encoding=layout.encoding, most_bytes=most_bytes), layout, part, parts)
 
 
-def load_lines(path: str, *, encoding: str | None = None, most_bytes: int = MOST_BYTES) -> list[tuple[str, ...]]:
-    """The words of each line, one tokenised sentence per line; () for an empty one."""
-    return [tuple(_words(line)) for line in load_text(path, encoding=encoding, most_bytes=most_bytes)]
+def commas_of(lines: Iterable[str]) -> str:
+    """What to say of lines whose columns are apart by commas or the like; "" for others."""
+    lines = list(lines)
+    for sign in ",;|":
+        if lines and all(re.search(rf"\S{re.escape(sign)}", line) for line in lines):
+            told = f"{lines[0]!r:.80}; tr '{sign}' '\\t' makes tabs of them"
+            return f"columns are separated by blanks or tabs, not by {sign!r}: {told}"
+    return ""
 
 
 def read_columns(
@@ -141,7 +147,7 @@ def _read(name: str, text: list[str], layout: Layout, part: int = 0, parts: int 
         lines = [(number, line) for number, line in lines if not line.startswith(layout.comment)]
     own = None if layout.form == "columns" else conllu_columns(name, text, layout.comment)
     form = layout.form or ("columns" if own is None else "conllu")
-    separator = "tab" if form == "conllu" else layout.separator or _separator([line for _, line in lines])
+    separator = "tab" if form == "conllu" else layout.separator or _separator(lines, layout.columns)
     layout = layout._replace(form=form, separator=separator)
     if form == "conllu":
         layout = layout._replace(header=own or CONLLU, columns=_renamed(own or CONLLU, layout))
@@ -150,8 +156,26 @@ def _read(name: str, text: list[str], layout: Layout, part: int = 0, parts: int 
         next((i for i in range(cut, len(lines)) if i == 0 or not lines[i - 1][1].strip(" \t")), len(lines))
         for cut in cuts
     )
-    lines = lines[first:end]
-    if form == "conllu":
+    try:
+        return _sentences(name, lines[first:end], layout)
+    except ValueError as problem:
+        tokens = [(number, line) for number, line in lines if line.strip(" \t,;|") and not line.startswith(DOCUMENT)]
+        if form == "conllu":
+            raise
+        if commas := commas_of(line for _, line in tokens):
+            raise ValueError(f"{name}, line {tokens[0][0]}: {commas}") from None
+        hint = ""
+        signs = [sign for sign in SIGNS for _, line in tokens if line.startswith(f"{sign} ")]
+        if layout.comment is None and signs:
+            hint += f" (--comment '{signs[0]} ' leaves out lines that start so)"
+        if separator == "tab" and not any("\t" in line for _, line in tokens):
+            hint += " (columns are apart by tabs; --separator blank splits at blanks)"
+        raise ValueError(f"{problem}{hint}") from None
+
+
+def _sentences(name: str, lines: list[tuple[int, str]], layout: Layout) -> Tokens:
+    """The sentences of numbered lines in a known form."""
+    if layout.form == "conllu":
         blocks = [(each.numbers, each.rows) for each in conllu_blocks(name, lines, layout.header or ())]
     else:
         blocks = list(_blocks(name, lines, layout))
@@ -189,20 +213,19 @@ def _blocks(name: str, lines: list[tuple[int, str]], layout: Layout) -> Iterator
             rows, numbers = [], []
             continue
         if "" in columns:
-            raise ValueError(f"{name}, line {number}: expected something in each column, got {line!r:.80}")
-        if layout.separator == "blank" and "\t" in line:
+            told = "expected something in each column (--separator any takes several tabs as one)"
+            raise ValueError(f"{name}, line {number}: {told}, got {line!r:.80}")
+        if layout.separator == "blank" and "\t" in line.strip(" \t"):
             told = "expected columns apart by blanks, got a tab (--separator any reads both, tab splits at tabs alone)"
             raise ValueError(f"{name}, line {number}: {told}: {line!r:.80}")
         if rows and len(columns) != len(rows[0]):
-            wrong = _wrong(name, number, len(rows[0]), None, columns)
-            if layout.comment is None and (columns[0].startswith("#") or rows[0][0].startswith("#")):
-                wrong += " (--comment '#' leaves out lines that start so)"
-            raise ValueError(wrong)
+            raise ValueError(_wrong(name, number, len(rows[0]), None, columns))
         rows.append(columns)
         numbers.append(number)
 
 
 DOCUMENT = "-DOCSTART-"
+SIGNS = ("#", "%", "//", ";", ";;")  # of comments
 
 
 def _cells(line: str, separator: str | None) -> list[str]:
@@ -216,13 +239,17 @@ def _words(line: str) -> list[str]:
     return [word for word in line.replace("\t", " ").split(" ") if word]  # str.split() splits at other spaces too
 
 
-def _separator(lines: list[str]) -> str:
-    """The separator of a file: one of SEPARATORS."""
-    tokens = [line.rstrip(" \t") for line in lines if line.strip(" \t") and not line.startswith(DOCUMENT)]
+def _separator(lines: list[tuple[int, str]], names: tuple[str, ...] | None) -> str:
+    """The separator of a file: one of SEPARATORS. If tabs alone and blanks too give lines of equal length, the names
+    decide, and without them the tabs, unless there is one in a line: taggers add it and the label to their input.
+    """
+    others = (DOCUMENT, *(f"{sign} " for sign in SIGNS))
+    tokens = [line.rstrip(" \t") for _, line in lines if line.strip(" \t") and not line.startswith(others)]
     if not any("\t" in line for line in tokens):
         return "blank"
     words, tabs = {len(_words(line)) for line in tokens}, {line.count("\t") + 1 for line in tokens}
-    return "tab" if len(tabs) == 1 < max(tabs) and (len(words) > 1 or words == tabs) else "any"
+    by_tabs = len(words) > 1 or words == tabs or (max(tabs) > 2 if names is None else max(tabs) == len(names))
+    return "tab" if len(tabs) == 1 and by_tabs else "any"
 
 
 def _wrong(name: str, number: int, width: int, names: Sequence[str] | None, columns: list[str]) -> str:
