@@ -179,7 +179,7 @@ def test_every_string_of_the_shorter_list_without_null(backend, some_names, tmp_
     assert run(backend.module, capsys, *command)[:2] == (0, "zzz\t\nbolt M4\t\nyyy\t\n")
     (tmp_path / "pairs.tsv").write_text("a\ta\nb\t\n\tc\n", "utf-8")
     status, _, err = run(backend.module, capsys, "align", "train", tmp_path / "pairs.tsv", "--no-null")
-    assert status == 2 and "pairs.tsv: training example 1 leaves strings of both lists alone" in err
+    assert status == 2 and "pairs.tsv, line 2: the example leaves strings of both lists alone" in err
 
 
 def test_panels_learn_the_same_alignments(some_names, capsys):

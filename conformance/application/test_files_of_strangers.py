@@ -228,7 +228,7 @@ def test_brackets_within_one_another_are_said(tmp_path):
     for name, read, message in (
         ("m.npz", lambda path: load_model(path, r), "header: not JSON"),
         ("a.boxes", load_localization, "header: not JSON"),
-        ("log.jsonl", load_log, ":2: not a line of a log"),
+        ("log.jsonl", load_log, ", line 2: not a line of a log"),
         ("t.toml", load_templates, "not a TOML file"),
     ):
         with pytest.raises(ValueError, match=rf"{name}.*{message}"):
@@ -251,10 +251,10 @@ def test_brackets_within_one_another_are_said(tmp_path):
 def test_lines_of_logs_that_no_run_writes_are_named(tmp_path, line):
     path = tmp_path / "log.jsonl"
     path.write_text(f'{{"command": "train", "job": {{}}}}\n{line}\n{{"outcome": "done"}}\n')
-    with pytest.raises(ValueError, match=r"log.jsonl:2: not a line of a log of training"):
+    with pytest.raises(ValueError, match=r"log.jsonl, line 2: not a line of a log of training"):
         load_log(path)
     path.write_text(f"{line}\n{line}\n")
-    with pytest.raises(ValueError, match=r"log.jsonl:1: "):
+    with pytest.raises(ValueError, match=r"log.jsonl, line 1: "):
         load_log(path)
 
 

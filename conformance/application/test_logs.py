@@ -137,10 +137,10 @@ def test_a_log_that_is_none_is_named(tmp_path):
     log = tmp_path / "log.jsonl"
     for text, message in (
         ("", "log.jsonl: not a log of training: it is empty"),
-        ("hello\nyou\n", "log.jsonl:1: not a line of a log of training: hello"),
-        (f"{row}\n", "log.jsonl:1: expected the job in the first line"),
-        (f'{job}\n{row}\n{{"epoch": 2}}\n{row}\n', "log.jsonl:3: not a line"),
-        (f"{job}\n3\n", "log.jsonl:2: not a line"),
+        ("hello\nyou\n", "log.jsonl, line 1: not a line of a log of training: hello"),
+        (f"{row}\n", "log.jsonl, line 1: expected the job in the first line"),
+        (f'{job}\n{row}\n{{"epoch": 2}}\n{row}\n', "log.jsonl, line 3: not a line"),
+        (f"{job}\n3\n", "log.jsonl, line 2: not a line"),
     ):
         log.write_text(text)
         with pytest.raises(ValueError, match=message):
@@ -263,7 +263,10 @@ def test_starts_that_do_not_fit_are_refused(backend, data_file, bank, tmp_path, 
     np.savez(tmp_path / "wide.npz", **(fields | {"features": np.eye(4)[fields["labels"]]}))
     (tmp_path / "other.txt").write_text("The DT B-XY\n")
     for words, message in (
-        (["train", tmp_path / "other.npz", "--start", model], "labels that .*model.npz does not know: new"),
+        (
+            ["train", tmp_path / "other.npz", "--start", model],
+            r"other.npz: labels\[\d+\]: expected a label of the model, a, b, c, got new",
+        ),
         (["train", tmp_path / "wide.npz", "--start", model], "4 features, .*model.npz was trained on 3"),
         (["train", data_file, "--start", tagger], "tagger.npz holds a TaggingModel; expected a SequenceModel"),
         (["train", data_file, "--start", model, "--no-start-stop"], "--no-start-stop: .*model.npz has weights for"),

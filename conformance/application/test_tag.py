@@ -182,7 +182,7 @@ def test_templates_of_a_file_and_labels_that_are_no_chunks(backend, tmp_path, ca
         (["train", "BANK", "--optimizer", "bcfw"], "--optimizer bcfw needs --loss hinge"),
         (
             ["train", "BROKEN", "--transitions", "bio"],
-            "Y[0]: I-NP after the start, at token 0, is not allowed by transitions='bio'",
+            "broken.txt, line 1: I-NP after the start, at token 0, is not allowed by transitions='bio'",
         ),
         (["train", "BANK", "--bits", "1"], "bits: expected at most 30, and 2^bits >= 4"),
         (["train", "WORDS"], "words.txt, line 1: expected at least two columns, word and label, got one column"),

@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.models.test_parsing import crosses
+from diptych.files.columns import read_columns
+from diptych.files.conllu import STANDARD
 from diptych.files.treebank import Sentence, load_treebank, read_sentences, write_conllu
 from diptych.metrics import attachment_score
 
@@ -37,15 +39,15 @@ def test_conllu_without_ranges_and_empty_nodes():
     first, second = read_sentences("a", CONLL_U.replace("\n", "\r\n").encode())
     assert first.words == ("vamos", "nos", "#") and first.heads.tolist() == [0, 1, 1]
     assert first.tags == ("VERB", "PRON", "X") and first.relations == ("root", "obj", "punct")
-    assert first.feats == ("Mood=Imp", "_", "_") and len(first.comments) == 2
+    assert first.feats == ("Mood=Imp", "_", "_") and len(first.block.comments) == 2
     assert first.fields()["lemma"] == ("ir", "nosotros", "#")
-    assert second.heads is None and second.comments == () and second.tags == ("RB",)
+    assert second.heads is None and second.block.comments == () and second.tags == ("RB",)
 
 
 @given(data=st.data())
 def test_written_and_read_again(data):
     text = st.text(st.characters(codec="utf-8", exclude_categories=("Z", "C")), min_size=1, max_size=5)
-    sentences = []
+    sentences, comments = [], ("# one", "# two")
     for _ in range(data.draw(st.integers(0, 3))):
         n = data.draw(st.integers(1, 5))
         words, lemmas, coarse, tags, feats, relations = (
@@ -53,13 +55,57 @@ def test_written_and_read_again(data):
         )
         heads = [data.draw(st.sampled_from([h for h in range(n + 1) if h != k])) for k in range(1, n + 1)]
         heads = data.draw(st.sampled_from([None, np.array(heads)]))
-        sentences.append(Sentence(words, tags, heads, lemmas, coarse, feats, relations, ("# one", "# two")))
-    again = read_sentences("a", "\n".join(write_conllu(sentences)).encode())
+        sentences.append(Sentence(words, tags, heads, lemmas, coarse, feats, relations))
+    again = read_sentences("a", "\n".join(write_conllu(sentences, [comments] * len(sentences))).encode())
     assert len(again) == len(sentences)
     for a, b in zip(again, sentences, strict=True):
         expected = b._replace(tags=tuple(c if t == "_" else t for t, c in zip(b.tags, b.coarse, strict=True)))
-        assert a._replace(heads=None, rows=()) == expected._replace(heads=None)
+        assert a._replace(heads=None, block=None, source=None) == expected._replace(heads=None)
+        assert a.block.comments == comments
         assert (a.heads is None) == (b.heads is None) and (a.heads is None or a.heads.tolist() == b.heads.tolist())
+
+
+@given(data=st.data())
+def test_tag_and_parse_read_the_same_sentences_and_all_else_stays(data):
+    """Whatever the columns of CoNLL-U Plus; with comments, ranges, empty nodes and blank lines anywhere. All else: but
+    for predicted heads, and for the relations, which belong to other heads.
+    """
+    draw, plus = data.draw, data.draw(st.booleans())
+    names = draw(st.permutations(["ID", "FORM", "UPOS", "HEAD", "DEPREL", "x:y"])) if plus else STANDARD
+    lines = [f"# global.columns = {' '.join(names)}"] if plus else []
+    words, changed = [], {}
+    for n in draw(st.lists(st.integers(1, 3), min_size=1, max_size=3)):
+        words.append(draw(st.lists(st.sampled_from(["a", "a b", "#", "1-2"]), min_size=n, max_size=n)))
+        for k, word in enumerate(words[-1], 1):
+            for other in draw(st.lists(st.sampled_from(["# text = a\tb", "#", "1-2", "0.1", "10.12"]), max_size=2)):
+                lines.append(other if "#" in other else "\t".join({"ID": other}.get(name, "_") for name in names))
+            cells = {"ID": str(k), "FORM": word, "UPOS": "N", "HEAD": str(k - 1), "DEPREL": "r"}
+            lines.append("\t".join(cells.get(name, "_") for name in names))
+            changed[len(lines) - 1] = "\t".join((cells | {"HEAD": "1", "DEPREL": "_"}).get(name, "_") for name in names)
+        lines += draw(st.sampled_from([[""], ["", " ", ""]]))
+    end = draw(st.sampled_from(["\n", "\r\n"]))
+    content = (draw(st.sampled_from(["", "\ufeff"])) + end.join(lines[: draw(st.sampled_from([-1, None]))])).encode()
+    sentences, columns = read_sentences("a", content), read_columns("a", content)
+    assert [[*s.words] for s in sentences] == [[*each["word"]] for each in columns] == words
+    for s, each in zip(sentences, columns, strict=True):
+        assert s.heads.tolist() == [*range(len(s.words))] and set(s.tags) == set(each["label"]) == {"N"}
+        assert s.source == each.source and len(s.source.lines) == len(s.words)
+    predicted = [s._replace(heads=np.ones(len(s.words), int), relations=("_",) * len(s.words)) for s in sentences]
+    for results, expected in ((sentences, lines), (predicted, [changed.get(k, x) for k, x in enumerate(lines)])):
+        written = [line.removesuffix("\r") for line in write_conllu(results)]
+        assert written == expected or [*written, ""] == expected
+
+
+def test_what_columns_a_treebank_needs_is_said():
+    for names, missing in (
+        ("ID FORM UPOS", "no HEAD, which"),
+        ("FORM HEAD", r"no UPOS \(or XPOS\), which"),
+        ("ID", "one of them FORM"),
+    ):
+        with pytest.raises(ValueError, match=f"a, line 1: global.columns: .*{missing}"):
+            read_sentences("a", f"# global.columns = {names}\n".encode())
+    with pytest.raises(ValueError, match="a, line 2: global.columns: expected those above"):
+        read_columns("a", b"# global.columns = FORM UPOS\n# global.columns = UPOS FORM\n")
 
 
 def test_a_zip_and_a_part_of_it(tmp_path):
@@ -84,7 +130,7 @@ def test_a_zip_and_a_part_of_it(tmp_path):
             load_treebank(f"{path}:{part}")
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("x.dp", "a\tX\t2\n")
-    with pytest.raises(ValueError, match=r"bank.zip/x.dp: line 1: head: expected a token number in 0..1, got '2'"):
+    with pytest.raises(ValueError, match=r"bank.zip/x.dp, line 1: head: expected a token number in 0..1, got '2'"):
         load_treebank(str(path))
     path.write_bytes(b"PK not")
     with pytest.raises(ValueError, match=r"bank.zip: not a zip"):
@@ -96,19 +142,19 @@ def test_a_zip_and_a_part_of_it(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (PLAIN, r"a: line 6: expected something in each column, got '\\tx\\t'"),
-        (b"a\tb", r"a: line 1: expected 3 columns \(word, tag, head\) or 10 columns .* got 2: 'a\\tb'"),
+        (PLAIN, r"a, line 6: expected something in each column, got '\\tx\\t'"),
+        (b"a\tb", r"a, line 1: expected 3 columns \(word, tag, head\) or 10 columns .* got 2: 'a\\tb'"),
         (
             b"a\tX\t0\na\tb\tc\td\te\tf\tg\th\ti\tj",
-            r"a: line 2: expected 3 columns \(word, tag, head\) apart by "
+            r"a, line 2: expected 3 columns \(word, tag, head\) apart by "
             r"tabs, got 10",
         ),
-        (b"a\tX\t0\n\nb\tX\tx", r"a: line 3: head: expected a token number in 0..1, got 'x'"),
-        (b"a\tX\t-1", r"a: line 1: head: expected a token number in 0..1, got '-1'"),
-        (b"a\tX\t0\nb\tX\t2", r"a: line 2: head: token 2 cannot be its own head"),
-        (b"a\tX\t0\nb\tX\t_", r"a: line 2: head: expected a token number in 0..2, got '_'"),
-        (CONLL_U.replace("3\t#", "4\t#").encode(), r"a: line 7: expected token number 3, got '4'"),
-        (CONLL_U.split("\n")[2].encode(), "a: a sentence without tokens"),
+        (b"a\tX\t0\n\nb\tX\tx", r"a, line 3: head: expected a token number in 0..1, got 'x'"),
+        (b"a\tX\t-1", r"a, line 1: head: expected a token number in 0..1, got '-1'"),
+        (b"a\tX\t0\nb\tX\t2", r"a, line 2: head: token 2 cannot be its own head"),
+        (b"a\tX\t0\nb\tX\t_", r"a, line 2: head: expected a token number in 0..2, got '_'"),
+        (CONLL_U.replace("3\t#", "4\t#").encode(), r"a, line 7: expected word 3 of its sentence, got 4"),
+        (CONLL_U.split("\n")[2].encode(), "a, line 1: a sentence without words"),
         (b"a\tX\t0\r\n\xff", "a, line 2: not UTF-8: byte 0xff"),
     ],
 )
@@ -122,12 +168,12 @@ def test_heads_that_are_not_looked_at():
     for content in (b"a\tX\nb\tY\n", b"a\tX\t0\nb\tY\t_", b"a\tX\t9\nb\tY\tx"):
         (sentence,) = read_sentences("a", content, heads=False)
         assert sentence.words == ("a", "b") and sentence.tags == ("X", "Y") and sentence.heads is None
-        with pytest.raises(ValueError, match="a: line [12]: "):
+        with pytest.raises(ValueError, match="a, line [12]: "):
             read_sentences("a", content)
     assert all(s.heads is None for s in load_treebank("sentences", heads=False))
-    with pytest.raises(ValueError, match=r"a: line 1: expected 2 columns \(word, tag\) or 3 columns .* got 1: 'a'"):
+    with pytest.raises(ValueError, match=r"a, line 1: expected 2 columns \(word, tag\) or 3 columns .* got 1: 'a'"):
         read_sentences("a", b"a\n", heads=False)
-    with pytest.raises(ValueError, match=r"a: line 2: expected 2 columns \(word, tag\) apart by tabs, got 3"):
+    with pytest.raises(ValueError, match=r"a, line 2: expected 2 columns \(word, tag\) apart by tabs, got 3"):
         read_sentences("a", b"a\tX\nb\tY\t1", heads=False)
 
 

@@ -64,10 +64,10 @@ def test_without_failures_every_task_runs_once():
 
 def test_an_error_of_a_task_is_raised_at_once():
     def broken():
-        raise ValueError("file.txt: line 3: broken")
+        raise ValueError("file.txt, line 3: broken")
 
     client = VirtualClient(4, a_second)
-    with pytest.raises(ValueError, match=r"^file\.txt: line 3"):
+    with pytest.raises(ValueError, match=r"^file\.txt, line 3"):
         Partitioned([Tiny(0), broken], SequenceModel(2, 2), LogLoss, client)
 
 

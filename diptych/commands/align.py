@@ -18,6 +18,7 @@ from diptych.commands.show import add_show
 from diptych.commands.solvers import add_solver, frank_wolfe_job, solve
 from diptych.files.models import load_model
 from diptych.files.pairs import FEATURES, PairExample, load_pairs, pair_features, read_lines
+from diptych.files.sources import named
 from diptych.metrics import position_accuracy, sequence_accuracy
 from diptych.pictures import plots
 
@@ -64,12 +65,11 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     for use, examples in (("to train on", training), ("to test on", test)):
         if examples:
             _check_scorable(options.pairs, examples, use)
-    for place, example in enumerate([] if options.null else training, start=1):
+    for example in [] if options.null else training:
         aligned = sum(column >= 0 for column in example.columns)
         if aligned < min(len(example.left), len(example.right)):
-            raise ValueError(
-                f"{options.pairs}: training example {place} leaves strings of both lists alone; --no-null asks for none"
-            )
+            at = example.source.at(int(np.argmin(example.columns)))
+            raise ValueError(f"{at}: the example leaves strings of both lists alone; --no-null asks for none")
     writable(options.save, options.log, options.checkpoint, options.plot)
     announce_compilation(panel, options.quiet)
     started = time.perf_counter()
@@ -164,7 +164,8 @@ def _split(examples: list[PairExample], every: int | None) -> tuple[list[PairExa
 
 
 def _packed(model: Any, examples: Sequence[PairExample]) -> Any:
-    return model.pack([pair_features(e.left, e.right) for e in examples], [e.columns for e in examples])
+    with named(examples):
+        return model.pack([pair_features(e.left, e.right) for e in examples], [e.columns for e in examples])
 
 
 def _accuracy(model: Any, w: np.ndarray, examples: Sequence[PairExample]) -> dict[str, float]:

@@ -32,7 +32,8 @@ from diptych.commands.solvers import add_solver, check_start, given, listed, sol
 from diptych.distributed import Partitioned, TreebankFile
 from diptych.distributed.loaders import parts_of
 from diptych.files.models import load_model
-from diptych.files.treebank import Sentence, load_treebank, write_conllu
+from diptych.files.sources import named
+from diptych.files.treebank import Sentence, check_heads, load_treebank, write_conllu
 from diptych.metrics import attachment_score
 from reference.models.templates import TEMPLATES
 
@@ -53,12 +54,12 @@ def add(commands: Any) -> None:
     action = add_task(commands, "parse", "learn to parse sentences from a treebank, and parse them",
         "Learn from a treebank which token is the head of which (train), score a parser on another "
         "(evaluate), parse (predict), and see what a model holds (show). Files: 'sentences' (forty that "
-        "come with the package), CoNLL-X, CoNLL-U, lines of word, tag, head, or a zip of such; "
+        "come with the package), CoNLL-X, CoNLL-U (also Plus), lines of word, tag, head, or a zip of such; "
         "name.zip:1-160 is the first 160 of its files, name.zip:7 the seventh, name.zip:a.dp the one of "
         "that name.")  # fmt: skip
     sub = action("train", _train, "train on a treebank, and test on another")
     sub.add_argument("treebank", help="'sentences', a file, or over partitions a pattern '*.conllu'")
-    add_flags(sub, *TRAINING, "test", "start", "rng", "most_bytes")
+    add_flags(sub, *TRAINING, "test", "start", "rng", "encoding", "most_bytes")
     sub.option("model", "--templates", choices=list(TEMPLATES), help="feature templates (default: 20)")
     sub.option("model", "--bits", type=count,
         help="hash features to 2^bits weights (default: 20; with --blocks, 2^15 for each template)",
@@ -88,7 +89,7 @@ def add(commands: Any) -> None:
     sub = action("evaluate", _evaluate, "the share of right heads of a saved parser on a treebank")
     sub.add_argument("model", help="a file written by parse train --save")
     sub.add_argument("treebank")
-    add_flags(sub, "limit", "most_bytes")
+    add_flags(sub, "limit", "encoding", "most_bytes")
 
     sub = action("predict", _predict,
         "parse sentences by a saved parser, to CoNLL-U; further results go into comments",
@@ -97,7 +98,7 @@ def add(commands: Any) -> None:
         "comments.")  # fmt: skip
     sub.add_argument("model", help="a file written by parse train --save")
     sub.add_argument("treebank", help="a treebank, whose heads are ignored, or lines of word, tag")
-    add_flags(sub, "limit", "most_bytes", "out", top="trees of each sentence, with their scores")
+    add_flags(sub, "limit", "encoding", "most_bytes", "out", top="trees of each sentence, with their scores")
     sub.option("output", "--probabilities", action="store_true",
         help="probability of each head under exp(score); meaningful for a parser trained with --loss crf")  # fmt: skip
     sub.option("output", "--draw", action="store_true", help="the tree as text")  # fmt: skip
@@ -123,10 +124,9 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     writable(options.save, options.log, options.checkpoint, options.plot)
     announce_compilation(panel, options.quiet)
     started = time.perf_counter()
-    X, Y = [s.fields() for s in training], [s.heads for s in training]
     if model is None:
-        model = _new_model(panel, options, X, Y)
-    data, test_data = model.pack(X, Y), None if test is None else _packed(model, test)
+        model = _new_model(panel, options, training)
+    data, test_data = _packed(model, training), None if test is None else _packed(model, test)
     objective = (panel.LogLoss if options.loss == "crf" else panel.StructuralHinge)(model, data)
     job: dict[str, Any] = {
         "lam": LAM[optimizer] if options.lam is None else options.lam,
@@ -174,9 +174,11 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
     writable(options.save, options.log, options.checkpoint, options.plot)
     test = _with_heads(options, options.test) if options.test else None
     files = [options.treebank] if options.treebank == "sentences" else paths_of([options.treebank])
-    sources = [TreebankFile(path, options.most_bytes) for path in for_workers(options, files, "sentences")]
+    sources = [
+        TreebankFile(path, options.most_bytes, options.encoding) for path in for_workers(options, files, "sentences")
+    ]
     loaders = parts_of(sources, parts_a_file(options, len(files)))
-    model, started = model or _new_model(panel, options, [], []), time.perf_counter()
+    model, started = model or _new_model(panel, options, []), time.perf_counter()
     job: dict[str, Any] = {
         "lam": LAM[optimizer] if options.lam is None else options.lam,
         "epochs": EPOCHS[optimizer] if options.epochs is None else options.epochs,
@@ -235,14 +237,14 @@ def _start(panel: ModuleType, options: argparse.Namespace, optimizer: str) -> tu
     return _parser(panel, options.start, options.most_bytes)
 
 
-def _new_model(panel: ModuleType, options: argparse.Namespace, X: list[Any], Y: list[Any]) -> Any:
+def _new_model(panel: ModuleType, options: argparse.Namespace, training: list[Sentence]) -> Any:
     """A model that hashes features, or with ``--vocabulary`` a model of the features of the training data."""
     templates = options.templates or "20"
     settings = {"bits": options.bits, "single_root": options.single_root, "blocks": options.blocks}
     model = panel.ParsingModel(templates, **settings)
     if options.vocabulary is None:
         return model
-    keys = model.vocabulary(model.pack(X, Y), max(options.vocabulary, 1))
+    keys = model.vocabulary(_packed(model, training), max(options.vocabulary, 1))
     return panel.ParsingModel(templates, vocabulary=keys, **settings)
 
 
@@ -259,15 +261,16 @@ def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
 def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
     writable(options.out, None)
     model, w = _parser(panel, options.model, options.most_bytes)
-    sentences = load_treebank(options.treebank, heads=False, most_bytes=options.most_bytes)
+    reading = {"encoding": options.encoding, "most_bytes": options.most_bytes}
+    sentences = load_treebank(options.treebank, heads=False, **reading)
     sentences = [sentences[i] for i in limited(len(sentences), options.limit)]
     if not sentences:
         raise ValueError(f"{options.treebank}: no sentences")
     announce_compilation(panel, options.quiet)
     data = model.pack([s.fields() for s in sentences])
-    parsed, results = [], []
+    parsed, results, noted = [], [], []
     for i, heads in enumerate(model.predict(data, None, w)):
-        sentence, comments = sentences[i], list(sentences[i].comments)
+        sentence, comments = sentences[i], list[str]()
         each: dict[str, Any] = {"words": sentence.words, "heads": heads.tolist()}
         structure = model.structure_type.unchecked(model.scores(data, np.array([i]), w))
         if options.top:
@@ -285,10 +288,11 @@ def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
         if options.draw:
             comments += [f"# {line}" for line in drawn(sentence.words, sentence.tags, heads)]
         relations = ("_",) * len(heads)  # the file's relations belong to its own heads
-        parsed.append(sentence._replace(heads=heads, relations=relations, comments=tuple(comments)))
+        parsed.append(sentence._replace(heads=heads, relations=relations))
+        noted.append(comments)
         results.append(each)
     report = opening(panel, options, model=str(options.model), sentences=results)
-    print_report(options, report, list(write_conllu(parsed)), options.out)
+    print_report(options, report, list(write_conllu(parsed, noted)), options.out)
 
 
 def drawn(words: tuple[str, ...], tags: tuple[str, ...], heads: np.ndarray) -> list[str]:
@@ -308,13 +312,11 @@ def drawn(words: tuple[str, ...], tags: tuple[str, ...], heads: np.ndarray) -> l
 
 def _with_heads(options: argparse.Namespace, path: str, limit: int | None = None) -> list[Sentence]:
     """The sentences of a treebank. ValueError if there are none, or if one has no heads."""
-    sentences = load_treebank(path, most_bytes=options.most_bytes)
+    sentences = load_treebank(path, encoding=options.encoding, most_bytes=options.most_bytes)
     sentences = [sentences[i] for i in limited(len(sentences), limit)]
     if not sentences:
         raise ValueError(f"{path}: no sentences")
-    missing = next((i for i, s in enumerate(sentences, 1) if s.heads is None), None)
-    if missing is not None:
-        raise ValueError(f"{path}: sentence {missing} has no heads")
+    check_heads(sentences)
     return sentences
 
 
@@ -331,7 +333,8 @@ def _check_kind(path: str, model: Any, info: dict[str, Any]) -> None:
 
 def _packed(model: Any, sentences: list[Sentence]) -> Any:
     """The sentences and their heads, packed by the model."""
-    return model.pack([s.fields() for s in sentences], [s.heads for s in sentences])
+    with named(sentences):
+        return model.pack([s.fields() for s in sentences], [s.heads for s in sentences])
 
 
 def _scores(model: Any, w: np.ndarray, sentences: list[Sentence], data: Any) -> dict[str, float | None]:

@@ -68,6 +68,7 @@ from diptych.commands.sparse_jobs import SPARSE_OPTIONS, add_sparse, run_sparse,
 from diptych.distributed import Partitioned, SequenceFile, sequence_model
 from diptych.distributed.loaders import parts_of
 from diptych.files.models import load_model, save_model
+from diptych.files.sequences import relabelled
 from diptych.panels import PANELS, panel_of
 from diptych.pictures import plots
 from diptych.warm import DEMO, warm
@@ -158,10 +159,10 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     if options.learner == "sparse-crf":
         return _train_sparse(panel, options)
     refuse_options(options, SPARSE_OPTIONS, "sparse-crf")
-    job, data = _job(options), _read(options)
+    job = _job(options)
     model, w0 = (None, None) if options.start is None else _start(panel, options, job)
+    data = _read(options) if model is None else _read(options, fitting=(model, options.start))
     if model is not None:
-        data = _fitting(data, model, options.data, options.start)
         job = replace(job, start_stop=model.start_stop)
     training, test = _split(options, data)
     job = job.over(len(training.X))
@@ -271,7 +272,7 @@ def _train_sparse(panel: ModuleType, options: argparse.Namespace) -> bool:
 
 def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
     model, w, info = load_model(options.model, panel, most_bytes=options.most_bytes)
-    data = _part(_fitting(_read(options), model, options.data, options.model, w), options)
+    data = _part(_read(options, fitting=(model, options.model, w)), options)
     check_scorable(options.data, data)
     announce_compilation(panel, options.quiet)
     started = time.perf_counter()
@@ -396,9 +397,12 @@ def _check_reverse(options: argparse.Namespace) -> None:
         raise ValueError("--reverse has no effect without --fold")
 
 
-def _read(options: argparse.Namespace, labelled: bool = True) -> Sequences:
-    """The sequences that the options select, at most ``--limit``."""
+def _read(options: argparse.Namespace, labelled: bool = True, fitting: tuple[Any, ...] = ()) -> Sequences:
+    """The sequences that the options select, at most ``--limit``. fitting: a model, its file and, where they count, its
+    weights, which the data must fit.
+    """
     data = load(options.data, labelled=labelled, most_bytes=options.most_bytes)
+    data = _fitting(data, options.data, *fitting) if fitting else data
     return data if options.limit is None else data.take(limited(len(data.X), options.limit))
 
 
@@ -446,16 +450,10 @@ def _check_kind(path: str, model: Any, info: dict[str, Any]) -> None:
         raise ValueError(f"{path}: expected a model of train, got a {type(model).__name__}")
 
 
-def _fitting(data: Sequences, model: Any, name: str, path: str, w: Any = None) -> Sequences:
+def _fitting(data: Sequences, name: str, model: Any, path: str, w: Any = None) -> Sequences:
     """The data with labels in the model's order. ValueError if features or labels do not fit the model."""
     _check_features(data, model, name, path, w)
-    if data.labels == model.labels:
-        return data
-    unknown = sorted(set(data.labels) - set(model.labels))
-    if unknown:
-        raise ValueError(f"{name} has labels that {path} does not know: {', '.join(unknown)}")
-    renumber = np.array([model.labels.index(name) for name in data.labels])
-    return Sequences(data.name, data.X, [renumber[y] for y in data.Y], model.labels, data.fold)
+    return relabelled(name, data, model.labels)
 
 
 def _warm_up(panel: ModuleType, job: Job, data: Sequences, quiet: bool) -> None:

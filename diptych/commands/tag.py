@@ -44,8 +44,10 @@ from diptych.commands.tag_files import (
     untagged,
 )
 from diptych.distributed import Partitioned, column_parts, tagging_model
+from diptych.distributed.vocabulary import check_scheme
 from diptych.files.columns import SEPARATORS, Columns, Layout
 from diptych.files.models import load_model, save_model
+from diptych.files.sources import named
 from diptych.files.tagged import tagged_text
 from diptych.sparse_fits import sequences_of
 from reference.arrays import host
@@ -164,7 +166,8 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     model, attributes = _new_model(panel, options, layout, training, Y) if model is None else (model, training)
     if job.optimizer == "bcfw" and model.restricted:
         raise ValueError("--optimizer bcfw needs --pairs all, and no --transitions")
-    objective = loss_of(panel, job, model, model.pack(attributes, Y))
+    with named(training):
+        objective = loss_of(panel, job, model, model.pack(attributes, Y))
     packed = time.perf_counter() - started
     what = {"file": options.file, "sentences": len(training), "start": options.start, "job": job.as_dict()}
     more = {"w0": w0, "checkpoint": options.checkpoint, "resume": options.resume}
@@ -216,7 +219,8 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
     if model is None:
         name, templates = templates_of(options.templates, options.file, layout.columns or ())
         say_read(options, layout, None, name)
-        small = panel.TaggingModel.of(few, Y, templates, **settings)
+        with named(few):
+            small = panel.TaggingModel.of(few, Y, templates, **settings)
     if job.optimizer == "cocoa" and job.loss == "hinge" and small.restricted:
         raise ValueError("--optimizer cocoa with --loss hinge needs --pairs all, and no --transitions")
     loss, started = loss_over(panel, job), time.perf_counter()
@@ -261,7 +265,8 @@ def _train_sparse(panel: ModuleType, options: argparse.Namespace) -> bool:
     started = time.perf_counter()
     Y = [sentence["label"] for sentence in training]
     model, attributes = _new_model(panel, options, layout, training, Y)
-    data = model.pack(attributes, Y)
+    with named(training):
+        data = model.pack(attributes, Y)
 
     def objective(examples: np.ndarray) -> Any:
         return panel.LogLoss(model, sequences_of(data, examples))
@@ -328,9 +333,11 @@ def _new_model(
     """A model for the sentences, and their attributes."""
     name, templates = templates_of(options.templates, options.file, layout.columns or ())
     say_read(options, layout, len(training), name)
-    attributes = attributes_of(training, check_templates(templates))
     settings = {"bits": options.bits, "pairs": options.pairs or "observed", "least": max(options.least or 1, 1)}
-    return panel.TaggingModel.of(attributes, Y, templates, transitions=options.transitions, **settings), attributes
+    with named(training):
+        attributes = attributes_of(training, check_templates(templates))
+        check_scheme(options.transitions, Y)
+        return panel.TaggingModel.of(attributes, Y, templates, transitions=options.transitions, **settings), attributes
 
 
 def _job(options: argparse.Namespace, n: int, usual: tuple[str, str] = ("lbfgs", "sgd")) -> Job:
@@ -379,7 +386,8 @@ def _tagged(
     found = untagged(path, layout, model, options.tokens, options.most_bytes)
     chosen = limited(len(found.sentences), options.limit)
     sentences = [found.sentences[i] for i in chosen]
-    data = model.pack(sentences)
+    with named(sentences):
+        data = model.pack(sentences)
     tagged: list[dict[str, Any]] = [
         {"columns": sentence, "labels": [model.labels[i] for i in labels]}
         for sentence, labels in zip(sentences, model.predict(data, None, w), strict=True)
@@ -442,5 +450,7 @@ def _scores(model: Any, w: np.ndarray, sentences: list[Columns], data: Any = Non
 
     data: the packed sentences, if available.
     """
-    predicted = [[model.labels[i] for i in y] for y in model.predict(data or model.pack(sentences), None, w)]
+    with named(sentences):
+        data = data or model.pack(sentences)
+    predicted = [[model.labels[i] for i in y] for y in model.predict(data, None, w)]
     return tagging_scores(counted([sentence["label"] for sentence in sentences], predicted))

@@ -10,6 +10,7 @@ from typing import Any
 
 from diptych.commands.parser import did_you_mean
 from diptych.files.columns import FORMS, SEPARATORS, SIGNS, Columns, Layout, Tokens, commas_of, load_tokens
+from diptych.files.conllu import CONLLU
 from diptych.files.text import load_text
 from reference.models.token_templates import TOKEN_TEMPLATES, columns_of, load_templates
 
@@ -48,7 +49,11 @@ def layout_of(path: str, info: dict[str, Any], options: argparse.Namespace | Non
         raise ValueError(f"{Path(path)}: info: separator: expected {', '.join(SEPARATORS)}, got {separator!r:.80}")
     if encoding is not None and not (isinstance(encoding, str) and encoding):
         raise ValueError(f"{Path(path)}: info: encoding: expected the name of an encoding, got {encoding!r:.80}")
-    kept = Layout(tuple(columns), form, comment, separator, encoding)
+    header = info.get("header") or (CONLLU if form == "conllu" else None)
+    if header is not None and not (isinstance(header, (list, tuple)) and len(header) == len(columns)):
+        raise ValueError(f"{Path(path)}: info: header: expected a name for each column, got {header!r:.80}")
+    header = None if header is None else tuple(map(str, header))
+    kept = Layout(tuple(columns), form, comment, separator, encoding, header)
     told = {} if options is None else {name: getattr(options, name) for name in ("comment", "separator", "encoding")}
     return kept._replace(**{name: value for name, value in told.items() if value is not None})
 
@@ -74,7 +79,8 @@ def labelled(path: str, layout: Layout, most_bytes: int, parts: int = 1, known: 
         hint = "; --separator blank splits at blanks" if complete.separator == "tab" and " " in first else ""
         raise ValueError(f"{where}: {told}{hint}")
     if "label" not in sentences[0]:
-        raise ValueError(f"{where}: no column label; got {', '.join(sentences[0])}")
+        hint = " (in CoNLL-U it is UPOS; --columns names another)" if complete.form == "conllu" else ""
+        raise ValueError(f"{where}: no column label; got {', '.join(sentences[0])}{hint}")
     if complete.form == "conllu" and layout.columns is None and _are_unknown(sentences):
         raise ValueError(f"{where}: all labels are _; another column is the label by --columns {_upos(sentences)}")
     if complete.form == "columns":
@@ -184,6 +190,8 @@ def untagged(path: str, layout: Layout, model: Any, tokens: bool, most_bytes: in
             raise ValueError(f"{problem}{hint if 'column' in str(problem) else ''}") from None
     if not found.sentences:
         raise ValueError(f"{path}: no sentences")
+    if found.layout.form == "conllu" and not tokens and "label" not in found.sentences[0]:
+        raise ValueError(f"{path}: global.columns: no column for the labels; got {', '.join(found.sentences[0])}")
     if not tokens and layout.form != "conllu":
         *_, last = first = found.sentences[0]
         column, start = "label" if "label" in first else last, f"{last}[0]="

@@ -10,11 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from diptych.files.columns import Layout, load_tokens
-from diptych.files.sequences import load_sequences
-from diptych.files.treebank import load_treebank
+from diptych.files.sequences import load_sequences, relabelled
+from diptych.files.treebank import check_heads, load_treebank
 from reference.archives import MOST_BYTES
 from reference.datasets import Sequences, load_letters
 from reference.models.base import integer
@@ -82,13 +80,9 @@ class SequenceFile:
 
     def __call__(self) -> tuple[list[Any], list[Any]]:
         data = self.load()
-        if self.labels is None or self.labels == data.labels:
-            return data.X, data.Y
-        unknown = sorted(set(data.labels) - set(self.labels))
-        if unknown:
-            raise ValueError(f"{self.path}: expected labels among {', '.join(self.labels)}, got {', '.join(unknown)}")
-        number = np.array([self.labels.index(label) for label in data.labels])
-        return data.X, [number[y] for y in data.Y]
+        if self.labels is not None:
+            data = relabelled(self.path, data, self.labels)
+        return data.X, data.Y
 
 
 @dataclass(frozen=True)
@@ -101,16 +95,17 @@ class TreebankFile:
         As :func:`diptych.files.treebank.load_treebank` takes it.
     most_bytes : int
         Maximum total size of the files of a zip.
+    encoding : str, optional
+        Of the text.
     """
 
     path: str
     most_bytes: int = MOST_BYTES
+    encoding: str | None = None
 
     def __call__(self) -> tuple[list[Any], list[Any]]:
-        sentences = load_treebank(self.path, most_bytes=self.most_bytes)
-        missing = next((i for i, sentence in enumerate(sentences, 1) if sentence.heads is None), None)
-        if missing is not None:
-            raise ValueError(f"{self.path}: sentence {missing} has no heads")
+        sentences = load_treebank(self.path, encoding=self.encoding, most_bytes=self.most_bytes)
+        check_heads(sentences)
         return [sentence.fields() for sentence in sentences], [sentence.heads for sentence in sentences]
 
 

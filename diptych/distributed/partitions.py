@@ -21,6 +21,7 @@ import numpy as np
 
 from diptych.distributed.loaders import Loader
 from diptych.distributed.sizes import nbytes_of
+from diptych.files.sources import named
 from reference.packed import Packed
 
 __all__ = ["Job", "Size", "Sums", "measured", "summed"]
@@ -111,7 +112,8 @@ def _packed(job: Job, k: int) -> Any:
     loaded = job.loaders[k]()
     if isinstance(loaded, Packed):
         return loaded
-    data = job.model.pack(*loaded)
+    with named(loaded[0]):
+        data = job.model.pack(*loaded)
     if path is not None:
         part = path.with_suffix(f".{uuid.uuid4().hex}")  # another thread may write the same file
         part.write_bytes(pickle.dumps(data, protocol=pickle.HIGHEST_PROTOCOL))

@@ -13,11 +13,14 @@ import numpy as np
 
 from diptych.distributed.loaders import Loader, SequenceFile
 from diptych.distributed.transports import transport_of
+from diptych.files.sources import named
+from reference.example_errors import ExampleError
 from reference.models.base import integer
+from reference.models.tagging import TaggingModel
 from reference.models.templates import hashes
 from reference.models.token_templates import attributes_of, check_templates
 
-__all__ = ["sequence_model", "tagging_model"]
+__all__ = ["check_scheme", "sequence_model", "tagging_model"]
 
 Templates = tuple[str, ...] | Callable[[Any, int], Any] | None
 
@@ -36,10 +39,14 @@ class Found(NamedTuple):
     following: np.ndarray
 
 
-def found_in(loaders: tuple[Loader, ...], templates: Templates, k: int, hashed: bool) -> Found:
-    """What occurs in partition k. hashed: return hashes of names in place of names."""
+def found_in(
+    loaders: tuple[Loader, ...], templates: Templates, k: int, hashed: bool, scheme: str | None = None
+) -> Found:
+    """What occurs in partition k. hashed: return hashes of names in place of names. scheme: of the labels."""
     X, Y = loaders[k]()
-    attributes = attributes_of(X, templates)
+    with named(X):
+        check_scheme(scheme, Y)
+        attributes = attributes_of(X, templates)
     number: dict[str, int] = {}
     labels = np.array([number.setdefault(label, len(number)) for y in Y for label in y], np.int64)
     if len(labels) != len(attributes.indptr) - 1:
@@ -53,6 +60,19 @@ def found_in(loaders: tuple[Loader, ...], templates: Templates, k: int, hashed: 
     times = np.bincount(attributes.numbers, minlength=len(attributes.names))
     names = hashes(attributes.names) if hashed else attributes.names
     return Found(list(number), names, times, pairs, following)
+
+
+def check_scheme(scheme: str | None, Y: Sequence[Sequence[str]]) -> None:
+    """Raise ExampleError at the first label that a scheme of chunks does not have."""
+    seen = set[str]()
+    for i, y in enumerate(Y if scheme else ()):
+        for t, label in enumerate(y):
+            if label not in seen:
+                seen.add(label)
+                try:
+                    TaggingModel(list(dict.fromkeys(["O", label])), None, vocabulary=(), transitions=scheme)
+                except ValueError as problem:
+                    raise ExampleError("Y", i, t, str(problem)) from None
 
 
 def tagging_model(
@@ -97,7 +117,9 @@ def tagging_model(
     given: Templates = templates if templates is None or callable(templates) else check_templates(templates)
     transport = transport_of(executor)
     sent = transport.send(tuple(loaders)), transport.send(given)
-    parts: list[Found] = transport.each(found_in, len(loaders), *sent, rest=(bits is not None,))
+    parts: list[Found] = transport.each(
+        found_in, len(loaders), *sent, rest=(bits is not None, settings.get("transitions"))
+    )
     for reference in sent:
         transport.forget(reference)
     labels = sorted({label for part in parts for label in part.labels if isinstance(label, str)})
@@ -118,6 +140,9 @@ def tagging_model(
             following.append(label[part.following[:, 0]] * L + label[part.following[:, 1]])
         settings["pairs"] = np.unique(np.concatenate(cells))
         settings["label_pairs"] = np.unique(np.concatenate(following))
+    if pairs == "observed" and settings.get("transitions") is not None:  # pack names where others occur
+        can = panel.TaggingModel(labels, None, vocabulary=(), transitions=settings["transitions"]).label_pairs
+        settings["label_pairs"] = np.intersect1d(settings["label_pairs"], can)
     return panel.TaggingModel(labels, given, **settings)
 
 

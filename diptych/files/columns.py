@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from diptych.files.conllu import CONLLU, conllu_blocks, is_conllu
+from diptych.files.conllu import CONLLU, conllu_blocks, conllu_columns
+from diptych.files.sources import Source, Sourced
 from diptych.files.text import lines_of, load_text
 from reference.archives import MOST_BYTES
 
@@ -28,7 +29,7 @@ __all__ = [
     "read_columns",
 ]
 
-Columns = dict[str, tuple[str, ...]]
+Columns = dict[str, tuple[str, ...]]  # of files: Sourced
 
 NAMES = {1: ("word",), 2: ("word", "label"), 3: ("word", "tag", "label"), 4: ("word", "tag", "chunk", "label")}
 
@@ -41,8 +42,8 @@ class Layout(NamedTuple):
     """How a file of tokens is read; None: detect from the file, by default in the encoding.
 
     columns: the names of the columns, "label" among them; form: one of FORMS; comment: the prefix of lines to skip;
-    separator: one of SEPARATORS; encoding: see :mod:`diptych.files.text`. In CoNLL-U, lines that start with # are
-    always skipped, and the separator is the tab.
+    separator: one of SEPARATORS; encoding: see :mod:`diptych.files.text`; header: in CoNLL-U the file's own names of
+    the columns. In CoNLL-U, lines that start with # are always skipped, and the separator is the tab.
     """
 
     columns: tuple[str, ...] | None = None
@@ -50,6 +51,7 @@ class Layout(NamedTuple):
     comment: str | None = None
     separator: str | None = None
     encoding: str | None = None
+    header: tuple[str, ...] | None = None
 
 
 class Tokens(NamedTuple):
@@ -143,9 +145,12 @@ def _read(name: str, text: list[str], layout: Layout, part: int = 0, parts: int 
     lines = list(enumerate(text, 1))
     if layout.comment is not None:
         lines = [(number, line) for number, line in lines if not line.startswith(layout.comment)]
-    form = layout.form or ("conllu" if is_conllu(line for _, line in lines) else "columns")
+    own = None if layout.form == "columns" else conllu_columns(name, text, layout.comment)
+    form = layout.form or ("columns" if own is None else "conllu")
     separator = "tab" if form == "conllu" else layout.separator or _separator(lines, layout.columns)
     layout = layout._replace(form=form, separator=separator)
+    if form == "conllu":
+        layout = layout._replace(header=own or CONLLU, columns=_renamed(own or CONLLU, layout))
     cuts = (len(lines) * k // parts for k in (part, part + 1))
     first, end = (
         next((i for i in range(cut, len(lines)) if i == 0 or not lines[i - 1][1].strip(" \t")), len(lines))
@@ -170,20 +175,29 @@ def _read(name: str, text: list[str], layout: Layout, part: int = 0, parts: int 
 
 def _sentences(name: str, lines: list[tuple[int, str]], layout: Layout) -> Tokens:
     """The sentences of numbered lines in a known form."""
-    form = layout.form
-    blocks = list(conllu_blocks(name, lines) if form == "conllu" else _blocks(name, lines, layout))
+    if layout.form == "conllu":
+        blocks = [(each.numbers, each.rows) for each in conllu_blocks(name, lines, layout.header or ())]
+    else:
+        blocks = list(_blocks(name, lines, layout))
     if not blocks:
         return Tokens(layout, [], [])
     width = len(blocks[0][1][0])
-    names = CONLLU if form == "conllu" and layout.columns is None else layout.columns
-    names = _named(f"{name}, line {blocks[0][0][0]}", width, names)
-    sentences = []
+    names = _named(f"{name}, line {blocks[0][0][0]}", width, layout.columns)
+    sentences: list[Columns] = []
     for numbers, rows in blocks:
         if len(rows[0]) != width:
             raise ValueError(_wrong(name, numbers[0], width, names, rows[0]))
-        sentences.append(dict(zip(names, zip(*rows, strict=True), strict=True)))
+        sentences.append(Sourced(zip(names, zip(*rows, strict=True), strict=True), Source(name, numbers)))
     layout = layout._replace(columns=layout.columns or names)
     return Tokens(layout, sentences, [tuple(numbers) for numbers, _ in blocks])
+
+
+def _renamed(own: tuple[str, ...], layout: Layout) -> tuple[str, ...]:
+    """The names of the columns of a CoNLL-U file by a layout; own: the names that the file gives them."""
+    if layout.columns is None or layout.header is None:
+        return layout.columns or own
+    renamed = dict(zip(layout.header, layout.columns, strict=True))
+    return tuple(renamed.get(name, name.upper() if name in layout.columns else name) for name in own)
 
 
 def _blocks(name: str, lines: list[tuple[int, str]], layout: Layout) -> Iterator[tuple[list[int], list[list[str]]]]:

@@ -78,9 +78,9 @@ def load_log(path: str | Path) -> Log:
         except ValueError:
             if number == len(lines):  # a truncated line: the run was killed while writing
                 break
-            raise ValueError(f"{path}:{number}: not a line of a log of training: {line[:60]}") from None
+            raise ValueError(f"{path}, line {number}: not a line of a log of training: {line[:60]}") from None
         if job is None:
-            raise ValueError(f"{path}:{number}: expected the job in the first line, got {line[:60]}")
+            raise ValueError(f"{path}, line {number}: expected the job in the first line, got {line[:60]}")
     if job is None:
         raise ValueError(f"{path}: not a log of training: it is empty")
     return Log(job, tuple(rows), outcome)

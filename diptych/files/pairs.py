@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from diptych.files.sources import Source
 from diptych.files.text import lines_of, load_text
 from reference.archives import parse_json
 
@@ -40,11 +41,14 @@ FEATURES = (
 
 
 class PairExample(NamedTuple):
-    """Two lists of strings; columns (p,): the index of each left string's partner on the right, or -1."""
+    """Two lists of strings; columns (p,): the index of each left string's partner on the right, or -1; source: the
+    file, and the line of each left string.
+    """
 
     left: list[str]
     right: list[str]
     columns: np.ndarray
+    source: Source
 
 
 def load_pairs(name: str, *, encoding: str | None = None) -> list[PairExample]:
@@ -128,7 +132,7 @@ def _dice(a: set[Any], b: set[Any]) -> float:
 
 
 def _from_lines(name: str, lines: list[str]) -> list[PairExample]:
-    examples, pairs = [], []
+    examples, pairs, numbers = [], list[list[str]](), list[int]()
     for number, line in enumerate([*lines, ""], 1):
         if line.startswith("#"):
             continue
@@ -137,31 +141,33 @@ def _from_lines(name: str, lines: list[str]) -> list[PairExample]:
             if len(sides) != 2:
                 raise ValueError(f"{name}, line {number}: expected left TAB right, got {line!r}")
             pairs.append(sides)
+            numbers.append(number)
         elif pairs:
-            examples.append(_sorted(pairs))
-            pairs = []
+            examples.append(_sorted(name, pairs, numbers))
+            pairs, numbers = [], []
     return examples
 
 
-def _sorted(pairs: list[list[str]]) -> PairExample:
-    """An example with each side in alphabetical order."""
+def _sorted(name: str, pairs: list[list[str]], numbers: list[int]) -> PairExample:
+    """An example with each side in alphabetical order. numbers: of the pairs' lines."""
     left = sorted((a, k) for k, (a, _) in enumerate(pairs) if a)
     right = sorted((b, k) for k, (_, b) in enumerate(pairs) if b)
     column = {k: j for j, (_, k) in enumerate(right)}
-    return PairExample(
-        [a for a, _ in left], [b for b, _ in right], np.array([column.get(k, -1) for _, k in left], np.int64)
-    )
+    columns = np.array([column.get(k, -1) for _, k in left], np.int64)
+    source = Source(name, [numbers[k] for _, k in left] or numbers)
+    return PairExample([a for a, _ in left], [b for b, _ in right], columns, source)
 
 
 def _from_json(name: str, text: str) -> list[PairExample]:
     content = parse_json(name, text)
     if not isinstance(content, list):
         raise ValueError(f"{name}: expected a list of examples, got {type(content).__name__}")
-    return [_example(f"{name}: example {i}", entry) for i, entry in enumerate(content)]
+    return [_example(Source(name, name=f"example {i}"), entry) for i, entry in enumerate(content)]
 
 
-def _example(name: str, entry: Any) -> PairExample:
-    """One example of a JSON file, checked. The model checks that no right string has two partners."""
+def _example(source: Source, entry: Any) -> PairExample:
+    """One example of a JSON file, checked."""
+    name = source.at(None)
     if not isinstance(entry, dict) or set(entry) != {"left", "right", "pairs"}:
         raise ValueError(
             f'{name}: expected {{"left": strings, "right": strings, "pairs": [[i, j], ...]}}, got {entry!r:.80}'
@@ -175,7 +181,8 @@ def _example(name: str, entry: Any) -> PairExample:
         integers = isinstance(pair, list) and len(pair) == 2 and all(type(x) is int for x in pair)
         if not integers or not (0 <= pair[0] < len(left) and 0 <= pair[1] < len(right)):
             raise ValueError(f"{name}: pairs: expected [i, j] in 0..{len(left) - 1}, 0..{len(right) - 1}, got {pair!r}")
-        if columns[pair[0]] >= 0:
-            raise ValueError(f"{name}: pairs: left string {pair[0]} has two partners")
+        if columns[pair[0]] >= 0 or pair[1] in columns:
+            side = f"left string {pair[0]}" if columns[pair[0]] >= 0 else f"right string {pair[1]}"
+            raise ValueError(f"{name}: pairs: {side} has two partners")
         columns[pair[0]] = pair[1]
-    return PairExample(left, right, columns)
+    return PairExample(left, right, columns, source)

@@ -22,7 +22,7 @@ import numpy as np
 from reference.archives import MOST_BYTES, bound_of, read_npz
 from reference.datasets import Sequences
 
-__all__ = ["Sequences", "load_sequences"]
+__all__ = ["Sequences", "load_sequences", "relabelled"]
 
 UNNAMED = 1024  # this many labels need no names, even if there are fewer positions
 BITS = 64  # bits of a feature in memory; in a file it may have one
@@ -89,10 +89,23 @@ def load_sequences(path: str | Path, *, labelled: bool = True, most_bytes: int =
     fold = _integers(path, fields, "fold") if "fold" in fields else None
     if fold is not None and len(fold) != len(offsets) - 1:
         raise ValueError(f"{path}: fold: expected one for each of {len(offsets) - 1} sequences, got {len(fold)}")
-    with np.errstate(all="ignore"):  # models reject values that are not finite
+    with np.errstate(all="ignore"):
         features = features.astype(np.float64)
+    for row, column in np.argwhere(~np.isfinite(features))[:1].tolist():
+        got = fields[kind][row, column]
+        raise ValueError(f"{path}: {kind}[{row}, {column}]: expected a finite number, got {got}")
     bounds = list(itertools.pairwise(offsets))
     return Sequences(Path(path).stem, [features[a:b] for a, b in bounds], [labels[a:b] for a, b in bounds], names, fold)
+
+
+def relabelled(path: str, data: Sequences, labels: tuple[str, ...]) -> Sequences:
+    """The sequences of a file with labels in another order. ValueError for a label that is none of them."""
+    number = np.array([labels.index(name) if name in labels else -1 for name in data.labels], np.int64)
+    given = np.concatenate([np.zeros(0, np.int64), *data.Y])
+    for i in np.flatnonzero(number[given] < 0)[:1].tolist():
+        expected = f"expected a label of the model, {', '.join(labels):.200}"
+        raise ValueError(f"{path}: labels[{i}]: {expected}, got {data.labels[given[i]]}")
+    return Sequences(data.name, data.X, [number[y] for y in data.Y], labels, data.fold)
 
 
 def _matrix(path: Any, fields: dict[str, np.ndarray], name: str) -> np.ndarray:

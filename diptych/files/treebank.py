@@ -1,33 +1,35 @@
 """Treebank files: sentences with tags and heads. Reads CoNLL-X, CoNLL-U and lines of word, tag, head; writes CoNLL-U.
 
-Blank lines separate sentences, each line is a token, and tabs separate its columns. Ten columns are CoNLL (ID, FORM,
-LEMMA, UPOS or CPOSTAG, XPOS or POSTAG, FEATS, HEAD, DEPREL and two more), three are word, tag, head. Heads are token
-numbers from 1; 0 is the root. Sources: Buchholz and Marsi (2006), "CoNLL-X shared task"; Nivre et al. (2016),
-"Universal Dependencies v1".
+CoNLL-X, CoNLL-U and CoNLL-U Plus are those of :mod:`diptych.files.conllu`. In lines of word, tag, head tabs separate
+the columns and blank lines the sentences; lines that start with # are comments if they have no tab, or a blank after
+the #. Heads are token numbers from 1; 0 is the root. Source: Nivre et al. (2016), "Universal Dependencies v1".
 """
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from diptych.files.conllu import CONLLU, Block, conllu_blocks, conllu_columns
+from diptych.files.sources import Source, Sourced
 from diptych.files.text import lines_of
 from reference.archives import MOST_BYTES, read_zip
 
-__all__ = ["Sentence", "load_treebank", "read_sentences", "write_conllu"]
+__all__ = ["Sentence", "check_heads", "load_treebank", "read_sentences", "write_conllu"]
 
 
 class Sentence(NamedTuple):
     """A sentence of n tokens: a tuple of n strings for each column, "_" for a missing value.
 
-    heads (n,) int64: 0 for the root, else a token from 1 to n; None if the file has none. comments: the comment lines,
-    unchanged. rows: the ten columns of each line of the file, including ranges and empty nodes; () for a sentence that
-    was not read from a file.
+    heads (n,) int64: 0 for the root, else a token from 1 to n; None if the file has none. block: the lines in the form
+    of CoNLL-U, including comments, ranges and empty nodes, and source: the file and the line of each token; both None
+    for a sentence that was not read from a file.
     """
 
     words: tuple[str, ...]
@@ -37,17 +39,17 @@ class Sentence(NamedTuple):
     coarse: tuple[str, ...]
     feats: tuple[str, ...]
     relations: tuple[str, ...]
-    comments: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
+    block: Block | None = None
+    source: Source | None = None
 
-    def fields(self) -> dict[str, tuple[str, ...]]:
-        """The features of the tokens, for ``ParsingModel.pack``.
+    def fields(self) -> Sourced:
+        """The features of the tokens, with their source, for ``ParsingModel.pack``.
 
         A missing lemma becomes the word in lower case, a missing coarse tag the first two letters of the tag.
         """
         lemmas = tuple(w.lower() if x == "_" else x for w, x in zip(self.words, self.lemmas, strict=True))
         coarse = tuple(t[:2] if x == "_" else x for t, x in zip(self.tags, self.coarse, strict=True))
-        return {"word": self.words, "tag": self.tags, "lemma": lemmas, "coarse": coarse}
+        return Sourced({"word": self.words, "tag": self.tags, "lemma": lemmas, "coarse": coarse}, self.source)
 
 
 def load_treebank(
@@ -114,85 +116,97 @@ def _chosen(path: str, held: list[str], part: str | None) -> list[str]:
 
 def read_sentences(name: str, content: bytes, *, heads: bool = True, encoding: str | None = None) -> list[Sentence]:
     """The sentences of a file's content, as in :func:`load_treebank`; ``name`` is its name in error messages."""
-    forms = (3, 10) if heads else (2, 3, 10)
     lines = lines_of(name, content, encoding)
-    sentences: list[Sentence] = []
-    comments: list[str] = []
-    rows: list[tuple[int, list[str]]] = []
-    for number, line in enumerate([*lines, ""], 1):
-        if line.startswith("#") and "\t" not in line and not rows:
-            comments.append(line)
-        elif line.strip():
-            rows.append((number, _columns(f"{name}: line {number}", line, rows, forms)))
-        elif rows:
-            sentences.append(_sentence(name, rows, tuple(comments), heads))
-            comments, rows = [], []
-    return sentences
+    columns = conllu_columns(name, lines)
+    first = next((line for line in lines if line.strip() and not line.startswith("#")), "")
+    if columns is None and first.count("\t") == len(CONLLU) - 1:
+        columns = CONLLU
+    if columns is None:
+        blocks = _plain(name, lines, heads)
+    else:
+        missing = "HEAD" if "head" not in columns else "" if {"label", "xpos"} & set(columns) else "UPOS (or XPOS)"
+        if missing:
+            line = next(k for k, line in enumerate(lines, 1) if line.startswith("#") and "global.columns" in line)
+            raise ValueError(f"{name}, line {line}: global.columns: no {missing}, which a treebank needs beside FORM")
+        blocks = conllu_blocks(name, list(enumerate(lines, 1)), columns)
+    end = "\r" if b"\r\n" in content else ""
+    return [_sentence(name, block._replace(end=end), heads) for block in blocks]
 
 
-def _columns(where: str, line: str, rows: list[tuple[int, list[str]]], forms: tuple[int, ...]) -> list[str]:
-    """The columns of a line. ValueError unless there are as many as in the lines above."""
-    columns = line.split("\t")
-    expected = (len(rows[0][1]),) if rows else forms
-    if len(columns) not in expected:
-        wanted = " or ".join(f"{n} columns ({_FORMS[n]})" for n in expected)
-        raise ValueError(f"{where}: expected {wanted} apart by tabs, got {len(columns)}: {line!r:.80}")
-    if not all(columns):
-        raise ValueError(f"{where}: expected something in each column, got {line!r:.80}")
-    return columns
+_FORMS = {2: "word, tag", 3: "word, tag, head"}
 
 
-_FORMS = {2: "word, tag", 3: "word, tag, head", 10: "CoNLL-X or CoNLL-U"}
+def _plain(name: str, lines: list[str], heads: bool) -> list[Block]:
+    """The sentences of lines of word, tag, head (or word, tag) as blocks of CoNLL-U."""
+    kept, width, place = list[str](), 0, 0
+    for number, line in enumerate(lines, 1):
+        where, cells = f"{name}, line {number}", line.split("\t")
+        if not line.strip() or (line.startswith("#") and (len(cells) == 1 or line[1:2] == " ")):
+            kept.append(line)
+            place = place if line.strip() else 0
+            continue
+        forms = [width] if width else [3] if heads else [2, 3]
+        if len(cells) not in forms:
+            wanted = " or ".join(f"{n} columns ({_FORMS[n]})" for n in forms)
+            more = "" if width else f" or {len(CONLLU)} columns (CoNLL-X or CoNLL-U without # global.columns = ...)"
+            raise ValueError(f"{where}: expected {wanted}{more} apart by tabs, got {len(cells)}: {line!r:.80}")
+        if not all(cells):
+            raise ValueError(f"{where}: expected something in each column, got {line!r:.80}")
+        width, place = len(cells), place + 1
+        word, tag, head = (*cells, "_")[:3]
+        kept.append("\t".join([str(place), word, "_", "_", tag, "_", head, "_", "_", "_"]))
+    return conllu_blocks(name, list(enumerate(kept, 1)))
 
 
-def _sentence(name: str, rows: list[tuple[int, list[str]]], comments: tuple[str, ...], with_heads: bool) -> Sentence:
-    """The lines of a block as a sentence. Ranges of tokens (3-4) and empty nodes (3.1) appear only in its ``rows``."""
-    if len(rows[0][1]) < 10:
-        numbered = enumerate(rows, 1)
-        rows = [(n, [str(k), w, "_", "_", t, "_", *(h or "_"), "_", "_", "_"]) for k, (n, (w, t, *h)) in numbered]
-    kept = tuple(tuple(columns) for _, columns in rows)
-    rows = [(line, columns) for line, columns in rows if not re.fullmatch(r"\d+[-.]\d+", columns[0])]
-    for k, (line, columns) in enumerate(rows, 1):
-        if columns[0] != str(k):
-            raise ValueError(f"{name}: line {line}: expected token number {k}, got {columns[0]!r}")
-    if not rows:
-        raise ValueError(f"{name}: a sentence without tokens")
-    _, words, lemmas, coarse, tags, feats, heads, relations, *_ = zip(*(c for _, c in rows), strict=True)
+def _sentence(name: str, block: Block, with_heads: bool) -> Sentence:
+    """The words of a block as a sentence."""
+    missing = ("_",) * len(block.words)
+    cells = dict(zip(block.columns, zip(*block.rows, strict=True), strict=True))
+    lemmas, coarse, tags, feats, heads, relations = (
+        cells.get(column, missing) for column in ("lemma", "label", "xpos", "feats", "head", "deprel")
+    )
     tags = tuple(c if t == "_" else t for t, c in zip(tags, coarse, strict=True))
-    numbers = _heads(name, rows, heads) if with_heads else None
-    return Sentence(words, tags, numbers, lemmas, coarse, feats, relations, comments, kept)
+    numbers = _heads(name, block, heads) if with_heads else None
+    source = Source(name, block.numbers)
+    return Sentence(cells["word"], tags, numbers, lemmas, coarse, feats, relations, block, source)
 
 
-def _heads(name: str, rows: list[tuple[int, list[str]]], heads: tuple[str, ...]) -> np.ndarray | None:
+def _heads(name: str, block: Block, heads: tuple[str, ...]) -> np.ndarray | None:
     """Heads (n,), or None if all are missing. ValueError for a head that is neither another token nor 0."""
     if all(head == "_" for head in heads):
         return None
-    n = len(rows)
-    for k, ((line, _), head) in enumerate(zip(rows, heads, strict=True), 1):
+    n = len(heads)
+    for k, (line, head) in enumerate(zip(block.numbers, heads, strict=True), 1):
         if not re.fullmatch(r"\d{1,9}", head) or int(head) > n:
-            raise ValueError(f"{name}: line {line}: head: expected a token number in 0..{n}, got {head!r}")
+            raise ValueError(f"{name}, line {line}: head: expected a token number in 0..{n}, got {head!r}")
         if int(head) == k:
-            raise ValueError(f"{name}: line {line}: head: token {k} cannot be its own head")
+            raise ValueError(f"{name}, line {line}: head: token {k} cannot be its own head")
     return np.array([int(head) for head in heads], np.int64)
 
 
-def write_conllu(sentences: Iterable[Sentence]) -> Iterator[str]:
+def check_heads(sentences: Iterable[Sentence]) -> None:
+    """Raise ValueError for a sentence without heads; the message names file and line."""
+    for sentence in sentences:
+        if sentence.heads is None:
+            where = "a sentence" if sentence.source is None else sentence.source.at(None)
+            raise ValueError(f"{where}: head: expected heads to learn from or to score, got none in the sentence")
+
+
+def write_conllu(sentences: Iterable[Sentence], comments: Iterable[Sequence[str]] | None = None) -> Iterator[str]:
     """The lines of a CoNLL-U file, without line ends. A missing head is written as "_".
 
-    For a sentence with ``rows`` these are written, with the sentence's heads and relations.
+    A sentence with a ``block`` is written as there, with the sentence's heads and relations. comments: lines to add to
+    the comments of each sentence.
     """
-    for sentence in sentences:
-        yield from sentence.comments
-        heads = ["_"] * len(sentence.words) if sentence.heads is None else sentence.heads.tolist()
-        arcs = zip(map(str, heads), sentence.relations, strict=True)
-        for row in sentence.rows or _rows(sentence):
-            arc = next(arcs) if row[0].isdecimal() else row[6:8]
-            yield "\t".join([*row[:6], *arc, *row[8:]])
-        yield ""
+    for sentence, above in zip(sentences, itertools.repeat(()) if comments is None else comments, strict=False):
+        heads = ["_"] * len(sentence.words) if sentence.heads is None else map(str, sentence.heads.tolist())
+        block = sentence.block or _block(sentence)
+        changed = block.changed({"head": list(heads), "deprel": sentence.relations}, above)
+        yield from (line + block.end for line in changed)
 
 
-def _rows(sentence: Sentence) -> Iterator[tuple[str, ...]]:
-    """The ten columns of each token, with "_" for heads and relations."""
+def _block(sentence: Sentence) -> Block:
+    """The lines of a sentence that was not read from a file, with "_" for heads and relations."""
     columns = (sentence.words, sentence.lemmas, sentence.coarse, sentence.tags, sentence.feats)
-    for k, token in enumerate(zip(*columns, strict=True), 1):
-        yield (str(k), *token, "_", "_", "_", "_")
+    rows = [(str(k), *token, "_", "_", "_", "_") for k, token in enumerate(zip(*columns, strict=True), 1)]
+    return Block([], [*map("\t".join, rows), ""], list(range(len(rows))), CONLLU)

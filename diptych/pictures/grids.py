@@ -168,9 +168,8 @@ def _binary(name: Any, x: np.ndarray) -> np.ndarray:
     """An array of zeros and ones as int64 (h, w)."""
     if x.ndim != 2 or x.dtype.kind not in "fiub" or x.size == 0:
         raise ValueError(f"{name}: expected a picture (h, w) of zeros and ones, got {x.dtype} of shape {x.shape}")
-    other = x[(x != 0) & (x != 1)]
-    if other.size:
-        raise ValueError(f"{name}: expected zeros and ones, got {other[0]}")
+    for row, column in np.argwhere((x != 0) & (x != 1))[:1].tolist():
+        raise ValueError(f"{name}: row {row}, column {column}: expected zeros and ones, got {x[row, column]}")
     return x.astype(np.int64)
 
 
@@ -212,8 +211,8 @@ def _netpbm(path: str | Path, content: bytes) -> np.ndarray:
     if len(values) < width * height:
         raise ValueError(f"{path}: expected {width} x {height} pixels, the file ends before")
     values = values[: width * height].reshape(height, width)
-    if values.min() < 0 or values.max() > most:
-        raise ValueError(f"{path}: expected pixels in 0..{most}, found others")
+    for row, column in np.argwhere((values < 0) | (values > most))[:1].tolist():
+        raise ValueError(f"{path}: row {row}, column {column}: expected a pixel in 0..{most}")
     return values if bits else (2 * values < most).astype(np.int64)
 
 

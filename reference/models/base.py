@@ -14,6 +14,7 @@ import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
 from reference.arrays import Array, Place, Rows, floats, host, integer, refuse_nan_and_inf, shown
+from reference.example_errors import ExampleError
 from reference.models.bound import BoundModel
 from reference.packed import check_range
 from reference.structures.answered import Oracle, answered_by
@@ -236,9 +237,11 @@ def label_indices(name: str, y: Any, names: tuple[str, ...]) -> np.ndarray:
     y = host(y, name) if is_array_api_obj(y) else y
     if isinstance(y, str) or (len(y) and isinstance(y[0], str)):
         index = {label: i for i, label in enumerate(names)}
-        unknown = next((label for label in y if label not in index), None)
-        if unknown is not None:
-            raise ValueError(f"{name}: unknown label {unknown!r}; the model knows {', '.join(names)}")
+        for t, label in enumerate(y):
+            if label not in index:
+                argument, _, i = name.rstrip("]").partition("[")
+                problem = f"unknown label {label!r}; the model knows {', '.join(names)}"
+                raise ExampleError(argument, int(i or 0), t, problem)
         return np.array([index[label] for label in y], np.int64)
     given = host(y, name)
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):

@@ -25,6 +25,7 @@ import numpy as np
 
 import reference.arrays
 from reference.arrays import Array, Place, Rows, host, integer, one_hot
+from reference.example_errors import ExampleError
 from reference.models.base import LinearModel, all_of, checked, not_packed
 from reference.models.templates import DISTANCES, Template, atoms_of, check_templates, hashes, keys_of, named_templates
 from reference.packed import Packed, check_forests, check_indices, check_offsets, check_range, lock
@@ -283,7 +284,7 @@ class ParsingModel(LinearModel):
         if Y is not None:
             if len(Y) != len(lengths):
                 raise ValueError(f"Y: expected {len(lengths)} sequences of heads, one for each of X, got {len(Y)}")
-            trees = [self._tree(f"Y[{i}]", y, n) for i, (y, n) in enumerate(zip(Y, lengths.tolist(), strict=True))]
+            trees = [self._tree(i, y, n) for i, (y, n) in enumerate(zip(Y, lengths.tolist(), strict=True))]
             heads = np.concatenate([np.zeros(0, np.int64), *trees])
         columns = _Columns(X, offsets)
         tags, values = columns.numbered("tag" if "tag" in self._fields() else None, 0)
@@ -315,21 +316,25 @@ class ParsingModel(LinearModel):
                     keys[:, t] += keys_of(template, atom, values)[numbers]
         return keys
 
-    def _tree(self, name: str, y: Any, n: int) -> np.ndarray:
-        """The heads of a sentence, checked, after -1 for the root."""
-        y = host(y, name)
+    def _tree(self, i: int, y: Any, n: int) -> np.ndarray:
+        """The heads of sentence i, checked, after -1 for the root."""
+        y = host(y, f"Y[{i}]")
         if y.shape != (n,) or (n and y.dtype.kind not in "iu"):
-            raise ValueError(f"{name}: expected the heads of {n} tokens, integers, got {y.dtype} of shape {y.shape}")
-        if n and not 0 <= y.min() <= y.max() <= n:
-            raise ValueError(f"{name}: expected heads in 0..{n}, got {y.min()}..{y.max()}")
+            got = f"{y.dtype} of shape {y.shape}"
+            raise ExampleError("Y", i, None, f"expected the heads of {n} tokens, integers, got {got}")
+        for position in np.flatnonzero((y < 0) | (y > n))[:1].tolist():
+            raise ExampleError("Y", i, position, f"expected heads in 0..{n}, got {y[position]}")
         above = np.concatenate([[0], y]).astype(np.int64)
         ancestors = above
         for _ in range(n.bit_length()):  # 1, 2, 4, ... arcs up
             ancestors = ancestors[ancestors]
-        if np.any(ancestors):
-            raise ValueError(f"{name}: expected a tree, got heads in a cycle above token {np.argmax(ancestors > 0)}")
-        if self.single_root and n and np.sum(y == 0) != 1:
-            raise ValueError(f"{name}: expected one token with head 0 (single_root=True), got {np.sum(y == 0)}")
+        for token in np.flatnonzero(ancestors)[:1].tolist():
+            problem = f"expected a tree, got heads in a cycle above token {token}"
+            raise ExampleError("Y", i, token - 1, problem)
+        roots = np.flatnonzero(y == 0).tolist()
+        if self.single_root and len(roots) > 1:
+            problem = f"expected one token with head 0 (single_root=True), got {len(roots)}"
+            raise ExampleError("Y", i, roots[1], problem)
         above[0] = -1
         return above
 
@@ -343,7 +348,7 @@ class ParsingModel(LinearModel):
             raise ValueError("data: packed with other templates than the model's: it is another model's")
         if self.single_root and data.heads is not None:
             for i in range(data.n):
-                self._tree(f"Y[{i}]", data.heads[data.positions(i)][1:], int(data.lengths[i]))
+                self._tree(i, data.heads[data.positions(i)][1:], int(data.lengths[i]))
 
     def vocabulary(self, data: ParsingData, least: int = 1) -> Any:
         """The sorted keys (m,) uint64 of the features that occur on true arcs at least ``least`` times; with blocks,

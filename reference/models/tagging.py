@@ -17,6 +17,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array, Place, Rows, host
+from reference.example_errors import ExampleError
 from reference.models.base import integer, label_names
 from reference.models.sequence import ChainData, SequenceModel
 from reference.models.templates import hashes
@@ -258,9 +259,8 @@ class TaggingModel(SequenceModel):
             wrong = np.flatnonzero(~np.concatenate([[begins[y[0]]], follows[y[:-1], y[1:]], [ends[y[-1]]]]))[0]
             before = "the start" if wrong == 0 else self.labels[y[wrong - 1]]
             after = "the end" if wrong == len(y) else self.labels[y[wrong]]
-            raise ValueError(
-                f"Y[{i}]: {after} after {before}, at token {wrong}, is not allowed by transitions={self.transitions!r}"
-            )
+            problem = f"{after} after {before}, at token {wrong}, is not allowed by transitions={self.transitions!r}"
+            raise ExampleError("Y", i, int(wrong), problem)
 
     def observed(self, data: ChainData) -> np.ndarray:
         """The attribute-label pairs (m,) that occur in packed data with labels, for
