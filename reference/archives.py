@@ -1,4 +1,4 @@
-"""Untrusted zip archives, ``.npz`` and ``.npy`` files and JSON: read without pickle, and within a bound of memory.
+"""Untrusted zip archives, ``.npz``, ``.npy``, JSON and text files: read without pickle, and within a bound of memory.
 
 Compressed members may inflate to a thousand times the size of the file. The sizes of all members must not exceed
 ``most_bytes`` (default :data:`MOST_BYTES`) or the size of the file, whichever is larger. The archive's directory is
@@ -8,9 +8,11 @@ checked against the bytes of its member before the array is made.
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
 import math
+import re
 import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
@@ -21,10 +23,23 @@ import numpy as np
 
 from reference.arrays import integer
 
-__all__ = ["MOST_BYTES", "bound_of", "parse_json", "read_npy", "read_npz", "read_zip"]
+__all__ = [
+    "LINE_END",
+    "MOST_BYTES",
+    "bound_of",
+    "codec_of",
+    "decode_text",
+    "parse_json",
+    "read_npy",
+    "read_npz",
+    "read_zip",
+    "split_lines",
+]
 
 MOST_BYTES = 1 << 30
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # zipfile reads these in pieces, and inflates others at once
+LINE_END = re.compile(r"\r\n|\r|\n")
+MARKS = {"utf-8-sig": (codecs.BOM_UTF8,), "utf-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)}
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
@@ -126,6 +141,51 @@ def parse_json(name: str, text: str | bytes) -> Any:
         raise ValueError(f"{name}: not JSON: too many brackets within one another") from None
     except ValueError as problem:
         raise ValueError(f"{name}: not JSON: {problem}") from None
+
+
+def decode_text(name: str, content: bytes, encoding: str | None = None, hint: str = "") -> str:
+    """The text of a file in the encoding of :func:`codec_of`, without its byte order mark.
+
+    Raises
+    ------
+    ValueError
+        An unknown encoding; with name and line, a byte that does not fit the encoding (``hint`` is added) and NUL.
+    """
+    codec = codec_of(content, encoding)
+    if not codec.startswith("utf") and any(map(content.startswith, MARKS.values())):
+        raise ValueError(f"{name}, line 1: expected {codec}, got the byte order mark of UTF-8 or UTF-16{hint}")
+    try:
+        text = content.decode(codec)
+    except UnicodeDecodeError as problem:
+        line = len(split_lines(problem.object[: problem.start].decode(codec, "replace")))
+        shown = codec.upper().removesuffix("-SIG")
+        wrong = f"{name}, line {line}: not {shown}: byte {problem.object[problem.start]:#04x}"
+        raise ValueError(f"{wrong}{hint}") from None
+    if "\0" in text:
+        line = len(split_lines(text.partition("\0")[0]))
+        raise ValueError(f"{name}, line {line}: expected text, got a NUL byte, as in UTF-16 without its mark{hint}")
+    return text
+
+
+def codec_of(content: bytes, encoding: str | None = None) -> str:
+    """Python's name of the encoding of a text, which also writes its byte order mark if there is one.
+
+    encoding: None for UTF-8, or UTF-16 with a byte order mark. ValueError if it is unknown.
+    """
+    try:
+        codec = "utf-8" if encoding is None else codecs.lookup(encoding).name
+        "a".encode(codec)
+    except (LookupError, ValueError):
+        raise ValueError(f"encoding: expected one such as utf-8, latin-1 or utf-16, got {encoding!r:.80}") from None
+    for marked, marks in MARKS.items():
+        if content.startswith(marks) and (encoding is None or marked.startswith(codec[:6])):  # utf-16 of utf-16-le
+            return marked
+    return codec
+
+
+def split_lines(text: str) -> list[str]:
+    r"""The lines of a text, without their ends: ``\n``, ``\r\n`` or ``\r``, and no other character ends a line."""
+    return LINE_END.split(text) if "\r" in text else text.split("\n")
 
 
 def _array(name: str, content: bytes) -> np.ndarray:

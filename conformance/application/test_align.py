@@ -90,16 +90,18 @@ def test_text_and_json_say_the_same(tmp_path):
     text, same = load_pairs(str(tmp_path / "a.tsv")), load_pairs(str(tmp_path / "a.json"))
     for a, b in zip(text, same, strict=True):
         assert a.left == b.left and a.right == b.right and a.columns.tolist() == b.columns.tolist()
-    (tmp_path / "list.txt").write_text("one \n\n two\n", "utf-8")
-    assert read_lines(str(tmp_path / "list.txt")) == ["one", "two"]
+    (tmp_path / "list.txt").write_bytes("\ufeffone \r\r two\u2028too\n".encode("utf-8"))
+    assert read_lines(str(tmp_path / "list.txt")) == ["one", "two\u2028too"]
+    (tmp_path / "list.txt").write_bytes(b"caf\xe9")
+    assert read_lines(str(tmp_path / "list.txt"), encoding="latin-1") == ["café"]
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"one\ttwo\tthree\n", "line 1: expected left TAB right, got 'one"),
-        (b"# only\na\tb\n\nalone\n", "line 4: expected left TAB right, got 'alone'"),
-        (b"\xff\xfe", "not a text file in UTF-8"),
+        (b"one\ttwo\tthree\n", "pairs.txt, line 1: expected left TAB right, got 'one"),
+        (b"# only\na\tb\n\nalone\n", "pairs.txt, line 4: expected left TAB right, got 'alone'"),
+        (b"a\tb\n\xff", "pairs.txt, line 2: not UTF-8: byte 0xff; --encoding names another encoding"),
         (b"[{", "not JSON"),
         (b"{}", "expected a list of examples, got dict"),
         (b"[1]", 'example 0: expected {"left": strings'),

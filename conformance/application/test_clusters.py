@@ -107,7 +107,7 @@ def test_an_error_of_a_worker_is_one_line(files):
     process = started(files, "tag", "train", "part*.txt", "--workers", 2, "--quiet")
     out, err = process.communicate(timeout=120)
     assert process.returncode == 2 and out == ""
-    assert err == "diptych tag train: part9.txt: line 2: expected 2 columns, as above, got 1: 'w2'\n"
+    assert err == "diptych tag train: part9.txt, line 2: expected 2 columns, as above, got 1: 'w2'\n"
 
 
 def test_nobody_else_reaches_a_cluster_of_this_machine():

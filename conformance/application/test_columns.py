@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diptych.files.columns import Layout, load_columns, load_lines, load_tokens, read_columns
+from diptych.files.text import lines_of
 
 CHUNKS = b"The DT B-NP\ncat  NN\tI-NP\n\n\n-DOCSTART- -X- O\nsat VBD B-VP"
 
@@ -69,11 +70,11 @@ def test_members_of_a_zip(tmp_path):
 @pytest.mark.parametrize(
     ("content", "names", "message"),
     [
-        (b"a b\nc", None, "a: line 2: expected 2 columns, as above, got 1: 'c'"),
-        (b"a b\n\n\nc d e", None, r"a: line 4: expected 2 columns \(word, label\), as above, got 3: 'c d e'"),
-        (b"\na b c d e", None, "a: line 2: got 5 columns; .* such as --columns word,c2,c3,c4,label$"),
-        (b"a b\n# text = c", None, r"a: line 2: expected 2 columns.* got 4: '# text = c' \(--comment '#' leaves out"),
-        (b"# a note\na b", None, r"a: line 2: expected 3 columns.* got 2: 'a b' \(--comment '#' leaves out"),
+        (b"a b\nc", None, "a, line 2: expected 2 columns, as above, got 1: 'c'"),
+        (b"a b\n\n\nc d e", None, r"a, line 4: expected 2 columns \(word, label\), as above, got 3: 'c d e'"),
+        (b"\na b c d e", None, "a, line 2: got 5 columns; .* such as --columns word,c2,c3,c4,label$"),
+        (b"a b\n# text = c", None, r"a, line 2: expected 2 columns.* got 4: '# text = c' \(--comment '#' leaves out"),
+        (b"# a note\na b", None, r"a, line 2: expected 3 columns.* got 2: 'a b' \(--comment '#' leaves out"),
         (b"1\t" * 9 + b"x\n1\tb", None, "a: line 2: expected the 10 columns of CoNLL-U, apart by tabs, got 2"),
         (b"1\t" * 9 + b"x\n1\t" + b"\tb" * 8, None, "a: line 2: expected the 10 columns .*, got an empty one"),
         (b"1\t" * 9 + b"x\n" + b"3\t" * 9 + b"x", None, "a: line 2: expected word 2 of its sentence, got 3"),
@@ -81,16 +82,22 @@ def test_members_of_a_zip(tmp_path):
         (
             b"1\t" * 9 + b"x",
             ("word", "label"),
-            r"a: line 1: expected 2 columns \(word, label\), or 1 without .* got 10",
+            r"a, line 1: expected 2 columns \(word, label\), or 1 without .* got 10",
         ),
-        (b"a b", ("word", "tag", "chunk"), r"a: line 1: expected 3 columns \(word, tag, chunk\), got 2"),
+        (b"a b", ("word", "tag", "chunk"), r"a, line 1: expected 3 columns \(word, tag, chunk\), got 2"),
         (
             b"a\n",
             ("word", "tag", "label"),
-            r"a: line 1: expected 3 columns \(word, tag, label\), or 2 without labels \(word, tag\), got 1$",
+            r"a, line 1: expected 3 columns \(word, tag, label\), or 2 without labels \(word, tag\), got 1$",
         ),
         (b"a b", ("word", "word"), "names: expected different ones, got word, word"),
-        (b"\xff\xfea b", None, "a: not a text file in UTF-8"),
+        (b"a b\r\xe9 b\n", None, "a, line 2: not UTF-8: byte 0xe9; --encoding names another encoding, such as latin-1"),
+        (b"\xff\xfea b", None, "a, line 1: not UTF-16: byte 0x62"),
+        (
+            "a b\nc d".encode("utf-16-be"),
+            None,
+            "a, line 1: expected text, got a NUL byte, as in UTF-16 without its mark",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(content, names, message):
@@ -119,11 +126,25 @@ def test_conllu_without_ranges_empty_nodes_and_comments(tmp_path):
     names = ("id", "form", "lemma", "upos", "label", "feats", "head", "deprel", "deps", "misc")
     assert read_columns("a", CONLLU.encode(), names)[0]["label"] == ("v", "p", "n")
     (tmp_path / "a").write_text(CONLLU, encoding="utf-8")
-    layout, _ = load_tokens(str(tmp_path / "a"), Layout())
+    layout, _, lines = load_tokens(str(tmp_path / "a"), Layout())
+    assert lines == [(4, 5, 7), (9,)]
     assert layout.form == "conllu" and layout.columns[1] == "word" and layout.columns[3] == "label"
     (tmp_path / "b").write_text("a b\n")
     with pytest.raises(ValueError, match="b: line 1: expected the 10 columns of CoNLL-U, apart by tabs, got 1"):
         load_tokens(str(tmp_path / "b"), layout)
+
+
+def test_the_lines_of_tokens_are_counted_in_the_whole_file(tmp_path):
+    """Comments, documents and blank lines count; so they do for parts of a file, which together are the file."""
+    text = "-DOCSTART- O\n\n# x\nNew York\tA\n\t \n\nis\tB\ngreat\tA\n\n"
+    (tmp_path / "a").write_text(text)
+    layout, sentences, lines = load_tokens(str(tmp_path / "a"), Layout(comment="# "))
+    assert layout.separator == "tab" and lines == [(4,), (7, 8)]
+    for parts in range(1, 10):
+        found = [load_tokens(str(tmp_path / "a"), Layout(comment="# "), k, parts) for k in range(parts)]
+        assert [x for each in found for x in each.sentences] == sentences
+        assert [x for each in found for x in each.lines] == lines
+        assert {each.layout.separator for each in found} == {"tab"}
 
 
 def test_labels_anywhere_and_blanks_between_tabs():
@@ -140,18 +161,36 @@ def test_labels_anywhere_and_blanks_between_tabs():
         ("The duck\nA dog\n\n", [("The", "duck"), ("A", "dog")]),
         ("Stop\n", [("Stop",)]),
         ("New\u00a0York sleeps", [("New\u00a0York", "sleeps")]),
-        ("The\nduck\n\nA\n", "every line has one word"),
-        ("The\nduck\n", "every line has one word"),
-        ("The D\nduck N\n\nA D\n", "every line has 2 words, with empty lines between"),
-        ("The duck\nThe\tD\n", "line 2: expected words apart by blanks, a sentence a line, got a tab"),
+        ("The\tduck\rsleeps\r\n", [("The", "duck"), ("sleeps",)]),
     ],
 )
 def test_sentences_a_line(tmp_path, content, found):
-    """Files of columns, and of words one by one, are not read as sentences."""
     path = tmp_path / "lines"
-    path.write_text(content, encoding="utf-8")
-    if isinstance(found, str):
-        with pytest.raises(ValueError, match=found):
-            load_lines(str(path))
-    else:
-        assert load_lines(str(path)) == found
+    path.write_bytes(content.encode())
+    assert [line for line in load_lines(str(path)) if line] == found
+
+
+ODD = "a\x0b b\x0c \x85 \u2028 c\u2029"  # characters at which str.splitlines splits
+
+
+@pytest.mark.parametrize("codec", ["utf-8", "utf-8-sig", "utf-16"])
+@given(ends=st.lists(st.sampled_from(["\n", "\r", "\r\n"]), min_size=1, max_size=5))
+def test_lines_end_at_three_ends_and_nowhere_else(codec, ends):
+    """In one file at any of them; a byte order mark is no letter."""
+    text = "".join(ODD + end for end in ends).replace("\r\n", "\r \n") + ODD
+    wanted = text.replace("\r", "\n").split("\n")
+    assert lines_of("a", text.encode(codec)) == wanted
+    whole = "".join(ODD + end for end in ends) + ODD
+    assert lines_of("a", whole.encode(codec)) == [ODD] * (len(ends) + 1)
+
+
+def test_an_encoding_that_is_named(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes("né B\rü O".encode("latin-1"))
+    assert load_columns(str(path), encoding="latin-1") == [{"word": ("né", "ü"), "label": ("B", "O")}]
+    assert lines_of("a", "é".encode("utf-8-sig"), "utf-8") == lines_of("a", "é".encode("utf-16"), "UTF-16LE") == ["é"]
+    with pytest.raises(ValueError, match="a, line 1: expected iso8859-1, got the byte order mark of UTF-8 or UTF-16"):
+        lines_of("a", "é".encode("utf-8-sig"), "latin-1")
+    for name in ("latin-x", "base64", ""):
+        with pytest.raises(ValueError, match="encoding: expected one such as utf-8, latin-1 or utf-16, got"):
+            lines_of("a", b"x", name)

@@ -91,7 +91,7 @@ def test_an_error_in_a_file_keeps_the_others(backend, model, folder, tmp_path, c
     (folder / "b.txt").write_text("a\n")
     words = ["tag", "predict", model, folder / "*.txt", "--out", tmp_path / "out"]
     status, printed, err = run(backend.module, capsys, *words)
-    assert status == 2 and printed == "" and "b.txt: line 1" in err
+    assert status == 2 and printed == "" and "b.txt, line 1" in err
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["a.txt"]
 
 

@@ -109,7 +109,7 @@ def test_a_zip_and_a_part_of_it(tmp_path):
         (b"a\tX\t0\nb\tX\t_", r"a: line 2: head: expected a token number in 0..2, got '_'"),
         (CONLL_U.replace("3\t#", "4\t#").encode(), r"a: line 7: expected token number 3, got '4'"),
         (CONLL_U.split("\n")[2].encode(), "a: a sentence without tokens"),
-        (b"\xff\xfea\tX\t0", "a: not a text file in UTF-8"),
+        (b"a\tX\t0\r\n\xff", "a, line 2: not UTF-8: byte 0xff"),
     ],
 )
 def test_what_is_wrong_is_named(content, message):

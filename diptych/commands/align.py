@@ -39,20 +39,25 @@ def add(commands: Any) -> None:
     sub.option("data", "--hold-out", type=count, metavar="N", help="test on every N-th example, train on the others")
     sub.option("model", "--no-null", dest="null", action="store_false",
         help="leave no string of the shorter list alone")  # fmt: skip
-    add_flags(sub, *TRAINING, "rng", **{name: f"default: {JOB[name]}" for name in ("lam", "epochs", "tol")})
+    add_flags(sub, *TRAINING, "rng", "encoding", **{name: f"default: {JOB[name]}" for name in ("lam", "epochs", "tol")})
     add_solver(sub, OPTIMIZERS)
 
     sub = action("evaluate", _evaluate, "the share of strings with the right partner, by a saved model")
     sub.add_argument("model", help="a file written by align train --save")
     sub.add_argument("pairs", help="'names', or a file of examples")
-    add_flags(sub, "limit", "most_bytes")
+    add_flags(sub, "limit", "encoding", "most_bytes")
 
     sub = action("predict", _predict, "align two lists, a string a line, by a saved model")
     sub.add_argument("model", help="a file written by align train --save")
     sub.add_argument("left", help="text file")
     sub.add_argument("right", help="text file")
     add_flags(
-        sub, "most_bytes", "out", limit="of the strings on the left", plot="the matrix of scores, the pairs marked"
+        sub,
+        "encoding",
+        "most_bytes",
+        "out",
+        limit="of the strings on the left",
+        plot="the matrix of scores, the pairs marked",
     )
 
     add_show(action, "align train", _check_kind)
@@ -112,7 +117,7 @@ def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
 
 def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
     model, w = _load(panel, options)
-    left, right = read_lines(options.left), read_lines(options.right)
+    left, right = (read_lines(path, encoding=options.encoding) for path in (options.left, options.right))
     left = [left[i] for i in limited(len(left), options.limit)]
     writable(options.out, options.plot)
     announce_compilation(panel, options.quiet)
@@ -135,7 +140,7 @@ def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
 
 
 def _read(options: argparse.Namespace) -> list[PairExample]:
-    examples = load_pairs(options.pairs)
+    examples = load_pairs(options.pairs, encoding=options.encoding)
     return [examples[i] for i in limited(len(examples), options.limit)]
 
 

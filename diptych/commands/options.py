@@ -94,6 +94,8 @@ FILE: dict[str, Any] = {"metavar": "FILE"}
 FLAGS = {
     "test": Flag("data", "score the model on these examples too", FILE),
     "limit": Flag("data", "only N examples, spread evenly", {"type": positive, "metavar": "N"}),
+    "encoding": Flag("data", "encoding of text files (default: UTF-8, or UTF-16 with its byte order mark)",
+                     {"metavar": "NAME"}, True),
     "most_bytes": Flag("data",
                        f"maximum size of a compressed file when unpacked (default: {MOST_BYTES})",
                        {"type": large, "metavar": "N", "default": MOST_BYTES}, True),

@@ -11,6 +11,7 @@ import numpy as np
 
 from diptych.commands.options import number
 from diptych.commands.parser import Parser
+from diptych.files.text import load_text
 
 __all__ = ["GROUPED", "OPTIONS", "REGULARIZERS", "add_regularizer", "check_regularizer", "groups_of", "regularizer_of"]
 
@@ -90,11 +91,14 @@ def groups_of(model: Any, groups: str) -> np.ndarray:
 
 def _numbers(path: str) -> np.ndarray:
     """The integers of a file, one per line; # starts a comment."""
-    try:
-        lines = [line.partition("#")[0].strip() for line in Path(path).read_text("utf-8-sig").split("\n")]
-        return np.array([int(line) for line in lines if line], np.int64)
-    except (ValueError, OverflowError) as problem:
-        raise ValueError(f"--groups: {path}: expected an integer in each line: {problem}") from None
+    numbers = []
+    for place, line in enumerate(load_text(path), 1):
+        if value := line.partition("#")[0].strip():
+            try:
+                numbers.append(np.int64(int(value)))
+            except (ValueError, OverflowError):
+                raise ValueError(f"--groups: {path}, line {place}: expected an integer, got {value!r:.80}") from None
+    return np.array(numbers, np.int64)
 
 
 def add_regularizer(sub: Parser) -> None:

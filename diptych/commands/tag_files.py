@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from diptych.commands.parser import did_you_mean
-from diptych.files.columns import FORMS, Columns, Layout, load_lines, load_part, load_text, load_tokens
+from diptych.files.columns import FORMS, Columns, Layout, load_lines, load_tokens
 from diptych.files.conllu import sentence_lines, with_column
+from diptych.files.text import load_text
 from reference.models.token_templates import TOKEN_TEMPLATES, columns_of, load_templates
 
 __all__ = [
@@ -59,7 +60,7 @@ def labelled(path: str, layout: Layout, most_bytes: int, parts: int = 1) -> tupl
     that has sentences. ValueError if there are none.
     """
     for part in range(parts):
-        complete, sentences = load_part(path, layout, part, parts, most_bytes=most_bytes)
+        complete, sentences, _ = load_tokens(path, layout, part, parts, most_bytes=most_bytes)
         if sentences:
             break
     if not sentences:
@@ -129,7 +130,9 @@ def untagged(path: str, layout: Layout, model: Any, tokens: bool, most_bytes: in
     if tokens:
         if len(needed) > 1:
             raise ValueError(f"--tokens: lines have words alone, and the model looks at {', '.join(needed)}")
-        sentences: list[Columns] = [{(needed or ["word"])[0]: line} for line in load_lines(path, most_bytes=most_bytes)]
+        sentences: list[Columns] = [
+            {(needed or ["word"])[0]: line} for line in load_lines(path, most_bytes=most_bytes) if line
+        ]
     else:
         hint = "; --tokens reads a tokenised sentence a line" if len(needed) < 2 else ""
         try:

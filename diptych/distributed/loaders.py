@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.files.columns import Layout, load_part
+from diptych.files.columns import Layout, load_tokens
 from diptych.files.sequences import load_sequences
 from diptych.files.treebank import load_treebank
 from reference.archives import MOST_BYTES
@@ -52,7 +52,7 @@ class ColumnFile:
         integer("part", self.part, 0, self.parts - 1)
 
     def __call__(self) -> tuple[list[Any], list[Any]]:
-        _, sentences = load_part(self.path, self.layout, self.part, self.parts, most_bytes=self.most_bytes)
+        sentences = load_tokens(self.path, self.layout, self.part, self.parts, most_bytes=self.most_bytes).sentences
         if sentences and "label" not in sentences[0]:
             raise ValueError(f"{self.path}: no column of labels, there are {', '.join(sentences[0])}")
         return sentences, [sentence["label"] for sentence in sentences]

@@ -8,16 +8,24 @@ Sources: Tjong Kim Sang and Buchholz (2000), "Introduction to the CoNLL-2000 sha
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
-from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 from diptych.files.conllu import CONLLU, conllu_blocks, is_conllu
-from reference.archives import MOST_BYTES, read_zip
+from diptych.files.text import lines_of, load_text
+from reference.archives import MOST_BYTES
 
-__all__ = ["FORMS", "NAMES", "Layout", "load_columns", "load_lines", "load_text", "load_tokens", "read_columns"]
+__all__ = [
+    "FORMS",
+    "NAMES",
+    "SEPARATORS",
+    "Layout",
+    "Tokens",
+    "load_columns",
+    "load_lines",
+    "load_tokens",
+    "read_columns",
+]
 
 Columns = dict[str, tuple[str, ...]]
 
@@ -25,29 +33,46 @@ NAMES = {1: ("word",), 2: ("word", "label"), 3: ("word", "tag", "label"), 4: ("w
 
 
 FORMS = ("columns", "conllu")
+SEPARATORS = ("blank", "tab", "any")  # any: blanks, tabs or both
 
 
 class Layout(NamedTuple):
-    """How a file of tokens is read; None: detect from the file.
+    """How a file of tokens is read; None: detect from the file, by default in the encoding.
 
-    columns: the names of the columns, "label" among them; form: one of FORMS; comment: the prefix of lines to skip. In
-    CoNLL-U, lines that start with # are always skipped.
+    columns: the names of the columns, "label" among them; form: one of FORMS; comment: the prefix of lines to skip;
+    separator: one of SEPARATORS; encoding: see :mod:`diptych.files.text`. In CoNLL-U, lines that start with # are
+    always skipped, and the separator is the tab.
     """
 
     columns: tuple[str, ...] | None = None
     form: str | None = None
     comment: str | None = None
+    separator: str | None = None
+    encoding: str | None = None
+
+
+class Tokens(NamedTuple):
+    """The sentences of a file, its layout, and for each sentence the numbers of its tokens' lines, from 1."""
+
+    layout: Layout
+    sentences: list[Columns]
+    lines: list[tuple[int, ...]]
 
 
 def load_columns(
-    path: str, names: Sequence[str] | None = None, *, comment: str | None = None, most_bytes: int = MOST_BYTES
+    path: str,
+    names: Sequence[str] | None = None,
+    *,
+    comment: str | None = None,
+    encoding: str | None = None,
+    most_bytes: int = MOST_BYTES,
 ) -> list[Columns]:
     """The sentences of a file. Each is a dictionary from column names to tuples of strings, one for each token.
 
     Parameters
     ----------
     path : str
-        A text file in UTF-8, or ``name.zip:member`` for a file inside a zip. ``member`` is the full name in the zip, or
+        A text file, or ``name.zip:member`` for a file inside a zip. ``member`` is the full name in the zip, or
         its end after a slash.
     names : sequence of str, optional
         Names of the columns. If "label" is among them, files without that column are read too. Default: for one to four
@@ -56,6 +81,8 @@ def load_columns(
     comment : str, optional
         Skip lines that start with this prefix; not "". Default None: no line is skipped, as a token may start with #.
         In CoNLL-U, lines that start with # are always skipped.
+    encoding : str, optional
+        Default: UTF-8, or UTF-16 with a byte order mark.
     most_bytes : int
         Maximum size of a file inside a zip (see :mod:`reference.archives`), which is stored or deflated.
 
@@ -71,184 +98,123 @@ def load_columns(
 
     Notes
     -----
-    Columns are split at blanks and tabs. If this gives lines of unequal length and tabs alone do not, they are split at
-    tabs.
+    Columns are split at blanks and tabs. They are split at tabs alone if this gives lines of equal length, and blanks
+    and tabs give lines of unequal length or the same columns.
 
     Examples
     --------
     >>> read_columns("a", b"The DT B-NP\\ncat NN I-NP\\n")
     [{'word': ('The', 'cat'), 'tag': ('DT', 'NN'), 'label': ('B-NP', 'I-NP')}]
     """
-    layout = Layout(None if names is None else tuple(names), None, comment)
-    return load_tokens(path, layout, most_bytes=most_bytes)[1]
+    layout = Layout(None if names is None else tuple(names), None, comment, encoding=encoding)
+    return load_tokens(path, layout, most_bytes=most_bytes).sentences
 
 
-def load_tokens(path: str, layout: Layout, *, most_bytes: int = MOST_BYTES) -> tuple[Layout, list[Columns]]:
-    """The result of :func:`load_columns`, and the layout that was detected."""
-    return _read(path, load_text(path, most_bytes=most_bytes), layout)
+def load_tokens(path: str, layout: Layout, part: int = 0, parts: int = 1, *, most_bytes: int = MOST_BYTES) -> Tokens:
+    """The sentences of :func:`load_columns` with their lines, and the layout that was detected in the whole file.
 
-
-def load_part(
-    path: str, layout: Layout, part: int, parts: int, *, most_bytes: int = MOST_BYTES
-) -> tuple[Layout, list[Columns]]:
-    """The sentences of part number ``part`` of ``parts`` of a file, about as many lines each; as :func:`load_tokens`.
-
-    A part begins behind an empty line. A file of few sentences may have empty parts.
+    part, parts: only part number ``part`` of ``parts`` of the file, about as many lines each. A part begins behind an
+    empty line. A file of few sentences may have empty parts.
     """
-    text = load_text(path, most_bytes=most_bytes)
-    cuts = [len(text) * k // parts for k in (part, part + 1)]
-    first, end = (
-        next((i for i in range(cut, len(text)) if i == 0 or not text[i - 1].strip()), len(text)) for cut in cuts
-    )
-    return _read(path, text[first:end], layout, first + 1)
+    return _read(path, load_text(path, encoding=layout.encoding, most_bytes=most_bytes), layout, part, parts)
 
 
-def load_lines(path: str, *, most_bytes: int = MOST_BYTES) -> list[tuple[str, ...]]:
-    """The words of each non-empty line, one tokenised sentence per line.
-
-    Raises
-    ------
-    ValueError
-        A file that looks like a column file: with tabs, with one word on each line, or with empty lines between lines
-        of the same number of words.
-    """
-    lines = load_text(path, most_bytes=most_bytes)
-    while lines and not lines[-1].strip():
-        lines.pop()
-    for number, line in enumerate(lines, 1):
-        if "\t" in line:
-            raise ValueError(f"{path}: line {number}: expected words apart by blanks, a sentence a line, got a tab")
-    words = [tuple(word for word in line.split(" ") if word) for line in lines]
-    sizes = {len(each) for each in words if each}
-    if len(words) > 1 and (sizes == {1} or (len(sizes) == 1 and () in words)):
-        size = "one word" if sizes == {1} else f"{sizes.pop()} words, with empty lines between"
-        raise ValueError(f"{path}: expected a sentence a line, but every line has {size}: as if lines were tokens")
-    return [each for each in words if each]
-
-
-def load_text(path: str, *, most_bytes: int = MOST_BYTES) -> list[str]:
-    """The lines of a file, or of a member of a zip, without line ends."""
-    return _decoded(path, _content(path, most_bytes))
+def load_lines(path: str, *, encoding: str | None = None, most_bytes: int = MOST_BYTES) -> list[tuple[str, ...]]:
+    """The words of each line, one tokenised sentence per line; () for an empty one."""
+    return [tuple(_words(line)) for line in load_text(path, encoding=encoding, most_bytes=most_bytes)]
 
 
 def read_columns(
     name: str, content: bytes, names: Sequence[str] | None = None, *, comment: str | None = None
 ) -> list[Columns]:
     """The sentences of a file's content, as in :func:`load_columns`; ``name`` is its name in error messages."""
-    return _read(name, _decoded(name, content), Layout(None if names is None else tuple(names), None, comment))[1]
+    return _read(name, lines_of(name, content), Layout(None if names is None else tuple(names), None, comment))[1]
 
 
-@cache
-def _standard_input() -> bytes:
-    """The content of standard input, read once and cached."""
-    return sys.stdin.buffer.read()
-
-
-def _content(path: str, most_bytes: int) -> bytes:
-    """The content of a file, of a member of a zip, or of standard input (``-``)."""
-    if path == "-":
-        return _standard_input()
-    archive, colon, member = path.partition(".zip:")
-    if not colon:
-        if not Path(path).is_file():
-            missing = "not a regular file; - is standard input" if Path(path).exists() else "no such file"
-            raise ValueError(f"{path}: {'is a folder' if Path(path).is_dir() else missing}")
-        if path.lower().endswith(".zip"):
-            list(read_zip(path, choose=lambda held: _one_of(path, held, None)))
-        return Path(path).read_bytes()
-    archive += ".zip"
-    if not Path(archive).is_file():
-        raise ValueError(f"{archive}: no such file")
-    ((_, content),) = read_zip(archive, choose=lambda held: _one_of(path, held, member), most_bytes=most_bytes)
-    return content
-
-
-def _one_of(path: str, held: list[str], member: str | None) -> list[str]:
-    """The selected member of a zip."""
-    files = [name for name in held if not name.endswith("/")]
-    if member is None:
-        data = sorted(files, key=lambda name: name.endswith("README"))
-        raise ValueError(f"{path}: expected a member, such as {path}:{', '.join(data[:1])}")
-    matches = [name for name in files if name == member or name.endswith(f"/{member}")]
-    if len(matches) != 1:
-        raise ValueError(f"{path}: expected one of {', '.join(files)}, got {member!r}")
-    return matches
-
-
-def _decoded(name: str, content: bytes) -> list[str]:
-    try:
-        return content.decode("utf-8-sig").replace("\r\n", "\n").split("\n")
-    except UnicodeDecodeError as problem:
-        raise ValueError(f"{name}: not a text file in UTF-8: {problem}") from None
-
-
-def _read(name: str, text: list[str], layout: Layout, first_line: int = 1) -> tuple[Layout, list[Columns]]:
-    """The sentences, and the layout of the file."""
+def _read(name: str, text: list[str], layout: Layout, part: int = 0, parts: int = 1) -> Tokens:
     if layout.comment == "":
         raise ValueError("comment: expected what lines to leave out start with, got ''")
-    lines = list(enumerate(text, first_line))
+    lines = list(enumerate(text, 1))
     if layout.comment is not None:
         lines = [(number, line) for number, line in lines if not line.startswith(layout.comment)]
     form = layout.form or ("conllu" if is_conllu(line for _, line in lines) else "columns")
+    separator = "tab" if form == "conllu" else layout.separator or _separator([line for _, line in lines])
+    layout = layout._replace(form=form, separator=separator)
+    cuts = (len(lines) * k // parts for k in (part, part + 1))
+    first, end = (
+        next((i for i in range(cut, len(lines)) if i == 0 or not lines[i - 1][1].strip(" \t")), len(lines))
+        for cut in cuts
+    )
+    lines = lines[first:end]
     blocks = list(conllu_blocks(name, lines) if form == "conllu" else _blocks(name, lines, layout))
     if not blocks:
-        return layout._replace(form=form), []
+        return Tokens(layout, [], [])
     width = len(blocks[0][1][0])
     names = CONLLU if form == "conllu" and layout.columns is None else layout.columns
-    names = _named(f"{name}: line {blocks[0][0]}", width, names)
+    names = _named(f"{name}, line {blocks[0][0][0]}", width, names)
     sentences = []
-    for first, rows in blocks:
+    for numbers, rows in blocks:
         if len(rows[0]) != width:
-            raise ValueError(_wrong(name, first, width, names, rows[0]))
+            raise ValueError(_wrong(name, numbers[0], width, names, rows[0]))
         sentences.append(dict(zip(names, zip(*rows, strict=True), strict=True)))
-    return Layout(layout.columns or names, form, layout.comment), sentences
+    layout = layout._replace(columns=layout.columns or names)
+    return Tokens(layout, sentences, [tuple(numbers) for numbers, _ in blocks])
 
 
-def _blocks(name: str, lines: list[tuple[int, str]], layout: Layout) -> Iterator[tuple[int, list[list[str]]]]:
-    """For each sentence: the number of its first line, and the columns of each line."""
-    tabs = _by_tabs([line for _, line in lines])
+def _blocks(name: str, lines: list[tuple[int, str]], layout: Layout) -> Iterator[tuple[list[int], list[list[str]]]]:
+    """For each sentence: the numbers of its lines, and the columns of each line."""
     rows: list[list[str]] = []
-    first = 0
+    numbers: list[int] = []
     same: dict[str, str] = {}  # equal cells are one string: most of a text repeats
     for number, line in [*lines, (0, "")]:
-        cells = [cell.strip(" ") for cell in line.split("\t")] if tabs and line else _words(line)
-        columns = [same.setdefault(cell, cell) for cell in cells]
-        if columns and columns[0].partition(" ")[0] != DOCUMENT:
-            if rows and len(columns) != len(rows[0]):
-                wrong = _wrong(name, number, len(rows[0]), None, columns)
-                if layout.comment is None and (columns[0].startswith("#") or rows[0][0].startswith("#")):
-                    wrong += " (--comment '#' leaves out lines that start so)"
-                raise ValueError(wrong)
-            first = first if rows else number
-            rows.append(columns)
-        elif rows:
-            yield first, rows
-            rows = []
+        columns = [same.setdefault(cell, cell) for cell in _cells(line, layout.separator)]
+        if not columns or columns[0].partition(" ")[0] == DOCUMENT:
+            if rows:
+                yield numbers, rows
+            rows, numbers = [], []
+            continue
+        if "" in columns:
+            raise ValueError(f"{name}, line {number}: expected something in each column, got {line!r:.80}")
+        if layout.separator == "blank" and "\t" in line:
+            told = "expected columns apart by blanks, got a tab (--separator any reads both, tab splits at tabs alone)"
+            raise ValueError(f"{name}, line {number}: {told}: {line!r:.80}")
+        if rows and len(columns) != len(rows[0]):
+            wrong = _wrong(name, number, len(rows[0]), None, columns)
+            if layout.comment is None and (columns[0].startswith("#") or rows[0][0].startswith("#")):
+                wrong += " (--comment '#' leaves out lines that start so)"
+            raise ValueError(wrong)
+        rows.append(columns)
+        numbers.append(number)
 
 
 DOCUMENT = "-DOCSTART-"
+
+
+def _cells(line: str, separator: str | None) -> list[str]:
+    """The columns of a line, [] for an empty one. Blanks and tabs at its end are no columns."""
+    if separator != "tab" or not line.strip(" \t"):
+        return _words(line)
+    return [cell.strip(" ") for cell in line.rstrip(" \t").split("\t")]
 
 
 def _words(line: str) -> list[str]:
     return [word for word in line.replace("\t", " ").split(" ") if word]  # str.split() splits at other spaces too
 
 
-def _by_tabs(lines: list[str]) -> bool:
-    """Whether to split columns at tabs only: blanks give lines of unequal numbers of columns, and tabs do not."""
-    tokens = [line for line in lines if line.strip("\t ") and not line.startswith(DOCUMENT)]
-    if len({len(_words(line)) for line in tokens}) == 1:
-        return False
-    cells = [line.split("\t") for line in tokens]
-    return len({len(each) for each in cells}) == 1 < len(cells[0]) and all(
-        cell.strip(" ") for each in cells for cell in each
-    )
+def _separator(lines: list[str]) -> str:
+    """The separator of a file: one of SEPARATORS."""
+    tokens = [line.rstrip(" \t") for line in lines if line.strip(" \t") and not line.startswith(DOCUMENT)]
+    if not any("\t" in line for line in tokens):
+        return "blank"
+    words, tabs = {len(_words(line)) for line in tokens}, {line.count("\t") + 1 for line in tokens}
+    return "tab" if len(tabs) == 1 < max(tabs) and (len(words) > 1 or words == tabs) else "any"
 
 
 def _wrong(name: str, number: int, width: int, names: Sequence[str] | None, columns: list[str]) -> str:
     what = "" if names is None else f" ({', '.join(names)})"
     line = " ".join(columns)
     shown = f"{line[:80]} ..." if len(line) > 84 else line
-    return f"{name}: line {number}: expected {width} columns{what}, as above, got {len(columns)}: {shown!r}"
+    return f"{name}, line {number}: expected {width} columns{what}, as above, got {len(columns)}: {shown!r}"
 
 
 def _named(where: str, width: int, names: Sequence[str] | None) -> tuple[str, ...]:

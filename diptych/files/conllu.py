@@ -23,26 +23,26 @@ def is_conllu(lines: Iterable[str]) -> bool:
     return len(cells) == len(CONLLU) and bool(_WORD.fullmatch(cells[0]) or _OTHER.fullmatch(cells[0]))
 
 
-def conllu_blocks(name: str, lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, list[list[str]]]]:
-    """For each sentence of numbered lines: the line number of the first word, and the columns of each word."""
+def conllu_blocks(name: str, lines: Sequence[tuple[int, str]]) -> Iterator[tuple[list[int], list[list[str]]]]:
+    """For each sentence of numbered lines: the numbers of its words' lines, and the columns of each word."""
     rows: list[list[str]] = []
-    first = 0
+    numbers: list[int] = []
     for number, line in [*lines, (0, "")]:
         if line.startswith("#"):
             continue
         cells = line.split("\t")
         if not line.strip():
             if rows:
-                yield first, rows
-            rows = []
+                yield numbers, rows
+            rows, numbers = [], []
         elif len(cells) != len(CONLLU) or not all(cells):
             got = f"{len(cells)} of them" if all(cells) else "an empty one"
             raise ValueError(
                 f"{name}: line {number}: expected the 10 columns of CoNLL-U, apart by tabs, got {got}: {line!r:.80}"
             )
         elif _WORD.fullmatch(cells[0]):
-            first = first if rows else number
             rows.append(cells)
+            numbers.append(number)
             if int(cells[0]) != len(rows):
                 raise ValueError(f"{name}: line {number}: expected word {len(rows)} of its sentence, got {cells[0]}")
         elif not _OTHER.fullmatch(cells[0]):

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from diptych.files.text import lines_of, load_text
 from reference.archives import parse_json
 
 __all__ = ["FEATURES", "PairExample", "load_pairs", "pair_features", "read_lines"]
@@ -46,8 +47,10 @@ class PairExample(NamedTuple):
     columns: np.ndarray
 
 
-def load_pairs(name: str) -> list[PairExample]:
+def load_pairs(name: str, *, encoding: str | None = None) -> list[PairExample]:
     """The examples of the file at the path ``name``, or for "names" those that come with the package.
+
+    encoding: as :func:`diptych.files.text.lines_of` takes it.
 
     Raises
     ------
@@ -55,16 +58,18 @@ def load_pairs(name: str) -> list[PairExample]:
         A missing or invalid file. The message names the file, and the line or the example.
     """
     if name == "names":
-        return _from_text(name, (resources.files("diptych.files") / "samples" / "names.tsv").read_text("utf-8"))
-    if not Path(name).exists():
+        content = (resources.files("diptych.files") / "samples" / "names.tsv").read_bytes()
+        return _from_lines(name, lines_of(name, content))
+    if name != "-" and ".zip:" not in str(name) and not Path(name).exists():
         raise ValueError(f"{name}: no such file (the examples that come with diptych are called names)")
-    text = _text(name)
-    return _from_json(name, text) if text.lstrip().startswith(("[", "{")) else _from_text(name, text)
+    lines = load_text(name, encoding=encoding)
+    first = next((line for line in map(str.lstrip, lines) if line), "")
+    return _from_json(name, "\n".join(lines)) if first.startswith(("[", "{")) else _from_lines(name, lines)
 
 
-def read_lines(path: str) -> list[str]:
+def read_lines(path: str, *, encoding: str | None = None) -> list[str]:
     """The non-blank lines of a text file."""
-    return [line.strip() for line in _text(path).splitlines() if line.strip()]
+    return [line.strip() for line in load_text(path, encoding=encoding) if line.strip()]
 
 
 def pair_features(left: Sequence[str], right: Sequence[str]) -> np.ndarray:
@@ -122,22 +127,15 @@ def _dice(a: set[Any], b: set[Any]) -> float:
 # files -------------------------------------------------------------------------------------------------------------
 
 
-def _text(path: str) -> str:
-    try:
-        return Path(path).read_text("utf-8-sig")
-    except UnicodeDecodeError as problem:
-        raise ValueError(f"{path}: not a text file in UTF-8: {problem}") from None
-
-
-def _from_text(name: str, text: str) -> list[PairExample]:
+def _from_lines(name: str, lines: list[str]) -> list[PairExample]:
     examples, pairs = [], []
-    for number, line in enumerate([*text.splitlines(), ""], 1):
+    for number, line in enumerate([*lines, ""], 1):
         if line.startswith("#"):
             continue
         if line.strip():
             sides = [side.strip() for side in line.split("\t")]
             if len(sides) != 2:
-                raise ValueError(f"{name}: line {number}: expected left TAB right, got {line!r}")
+                raise ValueError(f"{name}, line {number}: expected left TAB right, got {line!r}")
             pairs.append(sides)
         elif pairs:
             examples.append(_sorted(pairs))

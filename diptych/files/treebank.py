@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from diptych.files.text import lines_of
 from reference.archives import MOST_BYTES, read_zip
 
 __all__ = ["Sentence", "load_treebank", "read_sentences", "write_conllu"]
@@ -49,7 +50,9 @@ class Sentence(NamedTuple):
         return {"word": self.words, "tag": self.tags, "lemma": lemmas, "coarse": coarse}
 
 
-def load_treebank(path: str, *, heads: bool = True, most_bytes: int = MOST_BYTES) -> list[Sentence]:
+def load_treebank(
+    path: str, *, heads: bool = True, encoding: str | None = None, most_bytes: int = MOST_BYTES
+) -> list[Sentence]:
     """The sentences of a file, or of the files in a zip, in the order of their names.
 
     Parameters
@@ -60,6 +63,8 @@ def load_treebank(path: str, *, heads: bool = True, most_bytes: int = MOST_BYTES
         slash. "sentences": the forty short English sentences that come with the package, four of them not projective.
     heads : bool
         False: ignore heads and set them to None; lines of word, tag are read too.
+    encoding : str, optional
+        As :func:`diptych.files.text.lines_of` takes it.
     most_bytes : int
         Maximum total size of the selected files of a zip (see :mod:`reference.archives`), which are stored or deflated.
 
@@ -81,10 +86,10 @@ def load_treebank(path: str, *, heads: bool = True, most_bytes: int = MOST_BYTES
         missing = "no such file (the sentences that come with diptych are called sentences)"
         raise ValueError(f"{name}: {'is a folder' if Path(name).is_dir() else missing}")
     if part is None:
-        return read_sentences(path, Path(path).read_bytes(), heads=heads)
+        return read_sentences(path, Path(path).read_bytes(), heads=heads, encoding=encoding)
     sentences: list[Sentence] = []
     for member, content in read_zip(name, choose=lambda held: _chosen(path, held, part[2]), most_bytes=most_bytes):
-        sentences += read_sentences(f"{Path(name).name}/{member}", content, heads=heads)
+        sentences += read_sentences(f"{Path(name).name}/{member}", content, heads=heads, encoding=encoding)
     return sentences
 
 
@@ -107,13 +112,10 @@ def _chosen(path: str, held: list[str], part: str | None) -> list[str]:
     return matches
 
 
-def read_sentences(name: str, content: bytes, *, heads: bool = True) -> list[Sentence]:
+def read_sentences(name: str, content: bytes, *, heads: bool = True, encoding: str | None = None) -> list[Sentence]:
     """The sentences of a file's content, as in :func:`load_treebank`; ``name`` is its name in error messages."""
     forms = (3, 10) if heads else (2, 3, 10)
-    try:
-        lines = content.decode("utf-8-sig").replace("\r\n", "\n").split("\n")
-    except UnicodeDecodeError as problem:
-        raise ValueError(f"{name}: not a text file in UTF-8: {problem}") from None
+    lines = lines_of(name, content, encoding)
     sentences: list[Sentence] = []
     comments: list[str] = []
     rows: list[tuple[int, list[str]]] = []

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from reference.archives import decode_text, split_lines
 from reference.arrays import real
 
 __all__ = ["TOKEN_TEMPLATES", "TokenAttributes", "attributes_of", "check_templates", "columns_of", "load_templates"]
@@ -123,8 +124,9 @@ def load_templates(path: str | Path) -> tuple[str, ...]:
         raise ValueError(
             f"{path}: no such file (the templates that come with diptych are {', '.join(TOKEN_TEMPLATES)})"
         )
+    text = decode_text(str(path), Path(path).read_bytes())
     try:
-        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        content = tomllib.loads("\n".join(split_lines(text)))
     except RecursionError:
         raise ValueError(f"{path}: not a TOML file: too many brackets within one another") from None
     except ValueError as problem:
