@@ -102,24 +102,14 @@ def _chunks(labels: Sequence[str], scheme: str | None, argument: str, example: i
 
 
 def convert(labels: Sequence[str], source: str | None, target: str) -> list[str]:
-    """The same chunks as labels of another scheme, with lower-case prefixes if all prefixes are so.
+    """The same chunks as labels of another scheme. A valid sequence, converted and converted back, is the same.
 
     Parameters
     ----------
     labels : sequence of n str
-        Of any scheme. A sequence that is invalid in it is read as :func:`chunks` reads it; the result is valid.
+        A sequence that is invalid in its scheme is read as :func:`chunks` reads it, and the result is valid.
     source, target : "bio", "iob1", "iobes", "bilou", "bmes" or "bmewo", or another name of one, such as "IOB2"
-        source None: prefixes of all schemes are accepted.
-
-    Returns
-    -------
-    list of n str
-        Converting a valid sequence back gives the same labels.
-
-    Raises
-    ------
-    ValueError
-        An unknown scheme; a label that is not in ``source``.
+        source None: any. ValueError for an unknown scheme, or a label that is not in it.
 
     Examples
     --------
@@ -128,14 +118,14 @@ def convert(labels: Sequence[str], source: str | None, target: str) -> list[str]
     """
     target = canonical("target", str(target))
     result, before = list(labels), Chunk("", -1, -2)
-    for chunk in _chunks(labels, canonical("source", source), "labels", None):
+    for chunk in _chunks(result, canonical("source", source), "labels", None):
         kind, first, last = chunk
         begin, inside, *ends = list(SCHEMES[target])
         if target == "iob1" and (before.type, before.last) != (kind, first - 1):
             begin = inside
         end, single = ends or (inside, begin)
         prefixes = single if first == last else begin + (last - first - 1) * inside + end
-        prefixes = prefixes.lower() if labels[first][0].islower() else prefixes
+        prefixes = prefixes.lower() if result[first][0].islower() else prefixes
         result[first : last + 1] = [f"{prefix}-{kind}" if kind else prefix for prefix in prefixes]
         before = chunk
     return result

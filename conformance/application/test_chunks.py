@@ -5,16 +5,20 @@ counts.
 from __future__ import annotations
 
 import itertools
+import json
 from functools import partial
 from types import SimpleNamespace
 
 import pytest
 
+from conformance.application.test_app import run
 from conformance.tolerances import close
 from diptych.chunks import Chunk, chunk_scores, chunks, convert, is_chunk_label, mark_chunks
+from diptych.commands.scores import counted
 from diptych.metrics import chunk_f1, chunk_f1_scorer
 from reference.models.schemes import allowed
 
+SENTENCES = "The DT B-NP\nduck NN I-NP\nswims VBZ B-VP\n. . O\n\nDogs NNS B-NP\nswim VBP B-VP\n\nduck NN B-NP\n"
 # labels, and the chunks that the shared tasks' scorer sees in them: (type, first, last)
 BY_HAND = [
     ("", []),
@@ -158,3 +162,26 @@ def test_what_is_wrong_is_named():
         chunk_scores([["O"]], [])
     with pytest.raises(ValueError, match=r"guess\[1\]: expected 1 labels, got 2"):
         chunk_scores([["O"], ["O"]], [["O"], ["O", "O"]])
+
+
+def test_a_label_that_is_none_of_a_chunk_is_named(backend, tmp_path, capsys):
+    saved, good, bank = (tmp_path / name for name in ("m.npz", "good.txt", "bad.txt"))
+    good.write_text(SENTENCES)
+    bank.write_text(SENTENCES.replace(" O", " 0"))
+    for more in ([], ["--partitions", 3, "--epochs", 9], ["--learner", "sparse-crf", "--scheme", "IOB2"]):
+        command = ["tag", "train", bank, "--quiet", *more]
+        report = json.loads(run(backend.module, capsys, *command, "--json")[1])["train"]
+        assert report["chunks"] is None and "label '0' in " in report["no_chunk_scores"], more
+        assert f"train no chunk scores: {report['no_chunk_scores']}" in run(backend.module, capsys, *command)[1]
+    assert run(backend.module, capsys, "tag", "train", good, "--quiet", "--save", saved)[0] == 0
+    for scheme, told in (("bioes", "F1 100.00 (5 found"), ("bmes", "no chunk scores: label 'I-NP'")):
+        assert told in run(backend.module, capsys, "tag", "evaluate", saved, good, "--scheme", scheme)[1]
+
+
+def test_a_label_is_named_by_its_line():
+    sentences = [SimpleNamespace(), SimpleNamespace(source=SimpleNamespace(file="a.txt", lines=[7, 9]))]
+    truth, wrong = [["B-X"], ["I-X", "O"]], [["B-X"], ["I-X", "0"]]
+    assert "label '0' in line 9 of a.txt; " in counted(wrong, truth, examples=lambda: sentences).no_chunks
+    assert "label '0', predicted in line 9 of a.txt" in counted(truth, wrong, examples=lambda: sentences).no_chunks
+    assert "label '0' in sentence 2, token 2; expected O" in counted(wrong, truth).no_chunks
+    assert counted([["0"], ["N"]], [["0"], ["N"]]).no_chunks is None  # no labels of chunks

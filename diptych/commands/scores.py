@@ -61,12 +61,12 @@ def counted(
     predicted: Sequence[Sequence[str]],
     known: Sequence[str] = (),
     scheme: str | None = None,
-    place: Callable[[int, int], str] | None = None,
+    examples: Callable[[], Sequence[Any]] = tuple,
 ) -> Counts:
     """The counts of predicted labels (n_i,) of sequences.
 
     known: the model's labels, which help to see what labels mean. scheme: that of all labels; default: as they look.
-    place: what to call token t of sequence i, both from 0.
+    examples: gives the sequences, which may have a ``source``, the place where they were read.
     """
     same = [[a == b for a, b in zip(y, z, strict=True)] for y, z in zip(truth, predicted, strict=True)]
     chunks = problem = None
@@ -75,7 +75,8 @@ def counted(
             chunks = chunk_counts(truth, predicted, scheme)
         except ExampleError as wrong:
             i, t, made = wrong.example, wrong.position or 0, wrong.argument == "guess"
-            where = f"sentence {i + 1}, token {t + 1}" if place is None else place(i, t)
+            source = getattr((examples() or truth)[i], "source", None)
+            where = f"line {source.lines[t]} of {source.file}" if source else f"sentence {i + 1}, token {t + 1}"
             label = f"label {(predicted if made else truth)[i][t]!r}{', predicted' if made else ''}"
             problem = f"{label} in {where}; {wrong.problem.partition(', got ')[0]}"
     return Counts(sum(map(sum, same)), sum(map(len, same)), sum(map(all, same)), len(same), chunks, problem)
@@ -86,7 +87,7 @@ def of_partition(job: Job, w: np.ndarray, k: int, scheme: str | None = None) -> 
     data, names = objective_of(job, k).objective.data, job.model.labels
     numbers = np.split(host(data.labels), data.offsets[1:-1]), job.model.predict(data, None, w)
     truth, predicted = ([[names[label] for label in y] for y in each] for each in numbers)
-    return counted(truth, predicted, names, scheme)
+    return counted(truth, predicted, names, scheme, lambda: job.loaders[k]()[0])
 
 
 def heads_of_partition(job: Job, w: np.ndarray, k: int) -> Heads:

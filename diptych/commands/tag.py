@@ -441,4 +441,4 @@ def _scores(
     """
     predicted = [[model.labels[i] for i in y] for y in model.predict(data or model.pack(sentences), None, w)]
     truth = [sentence["label"] for sentence in sentences]
-    return tagging_scores(counted(truth, predicted, model.labels, options.scheme))
+    return tagging_scores(counted(truth, predicted, model.labels, options.scheme, lambda: sentences))
