@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from diptych.chunks import chunk_scores
 from reference.structures.boxes import iou
 
 __all__ = [
     "PUNCTUATION",
     "attachment_score",
     "average_precision",
+    "chunk_f1",
+    "chunk_f1_scorer",
     "corloc",
     "position_accuracy",
     "sequence_accuracy",
@@ -55,6 +59,22 @@ def sequence_accuracy(truth: Sequence[np.ndarray], guess: Sequence[np.ndarray]) 
     _check(truth, guess)
     right = sum(bool(np.all(y == z)) for y, z in zip(truth, guess, strict=True))
     return right / len(truth) if len(truth) else float("nan")
+
+
+def chunk_f1(truth: Sequence[Sequence[str]], guess: Sequence[Sequence[str]], scheme: str | None = None) -> float:
+    """F1 of the chunks (named entities) in predicted labels (n_i,) of sentences; 0 without right ones.
+
+    scheme: as in :func:`diptych.chunks.chunk_scores`, which also gives precision, recall and each type's scores. Raises
+    ValueError as it does.
+    """
+    return chunk_scores(truth, guess, scheme).f1
+
+
+def chunk_f1_scorer(estimator: Any, X: Any, y: Any, scheme: str | None = None) -> float:
+    """:func:`chunk_f1` of a learner's predictions, for ``GridSearchCV(..., scoring=chunk_f1_scorer)`` and
+    ``cross_val_score``; ``functools.partial`` sets the scheme.
+    """
+    return chunk_f1(y, estimator.predict(X), scheme)
 
 
 def corloc(truth: np.ndarray, guess: np.ndarray, threshold: float = 0.5) -> float:

@@ -4,13 +4,21 @@ counts.
 
 from __future__ import annotations
 
+import itertools
+import json
+from functools import partial
+from types import SimpleNamespace
+
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from conformance.application.test_app import run
 from conformance.tolerances import close
-from diptych.chunks import Chunk, chunk_scores, chunks, is_chunk_label
+from diptych.chunks import Chunk, chunk_scores, chunks, convert, is_chunk_label, mark_chunks
+from diptych.commands.scores import counted
+from diptych.metrics import chunk_f1, chunk_f1_scorer
+from reference.models.schemes import allowed
 
+SENTENCES = "The DT B-NP\nduck NN I-NP\nswims VBZ B-VP\n. . O\n\nDogs NNS B-NP\nswim VBP B-VP\n\nduck NN B-NP\n"
 # labels, and the chunks that the shared tasks' scorer sees in them: (type, first, last)
 BY_HAND = [
     ("", []),
@@ -28,7 +36,14 @@ BY_HAND = [
     ("B-X E-X B-X", [("X", 0, 1), ("X", 2, 2)]),
     ("B-a-b I-a-b I-a", [("a-b", 0, 1), ("a", 2, 2)]),  # the type is what is behind the first hyphen
     ("B I O I", [("", 0, 1), ("", 3, 3)]),
+    ("b-x i-x o I-x", [("x", 0, 1), ("x", 3, 3)]),
+    ("U-X B-X L-X I-X", [("X", 0, 0), ("X", 1, 2), ("X", 3, 3)]),  # BILOU
+    ("L-X L-X U-Y", [("X", 0, 0), ("X", 1, 1), ("Y", 2, 2)]),
+    ("B-X M-X E-X S-X W-X", [("X", 0, 2), ("X", 3, 3), ("X", 4, 4)]),  # BMES, BMEWO
+    ("M-X M-X o e-X", [("X", 0, 1), ("X", 3, 3)]),
 ]
+# the prefixes of a chunk's first token, of tokens inside, of the last, and of a single token
+PREFIXES = {"bio": "BIIB", "iob1": "BIIB", "iobes": "BIES", "bilou": "BILU", "bmes": "BMES", "bmewo": "BMEW"}
 
 
 @pytest.mark.parametrize(("labels", "expected"), BY_HAND)
@@ -36,31 +51,73 @@ def test_chunks_by_hand(labels, expected):
     assert chunks(labels.split()) == [Chunk(*chunk) for chunk in expected]
 
 
-@st.composite
-def chunked(draw):
-    """A length, and chunks of two types that do not overlap, from left to right."""
-    found, t = [], draw(st.integers(0, 2))
-    while t < 8 and draw(st.booleans()):
-        length = draw(st.integers(1, 3))
-        found.append(Chunk(draw(st.sampled_from("XY")), t, t + length - 1))
-        t += length + draw(st.integers(0, 2))
-    return t, found
+def written(n, found, scheme):
+    """Chunks as labels (n,) of a scheme."""
+    labels, before = ["O"] * n, Chunk("", -1, -1)
+    begin, inside, end, single = PREFIXES[scheme]
+    for kind, first, last in found:
+        labels[first : last + 1] = [single] if first == last else [begin, *(last - first - 1) * inside, end]
+        if scheme == "iob1" and not (before.last == first - 1 and before.type == kind):
+            labels[first] = "I"
+        labels[first : last + 1] = [f"{prefix}-{kind}" if kind else prefix for prefix in labels[first : last + 1]]
+        before = Chunk(kind, first, last)
+    return labels
 
 
-@given(instance=chunked())
-@pytest.mark.parametrize("scheme", ["bio", "iob1", "iobes"])
-def test_what_is_written_is_read_again(instance, scheme):
-    n, expected = instance
-    labels = ["O"] * n
-    for k, (kind, first, last) in enumerate(expected):
-        inside = ["I"] * (last - first + 1)
-        touches = k > 0 and expected[k - 1].last == first - 1 and expected[k - 1].type == kind
-        if scheme != "iob1" or touches:
-            inside[0] = "B"
-        if scheme == "iobes":
-            inside[-1] = "S" if first == last else "E"
-        labels[first : last + 1] = [f"{prefix}-{kind}" for prefix in inside]
-    assert chunks(labels) == expected
+def sets_of_chunks(n, first=0):
+    """All sets of chunks of types X and Y in n tokens that begin at ``first`` or later, from left to right."""
+    yield []
+    for a in range(first, n):
+        for b, kind in itertools.product(range(a, n), "XY"):
+            yield from ([Chunk(kind, a, b), *rest] for rest in sets_of_chunks(n, b + 1))
+
+
+@pytest.mark.parametrize("scheme", PREFIXES)
+def test_valid_sequences_are_sets_of_chunks(scheme):
+    """Over all label sequences of up to four tokens: those that a scheme allows are what all sets of chunks are written
+    as. They are read as these sets, and converted to any scheme and back.
+    """
+    labels = ["O", *(f"{prefix}-{kind}" for prefix in sorted(set(PREFIXES[scheme])) for kind in "XY")]
+    follows, begins, ends = allowed(labels, scheme)
+    for n in range(5):
+        every = list(sets_of_chunks(n))
+        valid = {
+            tuple(labels[i] for i in y)
+            for y in itertools.product(range(len(labels)), repeat=n)
+            if n == 0 or (begins[y[0]] and ends[y[-1]] and all(follows[a, b] for a, b in itertools.pairwise(y)))
+        }
+        assert valid == {tuple(written(n, found, scheme)) for found in every} and len(valid) == len(every)
+        for found in every:
+            mine = written(n, found, scheme)
+            assert chunks(mine) == chunks(mine, scheme) == found
+            for other in PREFIXES:
+                theirs = convert(mine, scheme, other)
+                assert theirs == written(n, found, other) and convert(theirs, other, scheme) == mine
+
+
+def test_conversion_of_other_labels():
+    """Prefixes keep their case, labels without a type stay so, and what is invalid becomes valid."""
+    assert convert(["o", "b-x", "i-x", "O", "B"], "IOB2", "BIOUL") == ["o", "b-x", "l-x", "O", "U"]
+    assert convert(["I-X", "E-X", "L-X"], None, "iob1") == ["I-X", "I-X", "B-X"]
+    for words, message in (
+        ((["O", "E-X"], "bio", "bmes"), r"labels\[1\]: expected O, or B or I with a type, such as B-NP, got 'E-X'"),
+        (([], "bio", "io"), "target: expected one of bio, iob1, .*, got 'io'"),
+        (([], 3, "bio"), "source: expected one of bio, iob1, .*, got 3"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            convert(*words)
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        *((f"O {prefixes}", True) for prefixes in ("B-X I-X", "I-X", "b-x", "U-X", "B M E S", "B I", "S-X M-X")),
+        *((labels, True) for labels in ("0 B-X I-X", "O B_X I_X", "O X-B X-I", "B-X L-X M-X NN", "S", "O E")),
+        *((labels, False) for labels in ("S M L", "M S", "o u", "N V B", "NN O", "S-x L-x M-x", "B_X NN")),
+    ],
+)
+def test_labels_that_mark_chunks(labels, expected):
+    assert mark_chunks(labels.split()) == expected
 
 
 def test_scores_by_hand():
@@ -87,14 +144,44 @@ def test_nothing_to_divide_by():
     assert scores[:6] == (0.0, 0.0, 0.0, 0, 0, 1)
 
 
+def test_f1_of_learners_and_of_a_scheme():
+    truth, guess = [["B-X", "I-X", "O"], ["B-Y"]], [["B-X", "L-X", "O"], ["I-X"]]
+    assert chunk_f1(truth, guess) == 0.5
+    learner = SimpleNamespace(predict=lambda X: guess)
+    assert chunk_f1_scorer(learner, [1, 2], truth) == 0.5
+    with pytest.raises(ValueError, match=r"guess\[0\]\[1\]: expected O, or B or I with a type, .*, got 'L-X'"):
+        partial(chunk_f1_scorer, scheme="bio2")(learner, [1, 2], truth)
+
+
 def test_what_is_wrong_is_named():
-    for label in ("NP", "X-NP", "O-NP", "", "-NP", "BI-X"):
-        assert not is_chunk_label(label)
-        with pytest.raises(
-            ValueError, match=f"labels: expected O, or B, I, E or S with a type, such as B-NP, got '{label}'"
-        ):
+    for label in ("NP", "X-NP", "O-NP", "", "-NP", "BI-X", "PER-B", 3):
+        assert label == 3 or not is_chunk_label(label)
+        with pytest.raises(ValueError, match=rf"labels\[1\]: expected O, or B, I, .* such as B-NP, got {label!r}"):
             chunks(["O", label])
     with pytest.raises(ValueError, match="guess: expected the labels of 1 sentences, got 0"):
         chunk_scores([["O"]], [])
     with pytest.raises(ValueError, match=r"guess\[1\]: expected 1 labels, got 2"):
         chunk_scores([["O"], ["O"]], [["O"], ["O", "O"]])
+
+
+def test_a_label_that_is_none_of_a_chunk_is_named(backend, tmp_path, capsys):
+    saved, good, bank = (tmp_path / name for name in ("m.npz", "good.txt", "bad.txt"))
+    good.write_text(SENTENCES)
+    bank.write_text(SENTENCES.replace(" O", " 0"))
+    for more in ([], ["--partitions", 3, "--epochs", 9], ["--learner", "sparse-crf", "--scheme", "IOB2"]):
+        command = ["tag", "train", bank, "--quiet", *more]
+        report = json.loads(run(backend.module, capsys, *command, "--json")[1])["train"]
+        assert report["chunks"] is None and "label '0' in " in report["no_chunk_scores"], more
+        assert f"train no chunk scores: {report['no_chunk_scores']}" in run(backend.module, capsys, *command)[1]
+    assert run(backend.module, capsys, "tag", "train", good, "--quiet", "--save", saved)[0] == 0
+    for scheme, told in (("bioes", "F1 100.00 (5 found"), ("bmes", "no chunk scores: label 'I-NP'")):
+        assert told in run(backend.module, capsys, "tag", "evaluate", saved, good, "--scheme", scheme)[1]
+
+
+def test_a_label_is_named_by_its_line():
+    sentences = [SimpleNamespace(), SimpleNamespace(source=SimpleNamespace(file="a.txt", lines=[7, 9]))]
+    truth, wrong = [["B-X"], ["I-X", "O"]], [["B-X"], ["I-X", "0"]]
+    assert "label '0' in line 9 of a.txt; " in counted(wrong, truth, examples=lambda: sentences).no_chunks
+    assert "label '0', predicted in line 9 of a.txt" in counted(truth, wrong, examples=lambda: sentences).no_chunks
+    assert "label '0' in sentence 2, token 2; expected O" in counted(wrong, truth).no_chunks
+    assert counted([["0"], ["N"]], [["0"], ["N"]]).no_chunks is None  # no labels of chunks

@@ -16,6 +16,7 @@ import pytest
 import diptych.estimators
 import reference
 from conformance.tolerances import close
+from diptych.metrics import chunk_f1, chunk_f1_scorer
 
 sklearn = pytest.importorskip("sklearn")
 
@@ -128,6 +129,10 @@ def test_search_and_cross_validation_over_sequences(estimators):
     assert search.best_params_ == {"lam": 0.01}  # 10 forgets everything
     scores = cross_val_score(labeler, X, Y, cv=3)
     close(search.best_score_, scores.mean())
+    labels = [np.where(np.isin(y, [*"aeiou"]), "B-X", "O") for y in Y]
+    by_f1 = GridSearchCV(labeler, {"lam": [10.0, 0.01]}, cv=3, scoring=chunk_f1_scorer).fit(X, labels)
+    close(by_f1.best_score_, cross_val_score(labeler, X, labels, cv=3, scoring=chunk_f1_scorer).mean())
+    assert by_f1.score(X, labels) == chunk_f1(labels, by_f1.predict(X)) > 0.5
     again = pickle.loads(pickle.dumps(search.best_estimator_))
     for a, b in zip(search.predict(X[:5]), again.predict(X[:5]), strict=True):
         assert a == b

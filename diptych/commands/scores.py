@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from diptych.chunks import ChunkCounts, ChunkScores, chunk_counts, is_chunk_label, scores_of
+from diptych.chunks import ChunkCounts, ChunkScores, chunk_counts, mark_chunks, scores_of
 from diptych.distributed.partitions import Job, objective_of
 from diptych.metrics import PUNCTUATION
 from reference.arrays import host
+from reference.example_errors import ExampleError
 
 __all__ = [
     "Counts",
@@ -26,18 +27,21 @@ __all__ = [
 
 
 class Counts(NamedTuple):
-    """Right positions, positions, right sequences, sequences; chunks, or None unless all labels are chunk labels."""
+    """Right positions, positions, right sequences, sequences; chunks, or None if not all labels are chunk labels, and
+    what is wrong with one of labels that are meant to mark chunks.
+    """
 
     right: int
     positions: int
     right_sequences: int
     sequences: int
     chunks: ChunkCounts | None = None
+    no_chunks: str | None = None
 
     def __add__(self, other: Any) -> Counts:
         chunks = None if self.chunks is None or other.chunks is None else self.chunks + other.chunks
         right, positions, right_sequences, sequences = (a + b for a, b in zip(self[:4], other[:4], strict=True))
-        return Counts(right, positions, right_sequences, sequences, chunks)
+        return Counts(right, positions, right_sequences, sequences, chunks, self.no_chunks or other.no_chunks)
 
 
 class Heads(NamedTuple):
@@ -52,20 +56,38 @@ class Heads(NamedTuple):
         return Heads(*(a + b for a, b in zip(self, other, strict=True)))
 
 
-def counted(truth: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> Counts:
-    """The counts of predicted labels (n_i,) of sequences."""
+def counted(
+    truth: Sequence[Sequence[str]],
+    predicted: Sequence[Sequence[str]],
+    known: Sequence[str] = (),
+    scheme: str | None = None,
+    examples: Callable[[], Sequence[Any]] = tuple,
+) -> Counts:
+    """The counts of predicted labels (n_i,) of sequences.
+
+    known: the model's labels, which help to see what labels mean. scheme: that of all labels; default: as they look.
+    examples: gives the sequences, which may have a ``source``, the place where they were read.
+    """
     same = [[a == b for a, b in zip(y, z, strict=True)] for y, z in zip(truth, predicted, strict=True)]
-    every = {label for y in (*truth, *predicted) for label in y}
-    chunks = chunk_counts(truth, predicted) if all(map(is_chunk_label, every)) else None
-    return Counts(sum(map(sum, same)), sum(map(len, same)), sum(map(all, same)), len(same), chunks)
+    chunks = problem = None
+    if scheme is not None or mark_chunks({*known, *(label for y in (*truth, *predicted) for label in y)}):
+        try:
+            chunks = chunk_counts(truth, predicted, scheme)
+        except ExampleError as wrong:
+            i, t, made = wrong.example, wrong.position or 0, wrong.argument == "guess"
+            source = getattr((examples() or truth)[i], "source", None)
+            where = f"line {source.lines[t]} of {source.file}" if source else f"sentence {i + 1}, token {t + 1}"
+            label = f"label {(predicted if made else truth)[i][t]!r}{', predicted' if made else ''}"
+            problem = f"{label} in {where}; {wrong.problem.partition(', got ')[0]}"
+    return Counts(sum(map(sum, same)), sum(map(len, same)), sum(map(all, same)), len(same), chunks, problem)
 
 
-def of_partition(job: Job, w: np.ndarray, k: int) -> Counts:
+def of_partition(job: Job, w: np.ndarray, k: int, scheme: str | None = None) -> Counts:
     """The counts of a model of sequences with weights w (d,) on partition k."""
     data, names = objective_of(job, k).objective.data, job.model.labels
-    truth = np.split(host(data.labels), data.offsets[1:-1])
-    by_name = [[[names[label] for label in y] for y in each] for each in (truth, job.model.predict(data, None, w))]
-    return counted(*by_name)
+    numbers = np.split(host(data.labels), data.offsets[1:-1]), job.model.predict(data, None, w)
+    truth, predicted = ([[names[label] for label in y] for y in each] for each in numbers)
+    return counted(truth, predicted, names, scheme, lambda: job.loaders[k]()[0])
 
 
 def heads_of_partition(job: Job, w: np.ndarray, k: int) -> Heads:
@@ -96,9 +118,10 @@ def shares_of(counts: Counts, positions: str, sequences: str) -> dict[str, float
 
 
 def tagging_scores(counts: Counts) -> dict[str, Any]:
-    """The scores of a tagger for a report: shares, and chunks or None."""
+    """The scores of a tagger for a report: shares; chunks, or None and perhaps why."""
     chunks = None if counts.chunks is None else _as_dict(scores_of(counts.chunks))
-    return {"accuracy": shares_of(counts, "token", "sentence"), "chunks": chunks}
+    why = {} if counts.no_chunks is None else {"no_chunk_scores": counts.no_chunks}
+    return {"accuracy": shares_of(counts, "token", "sentence"), "chunks": chunks, **why}
 
 
 def _as_dict(scores: ChunkScores) -> dict[str, Any]:
@@ -110,7 +133,7 @@ def tagging_lines(name: str, scores: dict[str, Any], types: bool = True) -> list
     shares, chunks = scores["accuracy"], scores["chunks"]
     line = f"{name:5} tokens {100 * shares['token']:.2f} %, sentences {100 * shares['sentence']:.2f} %"
     if chunks is None:
-        return [line]
+        return [line, *(f"{name:5} no chunk scores: {why}" for why in [scores.get("no_chunk_scores")] if why)]
     rows = [(kind, each) for kind, each in chunks["types"].items()] if types else []
     return [f"{line}, chunks {_chunk_line(chunks)}", *(f"  {kind:12} {_chunk_line(each)}" for kind, each in rows)]
 

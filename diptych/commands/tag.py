@@ -52,14 +52,13 @@ from diptych.files.tagged import tagged_text
 from diptych.sparse_fits import sequences_of
 from reference.arrays import host
 from reference.files import save_bytes
-from reference.models.tagging import SCHEMES
+from reference.models.schemes import SAME, SCHEMES
 from reference.models.token_templates import TOKEN_TEMPLATES, attributes_of, check_templates
 
 __all__ = ["add"]
 
 
 TOL = 1e-4
-SAME_SCHEMES = {"iob2": "bio", "bio2": "bio", "bioes": "iobes"}  # other names of schemes
 FEW = 3  # sentences of a rehearsal
 OPTIMIZERS = (*(name for name in SOLVERS if name != "online-proximal"), "cocoa")
 
@@ -95,13 +94,9 @@ def add(commands: Any) -> None:
         help="attribute-label pairs with a weight (default: observed)", rare=True)  # fmt: skip
     sub.option("model", "--least", type=count, metavar="N",
         help="only attributes that occur at least N times (default: 1)", rare=True)  # fmt: skip
-    sub.option(
-        "model",
-        "--transitions",
-        choices=SCHEMES,
-        type=lambda name: SAME_SCHEMES.get(name, name),
-        help="bio, iob1, iobes: only transitions of the scheme",
-    )
+    sub.option("model", "--transitions", choices=SCHEMES, type=_scheme,
+        help=f"{', '.join(SCHEMES)}: only transitions of the scheme")  # fmt: skip
+    _add_scheme(sub)
     sub.option("model", "--learner", choices=("linear", "sparse-crf"), default="linear",
         help="linear, or sparse-crf: few weights (default: linear)")  # fmt: skip
     add_job(sub, OPTIMIZERS, "(default: lbfgs for crf, sgd for hinge; of hinge over partitions "
@@ -114,6 +109,7 @@ def add(commands: Any) -> None:
     sub = action("evaluate", _evaluate, "accuracy and chunks of a saved tagger on a column file")
     sub.add_argument("model", help="a file written by tag train --save")
     _add_file(sub)
+    _add_scheme(sub)
     add_flags(sub, "limit")
 
     sub = action("predict", _predict,
@@ -138,6 +134,15 @@ def _add_file(sub: Parser, what: str = "- is standard input", many: bool = False
     sub.option("data", "--separator", choices=SEPARATORS, rare=True,
         help="what is between columns (default: as the file looks, later as the model has it)")  # fmt: skip
     add_flags(sub, "encoding", "most_bytes")
+
+
+def _add_scheme(sub: Parser) -> None:
+    sub.option("data", "--scheme", choices=SCHEMES, type=_scheme,
+        help=f"{', '.join(SCHEMES)}: read chunks in this scheme alone (default: in any)", rare=True)  # fmt: skip
+
+
+def _scheme(name: str) -> str:
+    return SAME.get(name.lower(), name.lower())
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -180,8 +185,8 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
         "weights": model.size,
         "seconds_packing": packed,
         "seconds": time.perf_counter() - started,
-        "train": _scores(model, result.x, training, objective.data),
-        "test": None if test is None else _scores(model, result.x, test),
+        "train": _scores(options, model, result.x, training, objective.data),
+        "test": None if test is None else _scores(options, model, result.x, test),
     }
     lines = [
         f"{len(training)} sentences of {options.file}: {model.size} weights, objective {result.fun:.6f}, "
@@ -238,14 +243,15 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
         shown = partial(moved, objective)
         result, report = trained(panel, options, what, job.epochs or 0, run, model, info, shown)
         report |= moved(objective, len(result.history))
-        report["train"] = None if result.interrupted else tagging_scores(objective.sum_of(of_partition, result.x))
+        scored = partial(of_partition, scheme=options.scheme)
+        report["train"] = None if result.interrupted else tagging_scores(objective.sum_of(scored, result.x))
     report |= {
         "files": options.files,
         "columns": layout.columns,
         "labels": model.labels,
         "weights": model.size,
         "seconds": time.perf_counter() - started,
-        "test": None if test is None else _scores(model, result.x, test),
+        "test": None if test is None else _scores(options, model, result.x, test),
     }
     lines = [
         f"{objective.n} sentences of {options.file}: {model.size} weights, objective {result.fun:.6f}, "
@@ -275,8 +281,8 @@ def _train_sparse(panel: ModuleType, options: argparse.Namespace) -> bool:
     fit = run_sparse(panel, options, job, what, objective, len(training))
     report = opening(panel, options, learner="sparse-crf", **what, columns=layout.columns, labels=model.labels)
     report |= {"job": asdict(job), **fit.report}
-    report["train"] = _scores(model, fit.w, training, data)
-    report["test"] = None if test is None else _scores(model, fit.w, test)
+    report["train"] = _scores(options, model, fit.w, training, data)
+    report["test"] = None if test is None else _scores(options, model, fit.w, test)
     report["seconds"] = time.perf_counter() - started
     if options.save:
         info = {"learner": "sparse-crf", "file": options.file, **info_of(layout), **asdict(job)}
@@ -353,7 +359,7 @@ def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
     sentences = labelled(options.file, layout, options.most_bytes, known=model.labels).sentences
     sentences = [sentences[i] for i in limited(len(sentences), options.limit)]
     announce_compilation(panel, options.quiet)
-    scores = _scores(model, w, sentences)
+    scores = _scores(options, model, w, sentences)
     report = opening(panel, options, model=str(options.model), file=options.file, sentences=len(sentences)) | scores
     print_report(options, report, tagging_lines(f"{len(sentences)} sentences:", scores))
 
@@ -445,7 +451,9 @@ def _layout_of(path: str, model: Any, info: dict[str, Any], options: argparse.Na
     return layout_of(path, info, options)
 
 
-def _scores(model: Any, w: np.ndarray, sentences: list[Columns], data: Any = None) -> dict[str, Any]:
+def _scores(
+    options: argparse.Namespace, model: Any, w: np.ndarray, sentences: list[Columns], data: Any = None
+) -> dict[str, Any]:
     """The shares of tokens and of sentences with right labels, and chunk scores (None unless all are chunk labels).
 
     data: the packed sentences, if available.
@@ -453,4 +461,5 @@ def _scores(model: Any, w: np.ndarray, sentences: list[Columns], data: Any = Non
     with named(sentences):
         data = data or model.pack(sentences)
     predicted = [[model.labels[i] for i in y] for y in model.predict(data, None, w)]
-    return tagging_scores(counted([sentence["label"] for sentence in sentences], predicted))
+    truth = [sentence["label"] for sentence in sentences]
+    return tagging_scores(counted(truth, predicted, model.labels, options.scheme, lambda: sentences))

@@ -135,7 +135,7 @@ class SequenceLabeler(LabelSequences, Learner):
         Smoothing of the hinge, such as ``smoothings.Entropy()``. The optimiser's option ``mu`` sets its strength.
     cost : array (L, L), optional
         Entry (i, j) is the cost of predicting label j for label i, in the order of ``classes_``. Default: Hamming.
-    transitions : {"bio", "iob1", "iobes"}, optional
+    transitions : {"bio", "iob1", "iobes", "bilou", "bmes", "bmewo"}, optional
         Named features only: forbid label sequences that are invalid in this scheme.
     pairs : {"observed", "all"}
         Named features only: one weight for each pair of attribute and label in the training data, or for all pairs.

@@ -3,8 +3,8 @@ pairs.
 
 The weights are a matrix of attributes and labels and a matrix of transitions, as in SequenceModel. A tagger may have
 all of them, or only those of pairs that occur in training data; the others are 0 and are not parameters. Label
-sequences that are invalid in a scheme (BIO, IOB1, IOBES) may be forbidden: labels that may not follow, begin or end get
-a score of -inf. Sources: Pillutla et al., Example 5 and section 7.1.1; Lafferty et al. (2001).
+sequences that are invalid in a scheme (BIO, IOBES, BILOU, ...) may be forbidden: labels that may not follow, begin or
+end get a score of -inf. Sources: Pillutla et al., Example 5 and section 7.1.1; Lafferty et al. (2001).
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from array_api_compat import array_namespace
 from reference.arrays import Array, Place, Rows, host
 from reference.example_errors import ExampleError
 from reference.models.base import integer, label_names
+from reference.models.schemes import allowed, canonical
 from reference.models.sequence import ChainData, SequenceModel
 from reference.models.templates import hashes
 from reference.models.token_templates import Extractor, TokenAttributes, attributes_of, check_templates
 from reference.structures.chain import ChainScores
 
 __all__ = ["TaggingModel"]
-
-SCHEMES = ("bio", "iob1", "iobes")
 
 
 class TaggingModel(SequenceModel):
@@ -48,8 +47,8 @@ class TaggingModel(SequenceModel):
         The attribute-label pairs that have a weight, ``row * L + label``, sorted; None: all.
     label_pairs : sequence of int, optional
         The transitions that have a weight, ``label * L + next label``, sorted; None: all that are allowed.
-    transitions : {"bio", "iob1", "iobes"}, optional
-        Forbid all label sequences that are invalid in this scheme.
+    transitions : {"bio", "iob1", "iobes", "bilou", "bmes", "bmewo"}, optional
+        Forbid all label sequences that are invalid in this scheme (:mod:`reference.models.schemes`).
     cost : array (L, L), optional
         Task loss of predicting label j for true label i; default: Hamming.
     max_cells : int
@@ -111,7 +110,7 @@ class TaggingModel(SequenceModel):
             raise ValueError("vocabulary: expected different attributes")
         width = 2**self.bits // len(names) if self.bits is not None else len(self.vocabulary or ())
         super().__init__(width, names, cost=cost, start_stop=False, max_cells=max_cells)
-        self.transitions = transitions
+        self.transitions = canonical("transitions", transitions)
         follows, begins, ends = allowed(self.labels, transitions)
         self._forbidden = np.where(follows, 0.0, -np.inf), np.where(begins, 0.0, -np.inf), np.where(ends, 0.0, -np.inf)
         L = self.n_labels
@@ -340,46 +339,6 @@ class TaggingModel(SequenceModel):
         places = np.full((self.width + self.n_labels) * self.n_labels, self.size)
         places[self.cells] = np.arange(self.size)
         return places
-
-
-def allowed(labels: Sequence[str], scheme: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The labels that a scheme allows: (L, L) whether the second label may follow the first; (L,) begin a sentence;
-    (L,) end one.
-
-    bio: I-X only after B-X or I-X. iob1: B-X only after B-X or I-X. iobes: I-X and E-X after B-X or I-X and nowhere
-    else.
-
-    Raises
-    ------
-    ValueError
-        An unknown scheme, labels that are invalid in it.
-    """
-    L = len(labels)
-    if scheme is None:
-        return np.ones((L, L), dtype=bool), np.ones(L, dtype=bool), np.ones(L, dtype=bool)
-    if scheme not in SCHEMES:
-        raise ValueError(f"transitions: expected one of {', '.join(SCHEMES)}, got {scheme!r}")
-    prefixes = {"bio": "BI", "iob1": "BI", "iobes": "BIES"}[scheme]
-    wrong = next((x for x in labels if x != "O" and x.partition("-")[0] not in tuple(prefixes)), None)
-    if wrong is not None:
-        raise ValueError(
-            f"transitions: expected labels O and {', '.join(p + '-X' for p in prefixes)} for {scheme}, got {wrong!r}"
-        )
-    every = ("O", *labels)  # a sentence begins and ends as if O were next to it
-    table = np.array([[_may_follow(a, b, scheme) for b in every] for a in every])
-    if not np.any(table[0, 1:]):
-        raise ValueError(f"transitions: none of the labels {', '.join(labels)} may begin a sentence in {scheme}")
-    return table[1:, 1:], table[0, 1:], table[1:, 0]
-
-
-def _may_follow(before: str, label: str, scheme: str) -> bool:
-    (p, _, x), (q, _, y) = before.partition("-"), label.partition("-")
-    inside = p in ("B", "I") and x == y
-    if scheme == "bio":
-        return q != "I" or inside
-    if scheme == "iob1":
-        return q != "B" or inside
-    return inside if q in ("I", "E") else p not in ("B", "I")
 
 
 def _checked_bits(bits: int, n_labels: int) -> int:
