@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from diptych.files.columns import Layout, load_part
-from diptych.files.sequences import load_sequences
+from diptych.files.sequences import numbered, read_sequences
 from diptych.files.treebank import load_treebank
 from reference.archives import MOST_BYTES
 from reference.datasets import Sequences, load_letters
@@ -78,10 +78,12 @@ class SequenceFile:
 
     def load(self) -> Sequences:
         """The file's sequences, with its own labels."""
-        return load_letters() if self.path == "letters" else load_sequences(self.path, most_bytes=self.most_bytes)
+        return load_letters() if self.path == "letters" else read_sequences(self.path, most_bytes=self.most_bytes)
 
     def __call__(self) -> tuple[list[Any], list[Any]]:
         data = self.load()
+        if self.labels is None and (others := numbered(data.labels)):  # other files may number theirs otherwise
+            raise ValueError(f"{self.path}: {others}: give SequenceFile the labels of the model")
         if self.labels is None or self.labels == data.labels:
             return data.X, data.Y
         unknown = sorted(set(data.labels) - set(self.labels))
