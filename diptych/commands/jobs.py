@@ -225,7 +225,7 @@ def learner_options(options: argparse.Namespace, learner: str, names: Iterable[s
     values = {name: value for name in (*every, *names) if (value := getattr(options, name, None)) is not None}
     for name in values:
         if name not in names:
-            option = "no-start-stop" if name == "start_stop" else name.replace("_", "-")
+            option = ("" if values[name] is not False else "no-") + name.replace("_", "-")
             raise ValueError(f"--{option} has no effect with --learner {learner}")
     return values
 
@@ -332,7 +332,9 @@ def labellings(model: Any, w: Any, data: Sequences) -> list[np.ndarray]:
     w: the model's weights (d,), or KernelWeights.
     """
     if type(model).__name__ == "MulticlassModel":
-        flat = model.predict(model.pack(np.concatenate([np.zeros((0, model.n_features - model.intercept)), *data.X])), None, w)
+        flat = model.predict(
+            model.pack(np.concatenate([np.zeros((0, model.n_features - model.intercept)), *data.X])), None, w
+        )
         return np.split(np.array(flat, np.int64), np.cumsum([len(x) for x in data.X])[:-1])
     kernels = isinstance(w, KernelWeights)
     labels: list[np.ndarray] = model.predict(w, data.X) if kernels else model.predict(model.pack(data.X), None, w)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+import reference
 from diptych.defaults import LBFGS_ITERATIONS
 from diptych.estimators.examples import checked_weights
 from diptych.estimators.features import Named
@@ -23,11 +24,11 @@ OPTIMIZERS = (
     *("bcfw", "casimir", "casimir_svrg_adapt", "casimir_svrg_const", "cutting_planes", "exponentiated_gradient"),
     *("lbfgs", "multisample", "online_proximal", "sgd", "svrg"),
 )
-OWN_STRENGTH = ("casimir", "casimir_svrg_adapt", "casimir_svrg_const")  # they choose mu if it is not given
+PRESETS = ("casimir_svrg_adapt", "casimir_svrg_const")
 
 
 def rng_of(random_state: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """{"rng": the generator of ``random_state``}, or {} if the options have one. Raises ValueError if both are given."""
+    """{"rng": the generator of ``random_state``}, or {} if the options have one. Raises ValueError for both."""
     if "rng" not in options:
         return {"rng": generator_of(random_state)}
     if random_state is not None:
@@ -37,7 +38,10 @@ def rng_of(random_state: Any, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_options(run: Callable[..., Any], options: Mapping[str, Any]) -> Mapping[str, inspect.Parameter]:
     """The parameters of an optimiser. Raises ValueError for an option that it lacks."""
-    parameters = inspect.signature(run).parameters
+    parameters: Mapping[str, inspect.Parameter] = inspect.signature(run).parameters
+    if run.__name__ in PRESETS:  # they pass other options to casimir
+        parameters = {**inspect.signature(reference.casimir).parameters, **parameters}
+        del parameters["options"]
     takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
     for name in () if takes_any else options:
         if name not in parameters:
@@ -69,7 +73,12 @@ class Learner(InPanel, BaseEstimator):
     def _refuse(self, run: Callable[..., Any], parameters: Mapping[str, Any], options: Mapping[str, Any]) -> None:
         """Raise ValueError for parameters and options that would have no effect."""
         strength = options.get("mu", getattr(parameters.get("mu"), "default", None))
-        if self.smoothing is not None and "mu" in parameters and not strength and run.__name__ not in OWN_STRENGTH:
+        if (
+            self.smoothing is not None
+            and "mu" in parameters
+            and not strength
+            and run.__name__ not in ("casimir", *PRESETS)
+        ):
             raise ValueError(f"smoothing: has no effect without the option mu > 0, its strength, got {self.smoothing}")
         if "lam" in options:
             raise ValueError("options: lam: a parameter of the estimator decides that")

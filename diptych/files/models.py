@@ -155,7 +155,9 @@ SETTINGS: dict[str, tuple[str, Callable[[Any], bool]]] = {
         ("n_features", "n_edge_features", "hidden", "bits", "max_cells", "max_rows", "max_candidates"),
         ("an integer in 0..10^18", lambda x: type(x) is int and 0 <= x <= 10**18),
     ),
-    **dict.fromkeys(("null", "start_stop", "single_root", "blocks", "intercept"), ("true or false", lambda x: isinstance(x, bool))),
+    **dict.fromkeys(
+        ("null", "start_stop", "single_root", "blocks", "intercept"), ("true or false", lambda x: isinstance(x, bool))
+    ),
     "labels": ("a list of names", _list_of(str)),
     "cost": ("lists of numbers", _lists_of(int, float)),
     "shape": ("a list of integers", _list_of(int)),

@@ -58,7 +58,9 @@ def numbered(labels: tuple[str, ...]) -> str | None:
     if not all(map(str.isdecimal, labels)) or (numbers := sorted(map(int, labels))) == [*range(len(labels))]:
         return None
     more = f", ... and {len(numbers) - FEW} more" if len(numbers) > FEW else ""
-    return f"labels {', '.join(map(str, numbers[:FEW]))}{more}: no other integer occurs (a field names would name labels)"
+    return (
+        f"labels {', '.join(map(str, numbers[:FEW]))}{more}: no other integer occurs (a field names would name labels)"
+    )
 
 
 def read_sequences(path: str | Path, *, labelled: bool = True, most_bytes: int = MOST_BYTES) -> Sequences:

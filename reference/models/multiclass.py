@@ -88,7 +88,10 @@ class MulticlassModel(LinearModel):
         if not isinstance(intercept, bool):
             raise TypeError(f"intercept: expected True or False, got {intercept!r}")
         self.intercept = intercept
-        self.n_features, self.max_rows = integer("n_features", n_features, int(intercept)), integer("max_rows", max_rows, 1)
+        self.n_features, self.max_rows = (
+            integer("n_features", n_features, int(intercept)),
+            integer("max_rows", max_rows, 1),
+        )
         self.labels = label_names(labels)
         self.n_labels = len(self.labels)
         self.cost = label_cost(cost, self.n_labels)
