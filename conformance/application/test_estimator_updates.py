@@ -78,7 +78,7 @@ def test_one_pass_over_one_example_is_the_step_of_sgd(estimators, name):
 def one_example(learner, x, y):
     """An example as the model packs it."""
     if isinstance(y, str):
-        return np.append(x, 1.0)[None], [learner.classes_.tolist().index(y)]
+        return np.array(x)[None], [learner.classes_.tolist().index(y)]
     return [x], [[learner.classes_.tolist().index(label) for label in y]]
 
 
@@ -194,7 +194,7 @@ def test_a_data_frame_a_sentence(estimators):
     for make in (estimators.SequenceLabeler, estimators.SparseCRF):
         by_frame, by_dict = make().fit(frames, [np.array(y, dtype=object) for y in Y]), make().fit(X, Y)
         close(by_frame.coef_, by_dict.coef_)
-        assert by_frame.model_.vocabulary == by_dict.model_.vocabulary == ("w=the", "size", "w=duck")
+        assert by_frame.model_.vocabulary == by_dict.model_.vocabulary == ("w:the", "size", "w:duck")
         assert by_frame.predict(frames) == by_dict.predict(X) and by_frame.score(frames, Y) == by_dict.score(X, Y)
     hashed = estimators.SequenceLabeler(bits=6, lam=1.0, random_state=0)
     assert hashed.partial_fit(frames, Y, ["D", "N"]).partial_fit(frames, Y).predict(frames) == hashed.predict(X)

@@ -146,7 +146,7 @@ def test_features_by_name(estimators):
     assert labeler.predict(X) == Y and labeler.score(X, Y) == 1.0
     assert {type(label) for y in labeler.predict(X) for label in y} == {str}  # what scorers of chunks take
     assert labeler.classes_.tolist() == ["B-NP", "I-NP", "O"]
-    assert {"w=duck", "first", "bias"} <= set(labeler.model_.vocabulary)
+    assert {"w:duck", "first", "bias"} <= set(labeler.model_.vocabulary)
     names = [[[f"w={at['w']}"] for at in x] for x in X]  # lists of strings
     assert estimators.SequenceLabeler(lam=0.01, bits=8).fit(names, Y).predict(names) == Y
     rows = [csr_array(x) for x in words(8)[0]]
@@ -180,7 +180,7 @@ def test_costs_are_in_the_order_of_classes(estimators):
 def test_marginals_are_sums_over_labellings(estimators):
     X, Y = tokens()
     labeler = estimators.SequenceLabeler(lam=0.5).fit(X, Y)
-    model, data = labeler.model_, labeler.model_.pack([[["w=a"], ["w=duck"], ["w=the"]]])
+    model, data = labeler.model_, labeler.model_.pack([[["w:a"], ["w:duck"], ["w:the"]]])
     scores = model.scores(data, np.array([0]), labeler.coef_)
     unary, pairwise = np.asarray(scores.unary)[0], np.asarray(scores.pairwise)
     expected, total = np.zeros((3, 3)), 0.0
@@ -188,7 +188,7 @@ def test_marginals_are_sums_over_labellings(estimators):
         weight = np.exp(sum(unary[t, y[t]] for t in range(3)) + pairwise[y[0], y[1]] + pairwise[y[1], y[2]])
         expected[np.arange(3), list(y)] += weight
         total += weight
-    found = labeler.predict_marginals([[["w=a"], ["w=duck"], ["w=the"]]])
+    found = labeler.predict_marginals([[{"w": "a"}, {"w": "duck"}, {"w": "the"}]])
     close(found[0], expected / total)
     assert labeler.predict_marginals([[]])[0].shape == (0, 3)
 

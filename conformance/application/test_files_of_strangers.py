@@ -65,15 +65,18 @@ def bomb(path, member, content, said=None):
         path.write_bytes(whole)
 
 
-def test_a_label_beyond_the_positions_needs_names(tmp_path, small):
-    path = tmp_path / "a.npz"
-    np.savez(path, features=np.zeros((1, 3)), labels=[10**8], offsets=[0, 1])
-    with pytest.raises(ValueError, match=r"a.npz: labels: expected 0..1023 in a file without names, got 100000000"):
-        load_sequences(path)
-    np.savez(path, features=np.zeros((1, 3)), labels=[1023], offsets=[0, 1])
-    assert len(load_sequences(path).labels) == 1024
-    np.savez(path, features=np.zeros((1025, 1)), labels=np.full(1025, 1024), offsets=[0, 1025])
-    assert len(load_sequences(path).labels) == 1025
+@pytest.mark.parametrize("labels", [[1, 2, 3], [1001, 1003, 1002], [3, 0, 1], [10**15, 7, 7], [*range(40, 0, -1)]])
+def test_labels_that_do_not_occur_are_no_labels(tmp_path, small, labels):
+    """In a file without names, and a line says so; names that are given stay, whether they occur or not."""
+    path, n = tmp_path / "a.npz", len(labels)
+    np.savez(path, features=np.zeros((n, 3)), labels=labels, offsets=[0, n])
+    with pytest.warns(UserWarning, match=rf"a.npz: labels {min(labels)}, .*: no other integer occurs"):
+        data = load_sequences(path)
+    assert [int(data.labels[y]) for y in data.Y[0]] == labels and set(map(int, data.labels)) == set(labels)
+    if max(labels) < 10:
+        names = [f"n{k}" for k in range(max(labels) + 2)]
+        np.savez(path, features=np.zeros((n, 3)), labels=labels, offsets=[0, n], names=names)
+        assert load_sequences(path).labels == tuple(names) and load_sequences(path).Y[0].tolist() == labels
 
 
 def test_offsets_that_wrap_around_are_refused(tmp_path):

@@ -16,7 +16,7 @@ from diptych.commands.parser import Parser, did_you_mean
 from diptych.commands.regularizers import REGULARIZERS, add_regularizer, check_regularizer, regularizer_of
 from diptych.commands.solvers import add_solver, epochs_of, given, own, solve, takes
 from diptych.defaults import sequence_lam
-from diptych.files.sequences import load_sequences
+from diptych.files.sequences import read_sequences
 from diptych.metrics import position_accuracy, sequence_accuracy
 from reference.archives import MOST_BYTES
 from reference.datasets import Sequences, load_letters
@@ -225,7 +225,7 @@ def learner_options(options: argparse.Namespace, learner: str, names: Iterable[s
     values = {name: value for name in (*every, *names) if (value := getattr(options, name, None)) is not None}
     for name in values:
         if name not in names:
-            option = "no-start-stop" if name == "start_stop" else name.replace("_", "-")
+            option = ("" if values[name] is not False else "no-") + name.replace("_", "-")
             raise ValueError(f"--{option} has no effect with --learner {learner}")
     return values
 
@@ -240,7 +240,7 @@ def load(name: str, *, labelled: bool = True, most_bytes: int = MOST_BYTES) -> S
     if not Path(name).exists():
         hint = did_you_mean(name, ["letters"]) or " (the data set that comes with diptych is called letters)"
         raise ValueError(f"{name}: no such file{hint}")
-    return load_sequences(name, labelled=labelled, most_bytes=most_bytes)
+    return read_sequences(name, labelled=labelled, most_bytes=most_bytes)
 
 
 def check_scorable(name: str, *parts: Sequences) -> None:
@@ -332,7 +332,9 @@ def labellings(model: Any, w: Any, data: Sequences) -> list[np.ndarray]:
     w: the model's weights (d,), or KernelWeights.
     """
     if type(model).__name__ == "MulticlassModel":
-        flat = model.predict(model.pack(np.concatenate([np.zeros((0, model.n_features)), *data.X])), None, w)
+        flat = model.predict(
+            model.pack(np.concatenate([np.zeros((0, model.n_features - model.intercept)), *data.X])), None, w
+        )
         return np.split(np.array(flat, np.int64), np.cumsum([len(x) for x in data.X])[:-1])
     kernels = isinstance(w, KernelWeights)
     labels: list[np.ndarray] = model.predict(w, data.X) if kernels else model.predict(model.pack(data.X), None, w)

@@ -68,7 +68,7 @@ from diptych.commands.sparse_jobs import SPARSE_OPTIONS, add_sparse, run_sparse,
 from diptych.distributed import Partitioned, SequenceFile, sequence_model
 from diptych.distributed.loaders import parts_of
 from diptych.files.models import load_model, save_model
-from diptych.files.sequences import relabelled
+from diptych.files.sequences import numbered, relabelled
 from diptych.panels import PANELS, panel_of
 from diptych.pictures import plots
 from diptych.warm import DEMO, warm
@@ -211,6 +211,7 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
     with executor_of(options, panel, rehearsal) as executor:
         if model is None:
             model = sequence_model(panel, sources, executor, start_stop=job.start_stop)
+            _say_labels(options, model.labels)
         loaders = parts_of([replace(each, labels=model.labels) for each in sources], parts_a_file(options, len(files)))
         objective = Partitioned(loaders, model, loss, executor, memory=options.memory)
         job = job.over(objective.n)
@@ -409,9 +410,16 @@ def _read(options: argparse.Namespace, labelled: bool = True, fitting: tuple[Any
 def _split(options: argparse.Namespace, data: Sequences) -> tuple[Sequences, Sequences | None]:
     """The training data, and the test data or None; both have labels to score."""
     _check_reverse(options)
+    _say_labels(options, data.labels)
     training, test = (data, None) if options.fold is None else data.split(options.fold, reverse=options.reverse)
     check_scorable(options.data, *(part for part in (training, test) if part is not None))
     return training, test
+
+
+def _say_labels(options: argparse.Namespace, labels: tuple[str, ...]) -> None:
+    """Print on stderr which integers are labels, unless they are 0..L-1 or --quiet is given."""
+    if not options.quiet and (others := numbered(labels)):
+        print(f"{options.data}: {others}", file=sys.stderr)
 
 
 def _part(data: Sequences, options: argparse.Namespace) -> Sequences:
@@ -437,7 +445,7 @@ def _check_features(data: Sequences, model: Any, name: str, path: str, w: Any = 
     if isinstance(w, KernelWeights):
         features = model.width(w)
     elif type(model).__name__ == "MulticlassModel" or hasattr(model, "start_stop"):
-        features = model.n_features
+        features = model.n_features - getattr(model, "intercept", False)
     else:
         raise ValueError(f"{path} holds a {type(model).__name__}; expected a SequenceModel or a MulticlassModel")
     wrong = next((x.shape[1] for x in data.X if x.shape[1] != features), None)

@@ -94,7 +94,8 @@ def _chain(model: Any, w: Any, info: dict[str, Any], top: int) -> Details:
 
 
 def _classes(model: Any, w: Any, info: dict[str, Any], top: int) -> Details:
-    names = [f"feature {i}" for i in range(model.n_features)]
+    names = [f"feature {i}" for i in range(model.n_features - model.intercept)]
+    names += ["intercept"] * model.intercept
     return _by_label(model.labels, names, host(w).reshape(model.n_features, len(model.labels)), top)
 
 

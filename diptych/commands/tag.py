@@ -152,6 +152,8 @@ def _names(text: str) -> tuple[str, ...]:
 def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     options.files = paths_of(options.file)
     options.file = ", ".join(options.file)
+    if options.bits is not None and options.least is not None:
+        raise ValueError("--least has no effect with --bits: hashed attributes have no vocabulary")
     if over_partitions(options):
         return _train_over_partitions(panel, options)
     if options.optimizer == "cocoa":

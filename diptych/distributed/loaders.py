@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from diptych.files.columns import Layout, load_tokens
-from diptych.files.sequences import load_sequences, relabelled
+from diptych.files.sequences import numbered, read_sequences, relabelled
 from diptych.files.treebank import check_heads, load_treebank
 from reference.archives import MOST_BYTES
 from reference.datasets import Sequences, load_letters
@@ -76,10 +76,12 @@ class SequenceFile:
 
     def load(self) -> Sequences:
         """The file's sequences, with its own labels."""
-        return load_letters() if self.path == "letters" else load_sequences(self.path, most_bytes=self.most_bytes)
+        return load_letters() if self.path == "letters" else read_sequences(self.path, most_bytes=self.most_bytes)
 
     def __call__(self) -> tuple[list[Any], list[Any]]:
         data = self.load()
+        if self.labels is None and (others := numbered(data.labels)):  # other files may number theirs otherwise
+            raise ValueError(f"{self.path}: {others}: give SequenceFile the labels of the model")
         if self.labels is not None:
             data = relabelled(self.path, data, self.labels)
         return data.X, data.Y

@@ -16,7 +16,7 @@ from diptych.distributed.transports import transport_of
 from diptych.files.sources import named
 from reference.example_errors import ExampleError
 from reference.models.base import integer
-from reference.models.tagging import TaggingModel
+from reference.models.tagging import TaggingModel, check_least
 from reference.models.templates import hashes
 from reference.models.token_templates import attributes_of, check_templates
 
@@ -95,7 +95,7 @@ def tagging_model(
     loaders : sequence of callables
         As for :class:`Partitioned`. Y has names of labels.
     templates, pairs, least, bits
-        As for ``TaggingModel.of``. With bits, names are not sent, and ``least`` has no effect.
+        As for ``TaggingModel.of``. With bits, names are not sent.
     executor : executor or client, optional
         As for :class:`Partitioned`.
     **settings
@@ -114,6 +114,7 @@ def tagging_model(
     if pairs not in ("observed", "all"):
         raise ValueError(f"pairs: expected observed or all, got {pairs!r}")
     integer("least", least, 1)
+    check_least(least, bits)
     given: Templates = templates if templates is None or callable(templates) else check_templates(templates)
     transport = transport_of(executor)
     sent = transport.send(tuple(loaders)), transport.send(given)

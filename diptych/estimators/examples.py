@@ -12,7 +12,6 @@ from reference.arrays import floats, host, unmasked
 __all__ = [
     "as_columns",
     "as_records",
-    "attributes_of",
     "by_name",
     "check_classes",
     "checked_weights",
@@ -115,23 +114,6 @@ def by_name(X: Any) -> bool:
     """Whether features have names: the first position holds strings or a dictionary."""
     first = next((x[0] for x in X if isinstance(x, list | tuple) and len(x)), None)
     return isinstance(first, Mapping | list | tuple | set) and all(isinstance(name, str) for name in first)
-
-
-def attributes_of(x: Any) -> Any:
-    """A sequence's named features; in dictionaries, strings and truth values are replaced by numeric attributes."""
-    return [_numbers(position) if isinstance(position, Mapping) else position for position in x]
-
-
-def _numbers(attributes: Mapping[str, Any]) -> dict[str, float]:
-    named = {}
-    for name, value in attributes.items():
-        if isinstance(value, str):
-            named[f"{name}={value}"] = 1.0
-        elif isinstance(value, bool | np.bool_):
-            named[name] = float(value)
-        else:
-            named[name] = value
-    return named
 
 
 def share_right(truth: Sequence[Any], guess: Sequence[Any], sample_weight: Any) -> float:

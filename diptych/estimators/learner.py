@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+import reference
 from diptych.defaults import LBFGS_ITERATIONS
 from diptych.estimators.examples import checked_weights
 from diptych.estimators.features import Named
@@ -16,18 +17,31 @@ from diptych.estimators.protocol import BaseEstimator, ConvergenceWarning, InPan
 from reference.prox.base import Regularizer
 from reference.training.result import Result
 
-__all__ = ["OPTIMIZERS", "Learner", "check_options"]
+__all__ = ["OPTIMIZERS", "Learner", "check_options", "rng_of"]
 
 LOSSES = {"crf": "lbfgs", "hinge": "bcfw"}  # with the default optimiser of each
 OPTIMIZERS = (
     *("bcfw", "casimir", "casimir_svrg_adapt", "casimir_svrg_const", "cutting_planes", "exponentiated_gradient"),
     *("lbfgs", "multisample", "online_proximal", "sgd", "svrg"),
 )
+PRESETS = ("casimir_svrg_adapt", "casimir_svrg_const")
+
+
+def rng_of(random_state: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """{"rng": the generator of ``random_state``}, or {} if the options have one. Raises ValueError for both."""
+    if "rng" not in options:
+        return {"rng": generator_of(random_state)}
+    if random_state is not None:
+        raise ValueError(f"random_state: has no effect with the option rng, got {random_state!r}")
+    return {}
 
 
 def check_options(run: Callable[..., Any], options: Mapping[str, Any]) -> Mapping[str, inspect.Parameter]:
     """The parameters of an optimiser. Raises ValueError for an option that it lacks."""
-    parameters = inspect.signature(run).parameters
+    parameters: Mapping[str, inspect.Parameter] = inspect.signature(run).parameters
+    if run.__name__ in PRESETS:  # they pass other options to casimir
+        parameters = {**inspect.signature(reference.casimir).parameters, **parameters}
+        del parameters["options"]
     takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
     for name in () if takes_any else options:
         if name not in parameters:
@@ -41,6 +55,7 @@ class Learner(InPanel, BaseEstimator):
 
     loss: str
     smoothing: Any
+    cost: Any
     optimizer: str | Callable[..., Result] | None
     lam: float | None
     options: Mapping[str, Any] | None
@@ -53,13 +68,35 @@ class Learner(InPanel, BaseEstimator):
 
     def _lam(self, n: float) -> float | None:
         """The weight of 1/2 ||w||^2 for n examples; n is the sum of the sample weights, if any."""
-        return self.lam
+        return 0.01 if self.lam is None else self.lam
+
+    def _refuse(self, run: Callable[..., Any], parameters: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+        """Raise ValueError for parameters and options that would have no effect."""
+        strength = options.get("mu", getattr(parameters.get("mu"), "default", None))
+        if (
+            self.smoothing is not None
+            and "mu" in parameters
+            and not strength
+            and run.__name__ not in ("casimir", *PRESETS)
+        ):
+            raise ValueError(f"smoothing: has no effect without the option mu > 0, its strength, got {self.smoothing}")
+        if "lam" in options:
+            raise ValueError("options: lam: a parameter of the estimator decides that")
+        if self.lam is not None and "regularizer" in options:
+            raise ValueError(f"lam: has no effect with the option regularizer, got {self.lam}")
+        if self.lam is not None and not {"lam", "regularizer"} & set(parameters):
+            raise ValueError(f"lam: has no effect, as {run.__name__} has no parameter lam, got {self.lam}")
+        if self.warm_start and "w0" in options:
+            raise ValueError("warm_start: has no effect with the option w0")
+        if run.__name__ == "multisample" and "mu" in options and options.get("sampler") != "gibbs":
+            raise ValueError(f"options: mu has no effect without the sampler 'gibbs', got {options['mu']}")
 
     def _learn(self, model: Any, data: Any, sample_weight: Any, last: Any = None) -> None:
         """Fit the model's weights by the optimiser, from the weights ``last`` if given."""
         objective, lam = self._objective(model, data, sample_weight)
         run, options = self._optimizer(), dict(self.options or {})
         parameters = check_options(run, options)
+        self._refuse(run, parameters, options)
         if last is not None:
             if "w0" not in parameters:
                 raise ValueError(
@@ -69,7 +106,7 @@ class Learner(InPanel, BaseEstimator):
         if run.__name__ == "lbfgs":
             options.setdefault("iterations", LBFGS_ITERATIONS)
         if "rng" in parameters:
-            options.setdefault("rng", generator_of(self.random_state))
+            options |= rng_of(self.random_state, options)
         if "lam" in parameters:
             options["lam"] = lam
         elif "regularizer" in parameters and not isinstance(options.get("regularizer"), Regularizer | Sequence):
@@ -96,6 +133,8 @@ class Learner(InPanel, BaseEstimator):
         The step count continues from the last call. After ``fit``, each iteration of ``fit`` counts as one pass.
         """
         objective, lam = self._objective(model, data, sample_weight)
+        strength = {name: value for name, value in dict(self.options or {}).items() if name == "mu"}
+        self._refuse(self._panel.sgd, check_options(self._panel.sgd, strength), strength)
         new = {"lam": lam, "t": 0, "rng": generator_of(self.random_state)}
         passes = self._passes if self._begun() else new
         lam, t = passes["lam"], passes["t"]
@@ -104,7 +143,7 @@ class Learner(InPanel, BaseEstimator):
         step_size = self._panel.steps.Pegasos(offset=t + 1.0 / lam)
         options = {"lam": lam, "step_size": step_size, "average": "last", "epochs": 1, "rng": passes["rng"]}
         w0 = self.coef_ if self._begun() else None
-        self._keep(model, self._panel.sgd(objective, w0, mu=dict(self.options or {}).get("mu"), **options))
+        self._keep(model, self._panel.sgd(objective, w0, **strength, **options))
         self._passes = passes | {"t": t + objective.n}
 
     def _keep(self, model: Any, result: Result) -> None:
@@ -119,6 +158,8 @@ class Learner(InPanel, BaseEstimator):
         if self.loss not in LOSSES:
             raise ValueError(f"loss: expected one of {', '.join(LOSSES)}, got {self.loss!r}")
         if self.loss == "crf":
+            if getattr(self, "cost", None) is not None:
+                raise ValueError(f"cost: the log loss has none, loss='hinge' has; got {self.cost!r:.80}")
             if self.smoothing is not None:
                 raise ValueError(f"smoothing: the log loss has none, got {self.smoothing!r}")
             objective = self._panel.LogLoss(model, data)

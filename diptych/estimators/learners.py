@@ -20,8 +20,8 @@ import numpy as np
 from diptych.defaults import sequence_lam
 from diptych.estimators.examples import as_columns, classes_of, dense_sequences, label_sequences, share_right
 from diptych.estimators.features import Linear, Named
-from diptych.estimators.learner import Learner, check_options
-from diptych.estimators.protocol import check_fitted, generator_of
+from diptych.estimators.learner import Learner, check_options, rng_of
+from diptych.estimators.protocol import check_fitted
 from diptych.estimators.targets import HASHED, Classes, LabelSequences, Structured
 from diptych.metrics import attachment_score
 from reference.arrays import number
@@ -43,8 +43,8 @@ class MulticlassClassifier(Classes, Learner):
     ----------
     loss : {"crf", "hinge"}
         The log loss, or the hinge of Crammer and Singer.
-    lam : float >= 0
-        Weight of 1/2 ||w||^2; w includes the intercepts. C = 1/(lam n).
+    lam : float >= 0, optional
+        Weight of 1/2 ||w||^2; w includes the intercepts. C = 1/(lam n). Default: 0.01.
     optimizer : str or function, optional
         An optimiser, or its name in the panel. Default: L-BFGS for the log loss, block-coordinate Frank-Wolfe for the
         hinge.
@@ -82,7 +82,7 @@ class MulticlassClassifier(Classes, Learner):
         self,
         *,
         loss: str = "crf",
-        lam: float = 0.01,
+        lam: float | None = None,
         optimizer: str | Callable[..., Result] | None = None,
         options: Mapping[str, Any] | None = None,
         smoothing: Any = None,
@@ -134,15 +134,17 @@ class SequenceLabeler(LabelSequences, Learner):
     smoothing : optional
         Smoothing of the hinge, such as ``smoothings.Entropy()``. The optimiser's option ``mu`` sets its strength.
     cost : array (L, L), optional
-        Entry (i, j) is the cost of predicting label j for label i, in the order of ``classes_``. Default: Hamming.
+        For the hinge: entry (i, j) is the cost of predicting label j for label i, in the order of ``classes_``.
+        Default: Hamming.
     transitions : {"bio", "iob1", "iobes", "bilou", "bmes", "bmewo"}, optional
         Named features only: forbid label sequences that are invalid in this scheme.
-    pairs : {"observed", "all"}
-        Named features only: one weight for each pair of attribute and label in the training data, or for all pairs.
+    pairs : {"observed", "all"}, optional
+        Named features only: one weight for each pair of attribute and label in the training data (default), or for all
+        pairs.
     bits : int, optional
         Named features only: hash features to 2^bits weights instead of keeping a vocabulary.
-    least : int >= 1
-        Named features only: drop features that occur less often.
+    least : int >= 1, optional
+        Named features only, without bits: drop features that occur less often.
     warm_start : bool
         Whether ``fit`` starts from the last fit's weights. Features and labels are matched by name; new ones start
         at 0.
@@ -165,7 +167,7 @@ class SequenceLabeler(LabelSequences, Learner):
 
     - an array (n_i, d) or a CSR matrix;
     - named features as in sklearn-crfsuite: for each position a list of strings, or a dictionary from strings to
-      numbers or strings (a string makes the attribute ``name=value``);
+      numbers, strings (a string makes the attribute ``name:value``), lists of strings or dictionaries;
     - a data frame with a row for each position and a column for each feature.
 
     Y is a sequence of n label sequences (n_i,), strings or integers.
@@ -189,9 +191,9 @@ class SequenceLabeler(LabelSequences, Learner):
         smoothing: Any = None,
         cost: Any = None,
         transitions: str | None = None,
-        pairs: str = "observed",
+        pairs: str | None = None,
         bits: int | None = None,
-        least: int = 1,
+        least: int | None = None,
         warm_start: bool = False,
         random_state: Any = None,
         panel: str = "accelerated",
@@ -230,8 +232,8 @@ class KernelSequenceLabeler(Structured):
     kernels : str or sequence of Kernel or Explicit
         Kernels, or their names in the syntax of ``train --kernels``, such as "linear,quadratic,gaussian"; "a+b" is the
         average of a and b.
-    C : float > 0
-        lam = 1/(C n).
+    C : float > 0, optional
+        lam = 1/(C n). Default: 100, unless ``options`` have a penalty.
     step_size : float > 0
         eta0 of the steps eta0/sqrt(t).
     epochs : int
@@ -277,7 +279,7 @@ class KernelSequenceLabeler(Structured):
         self,
         *,
         kernels: str | Sequence[Any] = "linear,quadratic,gaussian",
-        C: float = 100.0,
+        C: float | None = None,
         step_size: float = 1.0,
         epochs: int = 20,
         loss: str = "hinge",
@@ -294,7 +296,7 @@ class KernelSequenceLabeler(Structured):
 
     def fit(self, X: Any, y: Any) -> Any:
         """Learn from sequences and their labels."""
-        C = number("C", self.C, positive=True)
+        C = number("C", 100.0 if self.C is None else self.C, positive=True)
         self.classes_, names = classes_of(label_sequences(X, y))
         X = dense_sequences(X)
         groups = self._groups(X)
@@ -308,14 +310,15 @@ class KernelSequenceLabeler(Structured):
             "loss": self.loss,
             "average": self.average,
             "evaluate_every": max(self.epochs, 1),
-            "rng": generator_of(self.random_state),
         }
-        if twice := [name for name in dict(self.options or {}) if name in arguments and name != "rng"]:
+        if twice := [name for name in dict(self.options or {}) if name in arguments]:
             raise ValueError(f"options: {', '.join(twice)}: a parameter of the estimator decides that (lam = 1/(C n))")
-        arguments |= dict(self.options or {})
+        arguments |= rng_of(self.random_state, self.options or {}) | dict(self.options or {})
         check_options(self._panel.mkl, arguments)
         if "penalty" in arguments:
             del arguments["lam"]  # the penalty has its own
+            if self.C is not None:
+                raise ValueError(f"C: has no effect with the option penalty, got {self.C}")
         self.result_ = self._panel.mkl(model, data, **arguments)
         self.model_, self.coef_, self.beta_ = model, model.support(self.result_.x), self.result_.beta
         self.n_iter_ = max(self.result_.nit, 1)
@@ -353,8 +356,8 @@ class DependencyParser(Linear, Structured, Learner):
         Whether exactly one token has the root as its head.
     loss : {"hinge", "crf"}
         The structural hinge, or the log loss.
-    lam : float >= 0
-        Weight of 1/2 ||w||^2.
+    lam : float >= 0, optional
+        Weight of 1/2 ||w||^2. Default: 0.01.
     optimizer : str or function, optional
         An optimiser, or its name in the panel. Default: block-coordinate Frank-Wolfe for the hinge, L-BFGS for the log
         loss.
@@ -396,7 +399,7 @@ class DependencyParser(Linear, Structured, Learner):
         bits: int | None = 20,
         single_root: bool = False,
         loss: str = "hinge",
-        lam: float = 0.01,
+        lam: float | None = None,
         optimizer: str | Callable[..., Result] | None = None,
         options: Mapping[str, Any] | None = None,
         smoothing: Any = None,

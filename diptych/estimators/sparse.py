@@ -117,9 +117,9 @@ class ManyBetas(Sparse):
 
     alpha: Any
     betas: Any
-    count: int
-    ratio: float
-    held_out: float
+    count: int | None
+    ratio: float | None
+    held_out: float | None
     cv: Any
     path_: SparsePath
 
@@ -128,16 +128,19 @@ class ManyBetas(Sparse):
 
         There is one path over all examples, and one over the training part of each split to measure held-out losses.
         """
+        for name, of in (("count", "betas"), ("ratio", "betas"), ("held_out", "cv")):
+            if getattr(self, name) is not None and getattr(self, of) is not None:
+                raise ValueError(f"{name}: has no effect with {of}, got {getattr(self, name)}")
         rng = generator_of(self.random_state)
         cv = self.cv.split(X, y) if hasattr(self.cv, "split") and not isinstance(self.cv, str) else self.cv
         model, X, Y = self._model_of(X, y)
         full = self._panel.LogLoss(model, model.pack(X, Y))
-        pairs = splits(full.n, self.held_out, cv, rng, Y if isinstance(Y, np.ndarray) else None)
+        pairs = splits(full.n, _or(self.held_out, 0.2), cv, rng, Y if isinstance(Y, np.ndarray) else None)
 
         def objective(examples: np.ndarray) -> Any:
             return self._panel.LogLoss(model, self._some(full, X, Y, examples))
 
-        values: dict[str, Any] = {"count": self.count, "ratio": self.ratio}
+        values: dict[str, Any] = {"count": _or(self.count, 100), "ratio": _or(self.ratio, 0.1)}
         if self.betas is not None:
             values = {"betas": self.betas}
         elif self._panel.beta_max(full) == 0:
@@ -178,6 +181,10 @@ class ManyBetas(Sparse):
         """(k, d): the weights at each of ``betas_``, computed at each access."""
         check_fitted(self)
         return np.stack([host(self.path_.weights(k)) for k in range(len(self.path_.points))])
+
+
+def _or(value: Any, usual: Any) -> Any:
+    return usual if value is None else value
 
 
 class SparseClassifier(OneBeta, SparseRows):
@@ -267,12 +274,12 @@ class SparseClassifierPath(ManyBetas, SparseRows):
     betas : sequence (k,) of floats > 0, optional
         Best in decreasing order. Default: ``count`` values from ``beta_max_`` to ``ratio`` times ``beta_max_``, equally
         spaced on the logarithmic scale.
-    count : int >= 1
-        Number of default betas.
-    ratio : float in (0, 1)
-        The smallest default beta as a share of ``beta_max_``.
-    held_out : float in (0, 1)
-        Share of the examples that is held out to choose beta, drawn at random and stratified by class.
+    count : int >= 1, optional
+        Number of default betas; 100.
+    ratio : float in (0, 1), optional
+        The smallest default beta as a share of ``beta_max_``; 0.1.
+    held_out : float in (0, 1), optional
+        Share of the examples that is held out to choose beta, drawn at random and stratified by class. Default: 0.2.
     cv : int, pairs of arrays, or an object with ``split(X, y)``, optional
         Choose beta by several folds instead of ``held_out``: the number of folds, or the training and held-out examples
         of each fold.
@@ -315,9 +322,9 @@ class SparseClassifierPath(ManyBetas, SparseRows):
         self,
         *,
         betas: Any = None,
-        count: int = 100,
-        ratio: float = 0.1,
-        held_out: float = 0.2,
+        count: int | None = None,
+        ratio: float | None = None,
+        held_out: float | None = None,
         cv: Any = None,
         alpha: Any = 1.0,
         tol: float = 1e-6,
@@ -388,9 +395,9 @@ class SparseCRF(OneBeta, SparseLabels):
         tol: float = 1e-6,
         rule: Any = "l1-gap",
         transitions: str | None = None,
-        pairs: str = "observed",
+        pairs: str | None = None,
         bits: int | None = None,
-        least: int = 1,
+        least: int | None = None,
         solver: Any = None,
         iterations: int = 10000,
         warm_start: bool = False,
@@ -433,17 +440,17 @@ class SparseCRFPath(ManyBetas, SparseLabels):
         self,
         *,
         betas: Any = None,
-        count: int = 100,
-        ratio: float = 0.1,
-        held_out: float = 0.2,
+        count: int | None = None,
+        ratio: float | None = None,
+        held_out: float | None = None,
         cv: Any = None,
         alpha: Any = 1.0,
         tol: float = 1e-6,
         rule: Any = "l1-gap",
         transitions: str | None = None,
-        pairs: str = "observed",
+        pairs: str | None = None,
         bits: int | None = None,
-        least: int = 1,
+        least: int | None = None,
         solver: Any = None,
         iterations: int = 10000,
         random_state: Any = None,

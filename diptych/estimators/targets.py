@@ -13,7 +13,6 @@ import numpy as np
 
 from diptych.estimators.examples import (
     as_records,
-    attributes_of,
     by_name,
     check_classes,
     classes_of,
@@ -25,7 +24,7 @@ from diptych.estimators.protocol import BaseEstimator, ClassifierMixin, InPanel,
 from reference.arrays import host
 from reference.models.base import label_cost
 from reference.models.tagging import TaggingModel
-from reference.models.token_templates import attributes_of as token_attributes
+from reference.models.token_templates import attributes_of
 
 __all__ = ["Classes", "LabelSequences", "Structured"]
 
@@ -51,15 +50,16 @@ class Classes(ClassifierMixin, Linear, InPanel):
         X, y = rows_of(self, X, y, reset=True)
         check_classes(y)
         self.classes_ = np.unique(y if classes is None else np.asarray(classes))
-        columns = X.shape[1] + bool(self.fit_intercept)
-        model = self._panel.MulticlassModel(columns, [str(c) for c in range(len(self.classes_))], cost=self.cost)
-        return model, self._columns(X), self._numbers_of(y)
+        intercept, names = bool(self.fit_intercept), [str(c) for c in self.classes_.tolist()]
+        columns = X.shape[1] + intercept
+        model = self._panel.MulticlassModel(columns, names, cost=self.cost, intercept=intercept)
+        return model, X, self._numbers_of(y)
 
     def _same_model_of(self, X: Any, y: Any, classes: Any) -> tuple[Any, Any, np.ndarray]:
         """The existing model, and the rows and class numbers of more examples."""
         same_classes(self.classes_, classes)
         X, y = rows_of(self, X, y)
-        return self.model_, self._columns(X), self._numbers_of(y)
+        return self.model_, X, self._numbers_of(y)
 
     def _numbers_of(self, y: np.ndarray) -> np.ndarray:
         """(n,): the index of each class in ``classes_``."""
@@ -77,20 +77,9 @@ class Classes(ClassifierMixin, Linear, InPanel):
     def _flat(self, model: Any, named: Named) -> np.ndarray:
         return named.matrix.reshape(-1)
 
-    def _columns(self, X: Any) -> Any:
-        """X, with a column of ones if ``fit_intercept``."""
-        if not self.fit_intercept:
-            return X
-        ones = np.ones((X.shape[0], 1))
-        if isinstance(X, np.ndarray):
-            return np.concatenate([X, ones], axis=1)
-        from scipy.sparse import hstack
-
-        return hstack([X, ones], format="csr")
-
     def _scores(self, X: Any) -> np.ndarray:
         check_fitted(self)
-        data = self.model_.pack(self._columns(rows_of(self, X)))
+        data = self.model_.pack(rows_of(self, X))
         return np.asarray(self.model_.scores(data, np.arange(data.n), self.coef_).values)
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -152,9 +141,9 @@ class LabelSequences(Linear, Structured):
     loss: str
     cost: Any = None
     transitions: str | None
-    pairs: str
+    pairs: str | None
     bits: int | None
-    least: int
+    least: int | None
 
     def _model_of(self, X: Any, y: Any, classes: Any = None) -> tuple[Any, Any, list[list[str]]]:
         """A model for sequences and their labels, and the X and Y that it packs.
@@ -165,16 +154,21 @@ class LabelSequences(Linear, Structured):
         self.classes_, names = classes_of(each if classes is None else [classes])
         Y = self._names_of(each)
         if by_name(X):
+            if self.bits is not None and self.least is not None:
+                raise ValueError(f"least: has no effect with bits, which keep no vocabulary, got {self.least}")
             kept = {"pairs": self.pairs, "bits": self.bits, "least": self.least}
+            kept = {name: value for name, value in kept.items() if value is not None}
             if classes is not None:
-                return self._hashing(names), [attributes_of(x) for x in X], Y
-            X = token_attributes([attributes_of(x) for x in X], None)
+                return self._hashing(names), X, Y
+            X = attributes_of(X, None)
             model = self._panel.TaggingModel.of(
                 X, Y, None, transitions=self.transitions, cost=self._cost(names), **kept
             )
         else:
             if self.transitions is not None or self.bits is not None:
                 raise ValueError("transitions, bits: of features by name alone, got arrays")
+            if self.pairs is not None or self.least is not None:
+                raise ValueError("pairs, least: of features by name alone, got arrays")
             width = next((x.shape[1] for x in X if hasattr(x, "shape") and len(x.shape) == 2), 0)
             model = self._panel.SequenceModel(width, names, cost=self.cost)
         return model, X, Y
@@ -183,6 +177,8 @@ class LabelSequences(Linear, Structured):
         """A model that hashes named features, so that later sequences may bring new ones."""
         if self.bits is None:
             raise ValueError("partial_fit: features by name need bits, as later sequences bring new ones")
+        if self.pairs not in (None, "all"):
+            raise ValueError(f"pairs: partial_fit has weights for all pairs, got {self.pairs!r}")
         kept = {"bits": self.bits, "transitions": self.transitions, "cost": self._cost(names)}
         return self._panel.TaggingModel(sorted(names), None, **kept)
 
@@ -190,11 +186,7 @@ class LabelSequences(Linear, Structured):
         """The existing model, and the X and Y that it packs for more sequences."""
         same_classes(self.classes_, classes)
         X, each = as_records(X), label_sequences(X, y)
-        return (
-            self.model_,
-            [attributes_of(x) for x in X] if isinstance(self.model_, TaggingModel) else X,
-            self._names_of(each),
-        )
+        return self.model_, X, self._names_of(each)
 
     def _names_of(self, each: list[Any]) -> list[list[str]]:
         """The labels of each sequence as strings, the model's names of labels."""
@@ -213,10 +205,7 @@ class LabelSequences(Linear, Structured):
 
     def _packed(self, X: Any) -> Any:
         check_fitted(self)
-        X = as_records(X)
-        if isinstance(self.model_, TaggingModel):
-            X = [attributes_of(x) for x in X]
-        return self.model_.pack(X)
+        return self.model_.pack(as_records(X))
 
     def _labels(self, model: Any = None) -> np.ndarray:
         """The index in ``classes_`` of each label of the model."""

@@ -107,6 +107,8 @@ def load_model(
         raise ValueError(f"{path}: damaged header: info: expected an object, got {info!r:.80}")
     try:
         settings = _settings(header)
+        if header["model"] == "TaggingModel":
+            settings.setdefault("joiner", None)  # files of earlier versions do not say
         if header["model"] == "KernelSequenceModel":
             settings["groups"] = [restored(group) for group in settings["groups"]]
         model = getattr(module, header["model"])(**settings)
@@ -153,7 +155,9 @@ SETTINGS: dict[str, tuple[str, Callable[[Any], bool]]] = {
         ("n_features", "n_edge_features", "hidden", "bits", "max_cells", "max_rows", "max_candidates"),
         ("an integer in 0..10^18", lambda x: type(x) is int and 0 <= x <= 10**18),
     ),
-    **dict.fromkeys(("null", "start_stop", "single_root", "blocks"), ("true or false", lambda x: isinstance(x, bool))),
+    **dict.fromkeys(
+        ("null", "start_stop", "single_root", "blocks", "intercept"), ("true or false", lambda x: isinstance(x, bool))
+    ),
     "labels": ("a list of names", _list_of(str)),
     "cost": ("lists of numbers", _lists_of(int, float)),
     "shape": ("a list of integers", _list_of(int)),
@@ -166,6 +170,7 @@ SETTINGS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     ),
     **dict.fromkeys(("pairs", "label_pairs"), ("integers, or null", lambda x: x is None or _list_of(int)(x))),
 }
+SETTINGS["joiner"] = ("':', '=' or null", lambda x: x in (None, ":", "="))
 SETTINGS["bits"] = ("an integer, or null", lambda x: x is None or type(x) is int)
 
 

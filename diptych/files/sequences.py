@@ -4,16 +4,17 @@ A sequence file is an ``.npz`` (read without pickle) with
 
 * ``features`` (N, F) numbers, or ``pixels`` (N, B) uint8 packed by ``numpy.packbits``: the N positions of all
   sequences;
-* ``labels`` (N,) integers 0..L-1;
+* ``labels`` (N,) integers >= 0;
 * ``offsets`` (n+1,): sequence i owns positions offsets[i]:offsets[i+1];
 * ``fold`` (n,) integers, optional: a fold for each sequence;
-* ``names`` (L,) strings, optional: the labels' names. Without them L is the largest label + 1, and at most the number
-  of positions or 1024, whichever is larger.
+* ``names`` (L,) strings, optional: the names of labels 0..L-1. Without them the labels are the integers that occur, and
+  their digits are the names.
 """
 
 from __future__ import annotations
 
 import itertools
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,9 @@ import numpy as np
 from reference.archives import MOST_BYTES, bound_of, read_npz
 from reference.datasets import Sequences
 
-__all__ = ["Sequences", "load_sequences", "relabelled"]
+__all__ = ["Sequences", "load_sequences", "numbered", "read_sequences", "relabelled"]
 
-UNNAMED = 1024  # this many labels need no names, even if there are fewer positions
+FEW = 10  # labels that a message lists
 BITS = 64  # bits of a feature in memory; in a file it may have one
 
 
@@ -40,7 +41,30 @@ def load_sequences(path: str | Path, *, labelled: bool = True, most_bytes: int =
     ValueError
         A file that is not an npz, a missing field, wrong shapes or ranges, or more than ``most_bytes``. The message
         names the file and the field.
+
+    Warns
+    -----
+    UserWarning
+        If a file without names has other labels than 0..L-1. Then Y has their positions in ``labels``, the names.
     """
+    data = read_sequences(path, labelled=labelled, most_bytes=most_bytes)
+    if others := numbered(data.labels):
+        warnings.warn(f"{path}: {others}", stacklevel=2)
+    return data
+
+
+def numbered(labels: tuple[str, ...]) -> str | None:
+    """The line about labels that are integers, but not 0..L-1; None for others."""
+    if not all(map(str.isdecimal, labels)) or (numbers := sorted(map(int, labels))) == [*range(len(labels))]:
+        return None
+    more = f", ... and {len(numbers) - FEW} more" if len(numbers) > FEW else ""
+    return (
+        f"labels {', '.join(map(str, numbers[:FEW]))}{more}: no other integer occurs (a field names would name labels)"
+    )
+
+
+def read_sequences(path: str | Path, *, labelled: bool = True, most_bytes: int = MOST_BYTES) -> Sequences:
+    """As :func:`load_sequences`, without its warning."""
     fields = read_npz(path, "sequence file (.npz without pickled objects)", most_bytes=most_bytes)
     unlabelled = not labelled and "labels" not in fields
     missing = [name for name in ("labels", "offsets") if name not in fields and not (unlabelled and name == "labels")]
@@ -76,14 +100,11 @@ def load_sequences(path: str | Path, *, labelled: bool = True, most_bytes: int =
         raise ValueError(
             f"{path}: names: expected a vector of strings, got {fields['names'].dtype} of shape {fields['names'].shape}"
         )
-    most = max(len(labels), UNNAMED)
-    if "names" not in fields and len(labels) and labels.max() >= most:
-        raise ValueError(f"{path}: labels: expected 0..{most - 1} in a file without names, got {labels.max()}")
-    names = (
-        tuple(str(name) for name in fields["names"])
-        if "names" in fields
-        else tuple(map(str, range(int(labels.max(initial=0)) + 1)))
-    )
+    if "names" in fields:
+        names = tuple(str(name) for name in fields["names"])
+    else:
+        occurring, labels = np.unique(labels, return_inverse=True)
+        names = tuple(map(str, occurring.tolist())) or ("0",)
     if len(labels) and labels.max() >= len(names):
         raise ValueError(f"{path}: labels: expected 0..{len(names) - 1} ({len(names)} names), got {labels.max()}")
     fold = _integers(path, fields, "fold") if "fold" in fields else None

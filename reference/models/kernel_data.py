@@ -104,7 +104,7 @@ def checked_sequences(X: Any, width: int | None = None) -> list[np.ndarray]:
     """Arrays (n_i, d) of finite numbers on the host, d the width, by default that of the first. Errors name the
     sequence.
     """
-    each = [host(x, f"X[{i}]") for i, x in enumerate(X)]
+    each = [host(x.toarray() if hasattr(x, "toarray") else x, f"X[{i}]") for i, x in enumerate(X)]
     if width is None:
         width = next((x.shape[1] for x in each if x.ndim == 2), None)
     for i, x in enumerate(each):

@@ -51,12 +51,15 @@ class MulticlassModel(LinearModel):
     Parameters
     ----------
     n_features : int
+        Columns of X, and the intercept if there is one.
     labels : int or sequence of str
         Number of classes, or their names.
     cost : array (L, L), optional
         Task loss (true, predicted); default: 1 if they differ.
     max_rows : int
         Bound on the examples of one piece of a batch.
+    intercept : bool
+        Whether the last feature is 1 everywhere; :meth:`pack` adds its column.
 
     Attributes
     ----------
@@ -71,8 +74,24 @@ class MulticlassModel(LinearModel):
     structure_type = Table
     arrays: ModuleType = reference.arrays
 
-    def __init__(self, n_features: int, labels: int | Sequence[str], *, cost: Any = None, max_rows: int = 8192) -> None:
-        self.n_features, self.max_rows = integer("n_features", n_features, 0), integer("max_rows", max_rows, 1)
+    intercept = False  # of pickles of earlier versions
+
+    def __init__(
+        self,
+        n_features: int,
+        labels: int | Sequence[str],
+        *,
+        cost: Any = None,
+        max_rows: int = 8192,
+        intercept: bool = False,
+    ) -> None:
+        if not isinstance(intercept, bool):
+            raise TypeError(f"intercept: expected True or False, got {intercept!r}")
+        self.intercept = intercept
+        self.n_features, self.max_rows = (
+            integer("n_features", n_features, int(intercept)),
+            integer("max_rows", max_rows, 1),
+        )
         self.labels = label_names(labels)
         self.n_labels = len(self.labels)
         self.cost = label_cost(cost, self.n_labels)
@@ -85,10 +104,13 @@ class MulticlassModel(LinearModel):
             "labels": list(self.labels),
             "cost": self.cost.tolist(),
             "max_rows": self.max_rows,
+            "intercept": self.intercept,
         }
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> MulticlassData:
         """Examples X (n, F) (dense, CSR, Rows, or lists of active columns) and classes Y (n,) (indices or names)."""
+        if self.intercept:
+            X = _with_ones(Rows.of(X, width=self.n_features - 1))
         rows = Rows.of(X, width=self.n_features, like=like)
         if Y is None:
             return MulticlassData(rows, None)
@@ -156,3 +178,9 @@ class MulticlassModel(LinearModel):
     def _split(self, data: MulticlassData, piece: np.ndarray, outputs: Array) -> list[int]:
         classes: list[int] = host(outputs).tolist()
         return classes
+
+
+def _with_ones(rows: Rows) -> Rows:
+    """Rows on the host with one more column, of ones."""
+    indices, data = (np.insert(x, rows.indptr[1:], last) for x, last in ((rows.indices, rows.width), (rows.data, 1.0)))
+    return Rows.unchecked(rows.indptr + np.arange(rows.n + 1), indices, data, rows.width + 1)

@@ -9,7 +9,8 @@ end get a score of -inf. Sources: Pillutla et al., Example 5 and section 7.1.1; 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -53,6 +54,9 @@ class TaggingModel(SequenceModel):
         Task loss of predicting label j for true label i; default: Hamming.
     max_cells : int
         As for SequenceModel.
+    joiner : {":", "="}, optional
+        What stands between the name and the value of an attribute whose value is a string. None, as in files of earlier
+        versions: the one with which more attributes have weights; of equals, "=".
 
     Attributes
     ----------
@@ -87,6 +91,8 @@ class TaggingModel(SequenceModel):
     [['B-NP', 'I-NP', 'O']]
     """
 
+    joiner: str | None = None  # of pickles of earlier versions
+
     def __init__(
         self,
         labels: int | Sequence[str],
@@ -99,8 +105,12 @@ class TaggingModel(SequenceModel):
         transitions: str | None = None,
         cost: Any = None,
         max_cells: int = 8192,
+        joiner: str | None = ":",
     ) -> None:
         names = label_names(labels)
+        if joiner not in (None, ":", "="):
+            raise ValueError(f"joiner: expected ':', '=' or None, got {joiner!r}")
+        self.joiner = joiner
         self.templates = templates if templates is None or callable(templates) else check_templates(templates)
         if (vocabulary is None) == (bits is None):
             raise ValueError("vocabulary: expected either a vocabulary or bits")
@@ -157,6 +167,7 @@ class TaggingModel(SequenceModel):
         if pairs not in ("observed", "all"):
             raise ValueError(f"pairs: expected observed or all, got {pairs!r}")
         integer("least", least, 1)
+        check_least(least, bits)
         labels = sorted({label for y in Y for label in y})
         if not labels or not all(isinstance(label, str) for label in labels):
             raise ValueError(f"Y: expected names of labels, got {labels}")
@@ -192,6 +203,7 @@ class TaggingModel(SequenceModel):
             "transitions": self.transitions,
             "cost": self.cost.tolist(),
             "max_cells": self.max_cells,
+            "joiner": self.joiner,
         }
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> ChainData:
@@ -216,8 +228,44 @@ class TaggingModel(SequenceModel):
         ------
         ValueError, TypeError
             Naming the sentence, for columns or labels of wrong lengths, and for labels that ``transitions`` forbids.
+
+        Warns
+        -----
+        UserWarning
+            With an example, if no attribute of X has weights, or none of those whose value is a string.
         """
-        return self._packed(attributes_of(X, self.templates), Y, like)
+        X = X if isinstance(X, Sequence) else list(X)  # it is looked at twice
+        attributes = self._attributes(X)
+        if not isinstance(X, TokenAttributes) and not isinstance(self.templates, tuple):
+            self._warn_of_unknown(X, attributes)
+        return self._packed(attributes, Y, like)
+
+    def _attributes(self, X: Any) -> TokenAttributes:
+        if self.joiner is not None or isinstance(self.templates, tuple) or isinstance(X, TokenAttributes):
+            return attributes_of(X, self.templates, self.joiner or ":")
+        return max((attributes_of(X, self.templates, joiner) for joiner in "=:"), key=self._known)
+
+    def _known(self, attributes: TokenAttributes) -> int:
+        """How many attributes of tokens have weights."""
+        has_weights = np.append(np.ones(self.width, bool), False)  # the last: row -1, no weights
+        if self.pairs is not None:
+            has_weights[:-1] = np.bincount(self.pairs // self.n_labels, minlength=self.width) > 0
+        rows = np.array(self._rows_of(attributes.names), np.int64)
+        return int(np.count_nonzero(has_weights[rows[attributes.numbers]]))
+
+    def _warn_of_unknown(self, X: Any, attributes: TokenAttributes) -> None:
+        if not len(attributes.numbers) or self.vocabulary == ():
+            return
+        if not self._known(attributes):
+            first = attributes.names[attributes.numbers[0]]
+            warnings.warn(f"X: none of its attributes has weights, such as {first!r:.80}", stacklevel=3)
+        elif self.vocabulary is not None and self.templates is None:
+            for key, value in _with_strings(X):
+                begins = tuple(f"{key}{joiner}" for joiner in {":", self.joiner or "="})
+                if not any(name.startswith(begins) for name in self.vocabulary):
+                    example = f"{key!r}: {value!r}"
+                    warnings.warn(f"X: no value of {key!r:.80} has weights, such as {example:.80}", stacklevel=3)
+                    return
 
     def _packed(self, attributes: TokenAttributes, Y: Any, like: Array | None) -> ChainData:
         data = super().pack(attributes, Y, like=like)
@@ -339,6 +387,22 @@ class TaggingModel(SequenceModel):
         places = np.full((self.width + self.n_labels) * self.n_labels, self.size)
         places[self.cells] = np.arange(self.size)
         return places
+
+
+def _with_strings(X: Any) -> Iterator[tuple[str, Any]]:
+    """The attributes whose values are strings, or mappings or lists of strings, each once with its first value."""
+    seen: set[str] = set()
+    for position in (position for x in X for position in x if isinstance(position, Mapping)):
+        for key, value in position.items():
+            if key not in seen and value and isinstance(value, str | Mapping | list | tuple | set | frozenset):
+                seen.add(key)
+                yield key, value
+
+
+def check_least(least: int, bits: int | None) -> None:
+    """Raise ValueError if ``least`` has no effect: hashed attributes have no vocabulary."""
+    if bits is not None and least != 1:
+        raise ValueError(f"least: has no effect with bits, which keep no vocabulary; expected 1, got {least}")
 
 
 def _checked_bits(bits: int, n_labels: int) -> int:

@@ -153,7 +153,7 @@ def atoms_of(template: str) -> list[Atom]:
     return [] if template in _ALONE else [_parsed(atom)[:3] for atom in template.split("|")]
 
 
-def attributes_of(X: Any, templates: Sequence[str] | Extractor | None) -> TokenAttributes:
+def attributes_of(X: Any, templates: Sequence[str] | Extractor | None, joiner: str = ":") -> TokenAttributes:
     """The attributes of every token of the sentences X.
 
     Parameters
@@ -164,8 +164,10 @@ def attributes_of(X: Any, templates: Sequence[str] | Extractor | None) -> TokenA
         len(sentence) if the sentence is not a mapping. A TokenAttributes is returned unchanged.
     templates : sequence of str, function or None
         As :func:`check_templates` returns them; or a function of a sentence and a position that gives an attribute set:
-        a sequence of strings, or a mapping from strings to numbers (a string s for a number means the attribute
-        name:s).
+        a sequence of strings, or a mapping from strings to numbers. As in python-crfsuite, a string s in place of a
+        number means the attribute name:s, and a mapping or a list of strings means the attributes name:key.
+    joiner : str
+        What stands between the name and a string in place of a number.
 
     Raises
     ------
@@ -176,9 +178,9 @@ def attributes_of(X: Any, templates: Sequence[str] | Extractor | None) -> TokenA
     if isinstance(X, TokenAttributes):
         return X
     if templates is None:
-        return _attribute_sets([list(x) for x in X])
+        return _attribute_sets([list(x) for x in X], joiner)
     if callable(templates):
-        return _attribute_sets([[templates(x, t) for t in range(_tokens(x))] for x in X])
+        return _attribute_sets([[templates(x, t) for t in range(_tokens(x))] for x in X], joiner)
     columns = columns_of(templates)
     lengths = [checked_length(f"X[{i}]", x, columns) for i, x in enumerate(X)]
     window = _Window(X, np.concatenate([[0], np.cumsum(np.array(lengths, np.int64))]).astype(np.int64))
@@ -355,7 +357,7 @@ def _tokens(x: Any) -> int:
     return len(next(iter(x.values()), ())) if isinstance(x, Mapping) else len(x)
 
 
-def _attribute_sets(X: list[list[Any]]) -> TokenAttributes:
+def _attribute_sets(X: list[list[Any]], joiner: str) -> TokenAttributes:
     """Attributes from the user: for each token a sequence of strings or a mapping from strings to numbers."""
     index: dict[str, int] = {}
     numbers: list[int] = []
@@ -364,7 +366,7 @@ def _attribute_sets(X: list[list[Any]]) -> TokenAttributes:
     for i, x in enumerate(X):
         for t, given in enumerate(x):
             before = len(numbers)
-            for name, value in _named_values(f"X[{i}][{t}]", given):
+            for name, value in _named_values(f"X[{i}][{t}]", given, joiner):
                 numbers.append(index.setdefault(name, len(index)))
                 values.append(value)
             counts.append(len(numbers) - before)
@@ -376,16 +378,19 @@ def _attribute_sets(X: list[list[Any]]) -> TokenAttributes:
     return TokenAttributes(offsets, indptr, np.array(numbers, np.int64), numbers_of, list(index))
 
 
-def _named_values(name: str, given: Any) -> Iterator[tuple[str, float]]:
+def _named_values(name: str, given: Any, joiner: str) -> Iterator[tuple[str, float]]:
     if isinstance(given, str) or not isinstance(given, (Mapping, Iterable)):
         raise TypeError(f"{name}: expected a list of strings, or a dict from strings to numbers, got {given!r:.80}")
-    for key in given:
+    for key in sorted(given, key=str) if isinstance(given, (set, frozenset)) else given:
         if not isinstance(key, str):
             raise TypeError(f"{name}: expected names of attributes as strings, got {key!r:.80}")
         value = given[key] if isinstance(given, Mapping) else 1.0
         if isinstance(value, str):
-            yield f"{key}:{value}", 1.0
+            yield f"{key}{joiner}{value}", 1.0
         elif isinstance(value, (bool, int, float, np.number, np.bool_)):
             yield key, real(f"{name}: {key}", int(value) if isinstance(value, (bool, np.bool_)) else value)
+        elif isinstance(value, (Mapping, list, tuple, set, frozenset)):
+            for inner, number in _named_values(f"{name}: {key}", value, joiner):
+                yield f"{key}:{inner}", number
         else:
             raise TypeError(f"{name}: {key}: expected a number or a string, got {value!r:.80}")
