@@ -35,9 +35,7 @@ def check_classes(y: Any) -> None:
 
 def checked_weights(sample_weight: Any, n: int) -> np.ndarray:
     weights: np.ndarray
-    expected = (
-        f"sample_weight: expected shape ({n},), one number for each example (for each sequence, not for each token)"
-    )
+    expected = f"sample_weight: expected shape ({n},), one number for each example (a sequence, not a token)"
     try:
         (weights,) = floats(sample_weight=unmasked("sample_weight", listed("sample_weight", sample_weight)))
     except ValueError as problem:
@@ -76,7 +74,7 @@ def label_sequences(X: Any, Y: Any) -> list[Any]:
 
 def as_records(X: Any) -> Any:
     """X with each data frame as a list of dictionaries, one per row. TypeError unless X is a list of sequences."""
-    if isinstance(X, str | Mapping) or not (is_frame(X) or hasattr(X, "__iter__")):
+    if not is_frame(X) and (isinstance(X, str | Mapping) or not hasattr(X, "__iter__")):
         raise TypeError(f"X: expected {SEQUENCES}, got {type(X).__name__}")
     X = [x.to_dict("records") if is_frame(x) else x for x in X] if any(map(is_frame, X := listed("X", X))) else X
     arrays = any(hasattr(x, "shape") for x in X)

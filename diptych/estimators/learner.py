@@ -77,12 +77,12 @@ class Learner(InPanel, BaseEstimator):
             if not callable(make):
                 raise TypeError(f"regularizer: expected one, or a function of the model that makes it, got {make!r}")
             options["regularizer"] = make(model)
-        needed = [
-            name for name, each in parameters.items() if each.default is each.empty and each.kind == each.KEYWORD_ONLY
-        ]
-        if missing := [name for name in needed if name not in options]:
-            example = ", such as steps.InverseSqrt(1.0)" if missing == ["step_size"] else ""
-            raise ValueError(f"options: {run.__name__} needs {', '.join(missing)}{example}")
+        if run.__name__ == "online_proximal" and "step_size" not in options:
+            raise ValueError(
+                f"options: online_proximal needs a step size, such as "
+                f'options={{"step_size": {self._panel.__name__}.steps.InverseSqrt(1.0)}}; without a "regularizer" it takes '
+                f"lam/2 ||w||^2"
+            )
         self._keep(model, run(objective, **options))
         self._passes = {"lam": lam, "t": objective.n * self.n_iter_, "rng": generator_of(self.random_state)}
         if not self.result_.success:

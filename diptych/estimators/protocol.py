@@ -93,10 +93,8 @@ def rows_of(estimator: Any, X: Any, y: Any = None, *, reset: bool = False) -> An
 
     If scikit-learn is installed, it checks both, and compares the columns with those of ``fit``.
     """
-    X, y = (
-        unmasked("X", X),
-        unmasked("y", y if y is None else listed("y", y)),
-    )  # scikit-learn would use the values behind a mask
+    # scikit-learn would use the values behind a mask
+    X, y = unmasked("X", X), None if y is None else unmasked("y", listed("y", y))
     try:
         from sklearn.utils.validation import validate_data
     except ImportError:
@@ -109,7 +107,7 @@ def rows_of(estimator: Any, X: Any, y: Any = None, *, reset: bool = False) -> An
         return validate_data(estimator, X, **options) if y is None else validate_data(estimator, X, y, **options)
     except (TypeError, ValueError):
         for argument, values in (("X", X), ("y", y)):
-            for place in np.argwhere([[]] if values is None or hasattr(values, "tocsr") else _not_finite(values))[:1]:
+            for place in np.argwhere([] if values is None or hasattr(values, "tocsr") else _not_finite(values))[:1]:
                 field = f"column {place[1]}: " if len(place) > 1 else ""
                 problem = f"{field}expected a finite number, got {np.asarray(values)[tuple(place)]}"
                 raise ExampleError(argument, int(place[0]), None, problem.replace("nan", "NaN")) from None
@@ -121,4 +119,4 @@ def _not_finite(values: Any) -> np.ndarray:
     try:
         return ~np.isfinite(np.asarray(values, np.float64))
     except (TypeError, ValueError):
-        return np.equal(np.asarray(values, object), None)
+        return np.equal(np.asarray(values, object), None).astype(bool)

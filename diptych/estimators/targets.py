@@ -25,7 +25,7 @@ from diptych.estimators.examples import (
 from diptych.estimators.features import Linear, Named
 from diptych.estimators.protocol import BaseEstimator, ClassifierMixin, InPanel, check_fitted, rows_of
 from reference.arrays import host
-from reference.example_errors import ExampleError, listed
+from reference.example_errors import ExampleError, ExampleTypeError, listed
 from reference.models.base import label_cost
 from reference.models.tagging import TaggingModel
 from reference.models.token_templates import attributes_of as token_attributes
@@ -52,6 +52,8 @@ class Classes(ClassifierMixin, Linear, InPanel):
         if y is None:
             raise ValueError(f"y: {type(self).__name__} requires y to be passed, but the target y is None")
         X, y = rows_of(self, X, y, reset=True)
+        if y.dtype.kind == "O" and None in (classes_given := y.tolist()):
+            raise ExampleTypeError("y", classes_given.index(None), None, "expected a class, got None")
         check_classes(y)
         self.classes_ = np.unique(y if classes is None else np.asarray(classes))
         columns = X.shape[1] + bool(self.fit_intercept)

@@ -19,7 +19,7 @@ from array_api_compat import array_namespace
 
 import reference.arrays
 from reference.arrays import Array, Place, Rows, host, integer, integers
-from reference.example_errors import Example, each_example, listed
+from reference.example_errors import Example, each_example, example_error, listed
 from reference.models.base import LinearModel, checked, not_packed
 from reference.packed import Packed, check_indices, check_range
 from reference.structures.answered import Oracle
@@ -277,8 +277,8 @@ def _labels(name: str, y: Any, p: int) -> np.ndarray:
     if len(given) != p:
         raise ValueError(f"{name}: expected {p} labels, one for each node, got {len(given)}")
     labels = given.astype(np.int64)
-    if labels.size and not 0 <= labels.min() <= labels.max() <= 1:
-        raise ValueError(f"{name}: expected labels 0 and 1, got {labels.min()}..{labels.max()}")
+    for v in np.flatnonzero((labels < 0) | (labels > 1))[:1].tolist():
+        raise example_error(name, v, f"expected labels 0 and 1, got {labels[v]}")
     return labels
 
 
