@@ -74,9 +74,12 @@ def listed(argument: str, given: Any) -> Any:
     """Examples that may be looked at twice: a list of what a generator or a series gives, others as they are."""
     if is_frame(given):
         raise TypeError(f"{argument}: expected a list of examples, got a single data frame; [frame] is a list of one")
-    if isinstance(given, (str, bytes, Mapping)) or not (hasattr(given, "__iter__") or hasattr(given, "__getitem__")):
+    iterable = any(hasattr(given, name) for name in ("__iter__", "__getitem__", "__array__"))
+    if isinstance(given, (str, bytes, Mapping)) or not iterable:
         raise TypeError(f"{argument}: expected a list of examples, got {type(given).__name__}")
-    return given if hasattr(given, "__len__") and not hasattr(given, "iloc") else list(given)
+    if hasattr(given, "iloc") or not (hasattr(given, "__len__") or hasattr(given, "__array__")):
+        return list(given)
+    return given
 
 
 def values_of(x: Any) -> Any:

@@ -255,7 +255,7 @@ def label_indices(name: str, y: Any, names: tuple[str, ...]) -> np.ndarray:
             raise example_error(name, t, f"{expected}, got {label!r:.80}", TypeError)
         elif not 0 <= label < len(names):
             raise example_error(name, t, f"expected label indices in 0..{len(names) - 1}, got {shown(label)}")
-    return np.array(given if index is None else [index[label] for label in given], np.int64)
+    return np.array(list(given) if index is None else [index[label] for label in given], np.int64)
 
 
 def labels_of(Y: Any, names: tuple[str, ...], lengths: Any, of: str = "position") -> np.ndarray:
