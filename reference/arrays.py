@@ -352,8 +352,10 @@ class Rows(Packed):
         elif is_array_api_obj(x):
             if isinstance(x, np.ndarray) and x.dtype.kind in "OUS" and x.ndim == 2:
                 for row, column in np.argwhere([[not isinstance(v, (int, float)) for v in each] for each in x])[:1]:
-                    at = f"column {column}" if fields is None else fields[column]
-                    raise example_error(name, int(row), f"{at}: expected a number, got {x[row, column]!r}", TypeError)
+                    field = f"column {column}" if fields is None else fields[column]
+                    raise example_error(
+                        name, int(row), f"{field}: expected a number, got {x[row, column]!r}", TypeError
+                    )
             (x,) = floats(**{name: x})
             if x.ndim != 2:
                 problem = f"expected a two-dimensional array (positions, features), got shape {tuple(x.shape)}"
@@ -465,8 +467,8 @@ def _check_rows(
     if np.asarray(data).dtype.kind not in "fiub":
         raise TypeError(f"{name}: expected real numbers, got {np.asarray(data).dtype}")
     for e in np.flatnonzero(~np.isfinite(data))[:1]:
-        at = f"column {indices[e]}" if fields is None else fields[indices[e]]
-        raise example_error(name, _row(indptr, e), f"{at}: expected a finite number, got {data[e]}")
+        field = f"column {indices[e]}" if fields is None else fields[indices[e]]
+        raise example_error(name, _row(indptr, e), f"{field}: expected a finite number, got {data[e]}")
 
 
 def _row(indptr: np.ndarray, entry: int) -> int:

@@ -55,8 +55,8 @@ def located(error: Exception, name: Example, position: int | None = None) -> Exc
     """An error whose message may begin with the example's name, as one about that example."""
     if isinstance(error, ExampleError):
         return error
-    at = name if position is None else f"{name}[{position}]"
-    return example_error(name, position, str(error).removeprefix(at).lstrip(": "), type(error))
+    begins = name if position is None else f"{name}[{position}]"
+    return example_error(name, position, str(error).removeprefix(begins).lstrip(": "), type(error))
 
 
 def each_example(argument: str, given: Any, read: Callable[[Example, Any], Any]) -> list[Any]:

@@ -374,8 +374,8 @@ def symmetrised(name: str, K: Array, other: Array | None = None, rows: Any = Non
     rows, columns = range(K.shape[0]) if rows is None else rows, range(K.shape[1]) if columns is None else columns
     for block, of, to in ((K, rows, columns), (K if other is None else other, columns, rows)):
         for i, j in np.argwhere(~np.isfinite(host(block)))[:1].tolist():
-            at = int(of[i]), int(to[j])
-            raise ValueError(f"{name}: expected finite numbers, got {float(block[i, j])} at index {at}")
+            place = int(of[i]), int(to[j])
+            raise ValueError(f"{name}: expected finite numbers, got {float(block[i, j])} at index {place}")
     other = xp.matrix_transpose(K if other is None else other)
     if 0 in K.shape or not bool(xp.any(other != K)):
         return K

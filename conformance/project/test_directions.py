@@ -12,7 +12,7 @@ import reference
 
 ROOT = Path(reference.__file__).parent
 SHELVES = (  # modules and packages; those of one line know nothing of each other
-    ("packed", "files"),
+    ("example_errors", "packed", "files"),
     ("arrays",),
     ("archives", "bounds", "kernels"),
     ("datasets",),

@@ -59,17 +59,19 @@ def label_sequences(X: Any, Y: Any) -> list[Any]:
     for i, y in enumerate(Y):
         if isinstance(y, str | Mapping) or not hasattr(y, "__iter__"):
             raise TypeError(f"y: expected a list of label sequences, each a list of labels, got y[{i}] = {y!r:.80}")
-    Y = [host(y).tolist() if hasattr(y, "__array_namespace__") or isinstance(y, np.ndarray) else list(y) for y in Y]
-    first = next((label for y in Y for label in y), None)
-    if not any(Y):
+    each: list[Any] = [
+        host(y).tolist() if hasattr(y, "__array_namespace__") or isinstance(y, np.ndarray) else list(y) for y in Y
+    ]
+    first = next((label for y in each for label in y), None)
+    if not any(each):
         raise ValueError("y: expected labels, got none")
     kind: Any = str if isinstance(first, str) else (int, np.integer)
-    for i, y in enumerate(Y):
+    for i, y in enumerate(each):
         for t, label in enumerate(y):
             if isinstance(label, bool) or not isinstance(label, kind):
                 problem = f"expected labels that are all strings or all integers, got {label!r:.80}"
                 raise ExampleTypeError("y", i, t, f"{problem} after {first!r:.80}" if label is not first else problem)
-    return Y
+    return each
 
 
 def as_records(X: Any) -> Any:

@@ -119,4 +119,5 @@ def _not_finite(values: Any) -> np.ndarray:
     try:
         return ~np.isfinite(np.asarray(values, np.float64))
     except (TypeError, ValueError):
-        return np.equal(np.asarray(values, object), None).astype(bool)
+        given = np.asarray(values, object)
+        return np.array([value is None for value in given.flat], bool).reshape(given.shape)

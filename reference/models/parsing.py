@@ -340,9 +340,9 @@ class ParsingModel(LinearModel):
             token = int(np.argmax(ancestors > 0))
             raise example_error(name, token - 1, f"expected a tree, got heads in a cycle above token {token}")
         if self.single_root and n and np.sum(y == 0) != 1:
-            at = [*np.flatnonzero(y == 0)[1:2].tolist(), None][0]  # the second root
+            second = next(iter(np.flatnonzero(y == 0)[1:].tolist()), None)
             problem = f"expected one token with head 0 (single_root=True), got {np.sum(y == 0)}"
-            raise example_error(name, at, problem)
+            raise example_error(name, second, problem)
         above[0] = -1
         return above
 
