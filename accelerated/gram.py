@@ -12,7 +12,7 @@ import reference.gram as reference
 from accelerated.arrays import numbers, view
 from accelerated.kernel import kernel
 from reference.arrays import Array, Rows
-from reference.gram import BUDGET, STORAGES, chosen_storage
+from reference.gram import BUDGET, STORAGES, chosen_storage, refuse_overflow
 from reference.kernels import Kernel, Products, checked_rows
 
 __all__ = ["STORAGES", "Gram"]
@@ -33,6 +33,7 @@ class Gram(reference.Gram):
             return super().several(kernels, X, storage, budget)
         bytes_of_one, grams, dense = X.itemsize * len(X) ** 2, [], []
         for one in kernels:
+            refuse_overflow(one, X)
             gram = None
             if storage == "auto" and (storage_of := chosen_storage(one, X, max(budget, 0))) != "dense":
                 gram = cls(one, X, storage_of)

@@ -26,6 +26,7 @@ from array_api_compat import (
     is_torch_namespace,
 )
 
+from reference.example_errors import example_error, is_frame, values_of
 from reference.packed import Packed, check_offsets, check_range, lock
 
 __all__ = ["Place", "Rows", "gather_sum", "scatter_sum"]
@@ -179,7 +180,10 @@ def host(x: Any, name: str = "array") -> np.ndarray:
     """An array of any namespace and device as a NumPy array; a copy only if it is not in host memory."""
     x = unmasked(name, x)
     if isinstance(x, np.ndarray) or not hasattr(x, "__dlpack__"):
-        return np.asarray(x)
+        try:
+            return np.asarray(x)
+        except ValueError:
+            raise ValueError(f"{name}: expected an array of numbers, got nested lists of unequal length") from None
     return np.from_dlpack(x, device="cpu")
 
 
@@ -318,7 +322,7 @@ class Rows(Packed):
 
         Parameters
         ----------
-        x : array (N, width), object with ``indptr``, ``indices``, ``data``, ``shape``, or sequence of index sequences
+        x : array (N, width), CSR object with ``indptr``, ..., ``shape``, data frame, or sequence of index sequences
             Lists of columns stand for entries of 1.
         width : int, optional
             Number of columns; needed for index lists, checked for the others.
@@ -330,13 +334,13 @@ class Rows(Packed):
         Raises
         ------
         ValueError
-            A width that does not fit, a column outside 0..width-1, a number that is not finite, a masked entry; of a
-            CSR matrix or
-            Rows, arrays that are not vectors.
+            Naming row and column: a width that does not fit, a column outside 0..width-1, a number that is not finite,
+            a masked entry; of a CSR matrix or Rows, arrays that are not vectors.
         TypeError
             A matrix that is not CSR, columns or offsets that are not integers, lists that hold something else than
             columns.
         """
+        fields, x = list(x.columns) if is_frame(x) else None, values_of(x)
         if isinstance(x, Rows):
             indptr, indices, data, columns = x.indptr, x.indices, host(x.data), x.width
         elif all(hasattr(x, field) for field in ("indptr", "indices", "data", "shape")):
@@ -346,11 +350,16 @@ class Rows(Packed):
                 )
             indptr, indices, data, columns = x.indptr, x.indices, host(x.data, f"{name}.data"), x.shape[1]
         elif is_array_api_obj(x):
+            if isinstance(x, np.ndarray) and x.dtype.kind in "OUS" and x.ndim == 2:
+                for row, column in np.argwhere([[not isinstance(v, (int, float)) for v in each] for each in x])[:1]:
+                    field = f"column {column}" if fields is None else fields[column]
+                    raise example_error(
+                        name, int(row), f"{field}: expected a number, got {x[row, column]!r}", TypeError
+                    )
             (x,) = floats(**{name: x})
             if x.ndim != 2:
-                raise ValueError(
-                    f"{name}: expected a two-dimensional array (positions, features), got shape {tuple(x.shape)}"
-                )
+                problem = f"expected a two-dimensional array (positions, features), got shape {tuple(x.shape)}"
+                raise example_error(name, None, problem)
             dense = host(x)
             rows, indices = np.nonzero(dense)
             indptr = _offsets(np.bincount(rows, minlength=len(dense)))
@@ -363,16 +372,16 @@ class Rows(Packed):
             x = list(x)
             if width is None:
                 raise ValueError(f"{name}: index lists do not tell the number of features; give width")
-            indptr, columns = _offsets([len(row) for row in x]), width
-            indices = np.concatenate([np.zeros(0, np.int64), *(_columns(name, row) for row in x)])
+            each, columns = [_columns(name, i, row, width) for i, row in enumerate(x)], width
+            indptr, indices = _offsets(list(map(len, each))), np.concatenate([np.zeros(0, np.int64), *each])
             data = np.ones(len(indices))
         if width is not None and columns != width:
-            raise ValueError(f"{name}: expected {width} features, got {columns}")
+            raise example_error(name, None, f"expected {width} features, got {columns}")
         indptr, indices = (
             int64(f"{name}.{field}", host(x, f"{name}.{field}"))
             for field, x in (("indptr", indptr), ("indices", indices))
         )
-        _check_rows(name, indptr, indices, data, int(columns))
+        _check_rows(name, indptr, indices, data, int(columns), fields)
         present = np.asarray(data) != 0
         if not np.all(present):  # as of dense arrays, zeros are not stored
             indptr, indices, data = _offsets(present)[indptr], indices[present], data[present]
@@ -415,22 +424,31 @@ def _described(x: Array) -> str:
     return f"{x.dtype} of shape {tuple(x.shape)}"
 
 
-def _columns(name: str, row: Any) -> np.ndarray:
+def _columns(name: str, i: int, row: Any, width: int) -> np.ndarray:
     """One row's list of active columns."""
-    columns = host(row, name)
+    try:
+        columns = host(row, name)
+    except ValueError:  # nested lists of unequal length
+        columns = np.zeros((0, 0))
     if columns.ndim != 1 or (columns.size and columns.dtype.kind not in "iu"):
-        raise TypeError(
-            f"{name}: expected lists of column numbers, got {columns.dtype} of shape {columns.shape} in a row; "
-            "dense features go in as an array"
-        )
+        hint = "features with names go into a TaggingModel" if columns.dtype.kind in "OUS" else DENSE
+        raise example_error(name, i, f"expected a list of column numbers, got {row!r:.80}; {hint}", TypeError)
+    if columns.size and not 0 <= columns.min() <= columns.max() < width:
+        wrong = columns[(columns < 0) | (columns >= width)][0]
+        raise example_error(name, i, f"expected feature indices in 0..{width - 1}, got {wrong}; {DENSE}")
     return int64(name, columns) if columns.size else columns.astype(np.int64)
+
+
+DENSE = "dense features go in as an array"
 
 
 def _offsets(counts: Any) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
 
 
-def _check_rows(name: str, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, width: int) -> None:
+def _check_rows(
+    name: str, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, width: int, fields: Any = None
+) -> None:
     for field, x in (("indptr", indptr), ("indices", indices), ("data", data)):
         if x.ndim != 1:
             raise ValueError(f"{name}.{field}: expected one dimension, got shape {x.shape}")
@@ -443,12 +461,18 @@ def _check_rows(name: str, indptr: np.ndarray, indices: np.ndarray, data: np.nda
         raise ValueError(
             f"{name}: indptr must rise from 0 to the number of entries ({len(indices)} indices, {len(data)} data)"
         )
-    if len(indices) and not 0 <= indices.min() <= indices.max() < width:
-        raise ValueError(f"{name}: expected feature indices in 0..{width - 1}, got {indices.min()}..{indices.max()}")
+    for e in np.flatnonzero((indices < 0) | (indices >= width))[:1]:
+        problem = f"expected feature indices in 0..{width - 1}, got {indices[e]}"
+        raise example_error(name, _row(indptr, e), problem)
     if np.asarray(data).dtype.kind not in "fiub":
         raise TypeError(f"{name}: expected real numbers, got {np.asarray(data).dtype}")
-    if not np.all(np.isfinite(data)):
-        raise ValueError(f"{name}: expected finite features, got {data[~np.isfinite(data)][0]}")
+    for e in np.flatnonzero(~np.isfinite(data))[:1]:
+        field = f"column {indices[e]}" if fields is None else fields[indices[e]]
+        raise example_error(name, _row(indptr, e), f"{field}: expected a finite number, got {data[e]}")
+
+
+def _row(indptr: np.ndarray, entry: int) -> int:
+    return int(np.searchsorted(indptr, entry, side="right")) - 1
 
 
 def gather_sum(rows: Rows, W: Array) -> Array:

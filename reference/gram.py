@@ -9,7 +9,7 @@ from array_api_compat import array_namespace
 
 import reference.arrays
 from reference.arrays import Array, Rows, host, integer
-from reference.kernels import Kernel, checked_rows
+from reference.kernels import Kernel, Precomputed, checked_rows, is_known, symmetrised, titled, warn_if_indefinite
 
 __all__ = ["STORAGES", "Gram"]
 
@@ -44,7 +44,13 @@ class Gram:
     Raises
     ------
     ValueError, TypeError
-        ``kernel`` is not a kernel; an unknown storage; the errors of :class:`Kernel` for X.
+        ``kernel`` is not a kernel; an unknown storage; the errors of :class:`Kernel` for X; a number of the matrix that
+        is not finite, a matrix that is not symmetric up to rounding (:func:`reference.kernels.symmetrised`).
+
+    Notes
+    -----
+    A kernel of the user's is checked where it is computed, and rounding is averaged out; "sparse" and "blocks" compute
+    the block opposite as well. A warning says that at most 256 rows, spread evenly, have a negative eigenvalue.
     """
 
     arrays = reference.arrays
@@ -59,6 +65,9 @@ class Gram:
         self.kernel, (self.X, _) = kernel, checked_rows(X, X)
         self.n, budget = int(self.X.shape[0]), integer("budget", budget, 0)
         self.storage = storage if whole is None else "dense"
+        self._symmetric, self._name = is_known(kernel, Precomputed), f"kernel {titled(kernel)}"
+        if whole is None:
+            refuse_overflow(kernel, self.X)
         if self.storage == "auto":
             self.storage = chosen_storage(kernel, self.X, budget)
         self._whole = whole
@@ -67,6 +76,9 @@ class Gram:
             self._rows = self._sparse()
         if self.storage == "dense" and whole is None:
             self._whole = self._all()
+        if self._whole is not None and not self._symmetric:
+            self._whole = symmetrised(self._name, self._whole)
+        warn_if_indefinite(kernel, self.X)
         entries = self.n**2 * (self.storage == "dense")
         itemsize = host(self.X[:0, :]).dtype.itemsize
         self.nbytes = itemsize * entries if self._rows is None else (itemsize + 8) * int(self._rows.indptr[-1])
@@ -83,7 +95,13 @@ class Gram:
         """K[first:last, columns] (last - first, m)."""
         if self._whole is not None:
             return self._whole[first:last, columns]
-        return self.kernel(self.X[first:last, :], self.X[columns, :])
+        xp, x, y = array_namespace(self.X), self.X[first:last, :], self.X[columns, :]
+        K = self.kernel._block(xp, x, y)
+        if self._symmetric:
+            return K
+        return symmetrised(
+            self._name, K, self.kernel._block(xp, y, x), range(self.n)[first:last], range(self.n)[columns]
+        )
 
     def times(self, first: int, last: int, A: Array) -> Array:
         """K[first:last, :] A (last - first, L) of A (N, L)."""
@@ -104,7 +122,7 @@ class Gram:
         return max(total, 0.0)
 
     def _all(self) -> Array:
-        return self.kernel(self.X)
+        return self.kernel._block(array_namespace(self.X), self.X, self.X)
 
     def _sparse(self) -> Rows:
         pieces = [host(self.block(i, min(i + PIECE, self.n))) for i in range(0, self.n, PIECE)]
@@ -117,6 +135,16 @@ class Gram:
         return Rows.unchecked(indptr, place.integers(columns), place.floats(data), self.n)
 
 
+def refuse_overflow(kernel: Kernel, X: Array) -> None:
+    """Raise ValueError at the first row of X (n, d) for which a kernel of this package overflows, also with itself."""
+    if is_known(kernel, Precomputed):
+        with np.errstate(over="ignore", invalid="ignore"):
+            diagonal = host(kernel.diagonal(X))
+        for i in np.flatnonzero(~np.isfinite(diagonal))[:1].tolist():
+            got = f"got {diagonal[i]} at index ({i}, {i}): scale the features"
+            raise ValueError(f"kernel {titled(kernel)}: expected finite numbers, {got}")
+
+
 def chosen_storage(kernel: Kernel, X: Array, budget: int) -> str:
     """The form that "auto" chooses; the number of zeros is estimated from PIECE rows, spread evenly."""
     itemsize, n = host(X[:0, :]).dtype.itemsize, int(X.shape[0])
@@ -124,7 +152,7 @@ def chosen_storage(kernel: Kernel, X: Array, budget: int) -> str:
     some = np.unique(np.arange(min(PIECE, n)) * n // max(min(PIECE, n), 1))
     if len(some):
         part = array_namespace(X).take(X, reference.arrays.Place.of(X).integers(some), axis=0)
-        share = np.count_nonzero(host(kernel(part, X))) / (len(some) * n)
+        share = np.count_nonzero(host(kernel._block(array_namespace(X), part, X))) / (len(some) * n)
         sparse = int((itemsize + 8) * share * n**2)
     if sparse <= min(budget, dense // 2):
         return "sparse"

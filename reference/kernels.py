@@ -6,6 +6,7 @@ section 4.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, is_dataclass
 from typing import Any
@@ -28,6 +29,9 @@ __all__ = [
     "blocks",
     "titled",
 ]
+
+ROUNDING = 1024  # times machine epsilon and the largest entry: the asymmetry that rounding can cause
+SAMPLE = 256  # points whose eigenvalues are looked at
 
 
 class Kernel:
@@ -94,7 +98,9 @@ def blocks(kernels: Sequence[Kernel], X: Array, Y: Array) -> Iterator[Array]:
     X, Y = checked_rows(X, Y)
     xp, products = array_namespace(X), Products(X, Y)
     for kernel in kernels:
-        yield kernel._shared(xp, X, Y, products)
+        K = kernel._shared(xp, X, Y, products)
+        refuse_nan_and_inf(f"kernel {titled(kernel)}", K, forbidden=False)
+        yield K
 
 
 def titled(kernel: Any) -> str:
@@ -266,7 +272,8 @@ class Function(Kernel):
     Parameters
     ----------
     block : callable
-        ``block(X, Y)`` gives (n, m) for X (n, d) and Y (m, d), in their namespace; positive definite.
+        ``block(X, Y)`` gives (n, m) for X (n, d) and Y (m, d), in their namespace; symmetric, block(X, Y) =
+        block(Y, X)', and positive definite. A Gram matrix checks the first: see :class:`reference.gram.Gram`.
     """
 
     block: Callable[[Array, Array], Array]
@@ -275,11 +282,15 @@ class Function(Kernel):
         if not callable(self.block):
             raise TypeError(f"block: expected a callable, got {type(self.block).__name__}")
 
+    def __call__(self, X: Array, Y: Array | None = None) -> Array:
+        block = super().__call__(X, Y)
+        refuse_nan_and_inf("block", block, forbidden=False)
+        return block
+
     def _block(self, xp: Any, X: Array, Y: Array) -> Array:
         (block,) = floats(block=self.block(X, Y))
         if tuple(block.shape) != (X.shape[0], Y.shape[0]):
             raise ValueError(f"block: expected shape {(X.shape[0], Y.shape[0])}, got {tuple(block.shape)}")
-        refuse_nan_and_inf("block", block, forbidden=False)
         return block
 
     def diagonal(self, X: Array) -> Array:
@@ -296,7 +307,7 @@ class Precomputed(Kernel):
     Parameters
     ----------
     matrix : array (N, N)
-        Symmetric and positive definite; k(i, j) = matrix[i, j] for X = [[i], ...].
+        Symmetric up to rounding (:func:`symmetrised`) and positive definite; k(i, j) = matrix[i, j] for X = [[i], ...].
     """
 
     matrix: Array
@@ -306,9 +317,7 @@ class Precomputed(Kernel):
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
             raise ValueError(f"matrix: expected shape (N, N), got {tuple(matrix.shape)}")
         refuse_nan_and_inf("matrix", matrix, forbidden=False)
-        if bool(array_namespace(matrix).any(matrix != array_namespace(matrix).matrix_transpose(matrix))):
-            raise ValueError("matrix: expected a symmetric one")
-        object.__setattr__(self, "matrix", matrix)
+        object.__setattr__(self, "matrix", symmetrised("matrix", matrix))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n={int(self.matrix.shape[0])})"
@@ -345,6 +354,61 @@ class Explicit:
     def __post_init__(self) -> None:
         if not isinstance(self.unit_diagonal, bool):
             raise TypeError(f"unit_diagonal: expected True or False, got {self.unit_diagonal!r}")
+
+
+def is_known(kernel: Any, *others: type) -> bool:
+    """Whether a kernel has a formula of this module, or is one of ``others``, or an average of such kernels."""
+    if type(kernel) is Mean:
+        return all(is_known(part, *others) for part in kernel.parts)
+    return type(kernel) in (Linear, Polynomial, Gaussian, B1Spline, *others)
+
+
+def symmetrised(name: str, K: Array, other: Array | None = None, rows: Any = None, columns: Any = None) -> Array:
+    """(K + K')/2 of K (n, m), which may be asymmetric by rounding: |K_ij - K_ji| <= 1024 eps max |K|, eps that of its
+    dtype. ``other`` (m, n): of a block K, the block opposite. ValueError for more, and for numbers that are not finite.
+
+    Two orders of summing d products differ by at most d eps sum |x y|, hence by d eps times the largest entry of a
+    positive definite K; 1024 eps is 2.3e-13 in float64, 1.2e-4 in float32.
+    """
+    xp = array_namespace(K)
+    rows, columns = range(K.shape[0]) if rows is None else rows, range(K.shape[1]) if columns is None else columns
+    for block, of, to in ((K, rows, columns), (K if other is None else other, columns, rows)):
+        for i, j in np.argwhere(~np.isfinite(host(block)))[:1].tolist():
+            place = int(of[i]), int(to[j])
+            raise ValueError(f"{name}: expected finite numbers, got {float(block[i, j])} at index {place}")
+    other = xp.matrix_transpose(K if other is None else other)
+    if 0 in K.shape or not bool(xp.any(other != K)):
+        return K
+    differ = xp.abs(K - other)
+    i, j = divmod(int(xp.argmax(differ)), int(K.shape[1]))
+    if float(differ[i, j]) > ROUNDING * xp.finfo(K.dtype).eps * float(xp.max(xp.abs(K))):
+        raise ValueError(
+            f"{name}: expected a symmetric matrix K, got K[{rows[i]}, {columns[j]}] = {float(K[i, j])} and "
+            f"K[{columns[j]}, {rows[i]}] = {float(other[i, j])}, which differ by {float(differ[i, j]):.3g}, more than "
+            f"rounding; (K + K.T)/2 is symmetric"
+        )
+    return K / 2 + other / 2
+
+
+def warn_if_indefinite(kernel: Any, X: Array) -> None:
+    """Warn if the Gram matrix of rows of X (n, d) has a negative eigenvalue beyond rounding, for kernels without a
+    formula of this module. At most SAMPLE rows, spread evenly, are looked at.
+    """
+    n = int(X.shape[0])
+    if n == 0 or is_known(kernel):
+        return
+    some = np.unique(np.arange(min(SAMPLE, n)) * n // min(SAMPLE, n))
+    xp = array_namespace(X)
+    part = xp.take(X, Place.of(X).integers(some), axis=0)
+    K = host(symmetrised(f"kernel {titled(kernel)}", kernel._block(xp, part, part), rows=some, columns=some))
+    values = np.linalg.eigvalsh(K.astype(np.float64))
+    if values[0] < -ROUNDING * np.finfo(K.dtype).eps * np.abs(values).max():
+        warnings.warn(
+            f"kernel {titled(kernel)} is not positive definite: the Gram matrix of {len(some)} of {n} positions has "
+            f"the eigenvalue {values[0]:.3g}, so that training may not converge; {-values[0]:.3g} more on the diagonal "
+            f"makes that 0",
+            stacklevel=2,
+        )
 
 
 def checked_rows(X: Any, Y: Any) -> tuple[Array, Array]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from reference.arrays import Array, Place, floats, host
+from reference.example_errors import ExampleError
 from reference.models.base import all_of
 from reference.objectives import Corners, Linearization, StructuralHinge
 from reference.structures.proposals import Sampler
@@ -88,7 +89,9 @@ class Weighted(OfObjective):
         values = host(given).astype(np.float64)
         if values.shape != (objective.n,):
             raise ValueError(f"weights: expected shape ({objective.n},), one for each example, got {values.shape}")
-        if not (np.all(np.isfinite(values)) and np.all(values >= 0) and np.any(values > 0)):
+        for i in np.flatnonzero(~((values >= 0) & (values < np.inf)))[:1].tolist():
+            raise ExampleError("weights", i, None, f"expected finite numbers >= 0, got {values[i]}")
+        if not np.any(values > 0):
             raise ValueError("weights: expected finite numbers >= 0, at least one of them > 0")
         self.objective, largest = objective, values.max()
         self.weights = (values / largest) / np.mean(values / largest)

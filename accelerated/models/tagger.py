@@ -9,8 +9,9 @@ import numpy as np
 
 from accelerated.compiled.epochs.tagging import tag_sentence
 from reference.arrays import Array
+from reference.example_errors import Example, each_example, listed
 from reference.models.bound import BoundModel
-from reference.models.token_templates import Atom, atoms_of, checked_length, column_of, columns_of
+from reference.models.token_templates import Atom, atoms_of, column_of, columns_of, columns_of_sentence
 
 __all__ = ["Tagger"]
 
@@ -38,15 +39,17 @@ class Tagger(BoundModel):
             self._lookup = model.lookup(self.w)
 
     def __call__(self, X: Any) -> list[Any]:
+        X = listed("X", X)
         if not self._quick or not all(isinstance(x, Mapping) for x in X):
             return super().__call__(X)
-        taggings = [self._tagged(f"X[{i}]", x) for i, x in enumerate(X)]
+        taggings = each_example("X", X, self._tagged)
         if any(labels is None for labels in taggings):  # every labelling of a sentence is forbidden
             return super().__call__(X)
         return taggings
 
-    def _tagged(self, name: str, x: Any) -> np.ndarray | None:
-        n = checked_length(name, x, self._columns)
+    def _tagged(self, name: Example, x: Any) -> np.ndarray | None:
+        x = columns_of_sentence(name, x, self._columns)
+        n = len(next(iter(x.values()), ()))
         if n == 0:
             return np.empty(0, np.int64)
         labels = np.empty(n, np.int64)

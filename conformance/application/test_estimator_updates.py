@@ -104,7 +104,7 @@ def test_passes_come_near_to_the_optimum(estimators):
     [
         ("SequenceLabeler", [(None, {})], "classes: expected all labels that may occur, at the first call"),
         ("SequenceLabeler", [(["B-NP", "I-NP", "O"], {})], "partial_fit: features by name need bits"),
-        ("SequenceLabeler", [(["B-NP", "O"], {"bits": 8})], "y: expected labels among B-NP, O, got 'I-NP'"),
+        ("SequenceLabeler", [(["B-NP", "O"], {"bits": 8})], r"y\[0\]\[1\]: expected labels among B-NP, O, got 'I-NP'"),
         (
             "SequenceLabeler",
             [(["B-NP", "I-NP", "O"], {"bits": 8}), (["O"], {})],

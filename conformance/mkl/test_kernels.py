@@ -158,6 +158,70 @@ def test_kernels_in_other_namespaces(space, rng):
             close(space.get(Gram(kernel, space.put(X), storage).times(0, 4, space.put(X))), kernel(X) @ X, space.dtype)
 
 
+def fitted(backend, kernel, storage, n=12):
+    """The objective after two epochs over two sequences of the positions 0..n-1, whose numbers are their features."""
+    X, Y = np.arange(float(n))[:, None], np.arange(n) * np.arange(n) // 3 % 2
+    model = backend.KernelSequenceModel([kernel], 2)
+    data = model.pack([X[: n // 2], X[n // 2 :]], [Y[: n // 2], Y[n // 2 :]], storage=storage)
+    return backend.mkl(model, data, lam=0.1, step_size=backend.steps.InverseSqrt(1.0), epochs=2, rng=0).fun
+
+
+def of_matrix(backend, K):
+    """The kernel of a matrix as a function that a user writes."""
+    return backend.kernels.Function(lambda X, Y: K[np.ix_(X[:, 0].astype(int), Y[:, 0].astype(int))])
+
+
+@pytest.mark.parametrize("storage", ["dense", "sparse", "blocks"])
+def test_rounding_is_symmetrised_and_asymmetry_is_refused(backend, rng, storage):
+    """Asymmetry by rounding changes a run by rounding, however the matrix is held; 1e-9 is refused with its place."""
+    A, E = rng.normal(size=(12, 5)), rng.normal(size=(12, 12))
+    K, make = A @ A.T, (backend.kernels.Precomputed, lambda K: of_matrix(backend, K))
+    K = (K + K.T) / 2
+    for kernel in (kind(K + 1e-15 * E) for kind in make):
+        assert fitted(backend, kernel, storage) == pytest.approx(fitted(backend, make[0](K), "dense"), rel=1e-9)
+        gram = gram_type(backend)(kernel, np.arange(12.0)[:, None], storage)
+        assert np.array_equal(gram.times(0, 12, np.eye(12)), gram.times(0, 12, np.eye(12)).T)
+    for i, j, kind in ((7, 3, make[0]), (3, 7, make[1])):
+        wrong = K.copy()
+        wrong[i, j] += 1e-9
+        place = r"K\[3, 7\] = .* and K\[7, 3\] = .*, which differ by 1e-09, .* \(K \+ K\.T\)/2 is symmetric"
+        with pytest.raises(ValueError, match=place):
+            fitted(backend, kind(wrong), storage)
+    assert backend.kernels.Precomputed((K + 1e-6 * E).astype(np.float32)).matrix.dtype == np.float32
+
+
+def test_blocks_beyond_the_sample_are_checked_when_they_are_computed(backend):
+    K = np.eye(300)
+    K[[211, 17], [17, 211]] = 0.01, -0.01
+    gram = gram_type(backend)(of_matrix(backend, K), np.arange(300.0)[:, None], "blocks")
+    gram.block(0, 10)
+    with pytest.raises(ValueError, match=r"K\[17, 211\] = -0.01 and K\[211, 17\] = 0.01, which differ by 0.02"):
+        gram.square(np.ones((300, 1)))
+
+
+@pytest.mark.parametrize("storage", ["dense", "sparse", "blocks"])
+def test_numbers_of_kernels_are_finite(backend, rng, storage):
+    K = np.eye(12)
+    K[4, 9] = np.inf
+    with pytest.raises(ValueError, match=r"kernel Function: expected finite numbers, got inf at index \(4, 9\)"):
+        fitted(backend, of_matrix(backend, K), storage)
+    X = np.array([[1.0], [1e200]])
+    for kernel in (backend.kernels.Linear(), backend.kernels.Mean([backend.kernels.Gaussian()])):
+        with pytest.raises(ValueError, match=r"got (inf|nan) at index \(1, 1\): scale the features"):
+            gram_type(backend).several([kernel], X, storage)
+
+
+def test_a_kernel_with_a_negative_eigenvalue_is_said(backend, rng):
+    """By one warning; a matrix of low rank, with eigenvalues below 0 by rounding, is no such kernel."""
+    A = rng.normal(size=(12, 3))
+    K = A @ A.T
+    for kernel in (backend.kernels.Precomputed(K - np.eye(12) / 2), of_matrix(backend, K - np.eye(12) / 2)):
+        with pytest.warns(UserWarning, match="is not positive definite: .* eigenvalue -0.5,") as told:
+            fitted(backend, backend.kernels.Mean([kernel]), "auto")
+        assert len(told) == 1
+    fitted(backend, of_matrix(backend, K), "auto")
+
+
 @pytest.mark.parametrize(
     ("make", "error", "words"),
     [

@@ -76,7 +76,7 @@ def test_what_a_bound_model_refuses(backend):
     tagger = model.bound(np.zeros(model.size))
     with pytest.raises(ValueError, match=r"X\[1\]: expected the columns word, got tag"):
         tagger([{"word": ["a"]}, {"tag": ["b"]}])
-    with pytest.raises(TypeError, match=r"X\[0\]: word: expected a sequence of strings"):
+    with pytest.raises(TypeError, match=r"X\[0\]\[1\]: word: expected a string"):
         tagger([{"word": ["a", 3]}])
 
 

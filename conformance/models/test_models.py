@@ -160,14 +160,19 @@ def test_predict_gives_best_labellings_in_the_batch_order(backend, space, proble
 @pytest.mark.parametrize(
     ("X", "Y", "error", "message"),
     [
-        ([np.zeros((2, 3))], [[0, 9]], ValueError, r"Y\[0\]: expected label indices in 0..1, got 0..9"),
+        ([np.zeros((2, 3))], [[0, 9]], ValueError, r"Y\[0\]\[1\]: expected label indices in 0..1, got 9"),
         ([np.zeros((2, 3))], [[0]], ValueError, r"Y\[0\]: expected 2 labels, one for each position of X\[0\], got 1"),
         ([np.zeros((2, 3))], [], ValueError, "Y: expected 1 label sequences"),
         ([np.zeros((2, 4))], None, ValueError, r"X\[0\]: expected 3 features, got 4"),
-        ([[[0], [5]]], None, ValueError, r"X\[0\]: expected feature indices in 0..2, got 0..5"),
-        ([np.zeros((1, 3))], [["x"]], ValueError, r"Y\[0\]: unknown label 'x'; the model knows a, b"),
-        ([np.zeros((1, 3))], [[0.5]], TypeError, r"Y\[0\]: expected label names or integer indices"),
-        ([np.zeros((1, 3)), np.full((1, 3), np.inf)], None, ValueError, r"X\[1\]: expected finite features, got inf"),
+        ([[[0], [5]]], None, ValueError, r"X\[0\]\[1\]: expected feature indices in 0..2, got 5"),
+        ([np.zeros((1, 3))], [["x"]], ValueError, r"Y\[0\]\[0\]: unknown label 'x'; the model knows a, b"),
+        ([np.zeros((1, 3))], [[0.5]], TypeError, r"Y\[0\]\[0\]: expected label names or integer indices"),
+        (
+            [np.zeros((1, 3)), np.full((1, 3), np.inf)],
+            None,
+            ValueError,
+            r"X\[1\]\[0\]: column 0: expected a finite number, got inf",
+        ),
     ],
 )
 def test_bad_sequences_are_named(backend, X, Y, error, message):

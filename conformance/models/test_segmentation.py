@@ -259,26 +259,34 @@ IMAGE = (np.ones((3, 2)), np.array([[0, 1], [1, 2]]), np.ones((2, 1)))
     ("image", "error", "message"),
     [
         (IMAGE[:2], TypeError, r"X\[1\]: expected a triple \(features, edges, edge_features\), got tuple"),
-        ((np.ones((3, 1)), *IMAGE[1:]), ValueError, r"X\[1\] features: expected 2 features, got 1"),
+        ((np.ones((3, 1)), *IMAGE[1:]), ValueError, r"X\[1\]: features: expected 2 features, got 1"),
         (
             (IMAGE[0], np.array([[0, 3]]), np.ones((1, 1))),
             ValueError,
-            r"X\[1\] edges: expected nodes in 0..2, got 0..3",
+            r"X\[1\]: edges: expected nodes in 0..2, got 0..3",
         ),
-        ((IMAGE[0], np.array([[1, 1]]), np.ones((1, 1))), ValueError, r"X\[1\] edges: edge 0 joins node 1 to itself"),
+        ((IMAGE[0], np.array([[1, 1]]), np.ones((1, 1))), ValueError, r"X\[1\]: edges: edge 0 joins node 1 to itself"),
         (
             (IMAGE[0], np.array([0, 1]), np.ones((1, 1))),
             ValueError,
-            r"X\[1\] edges: expected shape \(e, 2\), got \(2,\)",
+            r"X\[1\]: edges: expected shape \(e, 2\), got \(2,\)",
         ),
-        ((IMAGE[0], np.array([[0.0, 1.0]]), np.ones((1, 1))), TypeError, r"X\[1\] edges: expected integers"),
-        ((*IMAGE[:2], np.ones((3, 1))), ValueError, r"X\[1\] edge features: expected 2 rows, one for each edge, got 3"),
+        ((IMAGE[0], np.array([[0.0, 1.0]]), np.ones((1, 1))), TypeError, r"X\[1\]: edges: expected integers"),
+        (
+            (*IMAGE[:2], np.ones((3, 1))),
+            ValueError,
+            r"X\[1\]: edge features: expected 2 rows, one for each edge, got 3",
+        ),
         (
             (*IMAGE[:2], np.array([[0.0], [-0.5]])),
             ValueError,
-            r"X\[1\] edge features: expected numbers >= 0, got -0.5 for edge 1, which joins nodes 1 and 2",
+            r"X\[1\]: edge features: expected numbers >= 0, got -0.5 for edge 1, which joins nodes 1 and 2",
         ),
-        ((np.full((3, 2), np.nan), *IMAGE[1:]), ValueError, r"X\[1\] features: expected finite features, got nan"),
+        (
+            (np.full((3, 2), np.nan), *IMAGE[1:]),
+            ValueError,
+            r"X\[1\]\[0\]: features: column 0: expected a finite number, got nan",
+        ),
     ],
 )
 def test_bad_images_are_named(backend, image, error, message):
@@ -291,7 +299,7 @@ def test_bad_images_are_named(backend, image, error, message):
     [
         ([], ValueError, "Y: expected 1 labellings, one for each of X, got 0"),
         ([[0, 1]], ValueError, r"Y\[0\]: expected 3 labels, one for each node, got 2"),
-        ([[0, 1, 2]], ValueError, r"Y\[0\]: expected labels 0 and 1, got 0..2"),
+        ([[0, 1, 2]], ValueError, r"Y\[0\]\[2\]: expected labels 0 and 1, got 2"),
         ([[0.0, 1.0, 0.0]], TypeError, r"Y\[0\]: expected integers or booleans of shape \(3,\), got float64"),
     ],
 )

@@ -130,7 +130,7 @@ def test_what_does_not_fit_is_refused(backend):
         ([np.zeros((0, 3), np.int64)], None, r"X\[0\]: .* got int64 of shape \(0, 3\)"),
         ([np.full((2, 3), 2)], None, r"X\[0\]: expected visual words in 0..1, or -1 for none, got 2..2"),
         ([np.zeros((2, 3, 1))], None, r"X\[0\]: expected 2 features, got 1"),
-        ([np.full((1, 1, 2), np.nan)], None, r"X\[0\]: expected finite features, got nan"),
+        ([np.full((1, 1, 2), np.nan)], None, r"X\[0\]\[0\]: column 0: expected a finite number, got nan"),
         ([image], [], "Y: expected 1 boxes, one for each image of X, got 0"),
         ([image], [[0, 0, 3, 3]], r"Y\[0\]: expected boxes within an image of 2 x 3 pixels, got \[0, 0, 3, 3\]"),
     ):

@@ -283,14 +283,14 @@ def test_labels_that_break_the_mask_are_named(backend):
     model = backend.TaggingModel(LABELS["bio"], ["bias"], vocabulary=["bias"], transitions="bio")
     X = [{"word": ["a"]}, {"word": ["a", "b"]}]
     for wrong, message in (
-        (["I-X", "O"], r"Y\[1\]: I-X after the start, at token 0, is not allowed by transitions='bio'"),
-        (["B-X", "I-Y"], r"Y\[1\]: I-Y after B-X, at token 1, is not allowed by transitions='bio'"),
+        (["I-X", "O"], r"Y\[1\]\[0\]: I-X after the start, at token 0, is not allowed by transitions='bio'"),
+        (["B-X", "I-Y"], r"Y\[1\]\[1\]: I-Y after B-X, at token 1, is not allowed by transitions='bio'"),
     ):
         with pytest.raises(ValueError, match=message):
             model.pack(X, [["O"], wrong])
     model = backend.TaggingModel(LABELS["iobes"], ["bias"], vocabulary=["bias"], transitions="iobes")
     with pytest.raises(
-        ValueError, match=r"Y\[0\]: the end after B-X, at token 1, is not allowed by transitions='iobes'"
+        ValueError, match=r"Y\[0\]\[0\]: the end after B-X, at token 1, is not allowed by transitions='iobes'"
     ):
         model.pack(X[:1], [["B-X"]])
     for arguments, message in (

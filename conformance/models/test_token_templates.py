@@ -142,13 +142,13 @@ def test_templates_that_are_none_are_named(templates, message):
     [
         ([{"tag": ["A"]}], ("word[0]",), ValueError, r"X\[0\]: expected the columns word, got tag"),
         ([{"word": ["A"], "tag": []}], ("word[0]", "tag[0]"), ValueError, r"X\[0\]: expected columns of one length"),
-        ([["A"]], ("word[0]",), TypeError, r"X\[0\]: expected a mapping from columns"),
-        ([{"word": [1]}], ("word[0]",), TypeError, r"X\[0\]: word: expected a sequence of strings, got 1"),
+        ([["A"]], ("word[0]",), TypeError, r"X\[0\]: expected columns, such as"),
+        ([{"word": [1]}], ("word[0]",), TypeError, r"X\[0\]\[0\]: word: expected a string, got 1"),
         ([{"word": "abc"}], ("word[0]",), TypeError, r"X\[0\]: word: expected a sequence of strings"),
         ([[["a"], "b"]], None, TypeError, r"X\[0\]\[1\]: expected a list of strings, or a dict"),
         ([[[1]]], None, TypeError, r"X\[0\]\[0\]: expected names of attributes as strings, got 1"),
         ([[{"a": None}]], None, TypeError, r"X\[0\]\[0\]: a: expected a number or a string, got None"),
-        ([[{"a": float("inf")}]], None, ValueError, "X: expected finite numbers, got inf"),
+        ([[{"a": float("inf")}]], None, ValueError, r"X\[0\]\[0\]: a: expected a finite number, got inf"),
     ],
 )
 def test_sentences_that_do_not_fit_are_named(X, templates, error, message):

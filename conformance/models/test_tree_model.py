@@ -290,15 +290,15 @@ def test_models_are_saved_and_loaded(backend, rng, tmp_path):
 @pytest.mark.parametrize(
     ("x", "y", "message"),
     [
-        ((np.zeros((2, 3)), [-1, 0]), [0, 9], r"Y\[0\]: expected label indices in 0..1, got 0..9"),
+        ((np.zeros((2, 3)), [-1, 0]), [0, 9], r"Y\[0\]\[1\]: expected label indices in 0..1, got 9"),
         ((np.zeros((2, 3)), [-1, 0]), [0], r"Y\[0\]: expected 2 labels, one for each node of X\[0\], got 1"),
         ((np.zeros((2, 4)), [-1, 0]), [0, 0], r"X\[0\]: expected 3 features, got 4"),
         ((np.zeros((2, 3)), [-1]), [0, 0], r"X\[0\]: expected the parents of 2 nodes, .* shape \(1,\)"),
         ((np.zeros((2, 3)), [-1, 0.5]), [0, 0], r"X\[0\]: expected the parents of 2 nodes, integers"),
-        ((np.zeros((2, 3)), [-1, 2]), [0, 0], r"X\[0\]: expected parents in -1..1, got -1..2"),
+        ((np.zeros((2, 3)), [-1, 2]), [0, 0], r"X\[0\]\[1\]: expected parents in -1..1, got 2"),
         ((np.zeros((2, 3)), [1, 0]), [0, 0], r"X\[0\]: parents: expected a forest, got a cycle"),
         ((np.zeros((2, 3)), [-1, 0], []), [0, 0], r"X\[0\]: expected a pair \(features, parents\), got 3 items"),
-        ((np.full((2, 3), np.inf), [-1, 0]), [0, 0], r"X\[0\]: expected finite features, got inf"),
+        ((np.full((2, 3), np.inf), [-1, 0]), [0, 0], r"X\[0\]\[0\]: column 0: expected a finite number, got inf"),
     ],
 )
 def test_bad_trees_are_named(backend, x, y, message):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from reference.arrays import floats, host, unmasked
+from reference.arrays import DENSE, floats, host, unmasked
+from reference.example_errors import ExampleError, ExampleTypeError, each_example, is_frame, listed, values_of
 
 __all__ = [
-    "as_columns",
     "as_records",
     "by_name",
     "check_classes",
@@ -18,6 +18,7 @@ __all__ = [
     "classes_of",
     "dense_sequences",
     "label_sequences",
+    "packed",
     "share_right",
 ]
 
@@ -33,11 +34,17 @@ def check_classes(y: Any) -> None:
 
 def checked_weights(sample_weight: Any, n: int) -> np.ndarray:
     weights: np.ndarray
-    (weights,) = floats(sample_weight=np.asarray(unmasked("sample_weight", sample_weight)))
+    expected = f"sample_weight: expected shape ({n},), one number for each example (a sequence, not a token)"
+    try:
+        (weights,) = floats(sample_weight=unmasked("sample_weight", listed("sample_weight", sample_weight)))
+    except ValueError as problem:
+        raise ValueError(f"{expected}: {problem}") from None
     if weights.shape != (n,):
-        raise ValueError(f"sample_weight: expected shape ({n},), one for each example, got {weights.shape}")
-    if not (np.all(np.isfinite(weights)) and np.all(weights >= 0) and np.any(weights > 0)):
-        raise ValueError("sample_weight: expected finite numbers >= 0; all being zero leaves nothing to learn from")
+        raise ValueError(f"{expected}, got {weights.shape}")
+    for i in np.flatnonzero(~((weights >= 0) & (weights < np.inf)))[:1].tolist():
+        raise ExampleError("sample_weight", i, None, f"expected finite numbers >= 0, got {weights[i]}")
+    if not np.any(weights > 0):
+        raise ValueError("sample_weight: expected a number > 0; all being zero leaves nothing to learn from")
     return weights
 
 
@@ -45,32 +52,41 @@ def label_sequences(X: Any, Y: Any) -> list[Any]:
     """The label sequences, one for each sequence of X. ValueError if there is no label at all."""
     if Y is None:
         raise ValueError("y: expected the labels of each sequence, got None")
+    Y = listed("y", Y)
     if len(X) != len(Y):
         raise ValueError(f"y: expected {len(X)} label sequences, one for each of X, got {len(Y)}")
     for i, y in enumerate(Y):
-        if _is_single(y):
+        if isinstance(y, str | Mapping) or not hasattr(y, "__iter__"):
             raise TypeError(f"y: expected a list of label sequences, each a list of labels, got y[{i}] = {y!r:.80}")
-    if not any(len(y) for y in Y):
+    each: list[Any] = [
+        host(y).tolist() if hasattr(y, "__array_namespace__") or isinstance(y, np.ndarray) else list(y) for y in Y
+    ]
+    first = next((label for y in each for label in y), None)
+    if not any(each):
         raise ValueError("y: expected labels, got none")
-    # a data frame's column of strings is an object array
-    Y = [np.asarray(y).tolist() if np.asarray(y).dtype.kind == "O" else y for y in Y]
-    kinds = {np.asarray(y).dtype.kind for y in Y if len(y)}
-    if not kinds <= {"i", "u"} and not kinds <= {"U", "T"}:
-        raise TypeError("y: expected labels that are all strings or all integers")
-    return list(Y)
+    kind: Any = str if isinstance(first, str) else (int, np.integer)
+    for i, y in enumerate(each):
+        for t, label in enumerate(y):
+            if isinstance(label, bool) or not isinstance(label, kind):
+                problem = f"expected labels that are all strings or all integers, got {label!r:.80}"
+                raise ExampleTypeError("y", i, t, f"{problem} after {first!r:.80}" if label is not first else problem)
+    return each
 
 
 def as_records(X: Any) -> Any:
     """X with each data frame as a list of dictionaries, one per row. TypeError unless X is a list of sequences."""
-    if _is_frame(X) or _is_single(X):
+    if not is_frame(X) and (isinstance(X, str | Mapping) or not hasattr(X, "__iter__")):
         raise TypeError(f"X: expected {SEQUENCES}, got {type(X).__name__}")
-    if any(map(_is_frame, X)):
-        X = [x.to_dict("records") if _is_frame(x) else x for x in X]
+    X = [x.to_dict("records") if is_frame(x) else x for x in X] if any(map(is_frame, X := listed("X", X))) else X
+    arrays = any(hasattr(x, "shape") for x in X)
     for i, x in enumerate(X):
         if _is_single(x):
             raise TypeError(f"X: expected {SEQUENCES}, got X[{i}] = {x!r:.80}")
         if isinstance(x, list | tuple) and len(x) and _is_single(x[0]) and not isinstance(x[0], Mapping):
             raise TypeError(f"X: expected {SEQUENCES}, got X[{i}][0] = {x[0]!r:.80}{_as_words(x[0])}")
+        for t, position in enumerate(x) if isinstance(x, list | tuple) and not arrays else ():
+            if isinstance(position, list | tuple | np.ndarray) and not all(isinstance(v, str) for v in position):
+                raise ExampleTypeError("X", i, t, f"expected names of features, got {position!r:.80}; {DENSE}")
     return X
 
 
@@ -89,19 +105,19 @@ def _is_single(x: Any) -> bool:
     return isinstance(x, str | Mapping) or not hasattr(x, "__len__")
 
 
-def as_columns(X: Any) -> Any:
-    """X with each data frame as a dictionary of columns."""
-    return [x.to_dict("list") if _is_frame(x) else x for x in X]
-
-
-def _is_frame(x: Any) -> bool:
-    """Whether x has the interface of a pandas data frame."""
-    return hasattr(x, "columns") and hasattr(x, "to_dict")
-
-
 def dense_sequences(X: Sequence[Any]) -> list[np.ndarray]:
     """Arrays (n_i, d); CSR matrices are made dense."""
-    return [x.toarray() if hasattr(x, "toarray") else np.asarray(host(x)) for x in X]
+    return each_example("X", X, lambda _, x: x.toarray() if hasattr(x, "toarray") else np.asarray(host(values_of(x))))
+
+
+def packed(pack: Callable[..., Any], X: Any, Y: Any, *arguments: Any, **options: Any) -> Any:
+    """``pack(X, Y, ...)``; errors name Y as learners do, y."""
+    try:
+        return pack(X, Y, *arguments, **options)
+    except ExampleError as error:
+        if error.argument != "Y":
+            raise
+        raise type(error)("y", error.example, error.position, error.problem) from None
 
 
 def classes_of(Y: list[Any]) -> tuple[np.ndarray, list[str]]:
@@ -118,8 +134,12 @@ def by_name(X: Any) -> bool:
 
 def share_right(truth: Sequence[Any], guess: Sequence[Any], sample_weight: Any) -> float:
     """The share of right labels over all positions; each position has the weight of its example."""
+    truth = listed("y", truth)
     if len(truth) != len(guess):
         raise ValueError(f"y: expected {len(guess)} sequences, one for each of X, got {len(truth)}")
+    for i, (y, z) in enumerate(zip(truth, guess, strict=True)):
+        if len(y) != len(z):
+            raise ExampleError("y", i, None, f"expected {len(z)} items, one for each position of X[{i}], got {len(y)}")
     scale = np.ones(len(truth)) if sample_weight is None else checked_weights(sample_weight, len(truth))
     right = np.array([np.sum(np.asarray(y) == z) for y, z in zip(truth, guess, strict=True)], np.float64)
     length = np.array([len(z) for z in guess], np.float64)

@@ -114,6 +114,11 @@ class Learner(InPanel, BaseEstimator):
             if not callable(make):
                 raise TypeError(f"regularizer: expected one, or a function of the model that makes it, got {make!r}")
             options["regularizer"] = make(model)
+        if run.__name__ == "online_proximal" and "step_size" not in options:
+            example = f'options={{"step_size": {self._panel.__name__}.steps.InverseSqrt(1.0)}}'
+            raise ValueError(
+                f"options: online_proximal needs a step size, such as {example}; a regularizer is optional"
+            )
         self._keep(model, run(objective, **options))
         self._passes = {"lam": lam, "t": objective.n * self.n_iter_, "rng": generator_of(self.random_state)}
         if not self.result_.success:

@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 
 from diptych.defaults import sequence_lam
-from diptych.estimators.examples import as_columns, classes_of, dense_sequences, label_sequences, share_right
+from diptych.estimators.examples import classes_of, dense_sequences, label_sequences, packed, share_right
 from diptych.estimators.features import Linear, Named
 from diptych.estimators.learner import Learner, check_options, rng_of
 from diptych.estimators.protocol import check_fitted
 from diptych.estimators.targets import HASHED, Classes, LabelSequences, Structured
-from diptych.metrics import attachment_score
 from reference.arrays import number
+from reference.example_errors import listed
 from reference.models.kernel_names import named
 from reference.training.result import Result
 
@@ -103,7 +103,7 @@ class MulticlassClassifier(Classes, Learner):
         """
         last = self._last(self.warm_start)
         model, X, Y = self._model_of(X, y)
-        self._learn(model, model.pack(X, Y), sample_weight, last)
+        self._learn(model, packed(model.pack, X, Y), sample_weight, last)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Any:
@@ -112,7 +112,7 @@ class MulticlassClassifier(Classes, Learner):
         classes: (L,), all classes. Required at the first call, unless ``fit`` was called before.
         """
         model, X, Y = self._next_model_of(X, y, classes)
-        self._learn_more(model, model.pack(X, Y), sample_weight)
+        self._learn_more(model, packed(model.pack, X, Y), sample_weight)
         return self
 
 
@@ -206,7 +206,7 @@ class SequenceLabeler(LabelSequences, Learner):
         """Learn from sequences and their labels. sample_weight: (n,), >= 0, one for each sequence."""
         last = self._last(self.warm_start)
         model, X, Y = self._model_of(X, y)
-        self._learn(model, model.pack(X, Y), sample_weight, last)
+        self._learn(model, packed(model.pack, X, Y), sample_weight, last)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Any:
@@ -217,7 +217,7 @@ class SequenceLabeler(LabelSequences, Learner):
         features that it has not seen are ignored. The default lam is 2/n for the n sequences of the first call.
         """
         model, X, Y = self._next_model_of(X, y, classes)
-        self._learn_more(model, model.pack(X, Y), sample_weight)
+        self._learn_more(model, packed(model.pack, X, Y), sample_weight)
         return self
 
     def _lam(self, n: float) -> float:
@@ -297,12 +297,13 @@ class KernelSequenceLabeler(Structured):
     def fit(self, X: Any, y: Any) -> Any:
         """Learn from sequences and their labels."""
         C = number("C", 100.0 if self.C is None else self.C, positive=True)
-        self.classes_, names = classes_of(label_sequences(X, y))
         X = dense_sequences(X)
+        y = label_sequences(X, y)
+        self.classes_, names = classes_of(y)
         groups = self._groups(X)
         model = self._panel.KernelSequenceModel(groups, names, transitions=self.transitions)
         Y = [np.searchsorted(self.classes_, np.asarray(labels)) for labels in y]
-        data = model.pack(X, Y, like=np.zeros(0, np.float32 if self.single else np.float64))
+        data = packed(model.pack, X, Y, like=np.zeros(0, np.float32 if self.single else np.float64))
         arguments: dict[str, Any] = {
             "lam": 1.0 / (C * data.n),
             "step_size": self._panel.steps.InverseSqrt(self.step_size),
@@ -380,8 +381,8 @@ class DependencyParser(Linear, Structured, Learner):
 
     Notes
     -----
-    X is a sequence of n sentences: mappings such as ``{"word": [...], "tag": [...]}``, or data frames. Y is a sequence
-    of n sequences (n_i,) of heads; head 0 is the root.
+    X is a sequence of n sentences: mappings such as ``{"word": [...], "tag": [...]}``, lists of a dictionary for each
+    token, or data frames. Y is a sequence of n sequences (n_i,) of heads; head 0 is the root.
 
     Examples
     --------
@@ -415,14 +416,14 @@ class DependencyParser(Linear, Structured, Learner):
         """Learn from sentences and their heads. sample_weight: (n,), >= 0, one for each sentence."""
         if y is None:
             raise ValueError("y: expected the heads of each sentence, got None")
-        X, last = as_columns(X), self._last(self.warm_start)
+        X, y, last = listed("X", X), listed("y", y), self._last(self.warm_start)
         model = self._panel.ParsingModel(self.templates, bits=self.bits or 1, single_root=self.single_root)
         if self.bits is None:
-            vocabulary = model.vocabulary(model.pack(X, y))
+            vocabulary = model.vocabulary(packed(model.pack, X, y))
             model = self._panel.ParsingModel(self.templates, vocabulary=vocabulary, single_root=self.single_root)
         if last is not None and model.templates != self.model_.templates:
             raise ValueError("warm_start: expected the templates of the last fit")
-        self._learn(model, model.pack(X, y), sample_weight, last)
+        self._learn(model, packed(model.pack, X, y), sample_weight, last)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
@@ -436,7 +437,7 @@ class DependencyParser(Linear, Structured, Learner):
             raise ValueError("y: expected the heads of each sentence, got None")
         new = self._panel.ParsingModel(self.templates, bits=self.bits, single_root=self.single_root)
         model = self.model_ if self._begun() else new
-        self._learn_more(model, model.pack(as_columns(X), y), sample_weight)
+        self._learn_more(model, packed(model.pack, X, y), sample_weight)
         return self
 
     def _named(self, model: Any, w: Any) -> Named:
@@ -449,11 +450,8 @@ class DependencyParser(Linear, Structured, Learner):
     def predict(self, X: Any) -> list[list[int]]:
         """The heads (n_i,) of each sentence's best tree, as a list of int."""
         check_fitted(self)
-        return [heads.tolist() for heads in self.model_.predict(self.model_.pack(as_columns(X)), None, self.coef_)]
+        return [heads.tolist() for heads in self.model_.predict(self.model_.pack(X), None, self.coef_)]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of tokens with the right head."""
-        if sample_weight is None:
-            predicted = [np.asarray(heads) for heads in self.predict(X)]
-            return attachment_score([np.asarray(heads) for heads in y], predicted)
         return share_right(y, self.predict(X), sample_weight)

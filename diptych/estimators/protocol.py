@@ -10,6 +10,7 @@ import numpy as np
 
 from diptych.panels import panel_of
 from reference.arrays import unmasked
+from reference.example_errors import ExampleError, listed
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -92,7 +93,8 @@ def rows_of(estimator: Any, X: Any, y: Any = None, *, reset: bool = False) -> An
 
     If scikit-learn is installed, it checks both, and compares the columns with those of ``fit``.
     """
-    X, y = unmasked("X", X), unmasked("y", y)  # scikit-learn would use the values behind a mask
+    # scikit-learn would use the values behind a mask
+    X, y = unmasked("X", X), None if y is None else unmasked("y", listed("y", y))
     try:
         from sklearn.utils.validation import validate_data
     except ImportError:
@@ -101,4 +103,21 @@ def rows_of(estimator: Any, X: Any, y: Any = None, *, reset: bool = False) -> An
             estimator.n_features_in_ = int(X.shape[1])
         return X if y is None else (X, np.asarray(y))
     options: dict[str, Any] = {"accept_sparse": "csr", "dtype": np.float64, "reset": reset}
-    return validate_data(estimator, X, **options) if y is None else validate_data(estimator, X, y, **options)
+    try:
+        return validate_data(estimator, X, **options) if y is None else validate_data(estimator, X, y, **options)
+    except (TypeError, ValueError):
+        for argument, values in (("X", X), ("y", y)):
+            for place in np.argwhere([] if values is None or hasattr(values, "tocsr") else _not_finite(values))[:1]:
+                field = f"column {place[1]}: " if len(place) > 1 else ""
+                problem = f"{field}expected a finite number, got {np.asarray(values)[tuple(place)]}"
+                raise ExampleError(argument, int(place[0]), None, problem.replace("nan", "NaN")) from None
+        raise
+
+
+def _not_finite(values: Any) -> np.ndarray:
+    """Which of the values are None, nan or infinite; strings are not."""
+    try:
+        return ~np.isfinite(np.asarray(values, np.float64))
+    except (TypeError, ValueError):
+        given = np.asarray(values, object)
+        return np.array([value is None for value in given.flat], bool).reshape(given.shape)

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from diptych.estimators.examples import packed
 from diptych.estimators.features import Linear
 from diptych.estimators.protocol import BaseEstimator, ConvergenceWarning, InPanel, check_fitted, generator_of
 from diptych.estimators.targets import Classes, LabelSequences
@@ -101,7 +102,7 @@ class OneBeta(Sparse):
         """Learn from examples and their classes, or labels."""
         last = self._last(self.warm_start)
         model, X, Y = self._model_of(X, y)
-        objective = self._panel.LogLoss(model, model.pack(X, Y))
+        objective = self._panel.LogLoss(model, packed(model.pack, X, Y))
         self.beta_max_ = self._panel.beta_max(objective)
         self.beta_ = beta_of(self.beta, self.beta_share, self.beta_max_)
         options = self._options(generator_of(self.random_state), number("alpha", self.alpha))
@@ -134,7 +135,7 @@ class ManyBetas(Sparse):
         rng = generator_of(self.random_state)
         cv = self.cv.split(X, y) if hasattr(self.cv, "split") and not isinstance(self.cv, str) else self.cv
         model, X, Y = self._model_of(X, y)
-        full = self._panel.LogLoss(model, model.pack(X, Y))
+        full = self._panel.LogLoss(model, packed(model.pack, X, Y))
         pairs = splits(full.n, _or(self.held_out, 0.2), cv, rng, Y if isinstance(Y, np.ndarray) else None)
 
         def objective(examples: np.ndarray) -> Any:

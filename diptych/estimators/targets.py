@@ -15,13 +15,16 @@ from diptych.estimators.examples import (
     as_records,
     by_name,
     check_classes,
+    checked_weights,
     classes_of,
     label_sequences,
+    packed,
     share_right,
 )
 from diptych.estimators.features import Linear, Named
 from diptych.estimators.protocol import BaseEstimator, ClassifierMixin, InPanel, check_fitted, rows_of
 from reference.arrays import host
+from reference.example_errors import ExampleError, ExampleTypeError, listed
 from reference.models.base import label_cost
 from reference.models.tagging import TaggingModel
 from reference.models.token_templates import attributes_of
@@ -48,6 +51,8 @@ class Classes(ClassifierMixin, Linear, InPanel):
         if y is None:
             raise ValueError(f"y: {type(self).__name__} requires y to be passed, but the target y is None")
         X, y = rows_of(self, X, y, reset=True)
+        if y.dtype.kind == "O" and None in (classes_given := y.tolist()):
+            raise ExampleTypeError("y", classes_given.index(None), None, "expected a class, got None")
         check_classes(y)
         self.classes_ = np.unique(y if classes is None else np.asarray(classes))
         intercept, names = bool(self.fit_intercept), [str(c) for c in self.classes_.tolist()]
@@ -63,9 +68,10 @@ class Classes(ClassifierMixin, Linear, InPanel):
 
     def _numbers_of(self, y: np.ndarray) -> np.ndarray:
         """(n,): the index of each class in ``classes_``."""
-        unknown = np.setdiff1d(y, self.classes_)
-        if len(unknown):
-            raise ValueError(f"y: expected classes among {self.classes_.tolist()}, got {unknown[:1].tolist()[0]!r}")
+        for i in np.flatnonzero(~np.isin(y, self.classes_))[:1].tolist():
+            raise ExampleError(
+                "y", i, None, f"expected classes among {self.classes_.tolist()}, got {y[i : i + 1].tolist()[0]!r}"
+            )
         return np.searchsorted(self.classes_, y)
 
     def _named(self, model: Any, w: Any) -> Named:
@@ -105,8 +111,11 @@ class Classes(ClassifierMixin, Linear, InPanel):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of rows with the right class."""
-        right = self.predict(X) == np.asarray(y)
-        return float(np.average(right, weights=sample_weight))
+        best, y = self.predict(X), np.asarray(listed("y", y))
+        if best.shape != y.shape:
+            raise ValueError(f"y: expected shape {best.shape}, a class for each row of X, got {y.shape}")
+        weights = None if sample_weight is None else checked_weights(sample_weight, len(y))
+        return float(np.average(best == y, weights=weights))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -150,7 +159,8 @@ class LabelSequences(Linear, Structured):
 
         classes: default those of y.
         """
-        X, each = as_records(X), label_sequences(X, y)
+        X = as_records(X)
+        each = label_sequences(X, y)
         self.classes_, names = classes_of(each if classes is None else [classes])
         Y = self._names_of(each)
         if by_name(X):
@@ -160,10 +170,9 @@ class LabelSequences(Linear, Structured):
             kept = {name: value for name, value in kept.items() if value is not None}
             if classes is not None:
                 return self._hashing(names), X, Y
-            X = attributes_of(X, None)
-            model = self._panel.TaggingModel.of(
-                X, Y, None, transitions=self.transitions, cost=self._cost(names), **kept
-            )
+            of, options = self._panel.TaggingModel.of, {"transitions": self.transitions, "cost": self._cost(names)}
+            X = packed(attributes_of, X, None)
+            model = packed(of, X, Y, None, **options, **kept)
         else:
             if self.transitions is not None or self.bits is not None:
                 raise ValueError("transitions, bits: of features by name alone, got arrays")
@@ -185,16 +194,19 @@ class LabelSequences(Linear, Structured):
     def _same_model_of(self, X: Any, y: Any, classes: Any) -> tuple[Any, Any, list[list[str]]]:
         """The existing model, and the X and Y that it packs for more sequences."""
         same_classes(self.classes_, classes)
-        X, each = as_records(X), label_sequences(X, y)
+        X = as_records(X)
+        each = label_sequences(X, y)
         return self.model_, X, self._names_of(each)
 
     def _names_of(self, each: list[Any]) -> list[list[str]]:
         """The labels of each sequence as strings, the model's names of labels."""
         names = {c: str(c) for c in self.classes_.tolist()}
-        unknown = next((label for y in each for label in np.asarray(y).tolist() if label not in names), None)
-        if unknown is not None:
-            raise ValueError(f"y: expected labels among {', '.join(names.values())}, got {unknown!r}")
-        return [[names[label] for label in np.asarray(y).tolist()] for y in each]
+        for i, y in enumerate(each):
+            for t, label in enumerate(y):
+                if label not in names:
+                    problem = f"expected labels among {', '.join(names.values())}, got {label!r}"
+                    raise ExampleError("y", i, t, problem)
+        return [[names[label] for label in y] for y in each]
 
     def _cost(self, names: list[str]) -> Any:
         """The costs in the tagging model's order of labels, which is by name."""

@@ -15,6 +15,7 @@ import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
 from reference.arrays import Array, Place, floats, host, integer, one_hot, refuse_nan_and_inf
+from reference.example_errors import each_example, example_error, listed
 from reference.models.base import LinearModel, all_of, checked, not_packed
 from reference.packed import Packed, check_indices, lock
 from reference.structures.answered import Oracle
@@ -126,12 +127,13 @@ class AlignmentModel(LinearModel):
             numbers that are not finite.
         """
         place = Place.of(like)
-        features = tuple(self._pairs(f"X[{i}]", x, place) for i, x in enumerate(X))
+        features = tuple(each_example("X", X, lambda name, x: self._pairs(name, x, place)))
         if Y is None:
             return AlignmentData(features, None, place)
+        Y = listed("Y", Y)
         if len(Y) != len(features):
             raise ValueError(f"Y: expected {len(features)} alignments, one for each of X, got {len(Y)}")
-        columns = (self._columns(f"Y[{i}]", y, *x.shape[:2]) for i, (x, y) in enumerate(zip(features, Y, strict=True)))
+        columns = each_example("Y", Y, lambda name, y: self._columns(name, y, *features[name.example].shape[:2]))
         return AlignmentData(features, tuple(columns), place)
 
     def _pairs(self, name: str, x: Any, place: Place) -> Array:
@@ -139,8 +141,10 @@ class AlignmentModel(LinearModel):
         (x,) = floats(**{name: x})
         if x.ndim != 3 or x.shape[2] != self.n_features:
             raise ValueError(f"{name}: expected features of shape (p, q, {self.n_features}), got {tuple(x.shape)}")
-        refuse_nan_and_inf(name, x, forbidden=False)
-        return lock(place.floats(host(x)))
+        values = host(x)
+        for i, j, k in np.argwhere(~np.isfinite(values))[:1].tolist():
+            raise example_error(name, i, f"column {j}: feature {k}: expected a finite number, got {values[i, j, k]}")
+        return lock(place.floats(values))
 
     def _columns(self, name: str, y: Any, p: int, q: int) -> np.ndarray:
         """The true columns (p,) of one example."""
@@ -277,9 +281,11 @@ class AlignmentModel(LinearModel):
 
 def _check_columns(name: str, y: np.ndarray, q: int) -> np.ndarray:
     """The columns in y that are not -1. Raises ValueError for one out of range or taken twice."""
-    if y.size and not -1 <= y.min() <= y.max() < q:
-        raise ValueError(f"{name}: expected columns in 0..{q - 1}, or -1 for none, got {y.min()}..{y.max()}")
-    taken = y[y >= 0]
-    if len(np.unique(taken)) < len(taken):
-        raise ValueError(f"{name}: expected each column once at most, got {y.tolist()}")
-    return taken
+    for i in np.flatnonzero((y < -1) | (y >= q))[:1].tolist():
+        raise example_error(name, i, f"expected columns in 0..{q - 1}, or -1 for none, got {y[i]}")
+    seen: set[int] = set()
+    for i, column in enumerate(y.tolist()):
+        if column >= 0 and column in seen:
+            raise example_error(name, i, f"expected each column once at most, got {y.tolist()}")
+        seen.add(column)
+    return y[y >= 0]

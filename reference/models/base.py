@@ -14,7 +14,7 @@ import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
 from reference.arrays import Array, Place, Rows, floats, host, integer, refuse_nan_and_inf, shown
-from reference.example_errors import ExampleError
+from reference.example_errors import ExampleError, each_example, example_error, listed
 from reference.models.bound import BoundModel
 from reference.packed import check_range
 from reference.structures.answered import Oracle, answered_by
@@ -234,23 +234,40 @@ def label_names(labels: int | Sequence[str]) -> tuple[str, ...]:
 
 def label_indices(name: str, y: Any, names: tuple[str, ...]) -> np.ndarray:
     """Labels (n,) given as indices 0..L-1 or as names, as int64 indices on the host."""
-    y = host(y, name) if is_array_api_obj(y) else y
-    if isinstance(y, str) or (len(y) and isinstance(y[0], str)):
-        index = {label: i for i, label in enumerate(names)}
-        for t, label in enumerate(y):
+    expected = "expected label names or integer indices"
+    given: Any = host(y, name) if is_array_api_obj(y) else y if isinstance(y, (str, list, tuple)) else None
+    if given is None:
+        if not hasattr(y, "__iter__"):
+            raise example_error(name, None, f"{expected}, got {y!r:.80}", TypeError)
+        given = list(y)
+    if isinstance(given, np.ndarray):
+        if given.ndim != 1:
+            raise example_error(name, None, f"{expected} of shape (n,), got shape {given.shape}", TypeError)
+        if given.dtype.kind in "iu" and not (given.size and (given.min() < 0 or given.max() >= len(names))):
+            return given.astype(np.int64)
+        given = given.tolist()
+    index = {label: i for i, label in enumerate(names)} if any(isinstance(label, str) for label in given) else None
+    for t, label in enumerate(given):
+        if index is not None and isinstance(label, str):
             if label not in index:
-                argument, _, i = name.rstrip("]").partition("[")
-                problem = f"unknown label {label!r}; the model knows {', '.join(names)}"
-                raise ExampleError(argument, int(i or 0), t, problem)
-        return np.array([index[label] for label in y], np.int64)
-    given = host(y, name)
-    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
-        raise TypeError(
-            f"{name}: expected label names or integer indices of shape (n,), got {given.dtype} of shape {given.shape}"
-        )
-    if given.size and not 0 <= given.min() <= given.max() < len(names):
-        raise ValueError(f"{name}: expected label indices in 0..{len(names) - 1}, got {given.min()}..{given.max()}")
-    return given.astype(np.int64)
+                raise example_error(name, t, f"unknown label {label!r}; the model knows {', '.join(names)}")
+        elif index is not None or isinstance(label, (bool, np.bool_)) or not isinstance(label, (int, np.integer)):
+            raise example_error(name, t, f"{expected}, got {label!r:.80}", TypeError)
+        elif not 0 <= label < len(names):
+            raise example_error(name, t, f"expected label indices in 0..{len(names) - 1}, got {shown(label)}")
+    return np.array(list(given) if index is None else [index[label] for label in given], np.int64)
+
+
+def labels_of(Y: Any, names: tuple[str, ...], lengths: Any, of: str = "position") -> np.ndarray:
+    """The labels of all examples as indices (N,), one for each of an example's positions."""
+    Y = listed("Y", Y)
+    if len(Y) != len(lengths):
+        raise ValueError(f"Y: expected {len(lengths)} label sequences, one for each of X, got {len(Y)}")
+    each = each_example("Y", Y, lambda name, y: label_indices(name, y, names))
+    for i, (y, length) in enumerate(zip(each, lengths, strict=True)):
+        if len(y) != length:
+            raise ExampleError("Y", i, None, f"expected {length} labels, one for each {of} of X[{i}], got {len(y)}")
+    return np.concatenate([np.zeros(0, np.int64), *each])
 
 
 def label_cost(cost: Any, n_labels: int) -> np.ndarray:

@@ -16,6 +16,7 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 
 from reference.arrays import Array, Place, floats, host
+from reference.example_errors import Example, ExampleError, each_example, listed
 from reference.models.base import not_packed
 from reference.packed import Packed, check_indices, check_offsets, lock
 from reference.structures.boxes import checked_boxes, iou
@@ -159,16 +160,17 @@ def pack_candidates(X: Any, Y: Any = None, *, like: Array | None = None) -> Cand
     empty = Place.of(like).zeros((0,))
     if Y is None:
         return CandidateData(lock(boxes), features, lock(offsets), None, None, empty)
-    n = len(offsets) - 1
+    n, Y = len(offsets) - 1, listed("Y", Y)
     if len(Y) != n:
         raise ValueError(f"Y: expected {n} boxes, one for each image of X, got {len(Y)}")
+    true = each_example("Y", Y, lambda name, box: checked_boxes(name, box, (4,)))
     best, losses = np.zeros(n, np.int64), np.zeros(len(boxes))
     for i in range(n):
         candidates = slice(offsets[i], offsets[i + 1])
-        overlap = iou(boxes[candidates], checked_boxes(f"Y[{i}]", Y[i], (4,)))
+        overlap = iou(boxes[candidates], true[i])
         best[i] = np.argmax(overlap)
         if overlap[best[i]] == 0:
-            raise ValueError(f"Y[{i}]: no candidate of X[{i}] touches the true box {np.asarray(host(Y[i])).tolist()}")
+            raise ExampleError("Y", i, None, f"no candidate of X[{i}] touches the true box {true[i].tolist()}")
         losses[candidates] = 1.0 - iou(boxes[candidates], boxes[candidates][best[i]])
     return CandidateData(lock(boxes), features, lock(offsets), lock(best), lock(losses), empty)
 
@@ -201,7 +203,7 @@ def _given(X: Candidates) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         raise ValueError(f"X offsets: expected integers (n + 1,) that start at 0, got {offsets.dtype} {offsets.shape}")
     offsets = offsets.astype(np.int64)
     for i in np.flatnonzero(np.diff(offsets) < 1)[:1]:
-        raise ValueError(f"X[{i}]: expected at least one candidate, got {offsets[i + 1] - offsets[i]}")
+        raise ExampleError("X", int(i), None, f"expected at least one candidate, got {offsets[i + 1] - offsets[i]}")
     if offsets[-1] != len(features):
         raise ValueError(f"X offsets: expected {len(features)} at the end, the number of candidates, got {offsets[-1]}")
     return checked_boxes("X boxes", X.boxes, (len(features), 4)), features, offsets
@@ -211,21 +213,24 @@ def _together(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Pairs, checked and concatenated."""
     boxes: list[np.ndarray] = [np.zeros((0, 4), np.int64)]
     features: list[np.ndarray] = []
-    for i, pair in enumerate(X):
+
+    def read(name: Example, pair: Any) -> None:
         if isinstance(pair, (str, dict)) or not hasattr(pair, "__len__") or len(pair) != 2:
-            raise TypeError(f"X[{i}]: expected a pair (boxes, features), got {type(pair).__name__}")
-        x = _features(f"X[{i}] features", pair[1])
+            raise TypeError(f"expected a pair (boxes, features), got {type(pair).__name__}")
+        x = _features(f"{name} features", pair[1])
         if len(x) == 0:
-            raise ValueError(f"X[{i}]: expected at least one candidate, got 0")
+            raise ValueError("expected at least one candidate, got 0")
         if features and (x.shape[1:], x.dtype) != (features[0].shape[1:], features[0].dtype):
             first = features[0]
             raise ValueError(
-                f"X[{i}] features: expected {first.dtype} of shape (m, {', '.join(map(str, first.shape[1:]))}), as "
+                f"{name} features: expected {first.dtype} of shape (m, {', '.join(map(str, first.shape[1:]))}), as "
                 f"in X[0], "
                 f"got {x.dtype} of shape {x.shape}"
             )
-        boxes.append(checked_boxes(f"X[{i}] boxes", pair[0], (len(x), 4)))
+        boxes.append(checked_boxes(f"{name} boxes", pair[0], (len(x), 4)))
         features.append(x)
+
+    each_example("X", X, read)
     offsets = np.cumsum([0, *map(len, features)], dtype=np.int64)
     together = np.concatenate(features) if features else np.zeros((0, 0))
     together.flags.writeable = False
@@ -253,4 +258,4 @@ def _refuse_non_finite(features: np.ndarray, offsets: np.ndarray) -> None:
         )
         for k in np.flatnonzero(wrong)[:1] + start:
             i = int(np.searchsorted(offsets, k, side="right")) - 1
-            raise ValueError(f"X[{i}] features: expected finite numbers, got others for candidate {k - offsets[i]}")
+            raise ExampleError("X", i, int(k - offsets[i]), "features: expected finite numbers, got others")

@@ -18,6 +18,7 @@ import numpy as np
 from array_api_compat import is_torch_array
 
 from reference.arrays import Array, Place, host, integer
+from reference.example_errors import ExampleError
 from reference.models.base import not_packed
 from reference.models.listed import FromCallables, only
 from reference.models.nonlinear import NonlinearModel
@@ -175,7 +176,7 @@ class DifferentiableModel(FromCallables, NonlinearModel):
         """Inputs (n) and true outputs (n), in any form that the callables accept. Each input is scored once, to count
         its parts.
         """
-        inputs = tuple(X)
+        inputs, Y = tuple(X), None if Y is None else tuple(Y)
         if Y is not None and len(Y) != len(inputs):
             raise ValueError(f"Y: expected {len(inputs)} outputs, one for each of X, got {len(Y)}")
         if like is None and self.module is not None:
@@ -190,9 +191,8 @@ class DifferentiableModel(FromCallables, NonlinearModel):
                 try:
                     self.gold(data, np.array([i]))
                 except (TypeError, ValueError) as problem:
-                    raise ValueError(
-                        f"Y[{i}]: expected an output of X[{i}], got {data.outputs[i]!r}: {problem}"
-                    ) from None
+                    got = f"expected an output of X[{i}], got {data.outputs[i]!r}: {problem}"
+                    raise ExampleError("Y", i, None, got) from None
         return data
 
     def _count(self, data: DifferentiableData, i: int, w: Any) -> int:
@@ -200,7 +200,7 @@ class DifferentiableModel(FromCallables, NonlinearModel):
         with self.torch.no_grad():
             scores = self._scored(data, i, w, counted=False)
         if self.module is not None and bool(self.torch.isnan(scores).any()):
-            raise ValueError(f"X[{i}]: expected scores, the module gives nan")
+            raise ExampleError("X", i, None, "expected scores, the module gives nan")
         return len(scores)
 
     def check(self, data: DifferentiableData) -> None:

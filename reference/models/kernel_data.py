@@ -10,6 +10,7 @@ import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
 from reference.arrays import Array, Rows, host
+from reference.example_errors import ExampleError, each_example, values_of
 from reference.gram import PIECE, Gram
 from reference.models.base import check_labels
 from reference.packed import Packed, check_offsets
@@ -104,15 +105,17 @@ def checked_sequences(X: Any, width: int | None = None) -> list[np.ndarray]:
     """Arrays (n_i, d) of finite numbers on the host, d the width, by default that of the first. Errors name the
     sequence.
     """
-    each = [host(x.toarray() if hasattr(x, "toarray") else x, f"X[{i}]") for i, x in enumerate(X)]
+    each = each_example("X", X, lambda name, x: host(x.toarray() if hasattr(x, "toarray") else values_of(x), name))
     if width is None:
         width = next((x.shape[1] for x in each if x.ndim == 2), None)
     for i, x in enumerate(each):
         if x.ndim != 2 or x.shape[1] != width or x.dtype.kind not in "fiub" or not np.all(np.isfinite(x)):
             columns = "d" if width is None else width
-            raise ValueError(
-                f"X[{i}]: expected finite numbers of shape (n, {columns}), got {x.dtype} of shape {x.shape}"
-            )
+            if x.ndim == 2 and x.shape[1] == width and x.dtype.kind == "f":
+                t, column = np.argwhere(~np.isfinite(x))[0].tolist()
+                raise ExampleError("X", i, t, f"column {column}: expected a finite number, got {x[t, column]}")
+            problem = f"expected finite numbers of shape (n, {columns}), got {x.dtype} of shape {x.shape}"
+            raise ExampleError("X", i, None, problem)
     return each
 
 

@@ -20,7 +20,7 @@ import reference.arrays
 from reference.arrays import Array, Place, Rows, host
 from reference.gram import BUDGET, Gram
 from reference.kernels import Explicit, Kernel, blocks
-from reference.models.base import label_cost, label_indices, label_names, sized
+from reference.models.base import label_cost, label_names, labels_of, sized
 from reference.models.kernel_data import KernelData, KernelWeights, checked_sequences, offsets_of, pieces, scaled
 from reference.models.kernel_names import described
 from reference.packed import lock
@@ -129,13 +129,7 @@ class KernelSequenceModel:
         flat = lock(place.floats(np.concatenate(each).astype(np.float64)))
         labels = None
         if Y is not None:
-            if len(Y) != len(each):
-                raise ValueError(f"Y: expected {len(each)} label sequences, one for each of X, got {len(Y)}")
-            indices = [label_indices(f"Y[{i}]", y, self.labels) for i, y in enumerate(Y)]
-            for i, (y, x) in enumerate(zip(indices, each, strict=True)):
-                if len(y) != len(x):
-                    raise ValueError(f"Y[{i}]: expected {len(x)} labels, one for each position of X[{i}], got {len(y)}")
-            labels = lock(place.integers(np.concatenate(indices)))
+            labels = lock(place.integers(labels_of(Y, self.labels, np.diff(offsets))))
         held = iter(self._grams(flat, storage, budget))
         grams = tuple(next(held) if isinstance(group, Kernel) else None for group in self.groups)
         return KernelData(flat, lock(offsets), labels, grams, self._explicit_rows(flat))

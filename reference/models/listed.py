@@ -122,7 +122,7 @@ class ListModel(FromCallables, LinearModel):
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> ListData:
         """Inputs (n) and true outputs (n), in any form that the callables accept."""
-        inputs = list(X)
+        inputs, Y = list(X), None if Y is None else list(Y)
         if Y is not None and len(Y) != len(inputs):
             raise ValueError(f"Y: expected {len(inputs)} outputs, one for each of X, got {len(Y)}")
         features = [

@@ -15,6 +15,7 @@ Source: Martins et al., section 4; McDonald et al. (2005).
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -25,9 +26,10 @@ import numpy as np
 
 import reference.arrays
 from reference.arrays import Array, Place, Rows, host, integer, one_hot
-from reference.example_errors import ExampleError
+from reference.example_errors import Example, each_example, example_error, listed
 from reference.models.base import LinearModel, all_of, checked, not_packed
 from reference.models.templates import DISTANCES, Template, atoms_of, check_templates, hashes, keys_of, named_templates
+from reference.models.token_templates import columns_of_sentence
 from reference.packed import Packed, check_forests, check_indices, check_offsets, check_range, lock
 from reference.structures.answered import Oracle, made_of
 from reference.structures.arborescence import Arborescence, ArborescenceScores
@@ -278,13 +280,16 @@ class ParsingModel(LinearModel):
             Naming the sentence, for fields that are missing or of unequal length, heads that are out of range or do not
             form a tree, several roots with ``single_root``.
         """
-        lengths = np.array([_length(f"X[{i}]", x, self._fields()) for i, x in enumerate(X)], np.int64)
+        fields = self._fields()
+        X = each_example("X", X, lambda name, x: columns_of_sentence(name, x, fields))
+        lengths = np.array([len(x[fields[0]]) for x in X], np.int64)
         offsets = np.concatenate([[0], np.cumsum(lengths + 1)]).astype(np.int64)
         heads = None
         if Y is not None:
+            Y = listed("Y", Y)
             if len(Y) != len(lengths):
                 raise ValueError(f"Y: expected {len(lengths)} sequences of heads, one for each of X, got {len(Y)}")
-            trees = [self._tree(i, y, n) for i, (y, n) in enumerate(zip(Y, lengths.tolist(), strict=True))]
+            trees = each_example("Y", Y, lambda name, y: self._tree(name, y, int(lengths[name.example])))
             heads = np.concatenate([np.zeros(0, np.int64), *trees])
         columns = _Columns(X, offsets)
         tags, values = columns.numbered("tag" if "tag" in self._fields() else None, 0)
@@ -316,25 +321,28 @@ class ParsingModel(LinearModel):
                     keys[:, t] += keys_of(template, atom, values)[numbers]
         return keys
 
-    def _tree(self, i: int, y: Any, n: int) -> np.ndarray:
-        """The heads of sentence i, checked, after -1 for the root."""
-        y = host(y, f"Y[{i}]")
-        if y.shape != (n,) or (n and y.dtype.kind not in "iu"):
-            got = f"{y.dtype} of shape {y.shape}"
-            raise ExampleError("Y", i, None, f"expected the heads of {n} tokens, integers, got {got}")
-        for position in np.flatnonzero((y < 0) | (y > n))[:1].tolist():
-            raise ExampleError("Y", i, position, f"expected heads in 0..{n}, got {y[position]}")
+    def _tree(self, name: str, y: Any, n: int) -> np.ndarray:
+        """The heads of a sentence, checked, after -1 for the root."""
+        given = y if hasattr(y, "__len__") else list(y)
+        if len(given) != n:
+            raise example_error(name, None, f"expected the heads of {n} tokens, got {len(given)}")
+        for t, head in enumerate(given):
+            if isinstance(head, (bool, np.bool_)) or not hasattr(head, "__index__"):
+                raise example_error(name, t, f"expected a head, an integer in 0..{n}, got {head!r:.80}")
+        y = np.array(list(map(operator.index, given)), object)
+        for t in np.flatnonzero((y < 0) | (y > n))[:1].tolist():
+            raise example_error(name, t, f"expected heads in 0..{n}, got {y[t]}")
         above = np.concatenate([[0], y]).astype(np.int64)
         ancestors = above
         for _ in range(n.bit_length()):  # 1, 2, 4, ... arcs up
             ancestors = ancestors[ancestors]
-        for token in np.flatnonzero(ancestors)[:1].tolist():
-            problem = f"expected a tree, got heads in a cycle above token {token}"
-            raise ExampleError("Y", i, token - 1, problem)
-        roots = np.flatnonzero(y == 0).tolist()
-        if self.single_root and len(roots) > 1:
-            problem = f"expected one token with head 0 (single_root=True), got {len(roots)}"
-            raise ExampleError("Y", i, roots[1], problem)
+        if np.any(ancestors):
+            token = int(np.argmax(ancestors > 0))
+            raise example_error(name, token - 1, f"expected a tree, got heads in a cycle above token {token}")
+        if self.single_root and n and np.sum(y == 0) != 1:
+            second = next(iter(np.flatnonzero(y == 0)[1:].tolist()), None)
+            problem = f"expected one token with head 0 (single_root=True), got {np.sum(y == 0)}"
+            raise example_error(name, second, problem)
         above[0] = -1
         return above
 
@@ -348,7 +356,7 @@ class ParsingModel(LinearModel):
             raise ValueError("data: packed with other templates than the model's: it is another model's")
         if self.single_root and data.heads is not None:
             for i in range(data.n):
-                self._tree(i, data.heads[data.positions(i)][1:], int(data.lengths[i]))
+                self._tree(Example("Y", i), data.heads[data.positions(i)][1:], int(data.lengths[i]))
 
     def vocabulary(self, data: ParsingData, least: int = 1) -> Any:
         """The sorted keys (m,) uint64 of the features that occur on true arcs at least ``least`` times; with blocks,
@@ -498,22 +506,6 @@ class _Columns:
                 values = [value[DERIVED[field]] for value in x["word"]] if field in DERIVED else x[field]
             numbers.extend(number.setdefault(value, len(number)) for value in values)
         return np.array(numbers, np.int64), hashes(number)
-
-
-def _length(name: str, x: Any, fields: list[str]) -> int:
-    """The number of tokens of a sentence. Raises unless it has these fields."""
-    if not isinstance(x, Mapping):
-        raise TypeError(f'{name}: expected fields, such as {{"word": [...], "tag": [...]}}, got {type(x).__name__}')
-    missing = [field for field in fields if field not in x]
-    if missing:
-        raise ValueError(f"{name}: expected the fields {', '.join(fields)}, got no {', '.join(missing)}")
-    lengths = {field: len(x[field]) for field in fields}
-    if len(set(lengths.values())) > 1:
-        raise ValueError(f"{name}: expected fields of one length, got {lengths}")
-    for field in fields:
-        if isinstance(x[field], str) or not all(isinstance(value, str) for value in x[field]):
-            raise TypeError(f"{name}: {field}: expected a sequence of strings")
-    return next(iter(lengths.values()))
 
 
 def _vocabulary(name: str, keys: Any) -> np.ndarray:

@@ -19,6 +19,7 @@ from array_api_compat import array_namespace
 
 import reference.arrays
 from reference.arrays import Array, Place, Rows, host, integer, integers
+from reference.example_errors import Example, each_example, example_error, listed
 from reference.models.base import LinearModel, checked, not_packed
 from reference.packed import Packed, check_indices, check_range
 from reference.structures.answered import Oracle
@@ -129,11 +130,13 @@ class SegmentationModel(LinearModel):
         ValueError, TypeError
             Naming the image, and the edge with a feature below 0.
         """
-        images = list(X)
-        if Y is not None and len(Y) != len(images):
-            raise ValueError(f"Y: expected {len(images)} labellings, one for each of X, got {len(Y)}")
-        each = [self._image(f"X[{i}]", image, like) for i, image in enumerate(images)]
-        labels = None if Y is None else tuple(_labels(f"Y[{i}]", y, each[i][0].n) for i, y in enumerate(Y))
+        X, Y = listed("X", X), None if Y is None else listed("Y", Y)
+        if Y is not None and len(Y) != len(X):
+            raise ValueError(f"Y: expected {len(X)} labellings, one for each of X, got {len(Y)}")
+        each = each_example("X", X, lambda name, image: self._image(name, image, like))
+        labels = None
+        if Y is not None:
+            labels = tuple(each_example("Y", Y, lambda name, y: _labels(name, y, each[name.example][0].n)))
         return SegmentationData(
             tuple(x for x, _, _ in each), tuple(e for _, e, _ in each), tuple(g for _, _, g in each), labels
         )
@@ -197,16 +200,17 @@ class SegmentationModel(LinearModel):
         """Weights (d,) as w_node (F,) and w_edge (G,)."""
         return w[: self.n_features], w[self.n_features :]
 
-    def _image(self, name: str, image: Any, like: Array | None) -> tuple[Rows, np.ndarray, Rows]:
+    def _image(self, name: Example, image: Any, like: Array | None) -> tuple[Rows, np.ndarray, Rows]:
         """One image, checked: rows of nodes, edges, rows of edges."""
         if isinstance(image, (str, dict)) or not hasattr(image, "__len__") or len(image) != 3:
             raise TypeError(f"{name}: expected a triple (features, edges, edge_features), got {type(image).__name__}")
         x, edges, g = image
-        rows = Rows.of(x, width=self.n_features, like=like, name=f"{name} features")
+        rows = Rows.of(x, width=self.n_features, like=like, name=Example("X", name.example, "features"))
         edges = integers(f"{name} edges", edges, Place.of(None))
         edges = edges.reshape(0, 2) if edges.size == 0 else edges
         _check_edges(f"{name} edges", edges, rows.n)
-        edge_rows = Rows.of(g, width=self.n_edge_features, like=like, name=f"{name} edge features")
+        of_edges = Example("X", name.example, "edge features")
+        edge_rows = Rows.of(g, width=self.n_edge_features, like=like, name=of_edges)
         _check_edge_features(f"{name} edge features", edge_rows, edges)
         return rows, edges, edge_rows
 
@@ -273,8 +277,8 @@ def _labels(name: str, y: Any, p: int) -> np.ndarray:
     if len(given) != p:
         raise ValueError(f"{name}: expected {p} labels, one for each node, got {len(given)}")
     labels = given.astype(np.int64)
-    if labels.size and not 0 <= labels.min() <= labels.max() <= 1:
-        raise ValueError(f"{name}: expected labels 0 and 1, got {labels.min()}..{labels.max()}")
+    for v in np.flatnonzero((labels < 0) | (labels > 1))[:1].tolist():
+        raise example_error(name, v, f"expected labels 0 and 1, got {labels[v]}")
     return labels
 
 

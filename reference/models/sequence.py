@@ -24,6 +24,7 @@ from array_api_compat import array_namespace
 
 import reference.arrays
 from reference.arrays import Array, Rows, host
+from reference.example_errors import each_example, listed
 from reference.models.base import (
     LinearModel,
     all_of,
@@ -32,8 +33,8 @@ from reference.models.base import (
     checked,
     integer,
     label_cost,
-    label_indices,
     label_names,
+    labels_of,
 )
 from reference.packed import Packed, check_offsets, lock
 from reference.structures.chain import Chain, ChainScores
@@ -158,24 +159,19 @@ class SequenceModel(LinearModel):
         packed = Rows.of(rows, like=like)
         labels = None
         if Y is not None:
-            if len(Y) != len(offsets) - 1:
-                raise ValueError(f"Y: expected {len(offsets) - 1} label sequences, one for each of X, got {len(Y)}")
-            each = [label_indices(f"Y[{i}]", y, self.labels) for i, y in enumerate(Y)]
-            for i, (y, length) in enumerate(zip(each, np.diff(offsets), strict=True)):
-                if len(y) != length:
-                    raise ValueError(f"Y[{i}]: expected {length} labels, one for each position of X[{i}], got {len(y)}")
-            labels = lock(packed.place.integers(np.concatenate([np.zeros(0, np.int64), *each])))
+            labels = lock(packed.place.integers(labels_of(Y, self.labels, np.diff(offsets))))
         return ChainData(packed, lock(offsets), labels)
 
     def _positions(self, X: Any) -> tuple[Rows, np.ndarray]:
         """All positions of X as rows on the host, and the offsets of the sequences."""
+        X = listed("X", X)
         if len(X) and all(_plain(x) and x.ndim == 2 and x.shape[1] == self.n_features for x in X):
             offsets = np.concatenate([[0], np.cumsum([len(x) for x in X])]).astype(np.int64)
             together = np.concatenate(list(X))
             if together.dtype.kind in "fiub" and np.all(np.isfinite(together)):
                 return Rows.of(together, width=self.n_features), offsets
         # one by one, so that errors name the sequence
-        each = [Rows.of(x, width=self.n_features, name=f"X[{i}]") for i, x in enumerate(X)]
+        each = each_example("X", X, lambda name, x: Rows.of(x, width=self.n_features, name=name))
         offsets = np.concatenate([[0], np.cumsum([r.n for r in each])]).astype(np.int64)
         return _stacked(each, self.n_features), offsets
 

@@ -17,6 +17,7 @@ from array_api_compat import array_namespace
 
 import reference.arrays
 from reference.arrays import Array, Place, Rows, floats, host, integer
+from reference.example_errors import each_example, listed
 from reference.models.base import LinearModel, checked, not_packed
 from reference.models.listed import only
 from reference.packed import Packed, check_indices
@@ -123,13 +124,14 @@ class SubwindowModel(LinearModel):
         ValueError, TypeError
             Naming the image.
         """
-        images = [self._image(f"X[{i}]", x, like) for i, x in enumerate(X)]
+        images = each_example("X", X, lambda name, x: self._image(name, x, like))
         sides = tuple(shape for _, shape in images)
         if Y is None:
             return SubwindowData(tuple(rows for rows, _ in images), sides, None)
+        Y = listed("Y", Y)
         if len(Y) != len(images):
             raise ValueError(f"Y: expected {len(images)} boxes, one for each image of X, got {len(Y)}")
-        truth = [within(f"Y[{i}]", checked_boxes(f"Y[{i}]", y, (4,)), sides[i]) for i, y in enumerate(Y)]
+        truth = each_example("Y", Y, lambda name, y: within(name, checked_boxes(name, y, (4,)), sides[name.example]))
         return SubwindowData(tuple(rows for rows, _ in images), sides, np.array(truth, dtype=np.int64).reshape(-1, 4))
 
     def check(self, data: SubwindowData) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array, Place, Rows, host
-from reference.example_errors import ExampleError
+from reference.example_errors import ExampleError, listed
 from reference.models.base import integer, label_names
 from reference.models.schemes import allowed, canonical
 from reference.models.sequence import ChainData, SequenceModel
@@ -168,7 +168,8 @@ class TaggingModel(SequenceModel):
             raise ValueError(f"pairs: expected observed or all, got {pairs!r}")
         integer("least", least, 1)
         check_least(least, bits)
-        labels = sorted({label for y in Y for label in y})
+        Y = [listed(f"Y[{i}]", y) if not isinstance(y, str) else y for i, y in enumerate(listed("Y", Y))]
+        labels = sorted({label for y in Y for label in y}, key=str)
         if not labels or not all(isinstance(label, str) for label in labels):
             raise ValueError(f"Y: expected names of labels, got {labels}")
         given = templates if templates is None or callable(templates) else check_templates(templates)
@@ -307,7 +308,7 @@ class TaggingModel(SequenceModel):
             before = "the start" if wrong == 0 else self.labels[y[wrong - 1]]
             after = "the end" if wrong == len(y) else self.labels[y[wrong]]
             problem = f"{after} after {before}, at token {wrong}, is not allowed by transitions={self.transitions!r}"
-            raise ExampleError("Y", i, int(wrong), problem)
+            raise ExampleError("Y", i, min(int(wrong), len(y) - 1), problem)
 
     def observed(self, data: ChainData) -> np.ndarray:
         """The attribute-label pairs (m,) that occur in packed data with labels, for

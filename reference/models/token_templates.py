@@ -25,6 +25,7 @@ import numpy as np
 
 from reference.archives import decode_text, split_lines
 from reference.arrays import real
+from reference.example_errors import Example, ExampleError, each_example, example_error, is_frame, listed, located
 
 __all__ = ["TOKEN_TEMPLATES", "TokenAttributes", "attributes_of", "check_templates", "columns_of", "load_templates"]
 
@@ -177,12 +178,14 @@ def attributes_of(X: Any, templates: Sequence[str] | Extractor | None, joiner: s
     """
     if isinstance(X, TokenAttributes):
         return X
+    X = listed("X", X)
     if templates is None:
-        return _attribute_sets([list(x) for x in X], joiner)
+        return _attribute_sets(each_example("X", X, _listed_tokens), joiner)
     if callable(templates):
         return _attribute_sets([[templates(x, t) for t in range(_tokens(x))] for x in X], joiner)
     columns = columns_of(templates)
-    lengths = [checked_length(f"X[{i}]", x, columns) for i, x in enumerate(X)]
+    X = each_example("X", X, lambda name, x: columns_of_sentence(name, x, columns))
+    lengths = [_tokens(x) for x in X]
     window = _Window(X, np.concatenate([[0], np.cumsum(np.array(lengths, np.int64))]).astype(np.int64))
     table = np.full((int(window.offsets[-1]), len(templates)), OUTSIDE, np.int32)
     names: list[str] = []
@@ -332,25 +335,41 @@ _SPECIAL = frozenset("|\\")
 _ESCAPE, _ESCAPED = re.compile(r"([|\\])"), re.compile(r"\\([|\\])")
 
 
-def checked_length(name: str, x: Any, columns: list[str]) -> int:
-    """Number of tokens of a sentence. Raises unless all columns exist, hold strings and have one length."""
+def columns_of_sentence(name: Example, x: Any, columns: list[str]) -> Mapping[str, Sequence[str]]:
+    """A sentence as columns of strings of one length: a mapping, a data frame, or a list of dictionaries, one for each
+    token. Raises unless all ``columns`` exist.
+    """
+    if is_frame(x):
+        x = x.to_dict("list")
+    elif isinstance(x, (list, tuple)) and all(isinstance(token, Mapping) for token in x):
+        for t, token in enumerate(x):
+            missing = ", ".join(column for column in columns if column not in token)
+            if missing:
+                raise example_error(name, t, f"expected the columns {', '.join(columns)}, got no {missing}")
+        x = {column: [token[column] for token in x] for column in columns} or {"": x}
     if not isinstance(x, Mapping):
-        raise TypeError(f"{name}: expected a mapping from columns to sequences of strings, got {type(x).__name__}")
-    missing = [column for column in columns if column not in x]
-    if missing:
-        raise ValueError(f"{name}: expected the columns {', '.join(columns)}, got {', '.join(map(str, x))}")
-    if not columns:
-        return _tokens(x)
+        expected = "expected columns, such as {'word': [...]}, a data frame or a dictionary for each token"
+        raise example_error(name, None, f"{expected}, got {type(x).__name__}", TypeError)
+    if any(column not in x for column in columns):
+        got = ", ".join(map(str, x))
+        raise example_error(name, None, f"expected the columns {', '.join(columns)}, got {got or 'none'}")
     lengths = {column: len(x[column]) for column in columns}
     if len(set(lengths.values())) > 1:
-        raise ValueError(f"{name}: expected columns of one length, got {lengths}")
+        raise example_error(name, None, f"expected columns of one length, got {lengths}")
     for column in columns:
-        wrong = next((value for value in x[column] if not isinstance(value, str)), None)
-        if isinstance(x[column], str) or wrong is not None:
-            raise TypeError(
-                f"{name}: {column}: expected a sequence of strings, got {x[column] if wrong is None else wrong!r}"
-            )
-    return lengths[columns[0]]
+        if isinstance(x[column], str):
+            raise example_error(name, None, f"{column}: expected a sequence of strings, got {x[column]!r}", TypeError)
+        for t, value in enumerate(x[column]):
+            if not isinstance(value, str):
+                raise example_error(name, t, f"{column}: expected a string, got {value!r:.80}", TypeError)
+    return {column: x[column] for column in columns} if columns else x
+
+
+def _listed_tokens(name: Example, x: Any) -> list[Any]:
+    """The tokens of a sentence of attributes; the rows of a data frame."""
+    if isinstance(x, (str, bytes, Mapping)):
+        raise example_error(name, None, f"expected a list of tokens, got {x!r:.80}", TypeError)
+    return x.to_dict("records") if is_frame(x) else list(x)
 
 
 def _tokens(x: Any) -> int:
@@ -366,16 +385,27 @@ def _attribute_sets(X: list[list[Any]], joiner: str) -> TokenAttributes:
     for i, x in enumerate(X):
         for t, given in enumerate(x):
             before = len(numbers)
-            for name, value in _named_values(f"X[{i}][{t}]", given, joiner):
+            for name, value in _placed(i, t, _named_values(f"X[{i}][{t}]", given, joiner)):
                 numbers.append(index.setdefault(name, len(index)))
                 values.append(value)
             counts.append(len(numbers) - before)
     offsets = np.concatenate([[0], np.cumsum([len(x) for x in X])]).astype(np.int64)
     indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     numbers_of = np.array(values, np.float64)
-    if not np.all(np.isfinite(numbers_of)):
-        raise ValueError(f"X: expected finite numbers, got {numbers_of[~np.isfinite(numbers_of)][0]}")
+    for e in np.flatnonzero(~np.isfinite(numbers_of))[:1].tolist():
+        token = int(np.searchsorted(indptr, e, side="right")) - 1
+        i = int(np.searchsorted(offsets, token, side="right")) - 1
+        name = list(index)[numbers[e]]
+        raise ExampleError("X", i, token - int(offsets[i]), f"{name}: expected a finite number, got {values[e]}")
     return TokenAttributes(offsets, indptr, np.array(numbers, np.int64), numbers_of, list(index))
+
+
+def _placed(i: int, t: int, named: Iterator[tuple[str, float]]) -> Iterator[tuple[str, float]]:
+    """The attributes of token t of sentence i, with its place in errors."""
+    try:
+        yield from named
+    except (TypeError, ValueError) as error:
+        raise located(error, Example("X", i), t) from None
 
 
 def _named_values(name: str, given: Any, joiner: str) -> Iterator[tuple[str, float]]:

@@ -19,6 +19,7 @@ from array_api_compat import array_namespace
 
 import reference.arrays
 from reference.arrays import Array, Rows, host
+from reference.example_errors import Example, each_example, example_error
 from reference.models.base import (
     LinearModel,
     all_of,
@@ -27,8 +28,8 @@ from reference.models.base import (
     checked,
     integer,
     label_cost,
-    label_indices,
     label_names,
+    labels_of,
 )
 from reference.packed import Packed, check_forests, check_indices, check_offsets, lock
 from reference.structures.answered import Oracle
@@ -149,25 +150,22 @@ class TreeModel(LinearModel):
             Naming the tree, for a wrong number of features, parents or labels, parents outside the tree or in a cycle,
             unknown labels, numbers that are not finite.
         """
-        each, forests = [], []
-        for i, x in enumerate(X):
-            if len(x) != 2:
-                raise ValueError(f"X[{i}]: expected a pair (features, parents), got {len(x)} items")
-            each.append(Rows.of(x[0], width=self.n_features, name=f"X[{i}]"))
-            forests.append(_parents(f"X[{i}]", x[1], each[-1].n))
+        pairs = each_example("X", X, self._tree)
+        each, forests = [rows for rows, _ in pairs], [above for _, above in pairs]
         offsets = np.concatenate([[0], np.cumsum([rows.n for rows in each])]).astype(np.int64)
         parents = np.concatenate([np.zeros(0, np.int64), *forests])
         rows = Rows.of(_with_roots(each, parents < 0, self.n_features), like=like)
         labels = None
         if Y is not None:
-            if len(Y) != len(each):
-                raise ValueError(f"Y: expected {len(each)} label sequences, one for each of X, got {len(Y)}")
-            indices = [label_indices(f"Y[{i}]", y, self.labels) for i, y in enumerate(Y)]
-            for i, (y, tree) in enumerate(zip(indices, each, strict=True)):
-                if len(y) != tree.n:
-                    raise ValueError(f"Y[{i}]: expected {tree.n} labels, one for each node of X[{i}], got {len(y)}")
-            labels = lock(rows.place.integers(np.concatenate([np.zeros(0, np.int64), *indices])))
+            labels = lock(rows.place.integers(labels_of(Y, self.labels, np.diff(offsets), "node")))
         return TreeData(rows, lock(offsets), lock(parents), labels)
+
+    def _tree(self, name: Example, x: Any) -> tuple[Rows, np.ndarray]:
+        """The rows of one tree, and the parents."""
+        if len(x) != 2:
+            raise ValueError(f"expected a pair (features, parents), got {len(x)} items")
+        rows = Rows.of(x[0], width=self.n_features, name=name)
+        return rows, _parents(name, x[1], rows.n)
 
     def check(self, data: TreeData) -> None:
         """Raise ValueError if ``data`` was packed by a model with another number of features, or of labels;
@@ -257,8 +255,8 @@ def _parents(name: str, parents: Any, p: int) -> np.ndarray:
             f"got {given.dtype} of shape {given.shape}"
         )
     checked: np.ndarray = given.astype(np.int64)
-    if p and not -1 <= checked.min() <= checked.max() < p:
-        raise ValueError(f"{name}: expected parents in -1..{p - 1}, got {checked.min()}..{checked.max()}")
+    for v in np.flatnonzero((checked < -1) | (checked >= p))[:1].tolist():
+        raise example_error(name, v, f"expected parents in -1..{p - 1}, got {checked[v]}")
     try:
         order(checked)
     except ValueError as problem:
