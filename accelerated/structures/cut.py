@@ -150,12 +150,12 @@ def max_marginals(scores: CutScores) -> CutScores:
 
 def _exact(scores: CutScores, solved: _Solved, values: np.ndarray) -> np.ndarray:
     """Max-marginals of nodes (p, 2) or pairs (e, 2, 2), those that are not accurate replaced by cuts of their own."""
-    wrong = np.argwhere(~(solved.is_accurate(values) | np.isneginf(values)))
-    constrained = Constrained(scores) if len(wrong) else None
-    for at, *labels in wrong.tolist():
-        variables = [at] if values.ndim == 2 else scores.edges[at].tolist()
-        fixed = dict(zip(variables, labels, strict=True))
-        values[at, *labels] = constrained.best(fixed) / solved.unit
+    wrong = ~(solved.is_accurate(values) | np.isneginf(values))
+    if np.any(wrong):
+        constrained = Constrained(scores)
+        for at, *labels in np.argwhere(wrong).tolist():
+            variables = [at] if values.ndim == 2 else scores.edges[at].tolist()
+            values[at, *labels] = constrained.best(dict(zip(variables, labels, strict=True))) / solved.unit
     return values
 
 

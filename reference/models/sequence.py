@@ -34,6 +34,7 @@ from reference.models.base import (
     label_cost,
     label_indices,
     label_names,
+    sound,
 )
 from reference.packed import Packed, check_offsets, lock
 from reference.structures.chain import Chain, ChainScores
@@ -206,7 +207,7 @@ class SequenceModel(LinearModel):
         weights, pairwise = self.split(w)
         positions, place = _layout(data.offsets, batch)
         flat = self.arrays.gather_sum(data.rows.take(positions), weights)
-        return ChainScores(self._padded(data, flat, place), pairwise, self._lengths(data, batch))
+        return sound(ChainScores(self._padded(data, flat, place), pairwise, self._lengths(data, batch)), w)
 
     def counts(self, data: ChainData) -> list[int]:
         """L^n_i for each sequence."""
