@@ -8,7 +8,7 @@ import numpy as np
 
 import accelerated.arrays
 import reference.models.sequence as reference
-from accelerated.arrays import entries, numbers, view
+from accelerated.arrays import entries, in_memory, numbers, view
 from accelerated.compiled.epochs.tagging import tag_range
 from accelerated.compiled.problems import MaxProblem
 from accelerated.compiled.problems.pairs import no_pairs
@@ -53,7 +53,7 @@ def tagged(model: Any, data: ChainData, batch: np.ndarray | None, w: Array) -> l
     """
     model.check(data)
     check_weights(model, w, model.zeros(data))
-    reach = _largest(view("w", w)) * max(1.0, _largest(data.rows.data))
+    reach = _largest(view("w", w)) * max(1.0, _largest(in_memory("features", data.rows.data)))
     if not reach < 2.0**960:  # scores that overflow are refused there
         return None
     batch = all_of(data.n, batch)
@@ -67,7 +67,7 @@ def tagged(model: Any, data: ChainData, batch: np.ndarray | None, w: Array) -> l
     return [labels[a:b] for a, b in zip(start[:-1].tolist(), start[1:].tolist(), strict=True)]
 
 
-def _largest(x: Array) -> float:
+def _largest(x: np.ndarray) -> float:
     """The largest of absolute values, or nan."""
     return max(float(x.max()), -float(x.min())) if x.shape[0] else 0.0
 
