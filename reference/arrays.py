@@ -33,6 +33,7 @@ __all__ = ["Place", "Rows", "gather_sum", "scatter_sum"]
 
 Array = Any  # an array of any namespace
 LARGEST = 2**63 - 1  # of int64
+LARGEST_ODD = 2**53  # float64 holds all integers up to this size, and beyond it not the odd ones
 
 
 class Place(NamedTuple):
@@ -71,8 +72,8 @@ def floats(**arguments: Any) -> tuple[Array, ...]:
     """Arguments as floating arrays of one namespace, one device and one dtype.
 
     float32 and float64 stay; integers and booleans become float64. Nested lists become arrays of the other arguments'
-    namespace and device, or of NumPy if there are no arrays. Half precision, complex numbers, objects, mixed namespaces
-    and integers beyond 64 bits are rejected by name.
+    namespace and device, or of NumPy if there are no arrays. Half precision, complex numbers, objects, mixed
+    namespaces, and integers beyond 64 bits or that float64 does not hold (2^53 + 1) are rejected by name.
     """
     arguments = {name: unmasked(name, x) for name, x in arguments.items()}
     given = [x for x in arguments.values() if is_array_api_obj(x)]
@@ -90,7 +91,8 @@ def floats(**arguments: Any) -> tuple[Array, ...]:
     return tuple(x if x.dtype == dtype else xp.astype(x, dtype) for x in arrays)
 
 
-def _floating(xp: Any, name: str, x: Any, where: Any) -> Array:
+def _floating(xp: Any, name: str, given: Any, where: Any) -> Array:
+    x = given
     if not is_array_api_obj(x):
         try:
             x = np.asarray(x)
@@ -100,12 +102,26 @@ def _floating(xp: Any, name: str, x: Any, where: Any) -> Array:
             ) from None
         if x.dtype.kind not in "fiub":
             raise TypeError(f"{name}: expected real numbers, got {_kind(x)}")
+        if x.dtype.kind == "f" and np.any(np.abs(x) >= LARGEST_ODD):  # integers beside floats
+            refuse_rounded(name, np.asarray(given, dtype=object))
         x = xp.asarray(x, device=where)
     if xp.isdtype(x.dtype, ("bool", "integral")):
+        if concrete(x):
+            refuse_rounded(name, host(x))
         return xp.astype(x, xp.float64)
     if x.dtype not in (xp.float32, xp.float64):
         raise TypeError(f"{name}: expected float32 or float64 (or integers or booleans), got {x.dtype}")
     return x
+
+
+def refuse_rounded(name: str, x: np.ndarray) -> None:
+    """Raise ValueError at the first integer of a host array that float64 does not hold."""
+    if x.dtype.kind not in "iuO" or (x.dtype.kind != "O" and x.dtype.itemsize < 8):
+        return
+    large = x if x.dtype.kind == "O" else x[(x > LARGEST_ODD) | (x < -LARGEST_ODD if x.dtype.kind == "i" else False)]
+    for v in large.flat:
+        if isinstance(v, (int, np.integer)) and int(float(v)) != v:
+            raise ValueError(f"{name}: expected numbers that float64 holds, got {v}: it becomes {int(float(v))}")
 
 
 def integers(name: str, x: Any, place: Place) -> Array:
@@ -248,12 +264,15 @@ def real(name: str, value: Any) -> float:
     try:
         if isinstance(value, (str, bytes, bool, np.bool_)) or getattr(value, "ndim", 0) != 0:
             raise TypeError
-        return float(value)
+        converted = float(value)
     except (TypeError, ValueError):
         raise TypeError(f"{name}: expected a number, got {type(value).__name__}") from None
     except OverflowError:
         got = shown(value) if isinstance(value, int) else f"a {type(value).__name__} beyond that"
         raise ValueError(f"{name}: expected a number of at most 1.8e308 in size, got {got}") from None
+    if abs(converted) >= LARGEST_ODD:
+        refuse_rounded(name, np.array([value], dtype=object))
+    return converted
 
 
 def number(name: str, value: Any, *, positive: bool = False) -> float:
@@ -349,6 +368,7 @@ class Rows(Packed):
                     f"{name}: expected a CSR matrix (rows compressed), got {type(x).__name__}; .tocsr() makes one"
                 )
             indptr, indices, data, columns = x.indptr, x.indices, host(x.data, f"{name}.data"), x.shape[1]
+            refuse_rounded(f"{name}.data", data)
         elif is_array_api_obj(x):
             if isinstance(x, np.ndarray) and x.dtype.kind in "OUS" and x.ndim == 2:
                 for row, column in np.argwhere([[not isinstance(v, (int, float)) for v in each] for each in x])[:1]:

@@ -11,6 +11,7 @@ from accelerated.arrays import like, view
 from accelerated.compiled.problems.candidates import add_weighted, score_range
 from accelerated.models.dense import DenseWeights
 from reference.arrays import Array
+from reference.models.base import sound
 from reference.models.localization import CandidateData, Candidates
 from reference.structures.table import TableScores
 
@@ -28,7 +29,7 @@ class CandidateModel(reference.CandidateModel, DenseWeights):
         scores = np.empty(data.candidates(batch).shape)
         for row, i in enumerate(batch.tolist()):
             score_range(table, data.offsets[i], data.offsets[i + 1], weights, scores[row])
-        return TableScores(like(scores, w))
+        return sound(TableScores(like(scores, w)), w)
 
     def pullback(self, data: CandidateData, batch: np.ndarray, w: Array, g: TableScores) -> Array:
         factors, gradient = view("g", g.values).ravel(), np.zeros(self.size)

@@ -11,7 +11,7 @@ from accelerated.compiled.problems.arc_features import ArcFeatures, add_arcs, ar
 from accelerated.compiled.problems.weights import Weights
 from accelerated.structures.arborescence import Arborescence
 from reference.arrays import Array
-from reference.models.base import all_of
+from reference.models.base import all_of, sound
 from reference.models.parsing import ParsingData
 from reference.models.templates import DISTANCES
 from reference.structures.arborescence import ArborescenceScores
@@ -72,7 +72,7 @@ class ParsingModel(reference.ParsingModel):
         n = int(data.lengths[i])
         values = np.zeros((n, n + 1))
         arc_scores(self.arc_features(data), int(data.offsets[i]), n, view("w", w), values)
-        return ArborescenceScores(like(values, w))
+        return sound(ArborescenceScores(like(values, w)), w)
 
     def pullback(self, data: ParsingData, batch: np.ndarray, w: Array, g: ArborescenceScores) -> Array:
         (i,) = all_of(data.n, batch)

@@ -8,7 +8,7 @@ import numpy as np
 
 import accelerated.arrays
 import reference.models.sequence as reference
-from accelerated.arrays import entries, numbers, view
+from accelerated.arrays import entries, in_memory, numbers, view
 from accelerated.compiled.epochs.tagging import tag_range
 from accelerated.compiled.problems import MaxProblem
 from accelerated.compiled.problems.pairs import no_pairs
@@ -48,12 +48,13 @@ class SequenceModel(reference.SequenceModel):
 
 
 def tagged(model: Any, data: ChainData, batch: np.ndarray | None, w: Array) -> list[Any] | None:
-    """Best labels of each sequence of the batch, by kernels; None if weights are not finite or a sequence has no
+    """Best labels of each sequence of the batch, by kernels; None if scores may not be finite or a sequence has no
     allowed labelling.
     """
     model.check(data)
     check_weights(model, w, model.zeros(data))
-    if not np.all(np.isfinite(view("w", w))):
+    reach = _largest(view("w", w)) * max(1.0, _largest(in_memory("features", data.rows.data)))
+    if not reach < 2.0**960:  # scores that overflow are refused there
         return None
     batch = all_of(data.n, batch)
     start = np.concatenate([[0], np.cumsum(data.lengths[batch])])
@@ -64,6 +65,11 @@ def tagged(model: Any, data: ChainData, batch: np.ndarray | None, w: Array) -> l
     if labels.min(initial=0) < 0:
         return None
     return [labels[a:b] for a, b in zip(start[:-1].tolist(), start[1:].tolist(), strict=True)]
+
+
+def _largest(x: np.ndarray) -> float:
+    """The largest of absolute values, or nan."""
+    return max(float(x.max()), -float(x.min())) if x.shape[0] else 0.0
 
 
 def packed(kind: Any, data: ChainData, labels: Array, cost: np.ndarray, *options: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,44 +17,94 @@ from accelerated.compiled.structures.cut_network import (
     Graph,
     are_fit,
     build,
+    forgone,
     new_graph,
     score_of_labels,
 )
 from accelerated.mirror import mirrors
 from accelerated.structures.answers import feasible
-from reference.arrays import Array, Place, host
-from reference.structures.cut import CutScores
-from reference.structures.cut_network import Network, refuse_edge, rounding
+from reference.arrays import Array, Place, host, refuse_nan_and_inf
+from reference.structures.cut import Constrained, CutScores
+from reference.structures.cut_network import Network, refuse_edge, rounding, within_floats
 
 __all__ = ["Cut", "CutScores", "by_networkx", "max_marginals", "minimum_cut", "node_max_marginals", "score"]
 
 
 EPS = float(np.finfo(np.float64).eps)
+ROUNDING = 16 * EPS * 1e12  # what an amount in the network may lose, over what scores that are used may
+FEW = 128  # variables
+LARGE_UNIT = 2.0**128
 
 
-def _solved(scores: CutScores) -> tuple[Graph, Search] | None:
-    """The residual graph of a maximum flow and its search trees; None if every labelling is forbidden."""
+class _Solved(NamedTuple):
+    """The residual graph of a maximum flow, its search trees, labels (p,) of a minimum cut, their score, and the sum of
+    all capacities. They and the scores (unary, pairwise, edges) are in units that keep sums from overflowing.
+    """
+
+    graph: Graph
+    search: Search
+    labels: np.ndarray
+    score: float
+    capacities: float
+    scores: tuple[np.ndarray, np.ndarray, np.ndarray]
+    unit: float
+
+    def is_accurate(self, values: Any) -> Any:
+        """Whether these best scores, under constraints, are within 1e-12 of the sum of absolute scores that they
+        use.
+        """
+        accurate = ROUNDING * (self.capacities + self.score - values) <= np.abs(values)
+        if np.all(accurate):
+            return accurate
+        lost, least = ROUNDING * (forgone(*self.scores, self.labels) + self.score - values), 0.0
+        if len(self.labels) > FEW:  # of many labels, a best score near 0 is a matter of chance
+            unary = self.scores[0][np.isfinite(self.scores[0]).all(axis=1)]
+            sizes = np.abs(unary[:, 1] - unary[:, 0])
+            least = np.count_nonzero(sizes) * np.median(sizes[sizes > 0]) if np.any(sizes) else 0.0
+        return lost <= np.maximum(np.abs(values), least)
+
+
+def _solved(scores: CutScores) -> _Solved | None:
+    """A maximum flow; None if every labelling is forbidden."""
     unary, pairwise = (view("scores", host(x)) for x in (scores.unary, scores.pairwise))
     edges = view("edges", scores.edges, np.int64)
     if len(edges) != len(pairwise) or not within(edges.reshape(-1), 0, len(unary) - 1):
         raise ValueError(
             f"edges: expected {len(pairwise)} pairs of variables in 0..{len(unary) - 1}, got {edges.tolist()[:9]}"
         )
-    graph = new_graph.py_func(len(unary), len(edges))
-    answer = build(unary, pairwise, edges, EPS if pairwise is scores.pairwise else rounding(scores), graph)
+    eps = EPS if pairwise is scores.pairwise else rounding(scores)
+    return _solved_in(1.0, scores, unary, pairwise, edges, eps)
+
+
+def _solved_in(
+    unit: float, scores: CutScores, unary: np.ndarray, pairwise: np.ndarray, edges: np.ndarray, eps: float
+) -> _Solved | None:
+    """The same in this unit, or in a larger one if sums overflow."""
+    graph, search = new_graph.py_func(len(unary), len(edges)), new_search.py_func(len(unary))
+    answer, capacities = build(unary, pairwise, edges, eps, graph)
     if answer > BUILT:
         refuse_edge(scores, answer)
     if answer == NO_LABEL:
         return None
-    search = new_search.py_func(len(unary))
-    start(graph, search)
-    return None if augment_all(graph, search, None) == np.inf else (graph, search)
+    if answer == BUILT:
+        start(graph, search)
+        if augment_all(graph, search, None) == np.inf:
+            return None
+        labels = (search.node[:, SIDE] == SOURCE).astype(np.int64)
+        score, _ = score_of_labels(unary, pairwise, edges, labels)
+        if abs(score) < np.inf:
+            return _Solved(graph, search, labels, score, capacities, (unary, pairwise, edges), unit)
+    refuse_nan_and_inf("unary", unary)
+    refuse_nan_and_inf("pairwise", pairwise)
+    return _solved_in(LARGE_UNIT, scores, unary / LARGE_UNIT, pairwise / LARGE_UNIT, edges, eps)
 
 
 @mirrors(reference.minimum_cut)
 def minimum_cut(scores: CutScores) -> tuple[Array, Array]:
     solved = _solved(scores)
-    return _answer(scores, None if solved is None else (solved[1].node[:, SIDE] == SOURCE).astype(np.int64))
+    if solved is not None and not solved.is_accurate(solved.score):
+        return _answer(scores, Constrained(scores).labels)
+    return _answer(scores, None if solved is None else solved.labels)
 
 
 @mirrors(reference.score)
@@ -66,33 +116,47 @@ def score(scores: CutScores, labels: Array) -> Array:
     edges = view("edges", edges, np.int64)
     if len(edges) != len(pairwise) or not within(edges.ravel(), 0, len(labels) - 1):
         return reference.score(scores, labels)
-    return np.asarray(score_of_labels(view("unary", unary), view("pairwise", pairwise), edges, view("y", labels, None)))
+    total, size = score_of_labels(view("unary", unary), view("pairwise", pairwise), edges, view("y", labels, None))
+    return reference.score(scores, labels) if size == np.inf or abs(total) < 2.0**-20 * size else np.asarray(total)
 
 
 @mirrors(reference.node_max_marginals)
 def node_max_marginals(scores: CutScores) -> Array:
     solved = _solved(scores)
     nodes = np.full((scores.unary.shape[0], 2), -np.inf)
-    if solved is not None and np.all(solved[0].residual < np.inf) and np.all(np.abs(solved[0].terminal) < np.inf):
-        roving_margins(_value(scores, solved), *solved, nodes)
-    elif solved is not None:
-        node_margins(_value(scores, solved), *solved, new_journal(len(nodes), len(scores.edges)), nodes)
-    return Place.of(scores.unary).floats(nodes)
+    if solved is None:
+        return within_floats(nodes, scores)
+    graph, search, _, score, *_ = solved
+    largest = max(graph.residual.max(initial=0.0), np.abs(graph.terminal).max(initial=0.0))
+    if len(nodes) > FEW and ROUNDING * largest <= abs(score):
+        roving_margins(score, graph, search, nodes)
+    else:
+        node_margins(score, graph, search, new_journal(len(nodes), len(scores.edges)), nodes)
+    return within_floats(_exact(scores, solved, nodes), scores, solved.unit)
 
 
 @mirrors(reference.max_marginals)
 def max_marginals(scores: CutScores) -> CutScores:
-    place, solved = Place.of(scores.unary), _solved(scores)
+    solved = _solved(scores)
     nodes, pairs = np.full((scores.unary.shape[0], 2), -np.inf), np.full((len(scores.edges), 2, 2), -np.inf)
+    unit = 1.0 if solved is None else solved.unit
     if solved is not None:
-        all_margins(_value(scores, solved), *solved, new_journal(len(nodes), len(pairs)), nodes, pairs)
-    return CutScores(place.floats(nodes), place.floats(pairs), scores.edges)
+        journal = new_journal(len(nodes), len(pairs))
+        all_margins(solved.score, solved.graph, solved.search, journal, nodes, pairs)
+        _exact(scores, solved, nodes)
+        _exact(scores, solved, pairs)
+    return CutScores(within_floats(nodes, scores, unit), within_floats(pairs, scores, unit), scores.edges)
 
 
-def _value(scores: CutScores, solved: tuple[Graph, Search]) -> float:
-    """The highest score, summed in float64."""
-    in_double = scores._replace(unary=host(scores.unary).astype(np.float64), pairwise=host(scores.pairwise))
-    return float(score(in_double, (solved[1].node[:, SIDE] == SOURCE).astype(np.int64)))
+def _exact(scores: CutScores, solved: _Solved, values: np.ndarray) -> np.ndarray:
+    """Max-marginals of nodes (p, 2) or pairs (e, 2, 2), those that are not accurate replaced by cuts of their own."""
+    wrong = ~(solved.is_accurate(values) | np.isneginf(values))
+    if np.any(wrong):
+        constrained = Constrained(scores)
+        for at, *labels in np.argwhere(wrong).tolist():
+            variables = [at] if values.ndim == 2 else scores.edges[at].tolist()
+            values[at, *labels] = constrained.best(dict(zip(variables, labels, strict=True))) / solved.unit
+    return values
 
 
 def by_networkx(scores: CutScores) -> tuple[Array, Array]:
@@ -167,11 +231,10 @@ def _networkx_labels(scores: CutScores) -> np.ndarray | None:
     arcs += [(p, v, c) if c > 0 else (v, p + 1, -c) for v, c in enumerate(network.terminal.tolist())]
     for a, b, capacity in arcs:
         if capacity > 0:
-            parallel = graph[a][b]["capacity"] if graph.has_edge(a, b) else 0.0
+            parallel = graph[a][b]["capacity"] if graph.has_edge(a, b) else 0
             graph.add_edge(a, b, capacity=parallel + capacity)
-    try:
-        residual = networkx.algorithms.flow.shortest_augmenting_path(graph, p, p + 1)
-    except networkx.NetworkXUnbounded:
+    residual = networkx.algorithms.flow.shortest_augmenting_path(graph, p, p + 1)
+    if residual.graph["flow_value"] >= network.forbidding:
         return None
     labels, waiting = np.zeros(p + 2, np.int64), [p]
     while waiting:

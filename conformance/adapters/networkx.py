@@ -62,22 +62,24 @@ class Arborescence:
 class Cut:
     def __init__(self, unary, pairwise, edges):
         self.zeros = unary[:, 0].sum() + pairwise[:, 0, 0].sum()  # the score of labels 0
-        self.network = Network.of(CutScores(unary, pairwise, edges))
+        self.edges, network = edges, Network.of(CutScores(unary, pairwise, edges))
+        self.network = None if network is None else network.in_floats()
 
     def best(self):
         import networkx
 
         if self.network is None:
             raise ValueError("a variable without labels")
-        graph, p = networkx.DiGraph(), len(self.network.terminal)
+        terminal, capacity = self.network
+        graph, p = networkx.DiGraph(), len(terminal)
         graph.add_nodes_from(range(p + 2))  # the source is p, the sink p + 1
-        for (a, b), (forth, back) in zip(self.network.edges.tolist(), self.network.capacity.tolist(), strict=True):
+        for (a, b), (forth, back) in zip(self.edges.tolist(), capacity.tolist(), strict=True):
             self.add(graph, a, b, forth)
             self.add(graph, b, a, back)
-        for v, capacity in enumerate(self.network.terminal.tolist()):
-            self.add(graph, *((p, v) if capacity > 0 else (v, p + 1)), abs(capacity))
+        for v, t in enumerate(terminal.tolist()):
+            self.add(graph, *((p, v) if t > 0 else (v, p + 1)), abs(t))
         cost, (ones, _) = networkx.minimum_cut(graph, p, p + 1)
-        value = self.zeros + np.maximum(self.network.terminal, 0.0).sum() - cost
+        value = self.zeros + np.maximum(terminal, 0.0).sum() - cost
         return value if np.isfinite(value) else None, np.array([int(v in ones) for v in range(p)])
 
     def add(self, graph, a, b, capacity):

@@ -19,19 +19,20 @@ KNOWN: dict[str, str] = {}
 class Cut:
     def __init__(self, unary, pairwise, edges):
         self.zeros = unary[:, 0].sum() + pairwise[:, 0, 0].sum()  # the score of labels 0
-        self.network = Network.of(CutScores(unary, pairwise, edges))
+        self.edges, network = edges, Network.of(CutScores(unary, pairwise, edges))
+        self.network = None if network is None else network.in_floats()
 
     def best(self):
         import maxflow
 
-        network = self.network
-        if network is None or np.any(np.isinf(network.terminal)) or np.any(np.isinf(network.capacity)):
+        if self.network is None or not all(np.all(np.isfinite(x)) for x in self.network):
             raise NotOffered("capacities are finite: `maxflow` does not end on infinite ones from source to sink")
-        graph = maxflow.GraphFloat(len(network.terminal), len(network.edges))
-        nodes = graph.add_nodes(len(network.terminal)).tolist()
-        for v, capacity in zip(nodes, network.terminal.tolist(), strict=True):
-            graph.add_tedge(v, max(capacity, 0.0), max(-capacity, 0.0))
-        for (a, b), capacities in zip(network.edges.tolist(), network.capacity.tolist(), strict=True):
+        terminal, capacity = self.network
+        graph = maxflow.GraphFloat(len(terminal), len(capacity))
+        nodes = graph.add_nodes(len(terminal)).tolist()
+        for v, t in zip(nodes, terminal.tolist(), strict=True):
+            graph.add_tedge(v, max(t, 0.0), max(-t, 0.0))
+        for (a, b), capacities in zip(self.edges.tolist(), capacity.tolist(), strict=True):
             graph.add_edge(nodes[a], nodes[b], *capacities)
-        value = self.zeros + np.maximum(network.terminal, 0.0).sum() - graph.maxflow()
+        value = self.zeros + np.maximum(terminal, 0.0).sum() - graph.maxflow()
         return value, np.array([1 - graph.get_segment(v) for v in nodes])

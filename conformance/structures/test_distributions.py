@@ -94,3 +94,16 @@ def test_a_batch_of_lengths_at_every_scale(backend, rng, scale):
         alone, each = backend.Chain(unary[i, :n], pairwise).expectation()
         np.testing.assert_allclose(value[i], alone, rtol=1e-13, atol=1e-13)
         np.testing.assert_allclose(marginals.unary[i, :n], each.unary, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("scale", [1.0, 1e3, 3e7, 1e15])
+def test_no_log_probability_is_above_zero(backend, rng, scale, dtype):
+    """The best output's share is at most 1, so its score is at most the log-partition, as floats too."""
+    for _ in range(20):
+        for structure, _ in structures(backend, lambda *shape: nearly_tied(rng, scale, *shape).astype(dtype)):
+            best, y = structure.best()
+            for mu in (1e-3, 1.0):
+                value = structure.log_partition(mu)
+                assert value.dtype == dtype and best <= value and structure.score(y) - value <= 0
+                assert structure.marginals(mu)[0].max() <= 1 + 4 * np.finfo(dtype).eps

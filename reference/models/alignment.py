@@ -16,7 +16,7 @@ from array_api_compat import array_namespace, is_array_api_obj
 
 from reference.arrays import Array, Place, floats, host, integer, one_hot, refuse_nan_and_inf
 from reference.example_errors import each_example, example_error, listed
-from reference.models.base import LinearModel, all_of, checked, not_packed
+from reference.models.base import LinearModel, all_of, checked, not_packed, sound
 from reference.packed import Packed, check_indices, lock
 from reference.structures.answered import Oracle
 from reference.structures.matching import Matching, MatchingScores
@@ -177,7 +177,7 @@ class AlignmentModel(LinearModel):
         """The scores of one example (batch of one) at weights w (d,): (p, q), or with ``null`` (p, q + p), one extra
         column for each row.
         """
-        return self._scores(data, batch, w, -math.inf)
+        return sound(self._scores(data, batch, w, -math.inf), w)
 
     def pushforward(self, data: AlignmentData, batch: np.ndarray, w: Array, dw: Array) -> MatchingScores:
         """The change of the scores with dw (d,): 0 for forbidden pairs."""

@@ -8,20 +8,21 @@ weights.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
-from reference.arrays import Array, Place, Rows, floats, host, integer, refuse_nan_and_inf, shown
+from reference.arrays import Array, Place, Rows, floats, host, integer, refuse_nan_and_inf, seen, shown
 from reference.example_errors import ExampleError, each_example, example_error, listed
 from reference.models.bound import BoundModel
 from reference.packed import check_range
 from reference.structures.answered import Oracle, answered_by
-from reference.structures.scores import Scores, inner
+from reference.structures.scores import Scores, inner, score_fields
 
 __all__ = ["LinearModel", "integer"]
 
+Kind = TypeVar("Kind")
 MOST_LABELS = 2**24  # their names are kept in memory
 
 
@@ -110,7 +111,7 @@ class LinearModel:
         Raises
         ------
         ValueError
-            Weights of another size, nan or +inf among them, data of another model.
+            Weights of another size, nan or +inf among them, data of another model, scores that are nan or +inf.
         InfeasibleError
             Every output of an example is forbidden.
         """
@@ -120,7 +121,10 @@ class LinearModel:
         batch = all_of(data.n, batch)
         outputs: list[Any] = [None] * data.n
         for piece in self.chunks(data, batch):
-            _, best = self.structure_type.unchecked(self.scores(data, piece, w)).best()
+            scores = self.scores(data, piece, w)
+            if _are_unsound(scores):
+                raise ValueError("scores: expected numbers below inf, got nan or inf: weights times features overflow")
+            _, best = self.structure_type.unchecked(scores).best()
             for i, output in zip(piece, self._split(data, piece, best), strict=True):
                 outputs[i] = output
         return [outputs[i] for i in batch]
@@ -132,6 +136,27 @@ class LinearModel:
     def _split(self, data: Any, piece: np.ndarray, outputs: Any) -> Sequence[Any]:
         """The outputs of a piece, one for each example."""
         return [outputs]
+
+
+def sound(scores: Kind, w: Array) -> Kind:
+    """The scores. Raises ValueError if they are nan or +inf because weights of w (d,) are -inf.
+
+    A run that diverges has such scores from other weights, and says so itself.
+    """
+    if _are_unsound(scores):
+        xp = array_namespace(w)
+        if seen(xp.any(w == -xp.inf)) and not seen(xp.any(~(w < xp.inf))):
+            raise ValueError(
+                "scores: expected numbers below inf, got nan or inf: a weight of -inf forbids what has a feature > 0; "
+                "times a feature < 0 it is inf, times 0 or beside inf it is nan"
+            )
+    return scores
+
+
+def _are_unsound(scores: Scores) -> bool:
+    """Whether scores are nan or +inf."""
+    fields = [x for x in score_fields(scores) if is_array_api_obj(x)]
+    return any(seen(array_namespace(x).any(~(x < array_namespace(x).inf))) for x in fields)
 
 
 def cell_sums(rows: Rows, group: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

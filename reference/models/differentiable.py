@@ -19,7 +19,7 @@ from array_api_compat import is_torch_array
 
 from reference.arrays import Array, Place, host, integer
 from reference.example_errors import ExampleError
-from reference.models.base import not_packed
+from reference.models.base import not_packed, sound
 from reference.models.listed import FromCallables, only
 from reference.models.nonlinear import NonlinearModel
 from reference.packed import Packed, check_indices, check_range
@@ -213,7 +213,7 @@ class DifferentiableModel(FromCallables, NonlinearModel):
         i = only(batch)
         with self.torch.no_grad():
             values = self._scored(data, i, self._tensor(w))
-        return self._shaped(data, i, self._array(values, w))
+        return sound(self._shaped(data, i, self._array(values, w)), w)
 
     def pushforward(self, data: DifferentiableData, batch: np.ndarray, w: Array, dw: Array) -> Scores:
         """The Jacobian of the scores at w times dw (d,)."""

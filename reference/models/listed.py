@@ -14,7 +14,7 @@ import numpy as np
 
 import reference.arrays
 from reference.arrays import Array, Place, Rows, host
-from reference.models.base import LinearModel, checked, not_packed
+from reference.models.base import LinearModel, checked, not_packed, sound
 from reference.packed import Packed
 from reference.structures.scores import Scores, flatten
 from reference.structures.table import Table, TableScores
@@ -147,7 +147,7 @@ class ListModel(FromCallables, LinearModel):
     def scores(self, data: ListData, batch: np.ndarray, w: Array) -> Scores:
         """The scores of one example (batch of one) at weights w (d,)."""
         i = only(batch)
-        return self._shaped(data, i, self.arrays.gather_sum(data.features[i], w[:, None])[:, 0])
+        return sound(self._shaped(data, i, self.arrays.gather_sum(data.features[i], w[:, None])[:, 0]), w)
 
     def pullback(self, data: ListData, batch: np.ndarray, w: Array, g: Scores) -> Array:
         """part_features(x).T @ g, flattened: (d,)."""

@@ -16,7 +16,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array, host, one_hot
-from reference.models.base import LinearModel, integer
+from reference.models.base import LinearModel, integer, sound
 from reference.models.candidate_data import (
     CandidateData,
     Candidates,
@@ -97,7 +97,7 @@ class CandidateModel(LinearModel):
     def scores(self, data: CandidateData, batch: np.ndarray, w: Array) -> TableScores:
         """The scores (b, m) of a piece (b,) of images of m candidates each, at weights w (d,)."""
         rows = data.candidates(batch)
-        return TableScores(array_namespace(w).reshape(self._matrix(data, rows.ravel()) @ w, rows.shape))
+        return sound(TableScores(array_namespace(w).reshape(self._matrix(data, rows.ravel()) @ w, rows.shape)), w)
 
     def pullback(self, data: CandidateData, batch: np.ndarray, w: Array, g: TableScores) -> Array:
         """The adjoint of :meth:`scores`: g (b, m) as a gradient (d,), from the candidates where g is not 0."""

@@ -21,6 +21,7 @@ from reference.models.base import (
     label_cost,
     label_indices,
     label_names,
+    sound,
 )
 from reference.packed import Packed, lock
 from reference.structures.table import Table, TableScores
@@ -132,7 +133,7 @@ class MulticlassModel(LinearModel):
     def scores(self, data: MulticlassData, batch: np.ndarray, w: Array) -> TableScores:
         """The scores (b, L) of a piece (b,) at weights w (d,)."""
         weights = data.rows.place.xp.reshape(w, (self.n_features, self.n_labels))
-        return TableScores(self.arrays.gather_sum(data.rows.take(batch), weights))
+        return sound(TableScores(self.arrays.gather_sum(data.rows.take(batch), weights)), w)
 
     def counts(self, data: MulticlassData) -> list[int]:
         """L for each example."""

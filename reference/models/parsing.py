@@ -27,7 +27,7 @@ import numpy as np
 import reference.arrays
 from reference.arrays import Array, Place, Rows, host, integer, one_hot
 from reference.example_errors import Example, each_example, example_error, listed
-from reference.models.base import LinearModel, all_of, checked, not_packed
+from reference.models.base import LinearModel, all_of, checked, not_packed, sound
 from reference.models.templates import DISTANCES, Template, atoms_of, check_templates, hashes, keys_of, named_templates
 from reference.models.token_templates import columns_of_sentence
 from reference.packed import Packed, check_forests, check_indices, check_offsets, check_range, lock
@@ -434,7 +434,7 @@ class ParsingModel(LinearModel):
         """The scores (n, n + 1) of one sentence (batch of one) at weights w (d,); 0 for a token as its own head."""
         i = _only(data, batch)
         values = self.arrays.gather_sum(self.features(data, i), w[:, None])
-        return ArborescenceScores(data.place.xp.reshape(values, self._shape(data, i)))
+        return sound(ArborescenceScores(data.place.xp.reshape(values, self._shape(data, i))), w)
 
     def pullback(self, data: ParsingData, batch: np.ndarray, w: Array, g: ArborescenceScores) -> Array:
         """The adjoint of :meth:`scores`: a gradient shaped like the scores, as one (d,) in the weights."""

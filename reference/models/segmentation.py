@@ -20,7 +20,7 @@ from array_api_compat import array_namespace
 import reference.arrays
 from reference.arrays import Array, Place, Rows, host, integer, integers
 from reference.example_errors import Example, each_example, example_error, listed
-from reference.models.base import LinearModel, checked, not_packed
+from reference.models.base import LinearModel, checked, not_packed, sound
 from reference.packed import Packed, check_indices, check_range
 from reference.structures.answered import Oracle
 from reference.structures.cut import Cut, CutScores
@@ -162,7 +162,7 @@ class SegmentationModel(LinearModel):
         i, (node, edge) = _only(batch), self.split(w)
         check_edge_weights(edge)
         foreground = self.arrays.gather_sum(data.features[i], node[:, None])
-        return self._scores(data, i, foreground, self.arrays.gather_sum(data.edge_features[i], edge[:, None]))
+        return sound(self._scores(data, i, foreground, self.arrays.gather_sum(data.edge_features[i], edge[:, None])), w)
 
     def pullback(self, data: SegmentationData, batch: np.ndarray, w: Array, g: CutScores) -> Array:
         """The adjoint of :meth:`scores`: a gradient with respect to the scores of one image, as one (d,) in the

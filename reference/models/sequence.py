@@ -35,6 +35,7 @@ from reference.models.base import (
     label_cost,
     label_names,
     labels_of,
+    sound,
 )
 from reference.packed import Packed, check_offsets, lock
 from reference.structures.chain import Chain, ChainScores
@@ -202,7 +203,7 @@ class SequenceModel(LinearModel):
         weights, pairwise = self.split(w)
         positions, place = _layout(data.offsets, batch)
         flat = self.arrays.gather_sum(data.rows.take(positions), weights)
-        return ChainScores(self._padded(data, flat, place), pairwise, self._lengths(data, batch))
+        return sound(ChainScores(self._padded(data, flat, place), pairwise, self._lengths(data, batch)), w)
 
     def counts(self, data: ChainData) -> list[int]:
         """L^n_i for each sequence."""

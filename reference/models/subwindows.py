@@ -18,7 +18,7 @@ from array_api_compat import array_namespace
 import reference.arrays
 from reference.arrays import Array, Place, Rows, floats, host, integer
 from reference.example_errors import each_example, listed
-from reference.models.base import LinearModel, checked, not_packed
+from reference.models.base import LinearModel, checked, not_packed, sound
 from reference.models.listed import only
 from reference.packed import Packed, check_indices
 from reference.structures.answered import Oracle
@@ -149,7 +149,8 @@ class SubwindowModel(LinearModel):
         i = only(batch)
         pixels = self.arrays.gather_sum(data.features[i], w[:, None])
         truth = None if data.truth is None else data.truth[i]
-        return BoxScores(array_namespace(w).reshape(pixels, data.sides[i]), self._place(data).floats(0.0), truth)
+        pixels = array_namespace(w).reshape(pixels, data.sides[i])
+        return sound(BoxScores(pixels, self._place(data).floats(0.0), truth), w)
 
     def pullback(self, data: SubwindowData, batch: np.ndarray, w: Array, g: BoxScores) -> Array:
         """The adjoint of :meth:`scores`: a gradient with respect to the scores of one image, as one (d,) in the

@@ -30,6 +30,7 @@ from reference.models.base import (
     label_cost,
     label_names,
     labels_of,
+    sound,
 )
 from reference.packed import Packed, check_forests, check_indices, check_offsets, lock
 from reference.structures.answered import Oracle
@@ -178,7 +179,7 @@ class TreeModel(LinearModel):
         weights, pairwise = self.split(w)
         i = _only(data, batch)
         unary = self.arrays.gather_sum(data.rows.take(data.nodes(i)), weights)
-        return TreeScores(unary, pairwise, data.parents[data.nodes(i)])
+        return sound(TreeScores(unary, pairwise, data.parents[data.nodes(i)]), w)
 
     def pullback(self, data: TreeData, batch: np.ndarray, w: Array, g: TreeScores) -> Array:
         """The adjoint of :meth:`scores`: a gradient with respect to the scores of a tree, as one (d,) in the

@@ -16,6 +16,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array, Place, host, integer
+from reference.models.base import sound
 from reference.models.candidate_data import CandidateData
 from reference.models.localization import CandidateModel
 from reference.models.nonlinear import NonlinearModel
@@ -112,7 +113,7 @@ class TwoLayerModel(NonlinearModel, CandidateModel):
     def scores(self, data: CandidateData, batch: np.ndarray, w: Array) -> TableScores:
         """The scores (b, k) of a piece (b,) of images of k candidates each, at weights w (d,)."""
         rows = data.candidates(batch)
-        return self._table(rows, self._outer(self._units(data, rows, w), w))
+        return sound(self._table(rows, self._outer(self._units(data, rows, w), w)), w)
 
     def pushforward(self, data: CandidateData, batch: np.ndarray, w: Array, dw: Array) -> TableScores:
         """sum_p <elu'(phi_p W1) (phi_p dW1), W2_p> + <elu(phi_p W1), dW2_p> (b, k)."""

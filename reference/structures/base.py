@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj
 
-from reference.arrays import Array, floats, host, refuse_nan_and_inf, seen, shown, unmasked
+from reference.arrays import Array, concrete, floats, host, refuse_nan_and_inf, seen, shown, unmasked
 from reference.smoothings import positive_mu
 from reference.structures.scores import Scores, add, inner, score_fields
 
@@ -186,8 +186,19 @@ class Structure:
         return (feasible(value, "smooth_max") if hasattr(value, "ndim") else value), gradient
 
     def log_partition(self, mu: float = 1.0) -> Any:
-        """mu log sum_y exp(score(y) / mu)."""
-        return self.expectation(mu)[0]
+        """mu log sum_y exp(score(y) / mu): with rounding too, not below the score of the best output.
+
+        So no log probability ``score(y) - log_partition()`` of a best output is above 0. Values of a JAX tracer are
+        those of ``expectation``.
+        """
+        value = self.expectation(mu)[0]
+        if not is_array_api_obj(value):
+            return max(value, self.best()[0])
+        if not concrete(value):
+            return value
+        best, y = self.best()
+        xp = array_namespace(value)
+        return xp.maximum(xp.maximum(value, best), self.score(y))
 
     def marginals(self, mu: float = 1.0) -> Scores:
         """The probability of each part when outputs have probability proportional to exp(score / mu)."""

@@ -78,7 +78,7 @@ def node_max_marginals(scores: CutScores) -> Array:
     ------
     Pillutla et al., Algorithm 11 with the constraint y_v = j, and proof of Proposition 14.
     """
-    return Place.of(scores.unary).floats(_Constrained(scores).nodes())
+    return Place.of(scores.unary).floats(Constrained(scores).nodes())
 
 
 def max_marginals(scores: CutScores) -> CutScores:
@@ -94,11 +94,11 @@ def max_marginals(scores: CutScores) -> CutScores:
     ------
     Pillutla et al., Definition 13 and Algorithm 11, with constraints on one variable or on both ends of an edge.
     """
-    place, constrained = Place.of(scores.unary), _Constrained(scores)
+    place, constrained = Place.of(scores.unary), Constrained(scores)
     return CutScores(place.floats(constrained.nodes()), place.floats(constrained.edges()), scores.edges)
 
 
-class _Constrained:
+class Constrained:
     """Best scores under constraints y_v = j. Each needs one minimum cut, unless the best labelling satisfies them."""
 
     def __init__(self, scores: CutScores) -> None:
@@ -112,7 +112,7 @@ class _Constrained:
         if any(self.labels[v] != j for v, j in fixed.items()):
             terminal = self.network.terminal.copy()
             for v, j in fixed.items():
-                fixing = np.inf if j == 1 else -np.inf
+                fixing = self.network.forbidding if j == 1 else -self.network.forbidding
                 if terminal[v] == -fixing:
                     return -np.inf
                 terminal[v] = fixing
@@ -129,9 +129,9 @@ class _Constrained:
 
 
 def _labels(network: Network) -> np.ndarray | None:
-    """Labels (p,) of a minimum cut, 1 on the side of the source; None if every cut has infinite capacity."""
+    """Labels (p,) of a minimum cut, 1 on the side of the source; None if each forbids something."""
     flow = Flow(network)
-    return None if flow.maximise() == np.inf else flow.source_side().astype(np.int64)
+    return flow.source_side().astype(np.int64) if flow.maximise() else None
 
 
 class Cut(Structure):

@@ -1,0 +1,71 @@
+"""Weights of -inf forbid what has a positive feature; scores that they, or an overflow, make +inf or nan are refused."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+EDGE = np.array([[0, 1]])
+# a feature of two positions in the form that the model packs, and true outputs
+MODELS = {
+    "sequence": (lambda b: b.SequenceModel(1, 2), lambda x: [x], [[0, 1]]),
+    "tree": (lambda b: b.TreeModel(1, 2), lambda x: [(x, [-1, 0])], [[0, 1]]),
+    "classes": (lambda b: b.MulticlassModel(1, 2), lambda x: x, [0, 1]),
+    "segmentation": (lambda b: b.SegmentationModel(1, 1), lambda x: [(x, EDGE, np.ones((1, 1)))], [[0, 1]]),
+    "alignment": (lambda b: b.AlignmentModel(1), lambda x: [x.reshape(1, 2, 1)], [[0]]),
+    "candidates": (
+        lambda b: b.CandidateModel(1),
+        lambda x: [(np.array([[0, 0, 1, 1], [0, 0, 2, 2]]), x.astype(np.float32))],
+        [[0, 0, 1, 1]],
+    ),
+    "listed": (
+        lambda b: b.ListModel(lambda x: x, b.Table, lambda x, y: 1.0 - np.eye(2)[y], size=1),
+        lambda x: [x],
+        [0],
+    ),
+}
+
+
+def weighted(backend, name, feature, weight):
+    """An objective and weights, the first of them ``weight``; the feature is 1 and ``feature``."""
+    make, examples, Y = MODELS[name]
+    model = make(backend)
+    data = model.pack(examples(np.array([[1.0], [feature]])), Y)
+    w = np.zeros(model.size)
+    w[0] = weight
+    return backend.StructuralHinge(model, data), w
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_forbidding_weights_of_negative_features_are_refused(backend, name):
+    objective, w = weighted(backend, name, -1.0, -np.inf)
+    model, data = objective.model, objective.data
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for ask in (
+            lambda: model.predict(data, None, w),
+            lambda: [model.scores(data, piece, w) for piece in model.chunks(data, np.arange(data.n))],
+            lambda: objective.value_and_gradient(w),
+            lambda: backend.sgd(objective, w, lam=0.1, epochs=1, rng=0),
+        ):
+            with pytest.raises(ValueError, match="a weight of -inf forbids what has a feature > 0"):
+                ask()
+
+
+@pytest.mark.parametrize("name", sorted({*MODELS} - {"alignment", "candidates"}))  # dense, and 0 times -inf is nan
+def test_forbidding_weights_of_other_features_stay(backend, name):
+    objective, w = weighted(backend, name, 0.0, -np.inf)
+    (output, *_) = objective.model.predict(objective.data, None, w)
+    first = np.ravel(output)[0]
+    assert first == (0 if name == "segmentation" else 1)  # of both positions the first has the feature
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("weight", [1e308, -1e308])
+def test_predictions_from_scores_that_overflow_are_refused(backend, name, weight):
+    objective, w = weighted(backend, name, -1e10 if weight < 0 else 1e10, weight)
+    with warnings.catch_warnings(), pytest.raises(ValueError, match="weights times features overflow"):
+        warnings.simplefilter("ignore", RuntimeWarning)
+        objective.model.predict(objective.data, None, w)
