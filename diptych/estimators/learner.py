@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from diptych.certificates import SCALE, advised
 from diptych.defaults import LBFGS_ITERATIONS
 from diptych.estimators.examples import checked_weights
 from diptych.estimators.features import Named
@@ -77,9 +78,9 @@ class Learner(InPanel, BaseEstimator):
             if not callable(make):
                 raise TypeError(f"regularizer: expected one, or a function of the model that makes it, got {make!r}")
             options["regularizer"] = make(model)
-        self._keep(model, run(objective, **options))
+        self._keep(model, advised(self._panel, run(objective, **options), objective, options))
         self._passes = {"lam": lam, "t": objective.n * self.n_iter_, "rng": generator_of(self.random_state)}
-        if not self.result_.success:
+        if not self.result_.success or SCALE in self.result_.message:
             warnings.warn(f"{run.__name__}: {self.result_.message}", ConvergenceWarning, stacklevel=3)
 
     def _next_model_of(self, X: Any, y: Any, classes: Any) -> tuple[Any, Any, Any]:
