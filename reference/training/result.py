@@ -113,9 +113,8 @@ def judged(message: str, certificate: float | str, fun: float, tol: float | None
         return True, message + UNCERTIFIED + certificate.removeprefix("none: ")
     if tol or certificate <= CONVERGED * abs(fun):
         return True, message
-    return False, (
-        f"{message}: the certificate {certificate:.3g} is more than {CONVERGED:.0%} of the objective {fun:.6g}"
-    )
+    share = f"{100 * CONVERGED:g} % of the objective {fun:.6g}"
+    return False, f"{message}: the certificate {certificate:.3g} is more than {share}"
 
 
 Callback = Callable[[Row, Array], Any]
