@@ -194,7 +194,8 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
             interrupted = True
             break
     report = opening(panel, options, data=options.data, test_data=options.test)
-    report |= {"classes": reports, "interrupted": interrupted}
+    report |= {"classes": reports, "interrupted": interrupted, "success": all(each["success"] for each in reports)}
+    report["message"] = "; ".join(f"{each['class']}: {each['message']}" for each in reports)
     lines = _table([("class", "images", "objective", "seconds", "CorLoc, %", "AP, %", "test CorLoc, %", "AP, %")] + [
         (each["class"], str(each["images"]), f"{each['objective']:.4f}", f"{each['seconds']:.1f}",
          *_percent(each["train"]), *_percent(each["test"]))
