@@ -176,7 +176,7 @@ def test_success_is_a_certificate_of_at_most_one_per_cent(backend, name):
             assert result.success and result.certificate.replace("none: ", "; not certified: ") in result.message
             continue
         small = result.certificate <= 0.01 * abs(result.fun)
-        if options.get("tol", None) is None:  # lbfgs and solve_sparse always have one
+        if options.get("tol") is None:  # lbfgs and solve_sparse always have one
             assert result.success == small
             numbers = f"the certificate {result.certificate:.3g} is more than 1 % of the objective {result.fun:.6g}"
             assert (numbers in result.message) == (not small)
