@@ -54,7 +54,7 @@ def test_the_gap_bounds_the_distance_to_every_point(backend, rng, loss, kind):
     for epochs in (200, 1):
         plain = optimiser(objective, epochs=epochs, rng=0, **options)
         result = certified(sp, plain, objective, options)
-        if (loss, kind) == ("smoothed", "l1"):  # may be negative, so that its plane must not shrink into the domain of R*
+        if (loss, kind) == ("smoothed", "l1"):  # F may be < 0, and s = 1 lies outside R*
             assert result is plain
             return
         assert "not certified" in plain.message and result.success == (result.certificate <= 0.01 * result.fun)
