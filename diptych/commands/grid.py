@@ -22,6 +22,7 @@ from diptych.commands.parser import Parser
 from diptych.distributed import Runs
 from diptych.panels import panel_of
 from diptych.pictures import plots
+from reference.training.result import UNCERTIFIED
 from reference.training.run import Lost
 
 __all__ = ["add"]
@@ -95,7 +96,8 @@ def _grid(panel: ModuleType, options: argparse.Namespace) -> None:
         if options.quiet:
             runs.describe = None
         reports = runs.perform(cells)
-    rows = [{"values": cell.values, "scores": _scores(report), "error": report.get("error")}
+    rows = [{"values": cell.values, "scores": _scores(report),
+             **{name: report.get(name) for name in ("error", "certificate", "success", "message")}}
             for cell, report in zip(cells, reports, strict=True)]  # fmt: skip
     scores = list(dict.fromkeys(name for row in rows for name in row["scores"]))
     if options.by is not None and options.by not in scores:
@@ -110,6 +112,10 @@ def _grid(panel: ModuleType, options: argparse.Namespace) -> None:
         _draw(options, means, scores)
         report["plot"] = str(options.plot)
         lines.append(f"plot {options.plot}")
+    for success, what in ((False, "have not converged"), (True, "are not certified")):
+        of = [row for row in rows if row["success"] is success and (not success or UNCERTIFIED in str(row["message"]))]
+        if of:
+            lines.append(f"{len(of)} of {len(rows)} runs {what}; {_named(of[0]['values'])}: {of[0]['message']}")
     print_report(options, report, lines)
     failed = [row for row in rows if row["error"] is not None]
     if failed:

@@ -35,7 +35,7 @@ from diptych.commands.localize_jobs import (
     packed,
 )
 from diptych.commands.options import TRAINING, add_flags, add_task, count, positive
-from diptych.commands.output import announce_compilation, opening, outcome, print_report, watched, writable
+from diptych.commands.output import announce_compilation, ending, opening, outcome, print_report, watched, writable
 from diptych.commands.parser import Parser
 from diptych.commands.show import add_show
 from diptych.commands.solvers import add_solver, check_start, listed
@@ -194,13 +194,14 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
             interrupted = True
             break
     report = opening(panel, options, data=options.data, test_data=options.test)
-    report |= {"classes": reports, "interrupted": interrupted}
+    report |= {"classes": reports, "interrupted": interrupted, "success": all(each["success"] for each in reports)}
+    report["message"] = "; ".join(f"{each['class']}: {each['message']}" for each in reports)
     lines = _table([("class", "images", "objective", "seconds", "CorLoc, %", "AP, %", "test CorLoc, %", "AP, %")] + [
         (each["class"], str(each["images"]), f"{each['objective']:.4f}", f"{each['seconds']:.1f}",
          *_percent(each["train"]), *_percent(each["test"]))
         for each in reports
     ])  # fmt: skip
-    lines += [f"{each['class']}: not converged: {each['message']}" for each in reports if not each["success"]]
+    lines += [f"{each['class']}: {line}" for each in reports for line in ending(each)]
     lines += [f"{name}: not trained" for name in classes[len(reports) :]]
     lines += [f"saved {each['saved']}" for each in reports if "saved" in each]
     if options.plot:

@@ -13,16 +13,18 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from diptych.certificates import SCALE
 from diptych.defaults import LBFGS_ITERATIONS
 from diptych.files.logs import LogWriter, jsonable
 from diptych.files.models import save_model
 from diptych.pictures import plots
 from reference.files import save_bytes
-from reference.training.result import Result, Row
+from reference.training.result import UNCERTIFIED, Result, Row
 
 __all__ = [
     "Progress",
     "announce_compilation",
+    "ending",
     "error_text",
     "finish",
     "opening",
@@ -163,6 +165,13 @@ def outcome(result: Result) -> dict[str, Any]:
     }
 
 
+def ending(report: dict[str, Any]) -> list[str]:
+    """The line of a report whose training has not converged, or is not certified, or had features to scale; or none."""
+    if not report["success"]:
+        return [f"not converged: {report['message']}"]
+    return [report["message"]] if UNCERTIFIED in report["message"] or SCALE in report["message"] else []
+
+
 def trained(
     panel: ModuleType,
     options: argparse.Namespace,
@@ -195,7 +204,7 @@ def finish(
     if options.plot and curves is not None:
         plots.convergence(options.plot, curves, title)
     report |= {what: str(file) for what, file in (("saved", options.save), ("plot", options.plot)) if file}
-    lines += [] if report["success"] or curves is None else [f"not converged: {report['message']}"]
+    lines += [] if curves is None else ending(report)
     if report["interrupted"] and options.checkpoint is not None and Path(options.checkpoint).exists():
         lines.append(f"go on with the same options and --resume {options.checkpoint}")
     print_report(options, report, lines + [f"{what} {report[what]}" for what in ("saved", "plot") if what in report])

@@ -53,8 +53,10 @@ from diptych.commands.options import TRAINING, add_command, add_flags, count, wi
 from diptych.commands.output import (
     Progress,
     announce_compilation,
+    ending,
     finish,
     opening,
+    outcome,
     print_report,
     say,
     trained,
@@ -330,12 +332,9 @@ def compare(job: Job, training: Sequences, test: Sequences, quiet: bool) -> tupl
         with Progress(job.epochs, quiet, name) as progress:
             result = _uninterrupted(train(side, job, objective, progress))
         trained[name] = objective.model, np.asarray(result.x)
-        report[name] = {
-            "objective": result.fun,
+        report[name] = outcome(result) | {
             "accuracy": accuracy(objective.model, result.x, test),
             "seconds": result.history[-1].seconds if result.history else 0.0,
-            "oracle_calls": result.oracle_calls,
-            "history": [row.as_dict() for row in result.history],
         }
     ours, theirs = report["accelerated"]["objective"], report["reference"]["objective"]
     report["relative_objective_difference"] = abs(ours - theirs) / max(abs(theirs), sys.float_info.min)
@@ -506,4 +505,4 @@ def _side_by_side(report: dict[str, Any]) -> list[str]:
     lines = [f"{a:14} {b:>18} {c:>18}" for a, b, c in rows]
     lines.append(f"relative difference of objectives {report['relative_objective_difference']:.1e}")
     lines.append(f"largest difference of weights     {report['largest_weight_difference']:.1e}")
-    return lines
+    return [*lines, *(f"{name}: {line}" for name in names for line in ending(report[name]))]

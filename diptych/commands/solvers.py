@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import reference
+from diptych.certificates import advised
 from diptych.commands.options import FLAGS, count, number
 from diptych.commands.parser import Parser
 from diptych.defaults import LBFGS_ITERATIONS
@@ -203,7 +204,9 @@ def check_start(solver: str, solvers: Iterable[str]) -> None:
 
 
 def solve(panel: ModuleType, solver: str, objective: Any, *, epochs: int | None = None, **arguments: Any) -> Result:
-    """Run a solver of a panel, without arguments that the solver lacks and shared arguments that are None."""
+    """Run a solver of a panel, without arguments that the solver lacks and shared arguments that are None. Solvers
+    that compute no duality gap get it at the end. Features of different scales are named in the message.
+    """
     arguments["iterations" if takes(solver, "iterations") else "epochs"] = epochs
     renamed = {new: old for (name, old), new in RENAMED.items() if name == solver}
     arguments = {renamed.get(name, name): value for name, value in arguments.items()}
@@ -212,4 +215,4 @@ def solve(panel: ModuleType, solver: str, objective: Any, *, epochs: int | None 
         for name, value in arguments.items()
         if takes(solver, name) and not (value is None and name in (*SHARED, "regularizer"))
     }
-    return _function(panel, solver)(objective, **arguments)
+    return advised(panel, _function(panel, solver)(objective, **arguments), objective, arguments)

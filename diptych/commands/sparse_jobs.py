@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from diptych.certificates import advised, scaling
 from diptych.commands.jobs import learner_options
 from diptych.commands.options import above_zero, number, positive, share
-from diptych.commands.output import announce_compilation, opening, watched
+from diptych.commands.output import announce_compilation, ending, opening, watched
 from diptych.commands.parser import Parser
 from diptych.files.logs import LogWriter
 from diptych.pictures import plots
@@ -160,7 +161,8 @@ def _one(
     beta = beta_of(job.beta, job.beta_share, most)
 
     def run(callback: Any) -> Any:
-        return panel.solve_sparse(objective, beta=beta, rule=rule, callback=callback, **job.problem)
+        result = panel.solve_sparse(objective, beta=beta, rule=rule, callback=callback, **job.problem)
+        return advised(panel, result, objective, {})
 
     result: Any = watched(panel, options, {**what, "job": asdict(job)}, None, run)
     report = {
@@ -174,7 +176,7 @@ def _one(
     }
     if options.plot:
         plots.convergence(options.plot, {panel.__name__: result.history}, f"sparse CRF, beta = {beta:.4g}")
-    lines = [*_lines(report), *([] if result.success else [f"not converged: {result.message}"])]
+    lines = [*_lines(report), *ending(report)]
     return Trained(result.x, report, lines, result.interrupted)
 
 
@@ -257,7 +259,7 @@ def _path(
             if len(held.mean) == k + 1 == total > 1
             else []
         ),
-        *([f"not converged: {wrong} of the values"] if wrong and not interrupted else []),
+        *([f"not converged: {wrong} of the values{scaling(full.data)}"] if wrong and not interrupted else []),
         *([f"not converged: {held.unsolved} of the values without what is held out"] if held.unsolved else []),
         *(["not converged: Ctrl-C ended it"] if interrupted else []),
     ]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import reference
+from diptych.certificates import SCALE, advised
 from diptych.defaults import LBFGS_ITERATIONS
 from diptych.estimators.examples import checked_weights
 from diptych.estimators.features import Named
@@ -119,9 +120,9 @@ class Learner(InPanel, BaseEstimator):
             raise ValueError(
                 f"options: online_proximal needs a step size, such as {example}; a regularizer is optional"
             )
-        self._keep(model, run(objective, **options))
+        self._keep(model, advised(self._panel, run(objective, **options), objective, options))
         self._passes = {"lam": lam, "t": objective.n * self.n_iter_, "rng": generator_of(self.random_state)}
-        if not self.result_.success:
+        if not self.result_.success or SCALE in self.result_.message:
             warnings.warn(f"{run.__name__}: {self.result_.message}", ConvergenceWarning, stacklevel=3)
 
     def _next_model_of(self, X: Any, y: Any, classes: Any) -> tuple[Any, Any, Any]:

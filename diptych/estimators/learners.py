@@ -12,6 +12,7 @@ checks.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ from diptych.defaults import sequence_lam
 from diptych.estimators.examples import classes_of, dense_sequences, label_sequences, packed, share_right
 from diptych.estimators.features import Linear, Named
 from diptych.estimators.learner import Learner, check_options, rng_of
-from diptych.estimators.protocol import check_fitted
+from diptych.estimators.protocol import ConvergenceWarning, check_fitted
 from diptych.estimators.targets import HASHED, Classes, LabelSequences, Structured
 from reference.arrays import number
 from reference.example_errors import listed
@@ -323,6 +324,8 @@ class KernelSequenceLabeler(Structured):
         self.result_ = self._panel.mkl(model, data, **arguments)
         self.model_, self.coef_, self.beta_ = model, model.support(self.result_.x), self.result_.beta
         self.n_iter_ = max(self.result_.nit, 1)
+        if not self.result_.success:
+            warnings.warn(f"mkl: {self.result_.message}", ConvergenceWarning, stacklevel=2)
         return self
 
     def predict(self, X: Any) -> list[list[Any]]:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from diptych.certificates import SCALE, advised, scaling
 from diptych.estimators.examples import packed
 from diptych.estimators.features import Linear
 from diptych.estimators.protocol import BaseEstimator, ConvergenceWarning, InPanel, check_fitted, generator_of
@@ -106,9 +107,10 @@ class OneBeta(Sparse):
         self.beta_max_ = self._panel.beta_max(objective)
         self.beta_ = beta_of(self.beta, self.beta_share, self.beta_max_)
         options = self._options(generator_of(self.random_state), number("alpha", self.alpha))
-        self.result_ = self._panel.solve_sparse(objective, beta=self.beta_, **self._start_from(last, model), **options)
+        result = self._panel.solve_sparse(objective, beta=self.beta_, **self._start_from(last, model), **options)
+        self.result_ = advised(self._panel, result, objective, {})
         self._keep(model, self.result_.x, self.result_.nit)
-        if not self.result_.success:
+        if not self.result_.success or SCALE in self.result_.message:
             warnings.warn(f"solve_sparse: {self.result_.message}", ConvergenceWarning, stacklevel=2)
         return self
 
@@ -166,7 +168,7 @@ class ManyBetas(Sparse):
         if unsolved := sum(each.held_out.unsolved for each in searched):
             problems.append(f"{unsolved} of the solutions that beta is chosen by have not converged")
         if problems:
-            warnings.warn(f"sparse_path: {'; '.join(problems)}", ConvergenceWarning, stacklevel=2)
+            warnings.warn(f"sparse_path: {'; '.join(problems)}{scaling(full.data)}", ConvergenceWarning, stacklevel=2)
         return self
 
     def _alphas(self) -> list[float]:

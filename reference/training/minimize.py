@@ -92,5 +92,5 @@ def run_of(
             del after  # it may be large
             run.record(solver.saved(state), report, k)
     ending = solver.ending(run, state, tol)
-    result = run.result(ending.outcome, iterate=ending.iterate, certificate=ending.certificate, nit=ending.nit)
+    result = run.result(ending.outcome, iterate=ending.iterate, certificate=ending.certificate, nit=ending.nit, tol=tol)
     return solver.result(result, run, state), state

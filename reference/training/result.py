@@ -67,6 +67,14 @@ class Result:
 
     x: weights (d,); ``iterate`` names the iterate: "last", or the kind of average. fun: objective at x. nit: passes or
     iterations. certificate: a proved bound on fun minus the optimum, or a sentence saying why there is none.
+
+    success: with ``tol``, whether ``tol`` was reached, in the optimiser's own sense; lbfgs and solve_sparse always have
+    one. Without ``tol``, or with tol = 0, whether the run ended as planned and the certificate is at most 1 % of |fun|;
+    else the message gives both numbers. A certificate of nan or inf is above it, 0 with fun = 0 is not. The rule does
+    not depend on the number of epochs, which may be 0. If there is no number, nothing is known against the run: success
+    is True, and the message says "not certified". A run that the callback stopped did as it was told: success is True.
+    A run that diverged, grew or was interrupted has success False. Each of these keeps its own message.
+
     interrupted: whether Ctrl-C ended the run. Then x is the iterate of lowest objective in ``history``, or the start
     (with fun = nan if the start was not evaluated).
     """
@@ -93,6 +101,20 @@ def _as_plain(record: Any, **kinds: type) -> None:
     for name, kind in kinds.items():
         if getattr(record, name) is not None:
             object.__setattr__(record, name, kind(getattr(record, name)))
+
+
+CONVERGED = 0.01  # the largest certificate of a run that has converged, as a share of |objective|
+UNCERTIFIED = "; not certified: "
+
+
+def judged(message: str, certificate: float | str, fun: float, tol: float | None) -> tuple[bool, str]:
+    """Success and the message of a run that ended as planned, by the rule of :class:`Result`."""
+    if isinstance(certificate, str):
+        return True, message + UNCERTIFIED + certificate.removeprefix("none: ")
+    if tol or certificate <= CONVERGED * abs(fun):
+        return True, message
+    share = f"{100 * CONVERGED:g} % of the objective {fun:.6g}"
+    return False, f"{message}: the certificate {certificate:.3g} is more than {share}"
 
 
 Callback = Callable[[Row, Array], Any]

@@ -16,7 +16,7 @@ from reference.optimizers.base import Objective
 from reference.training.arguments import generator
 from reference.training.checkpoints import read_checkpoint, write_checkpoint
 from reference.training.identity import check_identity, identity, numbers_of, path_of, same_value
-from reference.training.result import Callback, Report, Result, Row, wants_to_stop
+from reference.training.result import Callback, Report, Result, Row, judged, wants_to_stop
 
 __all__ = ["Lost", "Point", "Run", "aside"]
 
@@ -237,9 +237,17 @@ class Run:
         return None
 
     def result(
-        self, outcome: tuple[bool, str], *, iterate: str, certificate: float | str | None, nit: int | None = None
+        self,
+        outcome: tuple[bool, str],
+        *,
+        iterate: str,
+        certificate: float | str | None,
+        nit: int | None = None,
+        tol: float | None = None,
     ) -> Result:
-        """The result: the last iterate with this outcome; of an interrupted run, the best iterate with its gap."""
+        """The result: the last iterate with this outcome, judged by the rule of :class:`Result`; of an interrupted run,
+        the best iterate with its gap.
+        """
         (success, message), point = outcome, self._done.best if self.interrupted else self._done.last
         if self.interrupted:
             success, message = False, f"interrupted after {self.done} of {self.epochs_asked} {self.unit}"
@@ -249,6 +257,9 @@ class Run:
                 message += f"; the checkpoint is of epoch {self.history[self._saved - 1].epoch if self._saved else 0}"
             message += f"; {self.why}" if self.why else ""
             certificate = certificate if isinstance(certificate, str) else point.gap
+        certificate = "none: nothing was evaluated" if certificate is None else certificate
+        if success and self.ending is None:
+            success, message = judged(message, certificate, point.fun, tol)
         return Result(
             x=point.x,
             fun=point.fun,
@@ -257,7 +268,7 @@ class Run:
             message=message,
             iterate=iterate,
             oracle_calls=self.history[-1].oracle_calls if self.history else self.calls_before,
-            certificate="none: nothing was evaluated" if certificate is None else certificate,
+            certificate=certificate,
             history=tuple(self.history),
             interrupted=self.interrupted,
         )
