@@ -12,7 +12,7 @@ import accelerated
 from accelerated.threads import set_num_threads
 from diptych.experiments.clock import best_of
 from reference.linearized import LinearizedObjective, linearized
-from reference.training.prox_linear import regularised
+from reference.optimizers.prox_linear import regularised
 
 IMAGES, CANDIDATES, SHAPE, HIDDEN = 100, 200, (3, 3, 64), 16
 BUDGET = 5

@@ -203,6 +203,14 @@ def host(x: Any, name: str = "array") -> np.ndarray:
     return np.from_dlpack(x, device="cpu")
 
 
+def read_only_copy(x: Any) -> Any:
+    """A copy of an array, or of each array in nested tuples. NumPy arrays are read-only, others cannot be."""
+    if isinstance(x, tuple):
+        fields = [read_only_copy(each) for each in x]
+        return type(x)(*fields) if hasattr(x, "_fields") else tuple(fields)
+    return lock(array_namespace(x).asarray(x, copy=True))
+
+
 def take_last(xp: Any, x: Array, index: Array) -> Array:
     """``x[..., index]`` with one index for each leading position: like the standard's take_along_axis with one
     index.

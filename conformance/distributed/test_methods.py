@@ -72,6 +72,15 @@ def test_threads_and_limits_of_memory_change_no_bit(backend, name):
     assert bits(sp, name, memory=max(size.nbytes for size in sizes)) == once
 
 
+@pytest.mark.parametrize("name", WITH_CHECKPOINTS)
+def test_a_callback_cannot_change_a_run(backend, name):
+    def write(row, w):
+        with pytest.raises(ValueError, match="read-only"):
+            w[...] = np.nan
+
+    assert bits(backend.module, name, run={"callback": write}) == bits(backend.module, name)
+
+
 def test_the_runs_of_the_log_loss_need_a_line_search(backend, monkeypatch):
     """So that all tests of these runs meet one."""
     searches = []

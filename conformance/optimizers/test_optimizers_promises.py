@@ -5,6 +5,7 @@ that is no success.
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 import reference
 from conformance.finite_sums import Quadratic
-from conformance.optimizers.table import OPTIMISERS, RUNS, flat, objective_of, run, short, takes, unit, value
+from conformance.optimizers.table import OPTIMISERS, RUNS, flat, objective_of, parts, run, short, takes, unit, value
 from conformance.tolerances import close
 from reference.training.result import judged
 
@@ -55,6 +56,36 @@ def test_a_callback_sees_each_row_and_its_weights(backend, name):
 
 
 @pytest.mark.parametrize("name", OPTIMISERS)
+def test_a_callback_has_its_own_weights(backend, space, name):
+    """It keeps them, and a write on NumPy's raises in the callback. Wherever it writes, the run is one without it."""
+    objective = objective_of(backend, name, None if space.name == "numpy" else space.put(0.0))
+    for average in OPTIMISERS[name].averages or (None,):
+        options, kept, refused = {"average": average} if average else {}, [], []
+
+        def write(row, w, kept=kept, refused=refused):
+            arrays = [*parts(w), *((w.squared_norms, w.rows) if hasattr(w, "beta") else ())]
+            kept.extend(arrays)
+            for x in arrays:
+                try:
+                    x[...] = np.nan
+                except (ValueError, TypeError) as error:
+                    refused.append(f"{error.__traceback__.tb_next is None}: {error}")
+
+        plain, watched = (short(backend, name, objective, 3, callback=each, **options) for each in (None, write))
+        arrays = [x for x in [*kept, *parts(watched.x)] if isinstance(x, np.ndarray)]
+        assert not any(np.shares_memory(x, y) for x, y in itertools.combinations(arrays, 2))
+        assert all(x.flags.writeable for x in parts(watched.x) if isinstance(x, np.ndarray))
+        assert all(each.startswith("True: ") for each in refused)
+        if space.name == "numpy":
+            assert len(refused) == len(kept) and all("read-only" in each for each in refused)
+            with pytest.raises(ValueError, match="read-only"):
+                short(backend, name, objective, 3, callback=lambda row, w: parts(w)[0].fill(0.0), **options)
+        for one, other in zip(parts(watched.x), parts(plain.x), strict=True):
+            assert np.array_equal(space.get(one), space.get(other))
+        assert [row.objective for row in watched.history] == [row.objective for row in plain.history]
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
 def test_a_callback_stops_a_run(backend, name):
     """By True, by NumPy's True, by StopIteration: the run is one of so many passes."""
     objective = objective_of(backend, name)
@@ -93,7 +124,7 @@ def test_a_start_is_kept(backend, name):
     assert np.array_equal(w0, before) and not np.array_equal(result.x, short(backend, name, objective, 2).x)
     assert np.array_equal(result.x, short(backend, name, objective, 2, w0.tolist()).x)
     nothing = short(backend, name, objective, 0, w0)
-    assert np.array_equal(nothing.x, w0) and nothing.history == ()
+    assert np.array_equal(nothing.x, w0) and nothing.history == () and not np.shares_memory(nothing.x, w0)
     close(nothing.fun, value(name, objective, w0, mu))
     with pytest.raises(ValueError, match=r"w0: expected shape \(24,\), as objective.zeros\(\) has, got \(3,\)"):
         short(backend, name, objective, 2, np.zeros(3))

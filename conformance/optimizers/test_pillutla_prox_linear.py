@@ -19,7 +19,7 @@ from conformance.sines import exact_step, exactly, sines
 from reference import bounds
 from reference.identities import pillutla as law
 from reference.linearized import LinearizedObjective
-from reference.training.prox_linear import regularised
+from reference.optimizers.prox_linear import regularised
 
 STEPS = 10
 seeds = given(seed=st.integers(0, 2**32 - 1))

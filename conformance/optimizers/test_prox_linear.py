@@ -11,7 +11,7 @@ from conformance.optimizers.test_casimir import optimum
 from conformance.sines import exact_step, exactly, sines
 from conformance.tolerances import close
 from reference.linearized import LinearizedObjective
-from reference.training.prox_linear import regularised
+from reference.optimizers.prox_linear import regularised
 
 
 def hinge(backend, rng, smoothing=None, **options):
@@ -78,6 +78,36 @@ def test_steps_are_algorithm_5(backend, rng):
         assert row.objective <= fun + 1e-9
         w = x
     assert result.nit == 4 and result.fun == seen[-1][0].objective and result.iterate == "last"
+
+
+@pytest.mark.parametrize("kind", ["log loss", "hinge"])
+def test_the_box_takes_no_step_on_which_the_objective_grows(backend, rng, kind):
+    """Line 4, whatever the inner solver gives: far points, worse ones by a little, nan, and now and then a good one."""
+    model, data = sines(backend, rng)
+    objective = backend.LogLoss(model, data) if kind == "log loss" else backend.StructuralHinge(model, data)
+    lam, mu = 0.1, None if kind == "log loss" else 0.0
+
+    def bad(problem, k, rng):
+        scale = (30.0, 0.01, np.nan, 0.3, 1e200)[k % 5]
+        return problem.w - problem.center + scale * rng.normal(size=3), None
+
+    def total(w):
+        return objective.value_and_gradient(w, None, mu)[0] + 0.5 * lam * w @ w
+
+    draws, steps = np.random.default_rng(1), {"decrease": 0, "always": 0}
+    for accept in steps:
+        box = backend.boxes.ProxLinear(lam, 0.5, bad, accept)
+        state = box.init(objective, rng.normal(size=3))
+        for _ in range(60):
+            with np.errstate(over="ignore", invalid="ignore"):
+                before, state = state, box.epoch(objective, state, draws)
+            assert np.all(np.isfinite(state.w)) and state.k == before.k + 1
+            close(state.fun, total(state.w))
+            steps[accept] += state.fun < before.fun
+            if accept == "decrease":
+                assert total(state.w) <= total(before.w)
+                assert np.array_equal(state.w, before.w) or np.array_equal(state.w, state.w_hat)
+    assert steps["decrease"] > 3 and state.fun > 10 * box.init(objective, objective.zeros()).fun
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.2])

@@ -14,7 +14,8 @@ from conformance.models.test_nonlinear_models import network, scenes, two_layer
 from conformance.sines import exactly, sines
 from conformance.tolerances import close
 from reference.arrays import host
-from reference.training.prox_linear import casimir_svrg, regularised
+from reference.optimizers.prox_linear import regularised
+from reference.training.prox_linear import casimir_svrg
 from reference.weighted import Weighted
 
 

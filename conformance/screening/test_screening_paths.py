@@ -49,7 +49,10 @@ def test_values_in_any_order_and_a_callback(backend, rng):
     most, seen = backend.beta_max(objective), []
     betas = [0.2 * most, 2 * most, 0.5 * most]
     path = backend.sparse_path(objective, betas, tol=1e-10, callback=seen.append)
-    assert seen == list(path.points) and path.points[1].nonzeros == 0
+    assert [repr(point) for point in seen] == [repr(point) for point in path.points] and path.points[1].nonzeros == 0
+    for point, own in zip(path.points, seen, strict=True):  # the path's arrays are out of a callback's reach
+        for there, here in ((point.values, own.values), (point.support, own.support)):
+            assert np.array_equal(there, here) and not np.shares_memory(there, here) and not here.flags.writeable
     for k, beta in enumerate(betas):
         listed = listed_at(1.0, beta)
         close(path.points[k].fun, listed.primal(listed.solve()))

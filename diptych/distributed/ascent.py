@@ -308,7 +308,8 @@ def cocoa(
     rng : int, numpy.random.Generator or None
         Draws the orders of examples.
     callback : callable, optional
-        Called as ``callback(row, w)`` after each evaluation. The run stops if it returns True or raises StopIteration.
+        Called as ``callback(row, w)`` after each evaluation, with a read-only copy of the weights. The run stops if it
+        returns True or raises StopIteration.
 
     Returns
     -------

@@ -138,7 +138,8 @@ def mkl(
     evaluate_every : int >= 1
         Epochs between rows of the history; the last epoch has one.
     callback : callable, optional
-        Called as ``callback(row, weights)`` with each row. Stops the run by returning True or raising StopIteration.
+        Called as ``callback(row, weights)`` with each row and a copy of the weights, read-only with NumPy. Stops the
+        run by returning True or raising StopIteration.
 
     Returns
     -------

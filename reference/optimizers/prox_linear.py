@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reference.arrays import Array, squared_norm
+from reference.arrays import Array, host, squared_norm
 from reference.linearized import LinearizedObjective, linearized
 from reference.objectives import StructuralHinge
-from reference.optimizers.base import Piece
+from reference.optimizers.base import Objective, Piece, traits, value_of
 from reference.weighted import Weighted
 
 __all__ = ["Model", "ProxLinear", "ProxLinearState"]
@@ -60,10 +60,16 @@ class Model(NamedTuple):
 
 
 class ProxLinearState(NamedTuple):
-    """After k steps: w_k (d,), k, and what the inner solver reported on the last step."""
+    """After k steps: w_k (d,), fun = F(w_k) + lam/2 ||w_k||^2, and k.
+
+    Of the last step: w_hat (d,), the inner solver's point; fun_hat, the objective there; report, the inner solver's.
+    """
 
     w: Array
+    fun: float
     k: int = 0
+    w_hat: Array = None
+    fun_hat: float = np.nan
     report: Any = None
 
 
@@ -71,7 +77,8 @@ class ProxLinearState(NamedTuple):
 class ProxLinear(Piece):
     """Algorithm 5. inner: minimises the :class:`Model` of the k-th step, ``inner(model, k, rng) -> (v, report)``.
 
-    v (d,) is the step from the model's center, and ``report`` anything to keep in the state.
+    v (d,) is the step from the model's center, and ``report`` anything to keep in the state. accept: "decrease", or
+    "always" to take finite points where the objective grows, too (Remark 36).
 
     Examples
     --------
@@ -92,14 +99,31 @@ class ProxLinear(Piece):
     lam: float
     eta: float
     inner: Callable[[Model, int, np.random.Generator], tuple[Array, Any]]
+    accept: str = "decrease"
 
     def init(self, objective: StructuralHinge | Weighted, w0: Array) -> ProxLinearState:
-        return ProxLinearState(w0)
+        return ProxLinearState(w0, regularised(objective, w0, self.lam))
 
     def epoch(
         self, objective: StructuralHinge | Weighted, state: ProxLinearState, rng: np.random.Generator
     ) -> ProxLinearState:
-        """One step: linearise the scores, then solve the convex problem."""
+        """One step: linearise the scores, solve the convex problem, take its solution unless the objective grows."""
         model = Model.about(objective, state.w, self.eta, self.lam)  # F_eta(.; w_{k-1})
-        v, report = self.inner(model, state.k + 1, rng)  # w_k = center + v, to a tolerance eps_k or for a budget
-        return ProxLinearState(model.center + v, state.k + 1, report)
+        v, report = self.inner(model, state.k + 1, rng)  # line 3: to a tolerance eps_k or for a budget
+        w_hat = model.center + v
+        fun_hat = regularised(objective, w_hat, self.lam)
+        taken = np.isfinite(fun_hat) and (self.accept == "always" or fun_hat <= state.fun)  # line 4
+        w, fun = (w_hat, fun_hat) if taken else (state.w, state.fun)
+        return ProxLinearState(w, fun, state.k + 1, w_hat, fun_hat, report)
+
+
+def regularised(objective: Objective, w: Array, lam: float) -> float:
+    """F(w) + lam/2 ||w||^2, with the unsmoothed F of a hinge; inf if w is not finite."""
+    if not np.all(np.isfinite(host(w))):
+        return np.inf
+    return value_of(objective, w, unsmoothed(objective)) + 0.5 * lam * squared_norm(w)
+
+
+def unsmoothed(objective: Objective) -> float | None:
+    """The mu that means no smoothing."""
+    return 0.0 if traits(objective).hinge else None

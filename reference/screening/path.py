@@ -7,12 +7,12 @@ runs with dynamic screening. Source: Zhang and Qiu, sections 3.2 and 4.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from reference.arrays import Array, Place, host, integer, number
+from reference.arrays import Array, Place, host, integer, number, read_only_copy
 from reference.objectives import LogLoss
 from reference.screening.problem import ElasticNetCRF, beta_max
 from reference.screening.rules import L1GapRule, Rule
@@ -123,7 +123,7 @@ def sparse_path(
     tol, rule, gamma, solver, iterations
         As in :func:`solve_sparse`, for each beta.
     callback : callable, optional
-        Called as ``callback(point)`` after each beta. The path ends if it returns True.
+        Called as ``callback(point)`` after each beta, with copies of the arrays. The path ends if it returns True.
 
     Returns
     -------
@@ -176,9 +176,14 @@ def sparse_path(
                 success=result.success,
             )
         )
-        if result.interrupted or (callback is not None and callback(points[-1]) is True):
+        if result.interrupted or (callback is not None and callback(_copied(points[-1])) is True):
             break
     return SparsePath(float(alpha), largest, problem.size, tuple(points), result.interrupted)
+
+
+def _copied(point: PathPoint) -> PathPoint:
+    """The point with copies of its arrays, for a callback."""
+    return replace(point, support=read_only_copy(point.support), values=read_only_copy(point.values))
 
 
 def _betas(betas: Any, largest: float, count: int | None, ratio: float | None) -> list[float]:

@@ -135,8 +135,8 @@ def solve_sparse(
     iterations : int >= 0
         The most iterations.
     callback : callable, optional
-        Called as ``callback(row, w)`` after each iteration, with a :class:`Row` and the weights (d,) that would be
-        returned at that point. The run stops if it returns True or raises StopIteration.
+        Called as ``callback(row, w)`` after each iteration, with a :class:`Row` and a copy of the weights (d,) that
+        would be returned at that point, read-only with NumPy. The run stops if it returns True or raises StopIteration.
 
     Returns
     -------

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
 from reference.arrays import Array, floats, host, integer, number, real
 from reference.models.nonlinear import NonlinearModel
@@ -95,7 +96,7 @@ def initial_of(objective: Examples, w0: Any, rng: Any) -> Any:
 
 
 def start_of(objective: Any, w0: Any) -> Array:
-    """w0 (d,) as floats; if it is None, the objective's zeros."""
+    """A copy of w0 (d,) as floats; if it is None, the objective's zeros."""
     if w0 is None and not hasattr(objective, "zeros"):
         raise ValueError("w0: give one, the objective has no zeros()")
     (start,) = floats(w0=objective.zeros() if w0 is None else w0)
@@ -105,7 +106,7 @@ def start_of(objective: Any, w0: Any) -> Array:
         and tuple(start.shape) != (size := tuple(objective.zeros().shape))
     ):
         raise ValueError(f"w0: expected shape {size}, as objective.zeros() has, got {tuple(start.shape)}")
-    return start
+    return start if start is not w0 else array_namespace(start).asarray(start, copy=True)
 
 
 def is_nonlinear(objective: Examples) -> bool:

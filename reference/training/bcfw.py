@@ -97,8 +97,8 @@ def bcfw(
         Orders are drawn with NumPy on the host, one permutation for each pass, including cached passes.
     callback : callable, optional
         Called as ``callback(row, w)`` after each epoch (a pass of oracles and its cached passes), with a :class:`Row`
-        and the weights (d,) that would be returned at that point; do not modify them. The run stops if it returns True
-        or raises StopIteration.
+        and a copy of the weights (d,) that would be returned at that point, read-only with NumPy. The run stops if it
+        returns True or raises StopIteration.
 
     Returns
     -------

@@ -234,8 +234,9 @@ def casimir(
     tol : float >= 0, optional
         Stop when the gap is at most ``tol`` times the objective; needs lam > 0.
     callback : callable, optional
-        Called as ``callback(row, w)`` after each outer iteration, with a :class:`Row` and the weights (d,) that would
-        be returned at that point; do not modify them. The run stops if it returns True or raises StopIteration.
+        Called as ``callback(row, w)`` after each outer iteration, with a :class:`Row` and a copy of the weights (d,)
+        that would be returned at that point, read-only with NumPy. The run stops if it returns True or raises
+        StopIteration.
     checkpoint, resume : path, optional
         A file to write the state of the run to, and such a file to continue from, with the same options. If subproblems
         are solved until (26) holds, ``epochs`` must be the same, too: it may cut the last subproblem short.

@@ -98,8 +98,8 @@ def exponentiated_gradient(
     rng : int, numpy.random.Generator or None
         Draws the examples to visit, with NumPy on the host.
     callback : callable, optional
-        Called as ``callback(row, w)`` after each evaluation, with a :class:`Row` and the weights (d,) that would be
-        returned at that point; do not modify them. The run stops if it returns True or raises StopIteration.
+        Called as ``callback(row, w)`` after each evaluation, with a :class:`Row` and a copy of the weights (d,) that
+        would be returned at that point, read-only with NumPy. The run stops if it returns True or raises StopIteration.
 
     Returns
     -------

@@ -13,8 +13,8 @@ from array_api_compat import array_namespace
 from reference.arrays import Array, floats, host, integer, number, squared_norm
 from reference.linearized import LinearizedObjective
 from reference.objectives import StructuralHinge
-from reference.optimizers.base import Linearized, Objective, traits, value_of
-from reference.optimizers.prox_linear import Model, ProxLinear, ProxLinearState
+from reference.optimizers.base import Linearized, Objective, traits
+from reference.optimizers.prox_linear import Model, ProxLinear, ProxLinearState, regularised, unsmoothed
 from reference.smoothings import Max, positive_mu
 from reference.training.arguments import check_options, initial_of, one_of, start_of
 from reference.training.casimir import casimir
@@ -155,12 +155,12 @@ class Outer(Solver):
         return start_of(objective, initial_of(objective, w0, rng))
 
     def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> Standing:
-        fun = regularised(objective, w0, self.box.lam)
+        _, fun, *_ = self.box.init(objective, w0)
         return Standing(w0, fun, self.box.eta, 0, 0, 0, 0, objective.n, fun, np.inf)
 
     def epoch(self, objective: Objective, state: Standing, rng: np.random.Generator) -> Standing:
         box = replace(self.box, eta=state.eta)
-        return state._replace(step=box.epoch(objective, ProxLinearState(state.w, state.k), rng))
+        return state._replace(step=box.epoch(objective, ProxLinearState(state.w, state.fun, state.k), rng))
 
     def evaluate(self, objective: Objective, state: Standing) -> Report:
         return Report(state.w, state.fun, calls=state.calls)
@@ -172,14 +172,12 @@ class Outer(Solver):
     def settle(
         self, objective: Objective, before: Standing | None, after: Standing, report: Report, rng: np.random.Generator
     ) -> tuple[Standing, Report]:
-        """Accept the step, or refuse it, or halve eta."""
+        """Keep the box's step, or halve eta."""
         if before is None or after.step is None:
             return after, report
         w, fun, eta, k, halved, refused, missed, calls, first, *_ = before
-        new, solution = after.step.w, after.step.report
-        (model, v, result, mu), lam, k = solution, self.box.lam, k + 1
-        new_fun = regularised(objective, new, lam)
-        model_value = model.value(v, _plain(objective)) if np.isfinite(new_fun) else np.inf
+        kept, kept_fun, k, new, new_fun, (model, v, result, mu) = after.step
+        model_value = model.value(v, unsmoothed(objective)) if np.isfinite(new_fun) else np.inf
         calls += result.oracle_calls + 2 * objective.n
         rho, gap, eps = squared_norm(w - new) ** 0.5 / eta, np.inf, self.box.inner.eps(k)
         if self.measures:
@@ -190,10 +188,9 @@ class Outer(Solver):
         if not (holds or self.given["fixed_eta"]):
             state = Standing(w, fun, eta / 2, k - 1, halved + 1, refused, missed, calls, first, np.inf)
         else:
-            taken = np.isfinite(new_fun) and (self.given["accept"] == "always" or new_fun <= fun)
             bound = rho + (2.0 * max(gap, 0.0) / model.curvature) ** 0.5 / eta
-            kept = (new, new_fun) if taken else (w, fun)
-            state = Standing(*kept, eta, k, halved, refused + (not taken), missed, calls, first, bound)
+            refused += kept is not new
+            state = Standing(kept, kept_fun, eta, k, halved, refused, missed, calls, first, bound)
         return state, Report(state.w, state.fun, calls=calls, prox_gradient=rho if np.isfinite(rho) else None)
 
     def reached(self, point: Point, state: Standing | None, tol: float | None) -> bool:
@@ -269,8 +266,8 @@ def prox_linear(
     rng : int, numpy.random.Generator or None
         Draws the start and the orders of examples, with NumPy on the host.
     callback : callable, optional
-        Called as ``callback(row, w)`` after each subproblem, with a :class:`Row` and the weights (d,) that would be
-        returned at that point; do not modify them. The run stops if it returns True or raises StopIteration.
+        Called as ``callback(row, w)`` after each subproblem, with a :class:`Row` and a copy of the weights (d,) that
+        would be returned at that point, read-only with NumPy. The run stops if it returns True or raises StopIteration.
 
     Returns
     -------
@@ -322,7 +319,7 @@ def prox_linear(
         mu = 1.0
     hinge, measures = traits(objective).hinge, tolerance is not None or run["tol"] is not None
     solves = Scheduled(inner or casimir_svrg, hinge, schedule, mu, L, budget, tolerance)
-    solver = Outer(ProxLinear(lam, eta, solves), given, measures)
+    solver = Outer(ProxLinear(lam, eta, solves, accept), given, measures)
     return minimize(objective, solver, w0, epochs=run.pop("iterations"), **run)
 
 
@@ -345,24 +342,12 @@ def casimir_svrg(problem: ProxLinearProblem, **options: Any) -> Result:
     return casimir(problem.objective, problem.start, **given)
 
 
-def regularised(objective: Objective, w: Array, lam: float) -> float:
-    """F(w) + lam/2 ||w||^2, with the unsmoothed F of a hinge; inf if w is not finite."""
-    if not np.all(np.isfinite(host(w))):
-        return np.inf
-    return value_of(objective, w, _plain(objective)) + 0.5 * lam * squared_norm(w)
-
-
-def _plain(objective: Objective) -> float | None:
-    """The mu that means no smoothing."""
-    return 0.0 if traits(objective).hinge else None
-
-
 def _gap(result: Result, convex: Linearized, v: Array, lam: float, mu: float | None) -> tuple[float, int]:
     """A bound on the suboptimality of v in its subproblem, and the oracle calls made."""
     if not np.all(np.isfinite(host(v))):
         return np.inf, 0
     bound = result.certificate if result.iterate == "last" and not isinstance(result.certificate, str) else np.inf
-    smoothed = mu if mu is not None else _plain(convex)
+    smoothed = mu if mu is not None else unsmoothed(convex)
     evaluation = evaluate(convex, v, lam, smoothed)
     gap = min(evaluation.objective - evaluation.dual, bound if _unsmoothed(result, evaluation.objective) else np.inf)
     return gap, convex.n * (2 if smoothed else 1)

@@ -43,8 +43,8 @@ DOCS = {
         Orders are drawn with NumPy on the host, one permutation an epoch.""",
     "callback": """
     callback : callable, optional
-        Called as ``callback(row, w)`` after each epoch, with a :class:`Row` and the weights (d,) that would be returned
-        at that point; do not modify them. The run stops if it returns True or raises StopIteration.""",
+        Called as ``callback(row, w)`` after each epoch, with a :class:`Row` and a copy of the weights (d,) that would
+        be returned at that point, read-only with NumPy. The run stops if it returns True or raises StopIteration.""",
     "checkpoint": """
     checkpoint, resume : path, optional
         A file to write the state of the run to, and such a file to continue from, with the same options.""",

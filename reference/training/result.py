@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
-from reference.arrays import Array
+from reference.arrays import Array, read_only_copy
 
 __all__ = ["Report", "Result", "Row"]
 
@@ -121,11 +121,14 @@ Callback = Callable[[Row, Array], Any]
 
 
 def wants_to_stop(callback: Callback | None, row: Row, w: Array) -> bool:
-    """Give the row and its weights (d,) to the callback; True if it returned True or raised StopIteration."""
+    """Give the row and a copy of its weights (d,) to the callback; True if it returned True or raised StopIteration.
+
+    The copy is the callback's own, so that it may keep it and cannot change the run.
+    """
     if callback is None:
         return False
     try:
-        answer = callback(row, w)
+        answer = callback(row, read_only_copy(w))
         return isinstance(answer, (bool, np.bool_)) and bool(answer)
     except StopIteration:
         return True
