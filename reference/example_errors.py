@@ -88,7 +88,7 @@ def values_of(x: Any) -> Any:
         return x
     columns = [*x.to_dict("list").values()]
     numbers = np.array(columns)
-    return (numbers if numbers.dtype.kind in "fiub" else np.array(columns, object)).T.reshape(len(x), -1)
+    return (numbers if numbers.dtype.kind in "fiub" else np.array(columns, object)).reshape(len(columns), len(x)).T
 
 
 def is_frame(x: Any) -> bool:

@@ -72,8 +72,8 @@ def test_integers_beyond_int64_are_named(backend, value):
         "lengths": lambda: backend.Chain(np.zeros((1, 1, 2)), np.zeros((2, 2)), [value]),
         "edges": lambda: backend.Graph(np.zeros((2, 2)), np.zeros((1, 2, 2)), [[0, value]]),
         "batch": lambda: objective.value_and_gradient(np.zeros(4), [value]),
-        "Y": lambda: backend.MulticlassModel(2, 2).pack(np.eye(2), [0, value]),
-        "X": lambda: backend.MulticlassModel(2, 2).pack([[0], [value]]),
+        r"Y\[1\]": lambda: backend.MulticlassModel(2, 2).pack(np.eye(2), [0, value]),
+        r"X\[1\]": lambda: backend.MulticlassModel(2, 2).pack([[0], [value]]),
     }.items():
         with pytest.raises((TypeError, ValueError), match=f"^{name}: expected"):
             ask()

@@ -34,9 +34,10 @@ def check_classes(y: Any) -> None:
 
 def checked_weights(sample_weight: Any, n: int) -> np.ndarray:
     weights: np.ndarray
+    given = unmasked("sample_weight", listed("sample_weight", sample_weight))
     expected = f"sample_weight: expected shape ({n},), one number for each example (a sequence, not a token)"
     try:
-        (weights,) = floats(sample_weight=unmasked("sample_weight", listed("sample_weight", sample_weight)))
+        (weights,) = floats(sample_weight=given)
     except ValueError as problem:
         raise ValueError(f"{expected}: {problem}") from None
     if weights.shape != (n,):
