@@ -1,4 +1,4 @@
-"""Weights of -inf forbid what has a positive feature; scores that they, or an overflow, make +inf or nan are errors."""
+"""Weights of -inf forbid what has a positive feature; scores that are +inf or nan are refused."""
 
 from __future__ import annotations
 
