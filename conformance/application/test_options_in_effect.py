@@ -48,7 +48,7 @@ LEARNERS = {  # the data, usual parameters, another value of each parameter
     "SparseCRF of arrays": ((ARRAYS, Y), {}, SPARSE | LABELS | {"beta": 0.02, "beta_share": 0.7}),
     "SparseClassifier": (ROWS, {"beta": 0.01}, SPARSE | {"beta": 0.02, "beta_share": 0.7, "fit_intercept": False}),
     "SparseCRFPath": ((NAMED, Y), {"betas": [0.05, 0.01]}, SPARSE | LABELS | PATH),
-    "SparseClassifierPath": (ROWS, {"betas": [0.2, 0.01]}, SPARSE | PATH | {"fit_intercept": False}),
+    "SparseClassifierPath": (ROWS, {"betas": [0.05, 0.01]}, SPARSE | PATH | {"fit_intercept": False}),
 }
 NEUTRAL = {"panel", "rule", "solver"}  # up to rounding, and up to the tolerance of the solution
 TRIED = {"loss", "optimizer", "options", "warm_start", "random_state"}  # in every combination, or in a second fit
@@ -91,7 +91,7 @@ def effect(name, before, after):
 @pytest.mark.parametrize("loss", ["crf", "hinge"])
 @pytest.mark.parametrize("optimizer", [pytest.param(x, marks=[] if x == "lbfgs" else SLOW) for x in OPTIMIZERS])
 def test_parameters_of_learners_change_the_fit(name, loss, optimizer):
-    options = {"iterations": 6} if optimizer == "lbfgs" else {"epochs": 3}
+    options = {"iterations": 6} if optimizer == "lbfgs" else {"epochs": 20 if optimizer == "cutting_planes" else 3}
     options |= {"step_size": 0.1} if optimizer == "online_proximal" else {}
     usual = {"loss": loss, "optimizer": optimizer, "options": options, "random_state": 0}
     before = fitted(name, **usual)
@@ -202,7 +202,7 @@ def test_options_of_commands_change_the_fit(tmp_path, monkeypatch, capsys, comma
 
     def trained(*words):
         """The model's weights, and the length of its settings; or the error."""
-        words = [*command.split(), *data, *job, "--epochs", 3, *words, "--save", "m.npz"]
+        words = [*command.split(), *data, *job, "--epochs", 300 if "--path" in job else 3, *words, "--save", "m.npz"]
         try:
             status, _, err = run(reference, capsys, *words, *([] if "--json" in words else ["--quiet"]))
         except SystemExit:
@@ -222,8 +222,7 @@ def test_options_of_commands_change_the_fit(tmp_path, monkeypatch, capsys, comma
             continue
         values = action.choices or [FIT.get(name, 1)]
         each = [trained(*usual, option, *([] if action.nargs == 0 else [value])) for value in values]
-        tiny = TINY | ({"k", "eta", "cached_passes"} if "localize" in command else set())
-        tiny |= {"epochs", "least"} if "--path" in job else set()
+        tiny = TINY | ({"k", "eta", "cached_passes", "epochs", "accept"} if "localize" in command else set())
         same = name in ROWS_ALONE | tiny | NEUTRAL or (
             name == "rng" and {"lbfgs", "cutting-planes", "sparse-crf"} & {*job}
         )

@@ -154,7 +154,7 @@ def test_features_by_name(estimators):
     labeler = estimators.SparseCRF(beta_share=0.2, pairs="all").fit(X, Y)
     assert labeler.predict(X) == Y and labeler.score(X, Y) == 1.0
     found = {label: dict(each) for label, each in labeler.selected().items()}
-    assert found[10]["w=duck"] > 0 > found[2]["w=duck"] and labeler.selected_transitions()[2, 10] > 0
+    assert found[10]["w:duck"] > 0 > found[2]["w:duck"] and labeler.selected_transitions()[2, 10] > 0
     for p, y in zip(labeler.predict_marginals(X), Y, strict=True):
         assert np.all(p[np.arange(len(y)), [[2, 10].index(k) for k in y]] > 0.5)
 
