@@ -8,8 +8,8 @@ paths. Source: Pillutla et al., Algorithm 11 (*corrected*) and Theorem 47, after
 Conventions. A score of -inf may forbid a label of a variable and the pairs (0, 1) and (1, 0) of an edge. If an edge
 violates supermodularity only by rounding (4 eps times the sum of the absolute values of its scores, eps of their
 dtype), the two sums count as equal. The network's capacities are exact integers: penalties of any size that the best
-labelling does not pay change nothing. Ties: of all best labellings, the one with the fewest ones (its ones are common to
-all of them).
+labelling does not pay change nothing. Ties: of all best labellings, the one with the fewest ones (its ones are common
+to all of them).
 """
 
 from __future__ import annotations
