@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from decimal import Decimal, localcontext
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from reference.screening.problem import _divergence
 from reference.screening.proximal import curvature_along_gradient
 from reference.smoothings import certified, positive_mu
 from reference.training.counterparts import counterpart
-from reference.training.verdicts import Bracketed
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 5])
@@ -276,14 +274,6 @@ def test_an_edge_that_forbids_equal_labels_is_named_with_its_label(backend, labe
     pairwise[0, label, label] = -np.inf
     with pytest.raises(ValueError, match=rf"forbids the pair of labels \({label}, {label}\)"):
         backend.Cut(np.zeros((2, 2)), pairwise, [[0, 1]])
-
-
-def test_a_gap_of_exactly_the_tolerance_is_reached_down_to_the_resolution():
-    """tol = machine epsilon is the least that rounding lets pass."""
-    eps = float(np.finfo(np.float64).eps)
-    for tol, reached in ((eps, True), (eps / 2, False), (2 * eps, True)):
-        point = SimpleNamespace(x=np.zeros(1), gap=0.0, fun=1.0)
-        assert Bracketed.reached(None, point, None, tol) is reached
 
 
 def test_marginals_do_not_exceed_one(backend):

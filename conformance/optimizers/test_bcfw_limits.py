@@ -35,7 +35,8 @@ def test_duals_hold_where_the_norm_hardly_counts(backend, other, lam):
     lowest = min(row.objective for run in runs for row in run.history)
     for run in runs:
         duals = np.array([row.dual for row in run.history])
-        assert run.success and run.certificate <= 1e-3 * run.fun
+        assert run.success == (run.certificate <= 1e-3 * run.fun)
+        assert run.success if lam > 1e-10 else "rounding" in run.message  # 1e-3 of lam, next to losses of 1
         assert np.all(duals <= lowest * (1 + 1e-9) + 5e-16) and np.all(np.diff(duals) >= -1e-9 * lowest)
         problem = listed(X, Y, 3, lam)
         np.testing.assert_allclose(run.fun, problem.primal(run.x), rtol=1e-5, atol=5e-16)  # losses of 1 cancel
@@ -48,7 +49,8 @@ def test_directions_too_long_are_not_taken(backend, rng, options):
     X, Y = labelling(rng, (2, 3, 1))
     X = [1e308 * np.sign(x) for x in X]
     result = backend.bcfw(hinge(backend, X, Y), lam=0.1, epochs=3, tol=0.0, rng=0, **options)
-    assert not np.any(result.x) and result.fun == result.certificate == 2.0 and result.history[-1].dual == 0.0
+    assert not np.any(result.x) and result.fun == 2.0 <= result.certificate and result.history[-1].dual == 0.0
+    close(result.certificate, 2.0)
 
 
 def test_no_epochs_on_a_solved_problem(backend, rng):
@@ -98,11 +100,11 @@ def test_bcfw_works_up_to_rounding_and_says_no_more(backend, space, rng):
         model = backend.SequenceModel(2, 2)
         objective = backend.StructuralHinge(model, model.pack(X, Y, like=space.put(0.0)))
         for tol in (0.0, 0.1 * resolution):
-            result = backend.bcfw(objective, lam=0.1, epochs=15, tol=float(tol), rng=0)
-            assert result.nit == 15 and "reached in" not in result.message and result.success == (tol == 0)
+            result = backend.bcfw(objective, lam=0.1, epochs=99, tol=float(tol), rng=0)
+            assert result.nit < 99 and "rounding" in result.message and result.success == (tol == 0)
             w = space.get(result.x).astype(np.float64)
             close(result.fun, listed(X, Y, 2, 0.1).primal(w), space.dtype)
-            assert result.certificate >= -10 * resolution
+            assert 0 < result.certificate <= 1e2 * resolution
 
 
 def test_bad_corners_are_named(backend, rng):

@@ -112,7 +112,7 @@ def test_no_passes_are_the_start(backend, name):
     assert result.nit == 0 and result.history == () and not np.any(flat(result.x))
     assert result.oracle_calls <= objective.n  # those of a method that begins with a gradient
     close(result.fun, value(name, objective, result.x, OPTIMISERS[name].options.get("mu")))
-    assert name not in DUAL or result.certificate == result.fun
+    assert name not in DUAL or result.fun < result.certificate < (1 + 1e-12) * result.fun
 
 
 @pytest.mark.parametrize("name", STARTED)

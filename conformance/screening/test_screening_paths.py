@@ -19,7 +19,7 @@ def test_a_path_is_its_problems(backend, rng, make, alpha):
     assert isinstance(path, backend.SparsePath)
     assert path.betas[0] == path.beta_max == most and path.alpha == alpha
     first = path.points[0]
-    assert first.iterations == 0 and first.gap == 0 and first.nonzeros == 0 and not np.any(path.weights(0))
+    assert first.iterations == 0 and 0 < first.gap < 1e-12 and first.nonzeros == 0 and not np.any(path.weights(0))
     for k, point in enumerate(path.points):
         listed = listed_at(alpha, point.beta)
         best = listed.solve()

@@ -28,7 +28,7 @@ from reference.screening.problem import ElasticNetCRF, State
 from reference.screening.rules import L1GapRule, Rule, check_rule
 from reference.training.arguments import start_of
 from reference.training.minimize import run_of
-from reference.training.result import Report, Result, Row
+from reference.training.result import Report, Result, Row, padded
 from reference.training.run import Run
 from reference.training.solver import Ending
 from reference.training.solver import Solver as TrainingSolver
@@ -125,7 +125,7 @@ def solve_sparse(
     beta : float > 0
         :func:`beta_max` is the least beta at which all weights are 0.
     tol : float >= 0
-        Stop when the duality gap is at most tol times the objective; at least 2.2e-16, the machine epsilon, is used.
+        Stop when the duality gap is at most tol times the objective, or is all rounding.
     rule : rule or None
         An object with ``screen(state)``, which returns booleans (state.problem.size,): True where the optimal weight is
         0. Default ``L1GapRule()``; None: no screening.
@@ -189,7 +189,7 @@ def solve_problem(
     before: the memory of the last problem of a path. w0: None: the weights of that memory, or 0 without one. The other
     options are those of :func:`solve_sparse`.
     """
-    tol = max(number("tol", tol), float(np.finfo(np.float64).eps))
+    tol = number("tol", tol)
     integer("iterations", iterations, 0)
     if not 0 < number("gamma", gamma) < 1:
         raise ValueError(f"gamma: expected a number in (0, 1), got {gamma}")
@@ -308,17 +308,29 @@ class Screened(TrainingSolver):
         done, iterations = progress.iteration, run.epochs_asked
         if run.solved:
             outcome = True, f"the duality gap is at most {tol:.4g} of the objective after {done} iterations"
+        elif run.flat:
+            outcome = True, f"the duality gap is all rounding after {done} iterations"
         elif run.stopped:
             outcome = True, f"stopped by the callback after {done} of {iterations} iterations"
         else:
-            outcome = False, f"the duality gap is {progress.memory.state.gap} after {done} iterations"
-        return Ending(outcome, "last", progress.memory.state.gap)
+            outcome = False, f"the duality gap is {self.certificate(run, progress)} after {done} iterations"
+        return Ending(outcome, "last", self.certificate(run, progress))
+
+    def certificate(self, run: Run, progress: Progress) -> float | None:
+        """The gap, as rows have it; the last iteration of an interrupted run may have no row."""
+        state = progress.memory.state
+        return padded(state.gap, state.fun, run.first, _weights(self.problem, progress), self.problem.n)
 
     def result(self, result: Result, run: Run, progress: Progress) -> SparseResult:
         state, message = progress.memory.state, result.message
         if run.interrupted:  # the last iteration may have no row
             message = f"interrupted after {progress.iteration} of {run.epochs_asked} iterations"
-        named = {"fun": state.fun, "nit": progress.iteration, "message": message, "certificate": state.gap}
+        named = {
+            "fun": state.fun,
+            "nit": progress.iteration,
+            "message": message,
+            "certificate": self.certificate(run, progress),
+        }
         return SparseResult(
             **vars(result)
             | named

@@ -105,8 +105,7 @@ def bcfw(
     Result
         ``certificate`` is the duality gap of the returned weights. In ``history``, dual and gap belong to the iterate
         that would be returned; the dual point of the average is the average of the dual points. ``success`` is False if
-        a ``tol`` > 0 was not reached or the objective is not finite. Rounding may make a small gap negative; a ``tol``
-        below the machine epsilon of the dtype is reached only if objective and dual are 0.
+        a ``tol`` > 0 was not reached or the objective is not finite.
 
     Raises
     ------

@@ -105,7 +105,6 @@ def exponentiated_gradient(
     -------
     Result
         ``certificate`` is the duality gap of the weights. ``success`` is False if a ``tol`` > 0 was not reached.
-        Rounding may make a small gap negative.
 
     Raises
     ------

@@ -28,6 +28,7 @@ class Smooth(Solver):
 
     name: ClassVar[str] = "lbfgs"
     convex: ClassVar[bool] = False
+    by_gap: ClassVar[bool] = False
     unit: ClassVar[str] = "iterations"
 
     def check(self, objective: Objective, tol: float | None) -> None:

@@ -62,6 +62,7 @@ def run_of(
         form=type(solver.box) if solver.own_form else None,
         unit=solver.unit,
         written=solver.written,
+        by_gap=solver.by_gap and tol is not None,
     )
     saved = run.resumed
     with run:

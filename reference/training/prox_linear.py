@@ -21,7 +21,7 @@ from reference.training.casimir import casimir
 from reference.training.evaluation import evaluate
 from reference.training.minimize import minimize
 from reference.training.public import RunOptions, runs
-from reference.training.result import Report, Result, Row
+from reference.training.result import Report, Result, Row, padded
 from reference.training.run import Point, Run
 from reference.training.solver import Ending, Solver
 from reference.weighted import Weighted
@@ -349,7 +349,8 @@ def _gap(result: Result, convex: Linearized, v: Array, lam: float, mu: float | N
     bound = result.certificate if result.iterate == "last" and not isinstance(result.certificate, str) else np.inf
     smoothed = mu if mu is not None else unsmoothed(convex)
     evaluation = evaluate(convex, v, lam, smoothed)
-    gap = min(evaluation.objective - evaluation.dual, bound if _unsmoothed(result, evaluation.objective) else np.inf)
+    own = padded(evaluation.objective - evaluation.dual, evaluation.objective, evaluation.objective, v, convex.n)
+    gap = min(own or 0.0, bound if _unsmoothed(result, evaluation.objective) else np.inf)
     return gap, convex.n * (2 if smoothed else 1)
 
 

@@ -20,8 +20,9 @@ class Row:
 
     epoch: passes so far. oracle_calls, seconds: oracle calls of one example, and time, so far, without evaluations of
     the objective. objective: F(w) + lam/2 ||w||^2 at the iterate that would be returned now. dual, gap: None if
-    unknown. exact: the share of examples whose smoothed max is certified exact; None for methods without a smoothing.
-    prox_gradient: for a nonconvex objective, the norm of the prox-gradient at the start of the step.
+    unknown; the gap is objective - dual, :func:`padded` for their rounding, and never negative. exact: the share of
+    examples whose smoothed max is certified exact; None for methods without a smoothing. prox_gradient: for a nonconvex
+    objective, the norm of the prox-gradient at the start of the step.
     """
 
     epoch: int
@@ -66,7 +67,8 @@ class Result:
     """The outcome of an optimisation; names as in SciPy where SciPy has them.
 
     x: weights (d,); ``iterate`` names the iterate: "last", or the kind of average. fun: objective at x. nit: passes or
-    iterations. certificate: a proved bound on fun minus the optimum, or a sentence saying why there is none.
+    iterations. certificate: a bound on fun minus the optimum, padded for rounding and never negative, or a sentence
+    saying why there is none.
 
     success: with ``tol``, whether ``tol`` was reached, in the optimiser's own sense; lbfgs and solve_sparse always have
     one. Without ``tol``, or with tol = 0, whether the run ended as planned and the certificate is at most 1 % of |fun|;
@@ -137,6 +139,19 @@ def wants_to_stop(callback: Callback | None, row: Row, w: Array) -> bool:
 def small_enough(gap: float, fun: float, tol: float | None) -> bool:
     """Whether a gap is at most ``tol`` times the objective; False if tol is None."""
     return tol is not None and bool(np.isfinite(fun)) and gap <= tol * abs(fun)
+
+
+def padded(gap: float | None, fun: float, first: float, x: Array, n: int) -> float | None:
+    """A computed gap of weights x (d,) plus a bound on its rounding error; None stays. It is never negative.
+
+    The bound is 4 eps sqrt(n + d) (|fun| + |dual| + |first|), eps that of the dtype, first the objective at the start:
+    errors of N additions grow like sqrt(N), and losses and scores of the size of the first objective cancel in a small
+    one. 4 leaves room for sums within an example. If the gap is below the negative of its bound, it is the bound.
+    """
+    if gap is None:
+        return None
+    share = 4.0 * float(array_namespace(x).finfo(x.dtype).eps) * float(n + x.shape[0]) ** 0.5
+    return max(gap + (share * abs(fun) + share * abs(fun - gap) + share * abs(first)), -gap)
 
 
 def not_above(value: float, other: float, x: Array) -> bool:

@@ -16,7 +16,7 @@ from reference.optimizers.base import Objective
 from reference.training.arguments import generator
 from reference.training.checkpoints import read_checkpoint, write_checkpoint
 from reference.training.identity import check_identity, identity, numbers_of, path_of, same_value
-from reference.training.result import Callback, Report, Result, Row, judged, wants_to_stop
+from reference.training.result import Callback, Report, Result, Row, judged, padded, wants_to_stop
 
 __all__ = ["Lost", "Point", "Run", "aside"]
 
@@ -93,6 +93,8 @@ class Run:
         What ``epochs`` counts, for messages.
     written : callable, optional
         Called with the state of a checkpoint when its file has been written.
+    by_gap : bool
+        Whether the run also ends when its gap is rounding and no longer falls.
     """
 
     def __init__(
@@ -111,9 +113,10 @@ class Run:
         form: type | None = None,
         unit: str = "epochs",
         written: Callable[[Any], None] = lambda state: None,
+        by_gap: bool = False,
     ) -> None:
         self.epochs_asked, self.callback, self.unit, self.reached, self.form = epochs, callback, unit, reached, form
-        self.written = written
+        self.written, self.by_gap = written, by_gap
         self.rng = generator(rng)
         self.checkpoint, self.resume = path_of("checkpoint", checkpoint), path_of("resume", resume)
         if self.checkpoint is not None and not self.checkpoint.absolute().parent.is_dir():
@@ -153,7 +156,8 @@ class Run:
     def begin(self, report: Report) -> None:
         """Set the iterate before the first epoch; a resumed run needs its objective, others may give nan."""
         if self._found is None:
-            point, self.calls_before = Point(report.x, float(report.fun), report.gap), report.calls or 0
+            gap, self.calls_before = padded(report.gap, report.fun, report.fun, report.x, self.n), report.calls or 0
+            point = Point(report.x, float(report.fun), gap)
             self._done = Done(0, point, point, first=point.fun)
         elif not same_value(report.fun, self.fun, report.x):
             raise ValueError(
@@ -179,7 +183,7 @@ class Run:
     def record(self, state: Any, report: Report, epoch: int) -> None:
         """End an epoch: add its row, keep its state, write a checkpoint if one is due, call the callback."""
         x, fun, dual, gap = report[:4]
-        gap = fun - dual if gap is None and dual is not None else gap
+        gap = padded(fun - dual if gap is None and dual is not None else gap, fun, self.first, x, self.n)
         calls = epoch * self.n if report.calls is None else report.calls
         epoch = epoch if report.passes is None else report.passes
         row = Row(epoch, calls, self.seconds - report.later, fun, dual, gap, report.exact, report.prox_gradient)
@@ -220,7 +224,21 @@ class Run:
     def over(self) -> bool:
         """Whether there is a reason to stop."""
         diverged = bool(self.history) and not np.isfinite(self.fun + (self.gap or 0.0))
-        return self.stopped or diverged or self.solved
+        return self.stopped or diverged or self.solved or (self.by_gap and self.flat)
+
+    @property
+    def rounded(self) -> bool:
+        """Whether at least half of the last gap is a bound on rounding."""
+        row = self.history[-1] if self.history else None
+        if row is None or row.gap is None or row.dual is None:
+            return False
+        return bool(2 * (row.objective - row.dual) <= row.gap)
+
+    @property
+    def flat(self) -> bool:
+        """Whether the last gap is rounding, and falls by less than 1 % of that."""
+        before, gap = (self.history[-2].gap if len(self.history) > 1 else None), self.gap
+        return self.rounded and before is not None and gap is not None and gap >= 0.99 * before
 
     @property
     def solved(self) -> bool:

@@ -42,6 +42,7 @@ class Solver(Piece, ABC):
     convex: ClassVar[bool] = True  # whether scores must be linear in the weights
     constrained: ClassVar[bool] = False  # whether the constraint w >= 0 on some weights is supported
     own_form: ClassVar[bool] = False  # whether a state belongs to one panel, and may change in place
+    by_gap: ClassVar[bool] = True  # whether ``tol`` is of the gap
     looks: ClassVar[bool] = True  # whether the start is always evaluated
     unit: ClassVar[str] = "epochs"
 

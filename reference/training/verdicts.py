@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from reference.arrays import Array
 from reference.optimizers.base import Objective
-from reference.training.run import Point, Run
+from reference.training.run import Run
 from reference.training.solver import Solver
 
 __all__ = ["Bracketed", "verdict"]
@@ -23,13 +22,6 @@ class Bracketed(Solver):
     def start(self, objective: Objective, w0: Any, rng: Any) -> Array:
         return objective.zeros()
 
-    def reached(self, point: Point, state: Any, tol: float | None) -> bool:
-        """Whether the gap is <= tol * objective; False if rounding could hide a larger gap."""
-        if tol is None or point.gap is None:
-            return False
-        resolution = float(array_namespace(point.x).finfo(point.x.dtype).eps)
-        return abs(point.gap) <= tol * point.fun and (point.fun == 0 or tol >= resolution)
-
 
 def verdict(run: Run, tol: float | None) -> tuple[bool, str]:
     """Success, and the message: what ended the run."""
@@ -41,7 +33,7 @@ def verdict(run: Run, tol: float | None) -> tuple[bool, str]:
     if run.stopped:
         return True, f"stopped by the callback after {done} of {epochs} epochs"
     if not tol:
-        return True, f"{epochs} epochs done"
-    if gap is not None and gap > tol * fun:
+        return True, f"{epochs} epochs done" if done == epochs else f"gap {gap:g} after {done} epochs is all rounding"
+    if not run.rounded:
         return False, f"gap {gap:g} after {done} epochs, above {tol:g} times the objective"
     return False, f"gap {gap:g} after {done} epochs: rounding hides whether {tol:g} times the objective is reached"
