@@ -151,7 +151,7 @@ def padded(gap: float | None, fun: float, first: float, x: Array, n: int) -> flo
     if gap is None:
         return None
     share = 4.0 * float(array_namespace(x).finfo(x.dtype).eps) * float(n + x.shape[0]) ** 0.5
-    return max(gap + (share * abs(fun) + share * abs(fun - gap) + share * abs(first)), -gap)
+    return float(max(gap + (share * abs(fun) + share * abs(fun - gap) + share * abs(first)), -gap))
 
 
 def not_above(value: float, other: float, x: Array) -> bool:
