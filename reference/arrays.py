@@ -34,6 +34,7 @@ __all__ = ["Place", "Rows", "gather_sum", "scatter_sum"]
 Array = Any  # an array of any namespace
 LARGEST = 2**63 - 1  # of int64
 LARGEST_ODD = 2**53  # float64 holds all integers up to this size, and beyond it not the odd ones
+MOST = float(np.finfo(np.float64).max)
 
 
 class Place(NamedTuple):
@@ -120,7 +121,7 @@ def refuse_rounded(name: str, x: np.ndarray) -> None:
         return
     large = x if x.dtype.kind == "O" else x[(x > LARGEST_ODD) | (x < -LARGEST_ODD if x.dtype.kind == "i" else False)]
     for v in large.flat:
-        if isinstance(v, (int, np.integer)) and int(float(v)) != v:
+        if isinstance(v, (int, np.integer)) and abs(int(v)) <= MOST and int(float(v)) != v:
             raise ValueError(f"{name}: expected numbers that float64 holds, got {v}: it becomes {int(float(v))}")
 
 

@@ -95,7 +95,7 @@ def add(commands: Any) -> None:
     sub.option("model", "--least", type=count, metavar="N",
         help="only attributes that occur at least N times (default: 1)", rare=True)  # fmt: skip
     sub.option("model", "--transitions", choices=SCHEMES, type=_scheme,
-        help=f"{', '.join(SCHEMES)}: only transitions of the scheme")  # fmt: skip
+        help=f"{', '.join(SCHEMES)}: forbid others")  # fmt: skip
     _add_scheme(sub)
     sub.option("model", "--learner", choices=("linear", "sparse-crf"), default="linear",
         help="linear, or sparse-crf: few weights (default: linear)")  # fmt: skip

@@ -255,7 +255,7 @@ class TaggingModel(SequenceModel):
         return int(np.count_nonzero(has_weights[rows[attributes.numbers]]))
 
     def _warn_of_unknown(self, X: Any, attributes: TokenAttributes) -> None:
-        if not len(attributes.numbers) or self.vocabulary == ():
+        if not (len(attributes.numbers) and self.width and (self.pairs is None or len(self.pairs))):
             return
         if not self._known(attributes):
             first = attributes.names[attributes.numbers[0]]
