@@ -58,6 +58,7 @@ def transitions(backend, width, tags):
     return model, model.pack([none(2, width), none(3, width)], [[0, 1], [1, 1, 0]])
 
 
+@pytest.mark.filterwarnings("ignore:X. none of its attributes has weights")
 @pytest.mark.parametrize("tags", [False, True], ids=["SequenceModel", "TaggingModel"])
 @pytest.mark.parametrize("smoothing", ["Max", "Entropy", "SquaredL2", "log loss"])
 def test_features_of_zero_change_nothing(backend, tags, smoothing):
