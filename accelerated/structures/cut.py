@@ -153,9 +153,9 @@ def _exact(scores: CutScores, solved: _Solved, values: np.ndarray) -> np.ndarray
     wrong = ~(solved.is_accurate(values) | np.isneginf(values))
     if np.any(wrong):
         constrained = Constrained(scores)
-        for at, *labels in np.argwhere(wrong).tolist():
-            variables = [at] if values.ndim == 2 else scores.edges[at].tolist()
-            values[at, *labels] = constrained.best(dict(zip(variables, labels, strict=True))) / solved.unit
+        for i, *labels in np.argwhere(wrong).tolist():
+            variables = [i] if values.ndim == 2 else scores.edges[i].tolist()
+            values[i, *labels] = constrained.best(dict(zip(variables, labels, strict=True))) / solved.unit
     return values
 
 

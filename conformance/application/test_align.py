@@ -109,7 +109,10 @@ def test_text_and_json_say_the_same(tmp_path):
         (b'[{"left": ["a"], "right": ["b"], "pairs": [[0, 1]]}]', r"pairs: expected [i, j] in 0..0, 0..0, got [0, 1]"),
         (b'[{"left": ["a"], "right": ["b"], "pairs": 3}]', r"pairs: expected [i, j] in 0..0, 0..0, got 3"),
         (b'[{"left": ["a"], "right": ["b", "c"], "pairs": [[0, 1], [0, 0]]}]', "left string 0 has two partners"),
-        (b'[{"left": ["a", "d"], "right": ["b"], "pairs": [[0, 0], [1, 0]]}]', "example 0: pairs: right string 0 has two partners"),
+        (
+            b'[{"left": ["a", "d"], "right": ["b"], "pairs": [[0, 0], [1, 0]]}]',
+            "example 0: pairs: right string 0 has two partners",
+        ),
         (b"", "no examples to train on"),
     ],
 )

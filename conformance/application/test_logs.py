@@ -43,7 +43,7 @@ def test_a_log_has_the_job_the_rows_and_the_outcome(backend, data_file, tmp_path
     assert job["job"] == found["job"] and job["command"] == "train" and job["panel"] == backend.__name__
     assert [row.as_dict() for row in rows] == found["history"] and all(type(row) is backend.Row for row in rows)
     assert outcome["objective"] == found["objective"] and outcome["outcome"] == found["message"]
-    assert outcome["success"] and not outcome["interrupted"]
+    assert outcome["success"] == found["success"] and not outcome["interrupted"]
 
 
 COMMANDS = {

@@ -145,8 +145,21 @@ def test_parameters_that_options_replace_are_refused():
 WRITTEN = {"json", "quiet", "log", "plot", "checkpoint", "save", "out", "most_bytes"}
 WORKERS = {"workers", "scheduler", "tls_ca_file", "tls_cert", "tls_key", "memory", "partitions", "processes"}
 EXAMPLES = {"fold", "reverse", "limit", "test", "start", "resume", "columns", "comment", "classes", "clean", "words"}
-EXAMPLES |= {"images", "candidates", "directions", "scales", "size", "tokens", "all_images"}
-SHOWN = {"top", "probabilities", "draw", "against", "vary", "kept", "mean", "by", "list", "version", "print_completion"}
+EXAMPLES |= {"images", "candidates", "directions", "scales", "size", "tokens", "all_images", "separator", "encoding"}
+SHOWN = {
+    "scheme",
+    "top",
+    "probabilities",
+    "draw",
+    "against",
+    "vary",
+    "kept",
+    "mean",
+    "by",
+    "list",
+    "version",
+    "print_completion",
+}
 FIT = {  # another value of each option of the fit that is not a solver's own
     "C": 5, "alpha": 0.3, "beta": 0.02, "beta_share": 0.7, "bits": 5, "blocks": "", "connectivity": 8, "epochs": 1,
     "group_tau": 0.3, "groups": "labels", "held_out": 0.4, "hidden": 3, "hold_out": 2, "k": 2, "kernels": "linear",
@@ -218,7 +231,7 @@ def test_options_of_commands_change_the_fit(tmp_path, monkeypatch, capsys, comma
         return
     for action in commands()[command]._actions:
         option, name = (action.option_strings or [""])[-1], action.dest
-        if option in ("", *job) or name in {*WRITTEN, *WORKERS, *EXAMPLES, argparse.SUPPRESS, "panel"}:
+        if option in ("", *job) or name in {*WRITTEN, *WORKERS, *EXAMPLES, *SHOWN, argparse.SUPPRESS, "panel"}:
             continue
         values = action.choices or [FIT.get(name, 1)]
         each = [trained(*usual, option, *([] if action.nargs == 0 else [value])) for value in values]
