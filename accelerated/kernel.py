@@ -5,13 +5,15 @@ code. So the cache lies in ``BASE/diptych-<hash>``, a hash of accelerated/**/*.p
 kernels take constants from, of the processor and of numba's settings. An edit anywhere compiles all kernels afresh,
 without any setting; the same sources in another place find what is compiled. BASE is ``NUMBA_CACHE_DIR`` where set,
 else ``diptych`` in the user's cache directory. A file holds one function's code for one signature behind a digest. A
-damaged file is never used, and processes that compile at the same time lose nothing.
+damaged file is never used, and processes that compile at the same time lose nothing. From a folder that cannot be
+written, kept kernels are loaded, and those compiled now are not kept.
 Kernels are float64 loops over arrays. They are compiled without fastmath (it breaks -inf), divide as NumPy does, and
 release the GIL.
 """
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import logging
 import os
@@ -37,7 +39,7 @@ import reference
 from accelerated.parts import EntryDispatcher
 from reference.files import replacing
 
-__all__ = ["cache_folder", "cache_is_cold", "inlined", "kernel"]
+__all__ = ["cache_folder", "cache_is_cold", "cache_is_writable", "inlined", "kernel"]
 
 KEEP_SECONDS = 30 * 24 * 3600.0  # folders of other versions are deleted after this long without use
 SUFFIX = ".nbc"  # files of compiled code
@@ -77,10 +79,11 @@ def _base() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "diptych"
 
 
-def _prepare() -> Path | None:
-    """The folder of this version's kernels, created and marked as used; None, and one logged line, if it cannot be
-    written.
+def _prepare() -> tuple[Path | None, bool]:
+    """The folder of this version's kernels, created and marked as used, and whether it can be written. If not, one line
+    is logged, and the folder is None unless it holds kernels.
     """
+    folder = None
     try:
         base = _base()
         folder = base / f"diptych-{_source_hash()}"
@@ -93,12 +96,21 @@ def _prepare() -> Path | None:
                 if other != folder and time.time() - other.stat().st_mtime > KEEP_SECONDS:
                     shutil.rmtree(other, ignore_errors=True)
     except (OSError, RuntimeError) as problem:
-        logging.getLogger(__name__).warning("kernels are compiled in each process: no cache folder (%s)", problem)
-        return None
-    return folder
+        kept = folder is not None and _holds_kernels(folder)
+        how = "new kernels are not kept" if kept else "kernels are compiled in each process: no cache folder"
+        logging.getLogger(__name__).warning("%s (%s)", how, problem)
+        return folder if kept else None, False
+    return folder, True
 
 
-_FOLDER = _prepare()
+def _holds_kernels(folder: Path) -> bool:
+    try:
+        return next(folder.glob(f"*{SUFFIX}"), None) is not None
+    except OSError:
+        return False
+
+
+_FOLDER, _WRITABLE = _prepare()
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -119,13 +131,18 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
 
 
 def cache_folder() -> Path | None:
-    """The folder of this version's compiled kernels, or None where nothing can be written."""
+    """The folder of this version's compiled kernels; None if nothing can be written there and nothing is kept there."""
     return _FOLDER
+
+
+def cache_is_writable() -> bool:
+    """Whether kernels that are compiled now are kept for other processes."""
+    return _WRITABLE
 
 
 def cache_is_cold() -> bool:
     """Whether no kernel of this version has been compiled yet (the first use then takes some seconds more)."""
-    return _FOLDER is None or next(_FOLDER.glob(f"*{SUFFIX}"), None) is None
+    return _FOLDER is None or not _holds_kernels(_FOLDER)
 
 
 # the cache ------------------------------------------------------------------------------------------------------------
@@ -178,6 +195,8 @@ class _Cache(FunctionCache):
         return compiled
 
     def save_overload(self, sig: Any, data: Any) -> None:
+        if not _WRITABLE:  # said at the start
+            return
         try:
             super().save_overload(sig, data)
         except OSError as problem:
@@ -216,6 +235,12 @@ class _Entries:
             shutil.rmtree(path)
         with replacing(path) as file:
             file.write(_digest(path, content) + content)
+
+    def flush(self) -> None:
+        """Delete the function's files, as numba's ``recompile`` wants; those that cannot be deleted stay."""
+        for path in self.folder.glob(f"{glob.escape(self.name)}-{16 * '[0-9a-f]'}{SUFFIX}"):
+            with suppress(OSError):
+                path.unlink()
 
     def _path(self, key: Any) -> Path:
         """The file of a key. Keys with types of equal names share a file; the key in the file distinguishes them."""

@@ -97,15 +97,16 @@ def _machine() -> Iterator[Line]:
 
 def _cache() -> tuple[str, str]:
     """Status and folder of the kernel cache; "cold" if some kernels of the checks are not compiled yet."""
-    from accelerated.kernel import cache_folder
+    from accelerated.kernel import cache_folder, cache_is_writable
 
     folder = cache_folder()
+    writable = "writable" if cache_is_writable() else "not writable: what is compiled now is not kept"
     if folder is None:
         return "not kept", "no folder can be written: compiled in each process (NUMBA_CACHE_DIR names another folder)"
     kept = [path.name.removeprefix("accelerated.compiled.") for path in folder.iterdir()]
     if all(any(name.startswith(kernels) for name in kept) for kernels in KERNELS):
-        return "ok", f"{folder}: warm, writable"
-    return "cold", f"{folder}: writable; the checks compile what is not there, which may take minutes"
+        return "ok", f"{folder}: warm, {writable}"
+    return "cold", f"{folder}: {writable}; the checks compile what is not there, which may take minutes"
 
 
 # laws --------------------------------------------------------------------------------------------------------------

@@ -123,6 +123,44 @@ def test_a_full_disk_keeps_no_kernels(tmp_path):
     assert not files(tmp_path)
 
 
+READ_ONLY = """
+import ctypes
+
+libc = ctypes.CDLL(None)
+if libc.capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()) != 0:  # root may write everywhere
+    raise SystemExit("capset failed")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="gives up the rights of root by a call of Linux")
+def test_kept_kernels_of_a_folder_that_is_not_writable_are_used(cache, tmp_path):
+    """One line says so. What is not kept is compiled, and not kept either; a folder without kernels is none."""
+    shutil.copytree(cache, tmp_path / "kept")
+    (tmp_path / "none").mkdir()
+    for gone in ((), sorted(files(tmp_path / "kept"))[:1]):
+        for path in gone:
+            path.unlink()
+        before = files(tmp_path / "kept")
+        for folder in {path.parent for path in before} | {tmp_path / "kept", tmp_path / "none"}:
+            folder.chmod(0o555)
+        compiled = f"\nimport sys\nassert ('numba.np.linalg' in sys.modules) is {bool(gone)}\n"
+        (line,) = lines(started(tmp_path / "kept", READ_ONLY + CALLS + compiled))
+        assert "new kernels are not kept" in line and str(tmp_path) in line and files(tmp_path / "kept") == before
+        (line,) = lines(started(tmp_path / "none", READ_ONLY + CALLS))
+        assert "no cache folder" in line and not files(tmp_path / "none")
+        for folder in (*(tmp_path / "kept").iterdir(), tmp_path / "kept", tmp_path / "none"):
+            folder.chmod(0o755)
+
+
+def test_recompiling_a_kernel_writes_its_files_anew(cache, tmp_path):
+    shutil.copytree(cache, tmp_path / "kept")
+    before = files(tmp_path / "kept")
+    code = f"{CALLS}\nfrom accelerated.arrays import _gather_sum\n_gather_sum.recompile()\n{CALLS}"
+    assert lines(started(tmp_path / "kept", code)) == []
+    after = files(tmp_path / "kept")
+    assert after.keys() == before.keys() and len(set(after.items()) - set(before.items())) == 1
+
+
 def copied(folder):
     """The panels in another place, as another virtual environment has them."""
     for package in ("accelerated", "reference"):
