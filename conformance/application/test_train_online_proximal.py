@@ -97,7 +97,7 @@ def test_what_does_not_fit_is_named(backend, data_file, capsys):
         (["--regularizer", "non-sparse-mkl", "--power", 0.5], "--power: expected a number >= 1, got 0.5"),
         (["--tau", 1], "--tau has no effect with --regularizer squared-l21"),
         (["--groups", "rows"], "--groups: expected columns, labels or a file, got rows: no such file"),
-        (["--groups", data_file.parent / "words.txt"], "expected an integer in each line"),
+        (["--groups", data_file.parent / "words.txt"], "words.txt, line 1: expected an integer, got .one."),
         (["--groups", data_file.parent / "short.txt"], "expected 3 integers >= -1, one a feature, got 1 of them"),
         (["--average", "weighted"], "--average: online-proximal takes one of last, uniform, got weighted"),
         (["--tol", 0.1], "--tol has no effect with --optimizer online-proximal"),
