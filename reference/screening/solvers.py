@@ -319,7 +319,7 @@ class Screened(TrainingSolver):
     def certificate(self, run: Run, progress: Progress) -> float | None:
         """The gap, as rows have it; the last iteration of an interrupted run may have no row."""
         state = progress.memory.state
-        return padded(state.gap, state.fun, run.first, _weights(self.problem, progress), self.problem.n)
+        return padded(state.gap, state.fun, run.scale, _weights(self.problem, progress), self.problem.n)
 
     def result(self, result: Result, run: Run, progress: Progress) -> SparseResult:
         state, message = progress.memory.state, result.message

@@ -141,17 +141,17 @@ def small_enough(gap: float, fun: float, tol: float | None) -> bool:
     return tol is not None and bool(np.isfinite(fun)) and gap <= tol * abs(fun)
 
 
-def padded(gap: float | None, fun: float, first: float, x: Array, n: int) -> float | None:
+def padded(gap: float | None, fun: float, scale: float, x: Array, n: int) -> float | None:
     """A computed gap of weights x (d,) plus a bound on its rounding error; None stays. It is never negative.
 
-    The bound is 4 eps sqrt(n + d) (|fun| + |dual| + |first|), eps that of the dtype, first the objective at the start:
-    errors of N additions grow like sqrt(N), and losses and scores of the size of the first objective cancel in a small
+    The bound is 4 eps sqrt(n + d) (|fun| + |dual| + |scale|), eps that of the dtype, scale the objective at w = 0:
+    errors of N additions grow like sqrt(N), and losses and scores of that size cancel in a small
     one. 4 leaves room for sums within an example. If the gap is below the negative of its bound, it is the bound.
     """
     if gap is None:
         return None
     share = 4.0 * float(array_namespace(x).finfo(x.dtype).eps) * float(n + x.shape[0]) ** 0.5
-    return float(max(gap + (share * abs(fun) + share * abs(fun - gap) + share * abs(first)), -gap))
+    return float(max(gap + (share * abs(fun) + share * abs(fun - gap) + share * abs(scale)), -gap))
 
 
 def not_above(value: float, other: float, x: Array) -> bool:

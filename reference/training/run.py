@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reference.arrays import Array, Place
+from reference.arrays import Array, Place, host
 from reference.optimizers.base import Objective
 from reference.training.arguments import generator
 from reference.training.checkpoints import read_checkpoint, write_checkpoint
@@ -116,7 +116,7 @@ class Run:
         by_gap: bool = False,
     ) -> None:
         self.epochs_asked, self.callback, self.unit, self.reached, self.form = epochs, callback, unit, reached, form
-        self.written, self.by_gap = written, by_gap
+        self.written, self.by_gap, self._from_zero = written, by_gap, not np.any(host(numbers_of(start)))
         self.rng = generator(rng)
         self.checkpoint, self.resume = path_of("checkpoint", checkpoint), path_of("resume", resume)
         if self.checkpoint is not None and not self.checkpoint.absolute().parent.is_dir():
@@ -183,7 +183,7 @@ class Run:
     def record(self, state: Any, report: Report, epoch: int) -> None:
         """End an epoch: add its row, keep its state, write a checkpoint if one is due, call the callback."""
         x, fun, dual, gap = report[:4]
-        gap = padded(fun - dual if gap is None and dual is not None else gap, fun, self.first, x, self.n)
+        gap = padded(fun - dual if gap is None and dual is not None else gap, fun, self.scale, x, self.n)
         calls = epoch * self.n if report.calls is None else report.calls
         epoch = epoch if report.passes is None else report.passes
         row = Row(epoch, calls, self.seconds - report.later, fun, dual, gap, report.exact, report.prox_gradient)
@@ -214,6 +214,11 @@ class Run:
     def first(self) -> float:
         """The objective at the start; nan if it was not evaluated."""
         return self._done.first
+
+    @property
+    def scale(self) -> float:
+        """The size of the losses: the objective at w = 0 if the run started there, else 0, as a far start has others."""
+        return self.first if self._from_zero and np.isfinite(self.first) else 0.0
 
     @property
     def gap(self) -> float | None:
