@@ -235,7 +235,9 @@ def test_options_of_commands_change_the_fit(tmp_path, monkeypatch, capsys, comma
             continue
         values = action.choices or [FIT.get(name, 1)]
         each = [trained(*usual, option, *([] if action.nargs == 0 else [value])) for value in values]
-        tiny = TINY | ({"k", "eta", "cached_passes", "epochs", "accept"} if "localize" in command else set())
+        tiny = TINY | (
+            {"k", "eta", "fixed_eta", "cached_passes", "epochs", "accept"} if "localize" in command else set()
+        )
         same = name in ROWS_ALONE | tiny | NEUTRAL or (
             name == "rng" and {"lbfgs", "cutting-planes", "sparse-crf"} & {*job}
         )
