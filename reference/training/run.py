@@ -217,7 +217,7 @@ class Run:
 
     @property
     def scale(self) -> float:
-        """The size of the losses: the objective at w = 0 if the run started there, else 0, as a far start has others."""
+        """The size of the losses: the objective at w = 0 if the run started there; 0 for other starts."""
         return self.first if self._from_zero and np.isfinite(self.first) else 0.0
 
     @property
