@@ -92,7 +92,7 @@ def test_no_curvature_and_no_regulariser_give_no_step(backend):
     with pytest.raises(ValueError, match="step_size: no curvature was found at the start and lam = 0"):
         backend.svrg(flat, lam=0.0)
     result = backend.svrg(flat, [1.0], lam=0.5, epochs=60, rng=0)
-    assert result.success and abs(result.x[0]) < 1e-5
+    assert result.nit == 60 and abs(result.x[0]) < 1e-5  # the optimum is 0: no gap is small beside it
 
 
 @pytest.mark.parametrize("mu", [None, 0.5])
