@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from reference.arrays import host, squared_norm
-from reference.optimizers.base import traits
+from reference.optimizers.base import traits, value_of
 from reference.optimizers.nonnegative import clipped, constraint
 from reference.smoothings import Entropy
 from reference.structures.base import IntractableError, UnsupportedError
 from reference.training.arguments import is_nonlinear
 from reference.training.online_proximal import as_regularizer
-from reference.training.result import UNCERTIFIED, Result, judged
+from reference.training.result import UNCERTIFIED, Result, judged, padded
 from reference.weighted import Weighted
 
 __all__ = ["SCALE", "advised", "certified", "scaling"]
@@ -79,8 +79,9 @@ def certified(panel: ModuleType, result: Result, objective: Any, options: Mappin
                 break
     except (TypeError, ValueError, UnsupportedError, IntractableError):  # no closed form of the conjugate, no oracle
         return result
-    gap = max(result.fun - max(bounds), 0.0)
-    if not np.isfinite(gap):
+    scale = value_of(objective, 0.0 * result.x, mu)  # the size of the losses that cancel in a small objective
+    gap = padded(result.fun - max(bounds), result.fun, scale, result.x, objective.n)
+    if gap is None or not np.isfinite(gap):
         return result
     success, message = judged(done, gap, result.fun, None)
     return replace(result, certificate=gap, success=success, message=message)
