@@ -19,8 +19,6 @@ MAPPING = {
 KNOWN = {
     "Arborescence.best, forbidden parts": "A graph with the one arborescence 0 -> 1 -> 2 -> 3 of weight 0 and edges "
     "2 -> 1 and 3 -> 2 of weight 1: `No maximum spanning arborescence in G`.",
-    "Cut.best, ordinary": "The value is right, the partition is not: its capacity is 3.95, the flow is 3.75. Saturated "
-    "edges are found by flow == capacity, and a float may miss that by its last bit.",
     **{
         f"Arborescence.topk, {kind}": "`ArborescenceIterator` leaves out arborescences, or raises `No maximum spanning "
         "arborescence in G`: of five in the graph with edges 2 -> 1 (0), 3 -> 1 (1), 0 -> 2 (0), 3 -> 2 (3), 0 -> 3 "

@@ -207,10 +207,11 @@ def test_options_of_commands_change_the_fit(tmp_path, monkeypatch, capsys, comma
     monkeypatch.setattr(main, "parser", cache(main.parser))
     monkeypatch.chdir(tmp_path)
     labels, boxes = [0, 1, 2, 0, 1, 0, 1, 2, 0, 2, 1, 1], [[0, 0, 2, 2], [0, 0, 1, 1], [1, 1, 3, 3]]
-    np.savez("a.npz", features=RNG.normal(size=(12, 3)), labels=labels, offsets=[0, 3, 5, 8, 10, 12])
+    rng = np.random.default_rng(3)
+    np.savez("a.npz", features=rng.normal(size=(12, 3)), labels=labels, offsets=[0, 3, 5, 8, 10, 12])
     (tmp_path / "a.txt").write_text("the D B-X\nduck N I-X\nswims V O\n\na D B-X\nduck N I-X\n\nthe D B-X\nswims V O\n")
-    np.savez("p.npz", *(np.kron(RNG.integers(0, 2, (4, 4)), np.ones((2, 2), int)).astype(np.uint8) for _ in range(2)))
-    images = [LocalizationImage(boxes, RNG.normal(size=(3, 1, 1, 2)), (4, 4), [0, 0, 2, 2], 0) for _ in range(5)]
+    np.savez("p.npz", *(np.kron(rng.integers(0, 2, (4, 4)), np.ones((2, 2), int)).astype(np.uint8) for _ in range(2)))
+    images = [LocalizationImage(boxes, rng.normal(size=(3, 1, 1, 2)), (4, 4), [0, 0, 2, 2], 0) for _ in range(5)]
     save_localization("a.boxes", images, ["a"])
 
     def trained(*words):
