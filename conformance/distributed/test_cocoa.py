@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from functools import partial
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from conformance.distributed.test_partitioned import LOADERS, Drawn, whole
 from conformance.tolerances import close
 from diptych.distributed import Partitioned, cocoa
-from diptych.distributed.ascent import CoCoA, Round, next_share, passed
+from diptych.distributed.ascent import Change, CoCoA, CoCoAState, Round, next_share, passed
 from diptych.distributed.duals import Duals, Stand
 from diptych.distributed.partitions import objective_of
 from reference import UnsupportedError
@@ -158,6 +159,18 @@ def test_a_line_search_of_scores_finds_the_highest_dual(tmp_path, backend):
             assert reached > start > dual(one, full, 1.0)[2]
             assert max(dual(one, full, g)[2] for g in np.linspace(0, 1, 41)) <= reached + 0.01 * (reached - start)
     assert searches >= 3
+
+
+def test_sigma_doubles_where_the_full_step_lowers_the_dual(tmp_path):
+    """Changes by eight partitions, orthogonal, so that the ratio alone asks for sigma 1.1; values fall by 1."""
+    import reference as sp
+
+    fall = Change(np.ones(2), 2.0, -4.0, 4)
+    objective = SimpleNamespace(sizes=range(8), n=4, sum_of=lambda *_: fall)
+    box = CoCoA(LAM, local_of(sp, True), Duals(str(tmp_path), False))
+    for sigma, after in ((1.5, 3.0), (5.0, 8.0)):
+        state = CoCoAState(np.zeros(2), 0.0, Stand(0, 1.0), sigma)
+        assert box.epoch(objective, state, np.random.default_rng(0)).sigma == after
 
 
 def test_the_next_point_of_a_line_search():

@@ -15,7 +15,9 @@ from conformance.listed_problems import (
 )
 from conformance.screening.test_screening_rules import places
 from conformance.tolerances import close
+from reference.screening import half_space
 from reference.screening.half_space import dual_ball, smallest_on_ball_and_half_space
+from reference.screening.rules import rounding
 
 
 def without_last(theta):
@@ -295,3 +297,24 @@ def test_the_half_space_rule_needs_a_gradient_of_the_dual(backend, rng):
     objective, _ = random_list(backend, rng)
     with pytest.raises(ValueError, match="alpha: HalfSpaceRule needs alpha > 0"):
         backend.solve_sparse(objective, alpha=0.0, beta=0.1, rule=backend.HalfSpaceRule())
+
+
+def test_the_bounds_cover_the_assumed_error_of_the_half_space(backend, rng, monkeypatch):
+    """One example, two outputs: theta of the wrong one is at most 1, and |G| there is the bound. If delta were large, and the centre's
+    sum off by as much as that allows, no bound falls below it.
+    """
+    objective = as_list_model(backend, ListedCRF([np.array([[0.0, 2.0]])], [1], 0.3, 0.2))
+    problem, rule, cut = backend.ElasticNetCRF(objective, alpha=0.3, beta=0.2), backend.HalfSpaceRule(2, "all"), 0
+    for w in (-3.0, -1.0, -0.3, 0.3, 1.0, 3.0):
+        state = problem.evaluate([w])
+        ball, exact = dual_ball(state, 2), rule.bounds(state)
+        cut += exact < backend.HalfSpaceRule(2, "none").bounds(state) - 1e-6
+        delta = 1e-3 + rounding(state)
+        error = 2.0 * delta[0] / (2 * 0.3 * 0.2)  # ||n B||_F = 2
+        for sign in (-1.0, 1.0):
+            off = ball._replace(sums=ball.sums + sign * error)
+            with monkeypatch.context() as patched:
+                patched.setattr(half_space, "rounding", lambda state, delta=delta: delta)
+                patched.setattr(half_space, "dual_ball", lambda state, modulus, off=off: off)
+                assert rule.bounds(state) >= exact, (w, sign)
+    assert cut > 0

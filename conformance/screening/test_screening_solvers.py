@@ -12,7 +12,7 @@ from conformance.listed_problems import CHAINS, LISTED, duplicates, random_class
 from conformance.tolerances import close
 from reference.screening.proximal import proximal_step
 from reference.screening.scored import scored_of
-from reference.screening.solvers import Screening, solve_problem
+from reference.screening.solvers import Screened, Screening, solve_problem
 
 
 def rules(backend, listed, alpha):
@@ -162,6 +162,11 @@ def test_weights_that_are_not_zero_may_be_screened(backend, rng):
     assert result.screenings[0].kept == np.sum(best != 0) < len(best)
     close(result.fun, listed_at(1.0, beta).primal(best))
     np.testing.assert_allclose(result.x, best, atol=1e-5)
+    problem = backend.ElasticNetCRF(objective, alpha=1.0, beta=beta)
+    run = Screened(backend.AcceleratedProximalGradient(), Oracle(), 0.5, None, problem)
+    before = run.init(problem, w0, rng)
+    after = run.screened(problem, before, Oracle())
+    assert after.gap == after.memory.state.gap != before.memory.state.gap  # the next screening waits for half of it
 
 
 def test_calls_are_counted(backend, rng):

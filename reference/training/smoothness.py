@@ -142,7 +142,7 @@ def component_smoothness(
             if objective.value_and_gradient(w - g / L, one, mu)[0] <= value - square / (2 * L) + slack:
                 break
             L *= 2
-            if max(limit, start) < L:
+            if limit < L:
                 L = before
                 break
             if not np.isfinite(L):

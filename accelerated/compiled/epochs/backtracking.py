@@ -55,7 +55,7 @@ def try_components(problem, batch, touched_rows, start, limit, mu, slack, w):
             if trial <= value - square / (2.0 * L) + slack * (abs(value) + mu):
                 break
             L *= 2.0
-            if max(limit, start) < L:
+            if limit < L:
                 L = before
                 break
     return L, calls
