@@ -300,8 +300,8 @@ def test_the_half_space_rule_needs_a_gradient_of_the_dual(backend, rng):
 
 
 def test_the_bounds_cover_the_assumed_error_of_the_half_space(backend, rng, monkeypatch):
-    """One example, two outputs: theta of the wrong one is at most 1, and |G| there is the bound. If delta were large, and the centre's
-    sum off by as much as that allows, no bound falls below it.
+    """One example, two outputs: theta of the wrong one is at most 1, and |G| there is the bound. If delta were large,
+    and the centre's sum off by as much as that allows, no bound falls below it.
     """
     objective = as_list_model(backend, ListedCRF([np.array([[0.0, 2.0]])], [1], 0.3, 0.2))
     problem, rule, cut = backend.ElasticNetCRF(objective, alpha=0.3, beta=0.2), backend.HalfSpaceRule(2, "all"), 0
