@@ -69,3 +69,32 @@ def test_predictions_from_scores_that_overflow_are_refused(backend, name, weight
     with warnings.catch_warnings(), pytest.raises(ValueError, match="weights times features overflow"):
         warnings.simplefilter("ignore", RuntimeWarning)
         objective.model.predict(objective.data, None, w)
+
+
+@pytest.mark.parametrize("weight", [-1e200, 1e200])
+@pytest.mark.parametrize("name", sorted({*MODELS} - {"candidates"}))  # its features are float32
+def test_scores_that_overflow_are_no_forbidden_outputs(backend, name, weight):
+    objective, w = weighted(backend, name, 1.0, weight)
+    model, w = objective.model, w + weight
+    if model.nonnegative is not None:
+        w = np.abs(w)
+    data = model.pack(MODELS[name][1](np.full((2, 1), 1e200)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        with pytest.raises(ValueError, match="weights times features overflow"):
+            model.predict(data, None, w)
+
+
+def test_scores_of_kernels_and_of_bound_taggers_that_overflow(backend):
+    model = backend.KernelSequenceModel([backend.kernels.Linear()], 2)
+    x = [np.full((2, 1), 1e100)]
+    weights = model.zeros(model.pack(x, [[0, 1]]))
+    weights = weights._replace(coefficients=tuple(A + 1e308 for A in weights.coefficients))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        with pytest.raises(ValueError, match="scores: expected finite"):
+            model.predict(weights, x)
+        tagger = backend.TaggingModel(["A", "B"], "words", bits=5)
+        for w in (np.full(tagger.size, 1e308), np.full(tagger.size, -1e308)):
+            with pytest.raises(ValueError, match="weights times features overflow"):
+                tagger.bound(w)([{"word": ["a", "b"]}])

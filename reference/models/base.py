@@ -18,6 +18,7 @@ from reference.example_errors import ExampleError, each_example, example_error, 
 from reference.models.bound import BoundModel
 from reference.packed import check_range
 from reference.structures.answered import Oracle, answered_by
+from reference.structures.base import InfeasibleError
 from reference.structures.scores import Scores, inner, score_fields
 
 __all__ = ["LinearModel", "integer"]
@@ -124,7 +125,13 @@ class LinearModel:
             scores = self.scores(data, piece, w)
             if _are_unsound(scores):
                 raise ValueError("scores: expected numbers below inf, got nan or inf: weights times features overflow")
-            _, best = self.structure_type.unchecked(scores).best()
+            try:
+                _, best = self.structure_type.unchecked(scores).best()
+            except InfeasibleError:
+                if not seen(array_namespace(w).all(array_namespace(w).isfinite(w))):
+                    raise
+                self.structure_type.unchecked(self.scores(data, piece, 0 * w)).best()  # raises if all are forbidden
+                raise ValueError("scores: every output has score -inf: weights times features overflow") from None
             for i, output in zip(piece, self._split(data, piece, best), strict=True):
                 outputs[i] = output
         return [outputs[i] for i in batch]

@@ -17,7 +17,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 import reference.arrays
-from reference.arrays import Array, Place, Rows, host
+from reference.arrays import Array, Place, Rows, host, refuse_nan_and_inf
 from reference.gram import BUDGET, Gram
 from reference.kernels import Explicit, Kernel, blocks
 from reference.models.base import label_cost, label_names, labels_of, sized
@@ -314,7 +314,9 @@ class KernelSequenceModel:
     def _labelled(self, weights: KernelWeights, each: Sequence[np.ndarray]) -> np.ndarray:
         """The best labels of some sequences, concatenated."""
         x = Place.of(weights.transitions).floats(np.concatenate(each).astype(np.float64))
-        return self.decode(self.scores(x, weights), offsets_of(each), weights)
+        scores = self.scores(x, weights)
+        refuse_nan_and_inf("scores", scores, forbidden=False)  # kernels times coefficients can overflow
+        return self.decode(scores, offsets_of(each), weights)
 
     def _each(self, work: Callable[[int, int], Any], pieces: list[tuple[int, int]]) -> list[Any]:
         """``work`` of each piece."""
