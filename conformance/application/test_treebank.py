@@ -96,6 +96,15 @@ def test_tag_and_parse_read_the_same_sentences_and_all_else_stays(data):
         assert written == expected or [*written, ""] == expected
 
 
+def test_heads_are_a_new_column_of_conllu_plus_without_it():
+    content = b"# global.columns = FORM UPOS\n# a\tb\tc\nthe\tD\n#\tN\n\nduck\tN\n\n"
+    sentences = read_sentences("a", content, heads=False)
+    assert [s.words for s in sentences] == [("the", "#"), ("duck",)]
+    parsed = [s._replace(heads=np.arange(len(s.words))) for s in sentences]
+    written = "# global.columns = FORM UPOS HEAD\n# a\tb\tc\nthe\tD\t0\n#\tN\t1\n\nduck\tN\t0\n\n"
+    assert "".join(f"{line}\n" for line in write_conllu(parsed)) == written
+
+
 def test_what_columns_a_treebank_needs_is_said():
     for names, missing in (
         ("ID FORM UPOS", "no HEAD, which"),

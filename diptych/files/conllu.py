@@ -50,13 +50,23 @@ class Block(NamedTuple):
         return [self.lines[k].split("\t") for k in self.words]
 
     def changed(self, values: Mapping[str, Sequence[str]], comments: Sequence[str] = ()) -> list[str]:
-        """The lines with new values in some columns, one for each word, and with further comments above the words."""
-        lines = list(self.lines)
+        """The lines with new values in some columns, one for each word, and with further comments above the words.
+
+        Columns that the file lacks come last.
+        """
+        more = [name for name in values if name not in self.columns]
+        lines = [self._wider(line, more) for line in self.lines]
         for i, (k, cells) in enumerate(zip(self.words, self.rows, strict=True)):
             new = (values[name][i] if name in values else cell for name, cell in zip(self.columns, cells, strict=True))
-            lines[k] = "\t".join(new)
-        above = next(k for k, line in enumerate(lines) if line.strip() and not _is_comment(line, self.columns))
+            lines[k] = "\t".join([*new, *(values[name][i] for name in more)])
+        above = next(k for k, line in enumerate(self.lines) if line.strip() and not _is_comment(line, self.columns))
         return [*lines[:above], *comments, *lines[above:]]
+
+    def _wider(self, line: str, more: list[str]) -> str:
+        """A line with further columns, which are "_"."""
+        if _is_comment(line, self.columns):
+            return line + "".join(f" {STANDARD[CONLLU.index(name)]}" for name in more if _HEADER.match(line))
+        return line + "\t_" * len(more) if line.strip() else line
 
 
 def conllu_columns(name: str, lines: Iterable[str], comment: str | None = None) -> tuple[str, ...] | None:

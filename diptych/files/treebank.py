@@ -64,7 +64,7 @@ def load_treebank(
         ``name.zip:7`` the seventh, ``name.zip:member`` the file of that full name, or of a name with that end after a
         slash. "sentences": the forty short English sentences that come with the package, four of them not projective.
     heads : bool
-        False: ignore heads and set them to None; lines of word, tag are read too.
+        False: ignore heads and set them to None; lines of word, tag and CoNLL-U Plus without HEAD are read too.
     encoding : str, optional
         As :func:`diptych.files.text.lines_of` takes it.
     most_bytes : int
@@ -124,7 +124,9 @@ def read_sentences(name: str, content: bytes, *, heads: bool = True, encoding: s
     if columns is None:
         blocks = _plain(name, lines, heads)
     else:
-        missing = "HEAD" if "head" not in columns else "" if {"label", "xpos"} & set(columns) else "UPOS (or XPOS)"
+        missing = (
+            "HEAD" if heads and "head" not in columns else "" if {"label", "xpos"} & set(columns) else "UPOS (or XPOS)"
+        )
         if missing:
             line = next(k for k, line in enumerate(lines, 1) if line.startswith("#") and "global.columns" in line)
             raise ValueError(f"{name}, line {line}: global.columns: no {missing}, which a treebank needs beside FORM")
@@ -201,7 +203,8 @@ def write_conllu(sentences: Iterable[Sentence], comments: Iterable[Sequence[str]
     for sentence, above in zip(sentences, itertools.repeat(()) if comments is None else comments, strict=False):
         heads = ["_"] * len(sentence.words) if sentence.heads is None else map(str, sentence.heads.tolist())
         block = sentence.block or _block(sentence)
-        changed = block.changed({"head": list(heads), "deprel": sentence.relations}, above)
+        relations = {"deprel": sentence.relations} if "deprel" in block.columns else {}
+        changed = block.changed({"head": list(heads)} | relations, above)
         yield from (line + block.end for line in changed)
 
 
