@@ -124,9 +124,8 @@ def read_sentences(name: str, content: bytes, *, heads: bool = True, encoding: s
     if columns is None:
         blocks = _plain(name, lines, heads)
     else:
-        missing = (
-            "HEAD" if heads and "head" not in columns else "" if {"label", "xpos"} & set(columns) else "UPOS (or XPOS)"
-        )
+        missing = "" if {"label", "xpos"} & set(columns) else "UPOS (or XPOS)"
+        missing = "HEAD" if heads and "head" not in columns else missing
         if missing:
             line = next(k for k, line in enumerate(lines, 1) if line.startswith("#") and "global.columns" in line)
             raise ValueError(f"{name}, line {line}: global.columns: no {missing}, which a treebank needs beside FORM")
@@ -203,8 +202,10 @@ def write_conllu(sentences: Iterable[Sentence], comments: Iterable[Sequence[str]
     for sentence, above in zip(sentences, itertools.repeat(()) if comments is None else comments, strict=False):
         heads = ["_"] * len(sentence.words) if sentence.heads is None else map(str, sentence.heads.tolist())
         block = sentence.block or _block(sentence)
-        relations = {"deprel": sentence.relations} if "deprel" in block.columns else {}
-        changed = block.changed({"head": list(heads)} | relations, above)
+        changes: dict[str, Sequence[str]] = {"head": list(heads)}
+        if "deprel" in block.columns:
+            changes["deprel"] = sentence.relations
+        changed = block.changed(changes, above)
         yield from (line + block.end for line in changed)
 
 
