@@ -112,7 +112,8 @@ def test_hashtags_and_the_sign_are_tokens_and_comments_are_not(trained, capsys):
     saved = train(WORDS)
     for sign in ("#", "%", "//"):
         doc = write(f"{sign} doc 7\n{WORDS}", "doc.txt")
-        for words in (["evaluate", saved], ["predict", saved], ["train"], ["train", write(WORDS), "--test"]):
+        others = ["train", "--partitions", 2, write(WORDS, "words.txt")]
+        for words in (["evaluate", saved], ["predict", saved], ["train"], ["train", write(WORDS), "--test"], others):
             status, _, err = command(capsys, *words, doc)
             assert status == 2 and f"doc.txt, line 1: '{sign} doc 7' looks like a comment: --comment '{sign} '" in err
     for line in ("# doc 7", "# doc", "# a long note"):

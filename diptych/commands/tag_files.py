@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from diptych.commands.parser import did_you_mean
-from diptych.files.columns import FORMS, SEPARATORS, SIGNS, Columns, Layout, Tokens, commas_of, load_tokens
+from diptych.files.columns import FORMS, SEPARATORS, Columns, Layout, Tokens, commas_of, load_tokens, refuse_comments
 from diptych.files.conllu import CONLLU
 from diptych.files.text import load_text
 from reference.models.token_templates import TOKEN_TEMPLATES, columns_of, load_templates
@@ -84,37 +84,11 @@ def labelled(path: str, layout: Layout, most_bytes: int, parts: int = 1, known: 
     if complete.form == "conllu" and layout.columns is None and _are_unknown(sentences):
         raise ValueError(f"{where}: all labels are _; another column is the label by --columns {_upos(sentences)}")
     if complete.form == "columns":
-        _check_comments(path, found, "label", known)
+        _say(refuse_comments(path, found, "label", known))
         _say_guesses(path, found)
         if layout.columns is None:
             _say_guesses_of_labels(path, sentences)
     return found
-
-
-def _check_comments(path: str, tokens: Tokens, column: str, known: Collection[str]) -> None:
-    """Raise ValueError for a line such as ``# doc 7``, which looks like a comment, and say it of one such as ``#a b``.
-
-    It does if its value in the column is neither known nor in other lines.
-    """
-    others, marked = set(known), []
-    if tokens.layout.comment is not None:
-        return
-    for sentence, numbers in zip(tokens.sentences, tokens.lines, strict=True):
-        above = True  # there are only comments above
-        for number, value, row in zip(numbers, sentence[column], zip(*sentence.values(), strict=True), strict=True):
-            if row[0].startswith("#") or (above and row[0] in SIGNS):
-                marked.append((number, value, row))
-            else:
-                others.add(value)
-                above = False
-    for number, value, row in sorted(marked, key=lambda token: token[2][0] not in SIGNS):
-        if others and value not in others and row[0] not in row[1:] and value[:1].isalnum():
-            where = f"{path}, line {number}: {' '.join(row)!r:.80}"
-            if row[0] in SIGNS:
-                told = f"looks like a comment: --comment '{row[0]} ' leaves out such lines"
-                raise ValueError(f"{where} {told}; a --comment that begins no line keeps them as tokens")
-            _say(f"{where} is read as a token; --comment '{row[0]:.40}' leaves out lines that start so")
-            break
 
 
 def _say_guesses(path: str, tokens: Tokens) -> None:
@@ -198,7 +172,7 @@ def untagged(path: str, layout: Layout, model: Any, tokens: bool, most_bytes: in
         values = {name.removeprefix(start) for name in model.vocabulary or () if name.startswith(start)}
         known = model.labels if "label" in first else values
         if len(first) > 1 and known:
-            _check_comments(path, found, column, known)
+            _say(refuse_comments(path, found, column, known))
         _say_guesses(path, found)
         labels = {label for each in found.sentences for label in each.get("label", ())} - UNKNOWN
         if hint and labels and labels.isdisjoint(model.labels):
@@ -224,7 +198,8 @@ def _sentences_a_line(path: str, layout: Layout, most_bytes: int) -> list[tuple[
 
 
 def _say(guess: str) -> None:
-    print(guess, file=sys.stderr)
+    if guess:
+        print(guess, file=sys.stderr)
 
 
 def templates_of(name: str | None, path: str, columns: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:

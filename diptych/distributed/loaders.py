@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from diptych.files.columns import Layout, load_tokens
+from diptych.files.columns import Layout, load_tokens, refuse_comments
 from diptych.files.sequences import numbered, read_sequences, relabelled
 from diptych.files.treebank import check_heads, load_treebank
 from reference.archives import MOST_BYTES
@@ -50,9 +50,12 @@ class ColumnFile:
         integer("part", self.part, 0, self.parts - 1)
 
     def __call__(self) -> tuple[list[Any], list[Any]]:
-        sentences = load_tokens(self.path, self.layout, self.part, self.parts, most_bytes=self.most_bytes).sentences
+        found = load_tokens(self.path, self.layout, self.part, self.parts, most_bytes=self.most_bytes)
+        sentences = found.sentences
         if sentences and "label" not in sentences[0]:
             raise ValueError(f"{self.path}: no column of labels, there are {', '.join(sentences[0])}")
+        if found.layout.form == "columns":
+            refuse_comments(self.path, found)
         return sentences, [sentence["label"] for sentence in sentences]
 
 

@@ -9,7 +9,7 @@ Sources: Tjong Kim Sang and Buchholz (2000), "Introduction to the CoNLL-2000 sha
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from diptych.files.conllu import CONLLU, conllu_blocks, conllu_columns
@@ -27,6 +27,7 @@ __all__ = [
     "load_columns",
     "load_tokens",
     "read_columns",
+    "refuse_comments",
 ]
 
 Columns = dict[str, tuple[str, ...]]  # of files: Sourced
@@ -129,6 +130,32 @@ def commas_of(lines: Iterable[str]) -> str:
         if lines and all(re.search(rf"\S{re.escape(sign)}", line) for line in lines):
             told = f"{lines[0]!r:.80}; tr '{sign}' '\\t' makes tabs of them"
             return f"columns are separated by blanks or tabs, not by {sign!r}: {told}"
+    return ""
+
+
+def refuse_comments(path: str, tokens: Tokens, column: str = "label", known: Collection[str] = ()) -> str:
+    """Raise ValueError for a line such as ``# doc 7``, which looks like a comment; what to say of one such as ``#a b``.
+
+    It does if its value in the column is neither known nor in other lines. "": there is nothing to say.
+    """
+    others, marked = set(known), []
+    if tokens.layout.comment is not None:
+        return ""
+    for sentence, numbers in zip(tokens.sentences, tokens.lines, strict=True):
+        above = True  # there are only comments above
+        for number, value, row in zip(numbers, sentence[column], zip(*sentence.values(), strict=True), strict=True):
+            if row[0].startswith("#") or (above and row[0] in SIGNS):
+                marked.append((number, value, row))
+            else:
+                others.add(value)
+                above = False
+    for number, value, row in sorted(marked, key=lambda token: token[2][0] not in SIGNS):
+        if others and value not in others and row[0] not in row[1:] and value[:1].isalnum():
+            where = f"{path}, line {number}: {' '.join(row)!r:.80}"
+            if row[0] in SIGNS:
+                told = f"looks like a comment: --comment '{row[0]} ' leaves out such lines"
+                raise ValueError(f"{where} {told}; a --comment that begins no line keeps them as tokens")
+            return f"{where} is read as a token; --comment '{row[0]:.40}' leaves out lines that start so"
     return ""
 
 
