@@ -66,6 +66,9 @@ FITTED = [
     (PARSER, ([TOKENS[0], [{"tag": "N"}, {"word": "x"}]], [[2, 0]] * 2), "X[1][1]: .*, got no tag"),
     ({"name": "MulticlassClassifier"}, (np.diag([1, NAN]), ["a", "b"]), "X[1]: column 1: expected a finite number"),
     ({"name": "MulticlassClassifier"}, (ONES, ["a", None]), "y[1]: expected a class, got None"),
+    ({"name": "MulticlassClassifier"}, ([[1.0], {"a": 1}], ["a", "b"]), "X[1]: expected a row of numbers, got {.*Dict"),
+    ({"name": "MulticlassClassifier"}, ([[1.0], ["a"]], ["a", "b"]), "X[1]: expected a row of numbers, got ['a']"),
+    ({"name": "MulticlassClassifier"}, ([[1.0], [1, 2]], ["a", "b"]), "X[1]: expected 1 numbers as in X[0], got 2"),
 ]  # fmt: skip
 
 

@@ -13,7 +13,7 @@ checks.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from diptych.estimators.protocol import ConvergenceWarning, check_fitted
 from diptych.estimators.targets import HASHED, Classes, LabelSequences, Structured
 from reference.arrays import number
 from reference.example_errors import listed
+from reference.kernels import Explicit, Kernel
 from reference.models.kernel_names import named
 from reference.training.result import Result
 
@@ -336,7 +337,11 @@ class KernelSequenceLabeler(Structured):
     def _groups(self, X: list[np.ndarray]) -> Sequence[Any]:
         """The kernels, from names or kernel objects."""
         if not isinstance(self.kernels, str):
-            return self.kernels
+            groups = list(self.kernels) if isinstance(self.kernels, Iterable) else []
+            if not groups or not all(isinstance(group, (Kernel, Explicit)) for group in groups):
+                expected = "names, or a list of kernels such as Gaussian(5.0) and Function(f)"
+                raise TypeError(f"kernels: expected {expected}, got {self.kernels!r:.80}")
+            return groups
         try:
             return named(self.kernels, X)
         except ValueError as problem:

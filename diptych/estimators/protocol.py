@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from diptych.panels import panel_of
 from reference.arrays import unmasked
-from reference.example_errors import ExampleError, listed
+from reference.example_errors import ExampleError, ExampleTypeError, listed
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -111,7 +112,20 @@ def rows_of(estimator: Any, X: Any, y: Any = None, *, reset: bool = False) -> An
                 field = f"column {place[1]}: " if len(place) > 1 else ""
                 problem = f"{field}expected a finite number, got {np.asarray(values)[tuple(place)]}"
                 raise ExampleError(argument, int(place[0]), None, problem.replace("nan", "NaN")) from None
+        for i, row in enumerate(X if isinstance(X, (list, tuple)) else ()):
+            if not _are_numbers(row):
+                hint = "; scikit-learn's DictVectorizer makes rows of dictionaries" if isinstance(row, Mapping) else ""
+                raise ExampleTypeError("X", i, None, f"expected a row of numbers, got {row!r:.80}{hint}") from None
+            if len(row) != len(X[0]):
+                raise ExampleError("X", i, None, f"expected {len(X[0])} numbers as in X[0], got {len(row)}") from None
         raise
+
+
+def _are_numbers(row: Any) -> bool:
+    try:
+        return np.asarray(row, np.float64).ndim == 1
+    except (TypeError, ValueError):
+        return False
 
 
 def _not_finite(values: Any) -> np.ndarray:

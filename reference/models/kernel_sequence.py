@@ -9,7 +9,7 @@ with coefficients A_k (N, L) over the N training positions. Source: Martins et a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -65,7 +65,7 @@ class KernelSequenceModel:
         transitions: str = "own",
         cost: Any = None,
     ) -> None:
-        self.groups = tuple(groups)
+        self.groups = tuple(groups) if isinstance(groups, Iterable) else ()
         if not self.groups or not all(isinstance(group, (Kernel, Explicit)) for group in self.groups):
             raise TypeError(f"groups: expected kernels such as Gaussian(5.0), or Explicit(), got {groups!r}")
         if transitions not in TRANSITIONS:
