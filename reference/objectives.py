@@ -315,7 +315,7 @@ class StructuralHinge:
     def _corners(self, w: Array, batch: Any, k: int, choose: Callable[[Any, int], Iterable[Any]]) -> Corners:
         """The planes of the outputs that ``choose`` takes from each example's loss-augmented space, at most k."""
         check_weights(self.model, w, self._like)
-        at_most("k", k, self.model.size)
+        at_most("k", k, self.model.size, "whose directions take")
         batch, place = all_of(self.n, batch), Place.of(w)
         xp = place.xp
         directions, losses, count = [], [], []

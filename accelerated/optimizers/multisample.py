@@ -61,7 +61,7 @@ class Multisample(multisample.Multisample):
     def epoch(self, objective: Cornered, state: MultisampleState, rng: np.random.Generator) -> MultisampleState:
         target: Any = objective
         model, problem, x = target.model, problem_of(target, 0.0), view("x", state.x)
-        longest, k = int(target.data.lengths.max(initial=0)), at_most("k", self.k, model.size)
+        longest, k = int(target.data.lengths.max(initial=0)), at_most("k", self.k, model.size, "whose directions take")
         if self.sampler == "topk":
             k = min(k, model.n_labels ** min(longest, 64))
         if problem is None or k * (longest + 1) > _LARGEST_SEARCH or not finite(x):

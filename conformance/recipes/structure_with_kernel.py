@@ -113,7 +113,8 @@ class Combination(Structure):
     def topk(self, k):
         (p,), m = self.scores.values.shape, self.scores.m
         k = positive_k(k, p)
-        at_most("k", min(k, math.comb(p, m)), p * (m + 1))  # the search keeps so many of each count after each label
+        # for each count after each label
+        at_most("k", min(k, math.comb(p, m)), p * (m + 1), "for which the search keeps")
         return self.ops.top_k_combinations(self.scores, k)
 
     def expectation(self, mu=1.0):

@@ -32,7 +32,7 @@ from reference.structures.arborescence_max import (
 )
 from reference.structures.arborescence_samples import sample
 from reference.structures.arborescence_sum import number_of_trees, tree_partition
-from reference.structures.base import KBest, Structure, feasible, positive_k, positive_mu
+from reference.structures.base import KBest, Structure, at_most, feasible, positive_k, positive_mu
 from reference.structures.sampling import uniforms
 
 __all__ = [
@@ -113,7 +113,9 @@ class Arborescence(Structure):
 
         Raises InfeasibleError.
         """
-        numbers = uniforms(rng, (integer("size", size, 1), self.scores.values.shape[0] + 1), self.scores.values)
+        n = self.scores.values.shape[0]
+        size = at_most("size", integer("size", size, 1), n)
+        numbers = uniforms(rng, (size, n + 1), self.scores.values)
         value, heads = self.ops.sample(self.scores, numbers, positive_mu(mu), self.single_root)
         feasible(value, "sample")
         return heads

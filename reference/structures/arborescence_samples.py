@@ -84,14 +84,14 @@ def sample(
     """
     values, place = host_values(scores), Place.of(scores.values)
     numbers, n = host(uniforms).astype(np.float64), len(values)
-    shift = np.where(np.isfinite(top := values.max(axis=1, initial=-np.inf)), top, 0.0)
+    shift = np.where(np.isfinite(top := values[:, int(single_root) :].max(axis=1, initial=-np.inf)), top, 0.0)
     # (token, head), row 0 unused
     log_w = np.concatenate([np.full((1, n + 1), -np.inf), (values - shift[:, None]) / mu])
     heads = np.full((len(numbers), n), -1)
     start, no_tokens = Branch(np.arange(len(numbers)), np.full(n, -1), ()), np.full(n + 1, False)
     if single_root and n:
         log_z, roots = _roots(log_w)
-        stack = _grown(start, choose(roots, numbers[:, 0]) + 1, np.array(0), no_tokens) if log_z > -np.inf else []
+        stack = _grown(start, choose(roots, None, numbers[:, 0]) + 1, np.array(0), no_tokens) if log_z > -np.inf else []
         log_w[:, 0] = -np.inf
     else:
         _, log_z = _eliminate(np.roll(log_w[1:], -1, axis=1))
@@ -106,7 +106,7 @@ def sample(
         outside = np.append(False, branch.heads < 0)  # not in the tree
         outside[list(branch.tokens)] = True
         last = branch.tokens[-1]
-        head = choose(log_w[last] + _escape(log_w, ~outside, branch.tokens), numbers[branch.draws, last])
+        head = choose(log_w[last] + _escape(log_w, ~outside, branch.tokens), None, numbers[branch.draws, last])
         stack += _grown(branch, np.array(last), head, outside)
     return place.floats(np.sum(shift) + mu * log_z), place.integers(heads)
 

@@ -244,14 +244,16 @@ def positive_k(k: int, numbers: int = 1) -> int:
     return at_most("k", number, numbers)
 
 
-def at_most(name: str, count: int, numbers: int) -> int:
-    """``count``. Raises ValueError if several outputs of ``numbers`` numbers each take more than MOST numbers."""
+def at_most(name: str, count: int, numbers: int, which: str = "which take") -> int:
+    """``count``. Raises ValueError if several outputs of ``numbers`` numbers each take more than MOST numbers.
+
+    ``which`` says what takes them, if not the outputs themselves: "for which the search keeps".
+    """
     most = max(MOST // max(numbers, 1), 1)
     if count > most:
         raise ValueError(
-            f"{name}: expected at most {most} outputs, which take {max(numbers, 1)} numbers each where 2^28 are the "
-            f"limit, "
-            f"got {shown(count)}"
+            f"{name}: expected at most {most} outputs, {which} {max(numbers, 1)} numbers each where 2^28 are the "
+            f"limit, got {shown(count)}"
         )
     return count
 

@@ -209,7 +209,7 @@ class Chain(Structure):
         *batch, n, n_labels = self.scores.unary.shape
         k = positive_k(k, math.prod(batch) * n)
         # the k best are kept for each label at each position
-        at_most("k", min(k, n_labels**n), math.prod(batch) * n * n_labels)
+        at_most("k", min(k, n_labels**n), math.prod(batch) * n * n_labels, "for which the search keeps")
         result: KBest = self.ops.top_k_viterbi(self.scores, k)
         return result
 
@@ -218,8 +218,8 @@ class Chain(Structure):
 
         Raises InfeasibleError.
         """
-        *batch, n, n_labels = self.scores.unary.shape
-        size = at_most("size", integer("size", size, 1), math.prod(batch) * max(n, n_labels))
+        *batch, n, _ = self.scores.unary.shape
+        size = at_most("size", integer("size", size, 1), math.prod(batch) * n)
         numbers = uniforms(rng, (*batch, size, n), self.scores.unary)
         value, labels = self.ops.sample(self.scores, numbers, positive_mu(mu))
         feasible(value, "sample")

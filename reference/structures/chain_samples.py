@@ -34,7 +34,7 @@ def sample(scores: ChainScores, uniforms: Array, mu: float = 1.0) -> tuple[Array
 
     Notes
     -----
-    Time O(n L (L + size)) with an exponential per term; memory O(n L). Messages are normalised logarithms, as in
+    Time O(n (L^2 + size log L)), memory O(n (L + size) + L^2). Messages are normalised logarithms, as in
     :func:`reference.structures.chain_sum.forward_backward`, so they do not underflow in long chains.
 
     Source
@@ -42,20 +42,18 @@ def sample(scores: ChainScores, uniforms: Array, mu: float = 1.0) -> tuple[Array
     Branson et al., section 1.2. The samples there come from importance sampling, here from the model's distribution.
     """
     xp = array_namespace(scores.unary)
-    *batch, size, n = uniforms.shape
+    *batch, _, n = uniforms.shape
+    L = scores.unary.shape[-1]
     if n == 0:
         return no_positions(xp, scores.unary)[0], xp.astype(uniforms, xp.int64)
     scaled = ChainScores(scores.unary / mu, scores.pairwise / mu, scores.lengths)
     value, forward = filtered(xp, scaled)
-    L = scores.unary.shape[-1]
-    label = choose(forward[n - 1][..., None, :], uniforms[..., n - 1])
+    label = choose(forward[n - 1], None, uniforms[..., n - 1])
     labels = [label]
     for t in range(n - 2, -1, -1):
-        into = xp.broadcast_to(transitions_into(xp, scaled, t + 1), (*batch, L, L))
-        chosen = xp.take_along_axis(into, xp.broadcast_to(label[..., None], (*batch, size, L)), axis=-2)
-        logits = forward[t][..., None, :]
-        logits = frozen(xp, scores.lengths, t + 1, logits + chosen, logits + xp.zeros_like(chosen))
-        label = choose(logits, uniforms[..., t])
+        alone = xp.broadcast_to(forward[t][..., None, :], (*batch, L, L))
+        logits = frozen(xp, scores.lengths, t + 1, alone + transitions_into(xp, scaled, t + 1), alone)
+        label = choose(logits, label, uniforms[..., t])  # the row of the next label
         labels.append(label)
     path = xp.stack(labels[::-1], axis=-1)
     keep = exists(xp, scores)[..., None, :] & (value > -xp.inf)[..., None, None]

@@ -43,8 +43,8 @@ def clique_sample(
 
     Notes
     -----
-    Time O(p L (L^width + size)), memory O(p L^(width + 1) + L size). A clique depends on the states drawn before
-    only through the variables that it shares with its parent, so the messages of
+    Time O(p (L^(width + 1) + size log L)), memory O(p (L^(width + 1) + size)). A clique depends on the states drawn
+    before only through the variables that it shares with its parent, so the messages of
     :func:`reference.structures.clique_oracles.clique_sum_product` are sufficient.
 
     Source
@@ -65,5 +65,8 @@ def clique_sample(
                 variables.append(v)
                 log = logsumexp(np, inside[c], tree.axes(c, tuple(variables)))  # over the states drawn later
                 log = np.moveaxis(log, sorted(variables).index(v), -1)
-                labels[:, v] = choose(log[tuple(labels[:, u] for u in conditions)], numbers[:, v])
+                rows = np.zeros(len(labels), np.int64)  # the joint states of the conditions
+                for u, states in zip(conditions, log.shape[:-1], strict=True):
+                    rows = rows * states + labels[:, u]
+                labels[:, v] = choose(log.reshape(-1, log.shape[-1]), rows, numbers[:, v])
     return cliques.place.floats(mu * value), cliques.place.integers(labels)

@@ -19,7 +19,7 @@ import numpy as np
 
 from reference import arrays
 from reference.arrays import Array, Place, host, integer
-from reference.structures.base import KBest, Structure, feasible, positive_mu
+from reference.structures.base import KBest, Structure, at_most, feasible, positive_mu
 from reference.structures.bmmf import bmmf
 from reference.structures.clique_oracles import (
     MAX_TABLE,
@@ -134,7 +134,8 @@ class Graph(Structure):
         Raises InfeasibleError.
         """
         unary = self.scores.unary
-        numbers = uniforms(rng, (integer("size", size, 1), unary.shape[0]), unary)
+        size = at_most("size", integer("size", size, 1), unary.shape[0])
+        numbers = uniforms(rng, (size, unary.shape[0]), unary)
         value, labels = self.ops.clique_sample(self.scores, numbers, positive_mu(mu), self.max_table)
         feasible(value, "sample")
         return labels

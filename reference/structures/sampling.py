@@ -29,18 +29,27 @@ def uniforms(rng: int | np.random.Generator | None, shape: tuple[int, ...], like
     return Place.of(like).floats(generator(rng).random(shape))
 
 
-def choose(logits: Array, uniform: Array) -> Array:
-    """The index (...,) at which the distribution function reaches ``uniform``, a number in [0, 1].
+def choose(logits: Array, rows: Array | None, uniform: Array) -> Array:
+    """The indices (..., size) at which distribution functions reach ``uniform`` (..., size), numbers in [0, 1].
 
-    Probabilities are proportional to exp(logits), (..., m). The result is the first index whose cumulative weight
-    exceeds ``uniform`` times the total; its weight is not 0 unless all weights are.
+    The probabilities of a row of ``logits`` (..., r, m) are proportional to its exp. ``rows`` (..., size) has the row
+    of each number; None for logits (..., m), of one row. The result is the first index whose cumulative weight exceeds
+    ``uniform`` times the total; its weight is not 0 unless all of the row are. It is found by bisection, in time and
+    memory O(r m + size).
     """
     xp = array_namespace(logits)
+    m = logits.shape[-1]
+    if rows is None:
+        rows = xp.zeros_like(uniform, dtype=xp.int64)
     top = xp.max(logits, axis=-1, keepdims=True)
     weights = xp.exp(logits - xp.where(top > -xp.inf, top, xp.zeros_like(top)))
     cumulative = xp.cumulative_sum(weights, axis=-1)
-    total = cumulative[..., -1:]
-    reached = (cumulative > uniform[..., None] * total) | (
-        cumulative >= total
-    )  # uniform * total may be rounded up to total
-    return xp.argmax(xp.astype(reached, xp.int64), axis=-1)
+    cumulative = xp.reshape(cumulative, (*uniform.shape[:-1], -1))  # row after row
+    total = xp.take_along_axis(cumulative, rows * m + (m - 1), axis=-1)
+    first, last = xp.zeros_like(rows), xp.full_like(rows, m - 1)
+    for _ in range((m - 1).bit_length()):
+        middle = (first + last) // 2
+        below = xp.take_along_axis(cumulative, rows * m + middle, axis=-1)
+        reached = (below > uniform * total) | (below >= total)  # uniform * total may be rounded up to total
+        first, last = xp.where(reached, first, middle + 1), xp.where(reached, middle, last)
+    return last

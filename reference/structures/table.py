@@ -57,7 +57,7 @@ def sample(scores: TableScores, uniforms: Array, mu: float = 1.0) -> tuple[Array
     xp = array_namespace(scores.values)
     scaled = scores.values / mu
     value = mu * logsumexp(xp, scaled, axis=-1)
-    outputs = choose(scaled[..., None, :], uniforms)
+    outputs = choose(scaled, None, uniforms)
     return value, xp.where((value > -xp.inf)[..., None], outputs, xp.full_like(outputs, -1))
 
 
@@ -133,8 +133,8 @@ class Table(Structure):
 
         Raises InfeasibleError.
         """
-        *batch, m = self.scores.values.shape
-        size = at_most("size", integer("size", size, 1), math.prod(batch) * m)
+        batch = self.scores.values.shape[:-1]
+        size = at_most("size", integer("size", size, 1), math.prod(batch))
         numbers = uniforms(rng, (*batch, size), self.scores.values)
         value, outputs = self.ops.sample(self.scores, numbers, positive_mu(mu))
         feasible(value, "sample")

@@ -285,7 +285,7 @@ class Tree(Structure):
         *batch, p, n_labels = self.scores.unary.shape
         k = positive_k(k, math.prod(batch) * p)
         # the k best are kept for each label at each node
-        at_most("k", min(k, n_labels**p), math.prod(batch) * p * n_labels)
+        at_most("k", min(k, n_labels**p), math.prod(batch) * p * n_labels, "for which the search keeps")
         result: KBest = self.ops.top_k_max_product(self.scores, k)
         return result
 
@@ -294,8 +294,8 @@ class Tree(Structure):
 
         Raises InfeasibleError.
         """
-        *batch, p, n_labels = self.scores.unary.shape
-        size = at_most("size", integer("size", size, 1), math.prod(batch) * max(p, n_labels))
+        *batch, p, _ = self.scores.unary.shape
+        size = at_most("size", integer("size", size, 1), math.prod(batch) * p)
         numbers = uniforms(rng, (*batch, size, p), self.scores.unary)
         value, labels = self.ops.sample(self.scores, numbers, positive_mu(mu))
         feasible(value, "sample")

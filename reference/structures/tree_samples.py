@@ -59,7 +59,7 @@ def sample(scores: TreeScores, uniforms: Array, mu: float = 1.0) -> tuple[Array,
 
     Notes
     -----
-    Time O(p L (L + size)) with an exponential per term; memory O(p L). Messages are those of
+    Time O(p (L^2 + size log L)), memory O(p (L + size) + L^2). Messages are those of
     :func:`reference.structures.tree.sum_product`.
 
     Source
@@ -75,14 +75,9 @@ def sample(scores: TreeScores, uniforms: Array, mu: float = 1.0) -> tuple[Array,
     value, subtree = filtered(xp, scaled, walk)
     labels: list[Array] = [value] * len(parents)
     for v in walk.roots:
-        labels[v] = choose(subtree[v][..., None, :], uniforms[..., v])
-    *batch, _, L = scores.unary.shape
-    size = uniforms.shape[-2]
+        labels[v] = choose(subtree[v], None, uniforms[..., v])
     for v in reversed(walk.upward):
-        table = xp.broadcast_to(transitions(scaled, v), (*batch, L, L))
-        parent_labels = xp.broadcast_to(labels[parents[v]][..., None], (*batch, size, L))
-        labels[v] = choose(
-            subtree[v][..., None, :] + xp.take_along_axis(table, parent_labels, axis=-2), uniforms[..., v]
-        )
+        logits = subtree[v][..., None, :] + transitions(scaled, v)  # (..., label of the parent, label of v)
+        labels[v] = choose(logits, labels[parents[v]], uniforms[..., v])
     labelling = xp.stack(labels, axis=-1)
     return mu * value, xp.where((value > -xp.inf)[..., None, None], labelling, xp.full_like(labelling, -1))

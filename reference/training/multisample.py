@@ -41,7 +41,7 @@ class DualUpdates(Bracketed):
         check_options(lam=box.lam)
         integer("k", box.k, 1)
         positive_mu(box.mu)
-        at_most("k", box.k, box.k)  # inner products of the outputs of a visit
+        at_most("k", box.k, box.k, "whose inner products take")
         one_of("sampler", "topk" if callable(box.sampler) else box.sampler, SAMPLERS, " or a callable")
         one_of("update", box.update, UPDATES)
         one_of("average", box.average, AVERAGES)
