@@ -31,7 +31,8 @@ class Scratch(NamedTuple):
     (n, Lp): a copy;
 
     differ (n,): where outputs differ; share (Lp,), zero, and touched (outputs,): the labels of a position whose weight
-    changes; counts (L, L), zero; apart: zero, as W if some of its weights may not change; work: as the oracles take it, with the prepared A.
+    changes; counts (L, L), zero; apart: zero, as W if some of its weights may not change; work: as the oracles take it,
+    with the prepared A.
     """
 
     g: np.ndarray

@@ -177,9 +177,9 @@ def repeats(problem, sets, i, n, labels, loss, counts, apart):
     end = sets.cells[i] + sets.outputs[i] * n
     sets.labels[end : end + n] = labels[:n]
     for b in range(sets.outputs[i]):
-        if sets.losses[sets.slots[i] + b] == loss:
-            if _distance(problem, sets, i, n, end, sets.cells[i] + b * n, counts, apart) == 0.0:
-                return True
+        same = sets.losses[sets.slots[i] + b] == loss
+        if same and _distance(problem, sets, i, n, end, sets.cells[i] + b * n, counts, apart) == 0.0:
+            return True
     return False
 
 
