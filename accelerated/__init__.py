@@ -38,6 +38,7 @@ from accelerated.structures.cut import Cut
 from accelerated.structures.graph import Graph
 from accelerated.structures.matching import Matching
 from accelerated.structures.tree import Tree
+from accelerated.uncompiled import uncompiled
 
 __all__ = _reference.__all__
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from types import ModuleType
+from typing import Any
 
-__all__ = ["PANELS", "panel_of"]
+__all__ = ["PANELS", "panel_of", "slow_path"]
 
 PANELS = ("reference", "accelerated")
 
@@ -23,3 +25,8 @@ def panel_of(panel: str | ModuleType) -> ModuleType:
     if not isinstance(panel, str) or panel not in PANELS:
         raise ValueError(f"panel: expected 'reference' or 'accelerated', or one of these modules, got {panel!r:.80}")
     return importlib.import_module(panel)
+
+
+def slow_path(panel: ModuleType, optimizer: str, objective: Any, options: Mapping[str, Any]) -> str:
+    """Why a run of an optimiser of the compiled panel is not compiled, in a line; "" if it is."""
+    return str(panel.uncompiled(objective, optimizer, options)) if hasattr(panel, "uncompiled") else ""

@@ -14,7 +14,7 @@ import numpy as np
 import reference.optimizers.bcfw as reference
 from accelerated.arrays import like, view
 from accelerated.compiled.epochs.bcfw import Done, Visits, bcfw_pass
-from accelerated.compiled.problems.weights import Weights, zeros_like
+from accelerated.compiled.problems.weights import zeros_like
 from accelerated.compiled.problems.working_sets import WorkingSets, new_sets, with_room
 from accelerated.problems import finds_itself, finite, problem_of
 from reference.optimizers.base import Cornered
@@ -39,9 +39,8 @@ class Alpha(NamedTuple):
 class BCFW(reference.BCFW):
     @classmethod
     def fits(cls, box: reference.BCFW, objective: Any) -> bool:
-        """A hinge with all weights free: squared distances of outputs assume that all pairs are free."""
-        restricted = getattr(objective.model, "restricted", False)
-        return objective.loss_augmented and objective.nonnegative is None and not restricted and finds_itself(objective)
+        """A hinge without constraints, whose model finds best outputs itself."""
+        return objective.loss_augmented and objective.nonnegative is None and finds_itself(objective)
 
     def sweep(self, objective: Cornered, state: BCFWState, orders: Sequence[np.ndarray]) -> BCFWState:
         target: Any = objective
@@ -51,7 +50,7 @@ class BCFW(reference.BCFW):
             return super().sweep(objective, state, orders)
         if not finite(state.x):  # the weights are no longer finite
             return state if isinstance(previous, WorkingSets) else super().sweep(objective, state, orders)
-        w, mean = (model.padded(view("w", x)) for x in (state.x, state.mean))
+        w, mean = model.padded(view("w", state.x)), view("mean", state.mean)
         sets, progress = previous or new_sets(problem, len(w.rows)), Done(state.t, state.loss, state.mean_loss)
         for number, order in enumerate(orders):
             sums, sets, before = zeros_like(w, any=averaging), with_room(sets), progress.t * (progress.t + 1) / 2
@@ -60,10 +59,9 @@ class BCFW(reference.BCFW):
             progress = Done(*bcfw_pass(problem, visits, progress, sets, w, sums))
             S = progress.t * (progress.t + 1) / 2 - before
             if averaging and S > 0:
-                parts = zip(mean, w, sums, strict=True)
-                mean = Weights(*((before * m + S * x - u) / (before + S) for m, x, u in parts))
+                mean = (before * mean + S * model.flat(*w) - model.flat(*sums)) / (before + S)
         x = like(model.flat(*w), state.x)
-        mean_x = like(model.flat(*mean), state.x) if averaging else x
+        mean_x = like(mean, state.x) if averaging else x
         return BCFWState(x, progress.loss, mean_x, progress.mean_loss, progress.t, sets)
 
     def alpha(self, state: BCFWState) -> Any:

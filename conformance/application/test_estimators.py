@@ -208,6 +208,7 @@ def test_weights_of_sequences_are_repetitions(estimators):
     )
 
 
+@pytest.mark.filterwarnings("ignore:no kernel")
 def test_a_parser(estimators):
     from sklearn.model_selection import GridSearchCV
 

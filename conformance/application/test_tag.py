@@ -175,10 +175,6 @@ def test_templates_of_a_file_and_labels_that_are_no_chunks(backend, tmp_path, ca
         (["train", "BANK", "--columns", "form,tag,label"], "--templates chunks: expected a column word, "),
         (["train", "BANK", "--columns", "form,tag,label"], "bank.txt has form, tag, label (--columns names them)"),
         (["train", "BANK", "--templates", "TEMPLATES"], "templates.txt: expected a column lemma, "),
-        (
-            ["train", "BANK", "--loss", "hinge", "--optimizer", "bcfw"],
-            "--optimizer bcfw needs --pairs all, and no --transitions",
-        ),
         (["train", "BANK", "--optimizer", "bcfw"], "--optimizer bcfw needs --loss hinge"),
         (
             ["train", "BROKEN", "--transitions", "bio"],

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterable
 from functools import cache
 from types import ModuleType
@@ -21,6 +22,7 @@ from diptych.commands.options import FLAGS, count, number
 from diptych.commands.parser import Parser
 from diptych.defaults import LBFGS_ITERATIONS
 from diptych.distributed import cocoa
+from diptych.panels import slow_path
 from reference.training.result import Result
 
 __all__ = [
@@ -215,4 +217,12 @@ def solve(panel: ModuleType, solver: str, objective: Any, *, epochs: int | None 
         for name, value in arguments.items()
         if takes(solver, name) and not (value is None and name in (*SHARED, "regularizer"))
     }
+    if slow := slow_path(panel, solver.replace("-", "_"), objective, arguments):
+        _say_once(slow)
     return advised(panel, _function(panel, solver)(objective, **arguments), objective, arguments)
+
+
+@cache
+def _say_once(line: str) -> None:
+    """Print a line on stderr, once for all runs of a command."""
+    print(line, file=sys.stderr)

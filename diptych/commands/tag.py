@@ -171,8 +171,6 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     started = time.perf_counter()
     Y = [sentence["label"] for sentence in training]
     model, attributes = _new_model(panel, options, layout, training, Y) if model is None else (model, training)
-    if job.optimizer == "bcfw" and model.restricted:
-        raise ValueError("--optimizer bcfw needs --pairs all, and no --transitions")
     with named(training):
         objective = loss_of(panel, job, model, model.pack(attributes, Y))
     packed = time.perf_counter() - started
@@ -228,8 +226,6 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
         say_read(options, layout, None, name)
         with named(few):
             small = panel.TaggingModel.of(few, Y, templates, **settings)
-    if job.optimizer == "cocoa" and job.loss == "hinge" and small.restricted:
-        raise ValueError("--optimizer cocoa with --loss hinge needs --pairs all, and no --transitions")
     loss, started = loss_over(panel, job), time.perf_counter()
     rehearsal = Rehearsal(small, loss, partial(train, panel, replace(job, epochs=1)), few, Y)
     with executor_of(options, panel, rehearsal) as executor:

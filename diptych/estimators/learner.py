@@ -15,6 +15,7 @@ from diptych.defaults import LBFGS_ITERATIONS
 from diptych.estimators.examples import checked_weights
 from diptych.estimators.features import Named
 from diptych.estimators.protocol import BaseEstimator, ConvergenceWarning, InPanel, generator_of
+from diptych.panels import slow_path
 from reference.prox.base import Regularizer
 from reference.training.result import Result
 
@@ -120,6 +121,8 @@ class Learner(InPanel, BaseEstimator):
             raise ValueError(
                 f"options: online_proximal needs a step size, such as {example}; a regularizer is optional"
             )
+        if slow := slow_path(self._panel, run.__name__, objective, options):
+            warnings.warn(slow, stacklevel=3)
         self._keep(model, advised(self._panel, run(objective, **options), objective, options))
         self._passes = {"lam": lam, "t": objective.n * self.n_iter_, "rng": generator_of(self.random_state)}
         if not self.result_.success or SCALE in self.result_.message:

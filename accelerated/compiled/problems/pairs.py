@@ -18,13 +18,16 @@ from accelerated.kernel import inlined, kernel
 __all__ = [
     "Pairs",
     "Places",
+    "add_column",
     "add_of_label",
     "add_of_labels",
+    "all_may_change",
     "gather_pairs",
     "lay_out",
     "may_change",
     "no_pairs",
     "rows_of",
+    "take_column",
 ]
 
 
@@ -143,6 +146,12 @@ def may_change(pairs, row, label):
 
 
 @inlined
+def all_may_change(pairs):
+    """Whether all features have a row, and all of its weights may change."""
+    return len(pairs.rows) == 0 and pairs.free.shape[0] == 0
+
+
+@inlined
 def add_of_labels(pairs, position, factor, scores, t, G):
     """G += factor * scores[t, label] for each of the position's pairs, at the pair's label."""
     if len(pairs.rows) > 0:
@@ -157,6 +166,30 @@ def add_of_label(pairs, position, factor, label, G):
         for e in range(pairs.indptr[position], pairs.indptr[position + 1]):
             if pairs.labels[e] == label:
                 G[pairs.rows[e], pairs.columns[e]] += factor * entry(pairs.data, e)
+
+
+@inlined
+def add_column(problem, position, factor, label, G):
+    """G += factor * the features of a position with this label."""
+    pairs = problem.pairs
+    for e in range(problem.indptr[position], problem.indptr[position + 1]):
+        if may_change(pairs, problem.indices[e], label):
+            G[problem.indices[e], label] += factor * entry(problem.data, e)
+    add_of_label(pairs, position, factor, label, G)
+
+
+@inlined
+def take_column(problem, position, label, G):
+    """The sum of squares of G at the features of a position with this label, which become 0."""
+    pairs, total = problem.pairs, 0.0
+    for e in range(problem.indptr[position], problem.indptr[position + 1]):
+        total += G[problem.indices[e], label] ** 2
+        G[problem.indices[e], label] = 0.0
+    for e in range(pairs.indptr[position], pairs.indptr[position + 1]) if len(pairs.rows) > 0 else range(0):
+        if pairs.labels[e] == label:
+            total += G[pairs.rows[e], pairs.columns[e]] ** 2
+            G[pairs.rows[e], pairs.columns[e]] = 0.0
+    return total
 
 
 @kernel

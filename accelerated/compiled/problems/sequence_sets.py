@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelerated.compiled.entries import entry
 from accelerated.compiled.problems import oracles
 from accelerated.compiled.problems.oracles import answers
+from accelerated.compiled.problems.pairs import add_column, all_may_change
 from accelerated.compiled.problems.sequence import Work, augmented_scores, gather, longest_of, new_work
 from accelerated.compiled.problems.sequence_max import MaxProblem
 from accelerated.compiled.problems.working_sets import (
@@ -19,6 +19,7 @@ from accelerated.compiled.problems.working_sets import (
     find_labelling,
     idle_place,
     new_sets,
+    repeats,
 )
 from accelerated.kernel import inlined, kernel
 
@@ -30,7 +31,8 @@ class Scratch(NamedTuple):
     (n, Lp): a copy;
 
     differ (n,): where outputs differ; share (Lp,), zero, and touched (outputs,): the labels of a position whose weight
-    changes; counts (L, L), zero; work: as the oracles take it, with the prepared A.
+    changes; counts (L, L), zero; apart: zero, as W if some of its weights may not change; work: as the oracles take it,
+    with the prepared A.
     """
 
     g: np.ndarray
@@ -41,6 +43,7 @@ class Scratch(NamedTuple):
     share: np.ndarray
     touched: np.ndarray
     counts: np.ndarray
+    apart: np.ndarray
     work: Work
 
 
@@ -59,6 +62,7 @@ def visiting(problem, order, sets, w):
         np.zeros(Lp),
         np.zeros(most, np.int64),
         np.zeros((L, L)),
+        np.zeros((0 if all_may_change(problem.pairs) else w.rows.shape[0], w.rows.shape[1])),
         work,
     )
 
@@ -74,15 +78,15 @@ def join_best(
             scratch.scores[t, label] = work.scores[t, label]
     value = oracles.decode(problem, i, A, work)
     if value > -np.inf and find_labelling(sets, i, n, work.labels) < 0:
-        place = sets.outputs[i]
-        if place >= capacity:
-            mark_differences(sets, i, n, scratch.differ)
-            score_outputs(problem, sets, i, n, A, scratch)
-            place = idle_place(sets, i, scratch)
-        loss = 0.0
+        place, loss = sets.outputs[i], 0.0
         for t in range(n):
             loss += problem.cost[problem.labels[problem.offsets[i] + t], work.labels[t]]
-        add_labelling(problem, sets, i, n, work.labels, loss, place, scratch.counts)
+        if not repeats(problem, sets, i, n, work.labels, loss, scratch.counts, scratch.apart):
+            if place >= capacity:
+                mark_differences(sets, i, n, scratch.differ)
+                score_outputs(problem, sets, i, n, A, scratch)
+                place = idle_place(sets, i, scratch)
+            add_labelling(problem, sets, i, n, work.labels, loss, place, scratch.counts, scratch.apart)
     mark_differences(sets, i, n, scratch.differ)
 
 
@@ -131,20 +135,13 @@ def score_outputs(problem, sets, i, n, A, scratch):
         scratch.g[a] = total
 
 
-@inlined
-def add_column(problem, position, factor, label, G):
-    """G[:, label] += factor * the features of a position."""
-    for e in range(problem.indptr[position], problem.indptr[position + 1]):
-        G[problem.indices[e], label] += factor * entry(problem.data, e)
-
-
 @answers(oracles.move, MaxProblem)
 def move(problem, i, factor, S, sets, w, sums, scratch):
     """w and sums change as for the question. The changes sum to 0, so the true output's features drop out, and so do
     positions where the outputs agree. (Differences of weights would not sum to 0: a weight near 1 loses the digits that
     a tiny one gains.)
     """
-    (W, A), (U_W, U_A), average = w, sums, len(sums.dense) > 0
+    (W, A), (U_W, U_A), average, free = w, sums, len(sums.dense) > 0, problem.pairs.transitions
     n, work = problem.offsets[i + 1] - problem.offsets[i], scratch.work
     slots, first, loss = sets.slots[i], problem.offsets[i], 0.0
     changed = 0  # the first ``changed`` of spread and change now hold places and their changes times factor
@@ -180,16 +177,16 @@ def move(problem, i, factor, S, sets, w, sums, scratch):
             for k in range(changed):
                 output = sets.cells[i] + np.int64(scratch.spread[k]) * n
                 a, b = sets.labels[output + above], sets.labels[output + t]
-                A[0, a, b] += scratch.change[k]
+                A[0, a, b] += free[a, b] * scratch.change[k]
                 work.matrix[a, b] = work.transposed[b, a] = A[0, a, b]  # decode takes one of them
                 if average:
-                    U_A[0, a, b] += S * scratch.change[k]
+                    U_A[0, a, b] += S * (free[a, b] * scratch.change[k])
     return loss
 
 
 @new_sets.register
 def _(problem: MaxProblem, width: int) -> WorkingSets:
     lengths = np.diff(problem.offsets)
-    sets = empty_sets(lengths, lengths**2)
+    sets = empty_sets(lengths, lengths**2 if all_may_change(problem.pairs) else 0 * lengths)
     begin_sequences(problem, sets, np.zeros(width))
     return sets

@@ -2,8 +2,9 @@
 block-coordinate Frank-Wolfe.
 
 Directions are never stored. A step needs only their squared distances, which follow from the labellings and from the
-inner products of the features of a sequence's positions. The update of w touches only the features of positions whose
-labels differ.
+inner products of the features of a sequence's positions. Where only some weights may change, the distance of two
+directions is that of their difference, which is formed in a row of its own. The update of w touches only the features
+of positions whose labels differ.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from accelerated.compiled.entries import entry
 from accelerated.compiled.problems.oracles import parent
+from accelerated.compiled.problems.pairs import add_column, all_may_change, take_column
 from accelerated.kernel import kernel
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "find_labelling",
     "idle_place",
     "new_sets",
+    "repeats",
     "store",
     "with_room",
 ]
@@ -38,7 +41,8 @@ class WorkingSets(NamedTuple):
     start at
 
     slots[i]: alpha, losses (room,); cells[i]: labels (room, n_i); pairs[i]: distances (room, room), the squared
-    distances of directions; squares[i]: products (n_i, n_i), the inner products of the features of positions.
+    distances of directions; squares[i]: products (n_i, n_i), the inner products of the features of positions, if all
+    weights may change.
 
     used (3,): the used lengths of alpha, labels and distances.
     """
@@ -123,6 +127,7 @@ def begin_sequences(problem, sets, row):
         sets.alpha[sets.slots[i]] = 1.0
         for t in range(n):
             sets.labels[sets.cells[i] + t] = problem.labels[first + t]
+        for t in range(n if all_may_change(problem.pairs) else 0):
             for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
                 row[problem.indices[e]] += entry(problem.data, e)
             for s in range(n):
@@ -163,12 +168,28 @@ def find_labelling(sets, i, n, labels):
 
 
 @kernel
-def add_labelling(problem, sets, i, n, labels, loss, a, counts):
-    """Put labels[:n] at place a of example i, with weight 0; counts (L, L) is scratch, zero."""
+def repeats(problem, sets, i, n, labels, loss, counts, apart):
+    """Whether an output of example i has the direction and the loss of labels[:n], whose labels are others. The labels
+    go to the first free place.
+    """
+    if all_may_change(problem.pairs):
+        return False
+    end = sets.cells[i] + sets.outputs[i] * n
+    sets.labels[end : end + n] = labels[:n]
+    for b in range(sets.outputs[i]):
+        same = sets.losses[sets.slots[i] + b] == loss
+        if same and _distance(problem, sets, i, n, end, sets.cells[i] + b * n, counts, apart) == 0.0:
+            return True
+    return False
+
+
+@kernel
+def add_labelling(problem, sets, i, n, labels, loss, a, counts, apart):
+    """Put labels[:n] at place a of example i, with weight 0; counts (L, L) and apart, as W, are scratch, zero."""
     store(sets, i, n, labels, loss, a)
     start, room = sets.pairs[i], sets.room[i]
     for b in range(sets.outputs[i]):
-        distance = _distance(problem, sets, i, n, sets.cells[i] + a * n, sets.cells[i] + b * n, counts)
+        distance = _distance(problem, sets, i, n, sets.cells[i] + a * n, sets.cells[i] + b * n, counts, apart)
         sets.distances[start + a * room + b] = distance
         sets.distances[start + b * room + a] = distance
 
@@ -185,10 +206,19 @@ def store(sets, i, n, labels, loss, a):
 
 
 @kernel
-def _distance(problem, sets, i, n, x, y, counts):
+def _distance(problem, sets, i, n, x, y, counts, apart):
     """||phi(first) - phi(second)||^2 of the labellings that start at labels[x] and labels[y]."""
-    labels, total = sets.labels, 0.0
-    for t in range(n):
+    labels, total, first, free = sets.labels, 0.0, problem.offsets[i], problem.pairs.transitions
+    every = all_may_change(problem.pairs)
+    for t in range(0 if every else n):
+        if labels[x + t] != labels[y + t]:
+            add_column(problem, first + t, 1.0, labels[x + t], apart)
+            add_column(problem, first + t, -1.0, labels[y + t], apart)
+    for t in range(0 if every else n):
+        if labels[x + t] != labels[y + t]:
+            total += take_column(problem, first + t, labels[x + t], apart)
+            total += take_column(problem, first + t, labels[y + t], apart)
+    for t in range(n if every else 0):
         if labels[x + t] != labels[y + t]:
             row = sets.squares[i] + t * n
             for s in range(n):
@@ -200,8 +230,8 @@ def _distance(problem, sets, i, n, x, y, counts):
     for t in range(n):
         above = parent(problem, i, t)
         if above >= 0:
-            counts[labels[x + above], labels[x + t]] += 1.0
-            counts[labels[y + above], labels[y + t]] -= 1.0
+            counts[labels[x + above], labels[x + t]] += free[labels[x + above], labels[x + t]]
+            counts[labels[y + above], labels[y + t]] -= free[labels[y + above], labels[y + t]]
     for t in range(n):
         above = parent(problem, i, t)
         if above >= 0:
