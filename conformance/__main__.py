@@ -55,6 +55,7 @@ def suite(arguments: list[str]) -> int:
         # where it is installed, it warns as soon as there are several processes, and warnings are errors here
         "-p",
         "no:benchmark",
+        "-rN",  # the plugin lists what failed
     ]
     return int(pytest.main([*ours, *arguments, *([] if chosen else [str(HERE)])]))
 

@@ -202,6 +202,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 raise pytest.UsageError(f"{name}.__conformance_gaps__: {pattern!r} matches no test")
 
 
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """List what failed: each law by its place in the package, wherever that is installed, and what it says."""
+    for kind in ("failed", "error"):
+        for report in terminalreporter.stats.get(kind, []):
+            said = getattr(getattr(report.longrepr, "reprcrash", None), "message", str(report.longrepr))
+            lines = said.strip().splitlines() or [""]
+            terminalreporter.write_line(f"{kind.upper()} conformance/{report.nodeid} - {lines[0]:.160}")
+
+
 def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()  # the tests stay to the end

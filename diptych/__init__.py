@@ -5,10 +5,20 @@ and writes files, ``diptych.pictures`` draws. The panel that computes is an argu
 ``reference`` and ``accelerated``.
 """
 
+from diptych.installation import is_command as _is_command
 from diptych.installation import refuse_foreign as _refuse_foreign
-from diptych.interrupts import handle as _handle_interrupts
 
-_handle_interrupts()  # before the slow imports
+try:
+    from diptych.interrupts import handle as _handle_interrupts
+
+    _handle_interrupts()  # before the slow imports
+except KeyboardInterrupt:  # while Python imports signal
+    if not _is_command("diptych"):
+        raise
+    import os as _os
+
+    _os.write(2, b"interrupted\n")
+    _os._exit(130)
 _refuse_foreign(__file__, ("reference", "accelerated"))
 
 # isort: split

@@ -35,7 +35,11 @@ SCALE = "scale the features"
 
 def advised(panel: ModuleType, result: Result, objective: Any, options: Mapping[str, Any]) -> Result:
     """The :func:`certified` result, with the advice in its message if it has not converged or took many iterations."""
-    result = certified(panel, result, objective, options)
+    try:
+        result = certified(panel, result, objective, options)
+    except KeyboardInterrupt:
+        message = f"{result.message}; interrupted while its duality gap was computed"
+        return replace(result, success=False, interrupted=True, message=message)
     if result.interrupted or (result.success and result.nit <= MANY):
         return result
     return replace(result, message=result.message + scaling(getattr(objective, "data", None)))

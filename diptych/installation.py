@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
-from importlib.util import find_spec
+
+TYPE_CHECKING = False  # typing is slow to import
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = ["is_command", "refuse_foreign"]
 
@@ -48,5 +50,7 @@ def _file_of(name: str) -> str | None:
     """The file that Python would run for a package, or None."""
     if name in sys.modules:
         return getattr(sys.modules[name], "__file__", None)
+    from importlib.util import find_spec
+
     spec = find_spec(name)
     return None if spec is None else spec.origin

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -17,9 +18,13 @@ try:
 except ImportError:  # Windows, where an open file can be neither removed nor renamed
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["append", "replacing", "save_bytes"]
+__all__ = ["NotWritten", "append", "replacing", "save_bytes"]
 
 ABANDONED_SECONDS = 3600.0  # on file systems without locks: the age at which a part counts as abandoned
+
+
+class NotWritten(RuntimeWarning):
+    """A file of a run cannot be written, as on a full disk. The run goes on."""
 
 
 @contextmanager
@@ -129,5 +134,5 @@ def _is_part(name: Any, path: Path) -> bool:
 def _named(problem: OSError, path: str | Path) -> OSError:
     """The same error, naming ``path``."""
     if problem.errno is None:  # errors of NumPy and Pillow when a disk is full
-        return OSError(f"{path}: cannot be written: {problem}")
+        return OSError(errno.EIO, f"cannot be written: {problem}", str(path))
     return OSError(problem.errno, problem.strerror, str(path))

@@ -19,7 +19,7 @@ from conformance.application.test_app import data_file, run
 from diptych.files import LocalizationImage, load_log, load_model, save_localization, save_model
 from diptych.pictures.grids import read_picture, write_picture
 from diptych.pictures.plots import convergence
-from reference.files import save_bytes
+from reference.files import NotWritten, save_bytes
 
 __all__ = ["data_file"]  # a fixture
 ROOT = Path(reference.__file__).parent.parent
@@ -53,12 +53,6 @@ def one_image(fill=1.0):
     return LocalizationImage([[0, 0, 1, 1]], np.full((1, 1, 1, 1), fill, np.float32), (2, 2))
 
 
-def checkpointed(path, rng):
-    model = reference.MulticlassModel(2, 2)
-    loss = reference.LogLoss(model, model.pack(rng.normal(size=(4, 2)), [0, 1, 0, 1]))
-    reference.sgd(loss, lam=0.1, epochs=1, rng=0, checkpoint=path)
-
-
 def modelled(path, rng):
     model = reference.MulticlassModel(2, 2)
     save_model(path, model, rng.normal(size=model.size))
@@ -77,7 +71,6 @@ def pictured(path, rng):
 
 WRITERS = {
     "model.npz": modelled,
-    "checkpoint.npz": checkpointed,
     "images.boxes": lambda path, rng: save_localization(path, [one_image(rng.normal())], ["spot"]),
     "picture.npy": pictured,
     "picture.pbm": pictured,
@@ -98,6 +91,36 @@ def test_a_full_disk_is_named_and_leaves_the_old_file_or_none(name, tmp_path, rn
     with pytest.raises(OSError, match="File too large"), full_disk(100):
         WRITERS[name](path, rng)
     assert path.read_bytes() == whole and [each.name for each in tmp_path.iterdir()] == [name]
+
+
+def test_a_checkpoint_on_a_full_disk_is_a_warning_and_the_run_goes_on(backend, tmp_path, rng):
+    """The weights are those of a run without; the file is written when there is room again, else the old one stays."""
+    model = backend.MulticlassModel(2, 2)
+    loss, path = backend.LogLoss(model, model.pack(rng.normal(size=(4, 2)), [0, 1, 0, 1])), tmp_path / "run.npz"
+    options = {"lam": 0.1, "epochs": 3, "rng": 0}
+    with pytest.warns(NotWritten, match=f"{path}: file too large: the checkpoint is not written") as said, full_disk(0):
+        result = backend.sgd(loss, checkpoint=path, **options)
+    assert len(said) == 1 and not list(tmp_path.iterdir()) and "; the checkpoint is of epoch 0 (file" in result.message
+    assert np.array_equal(result.x, backend.sgd(loss, **options).x)
+    backend.sgd(loss, checkpoint=path, **options)
+    whole = path.read_bytes()
+    with pytest.warns(NotWritten), full_disk(100):
+        backend.sgd(loss, checkpoint=path, **options | {"epochs": 2})
+    assert path.read_bytes() == whole and backend.sgd(loss, resume=path, **options).nit == 3
+
+
+@pytest.mark.parametrize("option", ["--log", "--checkpoint"])
+def test_a_command_goes_on_when_the_disk_of_a_log_or_a_checkpoint_is_full(data_file, tmp_path, capsys, option):
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full")  # Linux has one
+    model, words = tmp_path / "m.npz", ["train", data_file, "--epochs", 3, "--lam", 0.1, "--quiet", "--save"]
+    status, out, err = run(reference, capsys, *words, model, option, "/dev/full")
+    assert status == 1 and err.count("\n") == 1 and "train: /dev/full: no space left on device: the " in err
+    assert f"saved {model}" in out and run(reference, capsys, *words, tmp_path / "n.npz")[0] == 0
+    assert np.array_equal(load_model(model, reference)[1], load_model(tmp_path / "n.npz", reference)[1])
+    kept, vary = tmp_path / "kept.jsonl", ["grid", "--kept", tmp_path / "kept.jsonl", "--vary", "lam=0.1", "--quiet"]
+    status, _, err = run(reference, capsys, *vary, "train", data_file, "--epochs", 1, option, "/dev/full")
+    assert status == 1 and "1 files of the runs are not written; /dev/full: no space" in err and kept.exists()
 
 
 @pytest.mark.parametrize("name", ["model.npz", "images.boxes", "picture.npy"])
@@ -133,13 +156,13 @@ def test_a_log_on_a_full_disk_ends_with_a_whole_line(data_file, tmp_path, capsys
     ):  # the last line is longer, and the digits of the seconds before it vary by less
         with full_disk(room):
             status, out, err = run(reference, capsys, *words)
-        assert status == 2 and not out and err.count("\n") == 1 and f"{log}: file too large" in err
+        assert status == 1 and "objective" in out and err.count("\n") == 1 and f"{log}: file too large" in err
         text = log.read_text()
         assert text.endswith("\n") and all(isinstance(json.loads(line), dict) for line in text.splitlines())
         assert load_log(log).outcome is None and len(text) <= room
     log.unlink()
     with full_disk(0):
-        assert run(reference, capsys, *words)[0] == 2
+        assert run(reference, capsys, *words)[0] == 1
     with pytest.raises(ValueError, match="log.jsonl: not a log of training: it is empty"):
         load_log(log)
 
@@ -163,7 +186,7 @@ def test_a_full_standard_output_is_said(data_file, tmp_path, capsys):
     command = [sys.executable, "-m", "diptych", "curves", str(log)]
     with open("/dev/full", "wb") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT)
-    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert "standard output: no space left on device" in done.stderr
 
 
@@ -174,7 +197,7 @@ def test_a_report_on_a_full_disk_is_named(tmp_path, capsys):
     whole = report.read_bytes()
     with full_disk(100):
         status, _, err = run(reference, capsys, *words)
-    assert status == 2 and f"{report}: file too large" in err and report.read_bytes() == whole
+    assert status == 1 and f"{report}: file too large" in err and report.read_bytes() == whole
 
 
 # parts of killed saves

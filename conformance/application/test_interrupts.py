@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import signal
 import subprocess
@@ -19,11 +20,12 @@ from numba.core.compiler_lock import global_compiler_lock
 import reference
 from conformance.application.test_app import data_file
 from diptych import interrupts
-from diptych.interrupts import listening
+from diptych.interrupts import finishing, listening
 
 pytestmark = pytest.mark.beyond("starts processes")
 
 __all__ = ["data_file"]  # a fixture
+ROOT = Path(reference.__file__).parent.parent
 IMPORTS = [  # the panel, what it has just imported, seconds after that
     ("reference", "reference.arrays", 0.0),
     ("reference", "numpy.linalg", 0.02),
@@ -34,19 +36,18 @@ IMPORTS = [  # the panel, what it has just imported, seconds after that
 ]
 
 
-def interrupted(options, command, seen, seconds):
+def interrupted(options, command, seen, seconds, number=signal.SIGINT):
     """Status, output and the last lines of a command that gets the signal so many seconds after a line with ``seen`` at
     one end."""
     listen = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a suite in the background may not be listening
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "bufsize": 0}
-    root = Path(reference.__file__).parent.parent
-    with subprocess.Popen([sys.executable, *command], cwd=root, preexec_fn=listen, **pipes, **options) as process:
+    with subprocess.Popen([sys.executable, *command], cwd=ROOT, preexec_fn=listen, **pipes, **options) as process:
         for line in iter(process.stderr.readline, b""):
             text = line.decode().strip()
             if text.startswith(seen) or text.endswith(f" {seen}"):
                 break
         time.sleep(seconds)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         out, err = process.communicate(timeout=300)
     return process.returncode, out, [x for x in err.decode().splitlines() if not x.startswith("import time:")]
 
@@ -55,12 +56,51 @@ def interrupted(options, command, seen, seconds):
 def test_ctrl_c_while_python_imports(panel, imported, seconds):
     command = ["-X", "importtime", "-m", "diptych", "train", "letters", "--panel", panel]
     assert interrupted({}, command, imported, seconds) == (130, b"", ["interrupted"])
+    assert interrupted({}, command, imported, seconds, signal.SIGTERM) == (143, b"", ["terminated"])
+
+
+def test_the_handlers_come_before_slow_imports():
+    """Until then a signal ends Python. Modules that ``signal`` and ``runpy`` import count as quick."""
+    command = [sys.executable, "-X", "importtime", "-m", "diptych", "--version"]
+    lines = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, text=True).stderr.splitlines()
+    names = [line.rpartition("|")[2].strip() for line in lines]
+    ours = names[names.index("runpy") + 1 : names.index("diptych.interrupts")]
+    assert set(ours) <= {"__future__", "diptych.installation", "enum", "signal", "types", "functools"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_when_the_output_is_written(number):
+    """In the last moments of Python, too: status 0, or the line and the status of the signal; the output is whole."""
+    command = [
+        sys.executable,
+        "-m",
+        "diptych",
+        "train",
+        "letters",
+        "--limit",
+        "5",
+        "--epochs",
+        "1",
+        "--quiet",
+        "--json",
+    ]
+    listen = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    ended = {0: b"", 130: b"interrupted\n", 143: b"terminated\n"}
+    for k in range(6):
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with subprocess.Popen(command, cwd=ROOT, preexec_fn=listen, **pipes) as process:
+            out = process.stdout.readline()
+            time.sleep(0.01 * k)
+            process.send_signal(number)
+            rest, err = process.communicate(timeout=300)
+        assert process.returncode in (0, 128 + number) and err == ended[process.returncode]
+        assert rest == b"" and json.loads(out)["command"] == "train"
 
 
 def test_ctrl_c_while_the_installed_script_imports(tmp_path):
     script = tmp_path / "diptych"
     script.write_text("from diptych.commands.main import main\nraise SystemExit(main())\n")
-    options = {"env": dict(os.environ, PYTHONPATH=str(Path(reference.__file__).parent.parent))}
+    options = {"env": dict(os.environ, PYTHONPATH=str(ROOT))}
     command = ["-X", "importtime", str(script), "train", "letters"]
     assert interrupted(options, command, "reference.objectives", 0.0) == (130, b"", ["interrupted"])
 
@@ -76,12 +116,31 @@ def test_ctrl_c_while_kernels_compile(data_file, tmp_path, seconds):
 
 @pytest.fixture
 def installed(monkeypatch):
-    """The command's handler of Ctrl-C."""
+    """The command's handlers of Ctrl-C and SIGTERM."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    then = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     monkeypatch.setattr(interrupts, "is_command", lambda package: True)
     interrupts.handle()
     yield
     signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGTERM, then)
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_what_finishes_is_not_cut_short(installed, number, status):
+    reached = []
+    with pytest.raises(KeyboardInterrupt), listening():
+        with finishing():
+            signal.raise_signal(number)
+            signal.raise_signal(number)
+            reached.append("saved")
+        reached.append("went on")
+    assert reached == ["saved"] and interrupts.status() == status
+    with listening(), finishing():
+        pass
+    with pytest.raises(OSError), listening(), finishing():
+        signal.raise_signal(number)
+        raise OSError("the disk is full")
 
 
 def test_an_interrupt_waits_for_the_end_of_a_pass_of_the_compiler(installed):

@@ -14,12 +14,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import reference
 from conformance.application.test_app import PNG, data_file, run
+from conformance.application.test_interrupts import installed
 from conformance.application.test_tag import bank
 from conformance.tolerances import close
 from diptych.files import load_log, load_model, load_sequences
+from diptych.files.logs import LogWriter
 
-__all__ = ["bank", "data_file"]  # fixtures
+__all__ = ["bank", "data_file", "installed"]  # fixtures
 TIMES = ("seconds", "seconds_in_all", "seconds_packing")
 
 
@@ -74,10 +77,12 @@ def test_every_command_goes_on_from_its_checkpoint(backend, data_file, bank, tmp
 
 
 @pytest.mark.beyond("starts processes")
-@pytest.mark.parametrize("optimizer", ["sgd", "bcfw"])
-def test_ctrl_c_saves_the_best_weights(backend, data_file, tmp_path, optimizer):
-    """A real signal to a real process: status 130, the model, the report, the log's last line and a checkpoint to go
-    on from.
+@pytest.mark.parametrize(
+    ("optimizer", "number"), [("sgd", signal.SIGINT), ("bcfw", signal.SIGINT), ("sgd", signal.SIGTERM)]
+)
+def test_a_signal_saves_the_best_weights(backend, data_file, tmp_path, optimizer, number):
+    """A real signal to a real process: status 130 or 143, the model, the report, the log's last line and a checkpoint
+    to go on from.
     """
     log, model, file = tmp_path / "log.jsonl", tmp_path / "model.npz", tmp_path / "run.npz"
     words = ["train", data_file, "--loss", "hinge", "--optimizer", optimizer, "--epochs", 10**6, "--json"]
@@ -92,9 +97,10 @@ def test_ctrl_c_saves_the_best_weights(backend, data_file, tmp_path, optimizer):
     while not (log.exists() and log.read_text().count("\n") > 20) and time.monotonic() < patience:
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    for _ in range(1 + (number == signal.SIGTERM)):  # timeout(1) sends it twice
+        process.send_signal(number)
     out, err = process.communicate(timeout=300)
-    assert process.returncode == 130, err
+    assert process.returncode == 128 + number, err
     found = json.loads(out)
     assert found["interrupted"] and not found["success"] and found["message"].startswith("interrupted after ")
     assert found["objective"] == min(row["objective"] for row in found["history"])
@@ -109,6 +115,33 @@ def test_ctrl_c_saves_the_best_weights(backend, data_file, tmp_path, optimizer):
     gone_on = optimise(hinge, epochs=len(rows) + 1, resume=file, **options)
     uncut = optimise(hinge, epochs=len(rows) + 1, **options)
     assert np.array_equal(gone_on.x, uncut.x) and len(gone_on.history) == len(rows) + 1
+
+
+@pytest.mark.beyond("a training through every command")
+@pytest.mark.parametrize("command", [*COMMANDS, "path", "mkl", "partitions"])
+def test_sigterm_ends_every_command_with_its_weights(
+    data_file, bank, tmp_path, capsys, monkeypatch, command, installed
+):
+    """It comes after the first epoch; a second one, as timeout(1) sends it, changes nothing."""
+
+    def terminated(self, row):
+        write(self, row)
+        if {"epoch", "value"} & set(row):
+            signal.raise_signal(signal.SIGTERM)
+
+    write = LogWriter.write
+    monkeypatch.setattr(LogWriter, "write", terminated)
+    more = {
+        "path": ["train", "DATA", "--learner", "sparse-crf", "--path", 3],
+        "mkl": ["train", "DATA", "--learner", "mkl", "--epochs", 9],
+        "partitions": ["train", "DATA", "--partitions", 2],
+    }
+    names = {"DATA": data_file, "BANK": bank}
+    words = [names.get(word, word) for word in (COMMANDS | more)[command]]
+    model, log = tmp_path / "m.npz", tmp_path / "log.jsonl"
+    status, out, _ = run(reference, capsys, *words, "--quiet", "--save", model, "--log", log)
+    assert status == 143 and "not converged: " in out and load_log(log).outcome["interrupted"]
+    assert np.all(np.isfinite(np.concatenate([np.ravel(each) for each in load_model(model, reference)[1]])))
 
 
 def test_an_interrupt_before_anything_is_done(backend, data_file, tmp_path, capsys, monkeypatch):

@@ -10,10 +10,12 @@ from argparse import ArgumentTypeError, Namespace
 import numpy as np
 import pytest
 
+import reference
 from diptych.commands.cluster import parts_a_file, size
 from diptych.commands.executors import LOCAL, executor_of
 from diptych.commands.main import main
 from diptych.commands.many_files import paths_of
+from diptych.files import load_model
 
 SENTENCES = [
     "the DT B-NP\ndog NN I-NP\nbarks VB O\n",
@@ -101,6 +103,18 @@ def test_a_run_starts_from_a_saved_model(files, capsys, task):
     again = reported(capsys, *words, "--epochs", 200, "--start", files / "m.npz", "--save", files / "n.npz")
     assert len(again["history"]) <= 2 < len(first["history"])
     assert again["objective"] == pytest.approx(first["objective"], rel=1e-6) and again["start"] == str(files / "m.npz")
+
+
+def test_other_partitions_do_not_resume(files, capsys):
+    """Their sums have other bits. The error and the model file name the partitions."""
+    words = ["tag", "train", str(files / "part*.txt"), "--optimizer", "lbfgs", "--quiet"]
+    file, model = files / "run.npz", files / "m.npz"
+    reported(capsys, *words, "--epochs", 2, "--partitions", 4, "--checkpoint", file, "--save", model)
+    assert load_model(model, reference)[2]["partitions"] == "4 of 5, 5, 2, 3 examples"
+    assert run(*words, "--epochs", 3, "--partitions", 3, "--resume", file) == 2
+    message = "of a run with partitions = 4 of 5, 5, 2, 3 examples, this one has 3 of 5, 5, 5 examples"
+    assert message in capsys.readouterr().err
+    reported(capsys, *words, "--epochs", 3, "--partitions", 4, "--resume", file)
 
 
 @pytest.mark.parametrize(("asked", "files", "parts"), [

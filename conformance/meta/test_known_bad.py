@@ -105,6 +105,7 @@ def test_what_is_missing_is_said_and_the_rest_runs():
     )
     assert status == 1
     assert "conformance.meta.lacks_names lacks SequenceModel" in output
+    assert "\nFAILED conformance/panels/test_names.py::test_name_is_there[" in output
     failed = [line for line in output.splitlines() if line.startswith("FAILED")]
     assert failed and all("test_names" in line for line in failed)
 

@@ -275,7 +275,7 @@ def test_networks_say_what_is_wrong(backend):
     with pytest.raises(ValueError, match="packed without outputs"):
         model.gold(model.pack(X), np.array([0]))
     short = backend.DifferentiableModel(model.score, backend.Table, lambda x, y: [1.0], size=model.size)
-    with pytest.raises(ValueError, match="task_loss: expected 3 numbers for example 0"):
+    with pytest.raises(ValueError, match=r"task_loss: expected shape \(3,\), a number a part, got .* in example 0"):
         short.task_loss(short.pack(X, Y, like=np.zeros(0, np.float32)), np.array([0]))
     with pytest.raises(ValueError, match="write"):
         short.write(np.zeros(3))

@@ -19,6 +19,7 @@ from conformance.recipes.regularizer import NonNegative
 from conformance.recipes.structure import LogLoss, Subset, train
 from conformance.recipes.structure_with_kernel import Combination, CombinationScores, CompiledCombination
 from conformance.tolerances import close
+from reference import ListModel, StructuralHinge
 from reference.prox.base import Regularizer
 from reference.training.counterparts import counterpart
 
@@ -28,6 +29,25 @@ PAGE = modules.HERE.parent / "CONTRIBUTING.md"
 @given(scores=st.lists(st.floats(-3, 3), min_size=0, max_size=4))
 def test_the_structure_recipe_obeys_the_laws(scores):
     check_structure(Subset(np.array(scores)))
+
+
+@pytest.mark.parametrize(
+    ("oracle", "wrong", "message"),
+    [("best", lambda s: (1.0, (0, 0)), r"^Subset.best: the value is the largest score: "),
+     ("parts", lambda s, y: np.zeros(2), r"^Subset.parts: different outputs have different parts: two outputs"),
+     ("expectation", lambda s, mu: (mu * np.log(4), np.ones(2)), r"^Subset.expectation\(0.1\): the marginals are ")],
+)  # fmt: skip
+def test_a_broken_structure_is_named_by_law_and_oracle(monkeypatch, oracle, wrong, message):
+    monkeypatch.setattr(Subset, oracle, wrong)
+    with pytest.raises(AssertionError, match=message):
+        check_structure(Subset(np.zeros(2)))
+
+
+def test_a_task_loss_of_another_shape_says_so():
+    model = ListModel(lambda x: np.eye(6), Subset, lambda x, y: np.zeros((2, 3)), size=6)
+    hinge = StructuralHinge(model, model.pack([0], [(0,) * 6]))
+    with pytest.raises(ValueError, match=r"expected shape \(6,\), .* got \(2, 3\), which has as many numbers; flatten"):
+        hinge.value(np.zeros(6))
 
 
 @pytest.mark.parametrize("loss", [None, LogLoss])

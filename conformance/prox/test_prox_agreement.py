@@ -46,29 +46,35 @@ def squared(x, d, lam):
     return np.sign(x) * np.maximum(u - d * tau, 0)
 
 
-def near(got, expected, top):
-    """Within 1e-14 of the largest number: compared in extended precision, so that 1e300 is nothing special."""
+def near(got, expected, top, share=1e-14):
+    """Within this share of the largest number: compared in extended precision, so that 1e300 is nothing special."""
     assert np.all(np.isfinite(got))
-    assert float(np.max(np.abs(got.astype(LONG) - expected)) / LONG(top)) <= 1e-14
+    assert float(np.max(np.abs(got.astype(LONG) - expected)) / LONG(top)) <= share
 
 
 @pytest.mark.skipif(np.finfo(LONG).eps > 1e-18, reason="no extended precision here")
 @pytest.mark.parametrize("p", [1000, 16384, 100_003])
 @pytest.mark.parametrize("kind", ROWS)
-def test_long_rows(other, rng, kind, p):
-    x = ROWS[kind](rng, p)
+def test_long_rows(backend, rng, kind, p):
+    """A panel that promises exact selections is within 1e-14; the sums that the papers print lose a rounding a number,
+    and must be in range.
+    """
+    exactly = backend.promises("exact selections")
+    if kind == "huge" and not exactly:
+        pytest.skip("lam sum |x| is out of range")
+    x, share = ROWS[kind](rng, p), 1e-14 if exactly else max(1e-14, p * np.finfo(np.float64).eps)
     top = np.abs(x).max()
     total = float(np.sum(np.abs(x).astype(LONG)))
     for radius in (top * 1e-17, top, total / 100 if np.isfinite(total) else 1e300):
-        u = other.project_simplex(x, radius)
-        near(u, simplex(x, radius), max(top, radius))
+        u = backend.project_simplex(x, radius)
+        near(u, simplex(x, radius), max(top, radius), share)
         assert np.all(u >= 0) and float(u.astype(LONG).sum() / LONG(radius)) == pytest.approx(1.0, rel=1e-11)
         if radius < total:
-            near(other.project_l1_ball(x, radius), np.sign(x) * simplex(np.abs(x), radius), top)
+            near(backend.project_l1_ball(x, radius), np.sign(x) * simplex(np.abs(x), radius), top, share)
     for lam in (1.0, 1 / p, 1e-9, 1e6):
-        near(other.prox_squared_l1(x, lam), squared(x, np.ones(p), lam), top)
+        near(backend.prox_squared_l1(x, lam), squared(x, np.ones(p), lam), top, share)
         d = np.where(rng.random(p) < 0.1, 0.0, rng.random(p))
-        near(other.prox_weighted_squared_l1(x, d, lam), squared(x, d, lam), top)
+        near(backend.prox_weighted_squared_l1(x, d, lam), squared(x, d, lam), top, share)
 
 
 @pytest.mark.parametrize("p", [1000, 100_000])

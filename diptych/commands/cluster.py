@@ -129,6 +129,7 @@ def moved(objective: Any, passes: int) -> dict[str, Any]:
     return {
         "workers": objective.transport.workers,
         "partitions": len(objective.sizes),
+        "lost": objective.transport.lost,
         "repeated": objective.repeated,
         "bytes_a_pass": objective.moved // max(passes, 1),
     }

@@ -17,7 +17,7 @@ import numpy as np
 
 from diptych.commands.executors import EXECUTOR, add_executor, executor_of_runs
 from diptych.commands.options import FILE, add_command, add_flags
-from diptych.commands.output import opening, print_report, writable
+from diptych.commands.output import Failed, opening, print_report, status_of, unwritten, writable
 from diptych.commands.parser import Parser
 from diptych.distributed import Runs
 from diptych.panels import panel_of
@@ -119,9 +119,15 @@ def _grid(panel: ModuleType, options: argparse.Namespace) -> None:
     print_report(options, report, lines)
     failed = [row for row in rows if row["error"] is not None]
     if failed:
-        raise ValueError(
-            f"{len(failed)} of {len(rows)} runs failed; {_named(failed[0]['values'])}: {failed[0]['error']}"
+        problem = f"{len(failed)} of {len(rows)} runs failed; {_named(failed[0]['values'])}: {failed[0]['error']}"
+        raise (
+            ValueError(problem)
+            if all(each.get("status") == 2 for each in reports if _is_failure(each))
+            else Failed(problem)
         )
+    lost = [line for each in reports for line in each.get("unwritten", [])]
+    if lost:
+        raise Failed(f"{len(lost)} files of the runs are not written; {lost[0]}")
 
 
 # the runs -------------------------------------------------------------------------------------------------------------
@@ -181,12 +187,14 @@ def _report(cell: Cell) -> dict[str, Any]:
     reports: list[dict[str, Any]] = []
     options.reported = reports.append
     try:
-        interrupted = options.command(panel_of(options.panel), options)
+        with unwritten(options.name) as lines:
+            interrupted = options.command(panel_of(options.panel), options)
     except (ValueError, OSError, ImportError, MemoryError, Lost) as problem:
-        return {"error": str(problem)}
+        return {"error": str(problem), "status": status_of(problem)}
     if interrupted:
         raise KeyboardInterrupt
-    return reports[0] if reports else {"error": "it has no report"}
+    report = reports[0] if reports else {"error": "it has no report"}
+    return report | ({"unwritten": lines} if lines else {})
 
 
 def _is_failure(report: dict[str, Any]) -> bool:

@@ -45,7 +45,7 @@ from diptych.files.models import load_model, save_model
 from diptych.pictures import plots
 from diptych.pictures.boxes import Frame, boxes
 from reference.structures.boxes import iou
-from reference.training.result import Row
+from reference.training.result import Result, Row
 
 __all__ = ["add"]
 
@@ -242,9 +242,12 @@ def _train_class(
     what = {"file": options.data, "class": name, "examples": len(images), "start": files["start"], "job": job}
     own_options = argparse.Namespace(**{**vars(options), **files})
     run = partial(optimize, panel, model, examples, job, **more)
-    result = watched(panel, own_options, what, job["epochs"], run)
-    if files["save"]:
-        save_model(files["save"], model, result.x, {"data": options.data, "class": name, **job})
+
+    def save(result: Result) -> None:
+        if files["save"]:
+            save_model(files["save"], model, result.x, {"data": options.data, "class": name, **job})
+
+    result = watched(panel, own_options, what, job["epochs"], run, save=save)
     report = {"class": name, "images": len(images), "weights": model.size, "job": job, **outcome(result)}
     report |= {"train": judged(_truth(data, images), find(model, examples, result.x)), "test": None}
     if test is not None and len(others):

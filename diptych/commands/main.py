@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from diptych.commands import align, check, curves, grid, localize, parse, reproduce, segment, sequences, tag, warm
-from diptych.commands.output import error_text
+from diptych.commands.output import error_text, status_of, unwritten
 from diptych.commands.parser import Parser
-from diptych.interrupts import listening
+from diptych.interrupts import leave, listening, status, word
 from diptych.panels import panel_of
 from reference import __version__
 from reference.training.run import Lost
@@ -36,14 +36,21 @@ COMMANDS = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status.
 
-    The status is 0 for success, 2 for an invalid request, 130 after an interrupt and 141 if the reader of a pipe has
-    closed it (as ``| head`` does). If training is interrupted after its first epoch, the best weights so far are saved
-    and reported, and the status is 130.
+    The status is 0 for success, 2 for arguments or data that are wrong, 1 for what fails later, 130 after Ctrl-C, 143
+    after SIGTERM and 141 if the reader of a pipe has closed it (as ``| head`` does). If training is interrupted after
+    its first epoch, the best weights so far are saved and reported.
     """
+    try:
+        return _main(argv)
+    finally:
+        leave()
+
+
+def _main(argv: Sequence[str] | None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     options = parser().parse_args([*words[1:], "--help"] if words[:1] == ["help"] else words)
     try:
-        with listening():
+        with unwritten(options.name) as lines, listening():
             interrupted = options.command(panel_of(options.panel), options)
     except BrokenPipeError:
         _drop_output()
@@ -51,14 +58,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, OSError, ImportError, Lost) as problem:
         print(f"diptych {options.name}: {error_text(problem)}", file=sys.stderr)
         _drop_output()
-        return 2
+        return status_of(problem)
     except MemoryError as problem:
         print(f"diptych {options.name}: not enough memory: {problem}", file=sys.stderr)
-        return 2
+        return 2 if getattr(options, "memory", None) is not None else 1
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
-    return 130 if interrupted else 0
+        print(word(), file=sys.stderr)
+        return status()
+    return status() if interrupted else int(bool(lines))
 
 
 def parser() -> Parser:

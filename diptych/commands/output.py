@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import logging
 import math
+import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,11 +21,14 @@ from diptych.certificates import SCALE
 from diptych.defaults import LBFGS_ITERATIONS
 from diptych.files.logs import LogWriter, jsonable
 from diptych.files.models import save_model
+from diptych.interrupts import finishing
 from diptych.pictures import plots
-from reference.files import save_bytes
+from reference.files import NotWritten, save_bytes
 from reference.training.result import UNCERTIFIED, Result, Row
+from reference.training.run import Lost
 
 __all__ = [
+    "Failed",
     "Progress",
     "announce_compilation",
     "ending",
@@ -31,10 +38,44 @@ __all__ = [
     "outcome",
     "print_report",
     "say",
+    "status_of",
     "trained",
+    "unwritten",
     "watched",
     "writable",
 ]
+
+LATER = [getattr(errno, name, None) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EIO", "EMFILE", "ENFILE", "ESTALE")]
+
+
+class Failed(ValueError):
+    """What fails when the arguments and the data were right."""
+
+
+def status_of(problem: Exception) -> int:
+    """The exit status of a command that ends with this error: 2 for arguments or data that are wrong, else 1."""
+    if isinstance(problem, OSError) and problem.errno is not None:
+        return 1 if problem.errno in LATER else 2
+    return 1 if isinstance(problem, (Failed, Lost, MemoryError)) else 2
+
+
+@contextmanager
+def unwritten(name: str) -> Iterator[list[str]]:
+    """A list of the warnings of this context about files that cannot be written. Each is a line on stderr."""
+    lines: list[str] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", NotWritten)
+        show = warnings.showwarning
+
+        def shown(message: Any, category: Any, *where: Any, **more: Any) -> None:
+            if issubclass(category, NotWritten):
+                lines.append(str(message))
+                print(f"diptych {name}: {message}", file=sys.stderr)
+            else:
+                show(message, category, *where, **more)
+
+        warnings.showwarning = shown
+        yield lines
 
 
 class Progress:
@@ -78,12 +119,15 @@ def watched(
     epochs: int | None,
     run: Callable[..., Result],
     more: Callable[[int], dict[str, Any]] | None = None,
+    save: Callable[[Result], None] = lambda result: None,
 ) -> Result:
-    """Train with a progress bar and, if the options name one, a log.
+    """Train with a progress bar and, if the options name one, a log; save the model.
 
-    job: the fields of the log's first line, besides the command and the panel. KeyboardInterrupt if training is
-    interrupted before its first evaluation; ValueError if the objective is not finite.
+    job: the fields of the log's first line, besides the command and the panel. more: as :class:`Progress`; workers that
+    it counts as lost are a line on stderr and in the log. KeyboardInterrupt if training is interrupted before its first
+    evaluation; Failed if the objective is not finite.
     """
+    looked, lost = -math.inf, 0
     with (
         Progress(epochs, options.quiet, more=more) as bar,
         LogWriter(options.log, opening(panel, options, **job), more=options.resume is not None) as log,
@@ -92,13 +136,27 @@ def watched(
         def callback(row: Row, w: Any) -> None:
             log(row, w)
             bar(row, w)
+            if time.monotonic() >= looked + Progress.every:
+                look(row.epoch)
+
+        def look(epoch: int) -> None:
+            nonlocal looked, lost
+            found = {"lost": 0} if more is None else more(epoch)
+            if found["lost"] > lost:
+                what = f"workers lost so far: {found['lost']}; tasks that ran again: {found['repeated']}"
+                print(f"diptych {options.name}: {what}", file=sys.stderr)
+                log.write({"workers_lost": found["lost"], "tasks_repeated": found["repeated"]})
+            looked, lost = time.monotonic(), found["lost"]
 
         result = run(callback=callback)
-        log.ended(result)
-    if result.interrupted and not result.history:
-        raise KeyboardInterrupt
-    if not math.isfinite(result.fun):
-        raise ValueError(result.message)
+        with finishing():
+            look(len(result.history))
+            log.ended(result)
+            if result.interrupted and not result.history:
+                raise KeyboardInterrupt
+            if not math.isfinite(result.fun):
+                raise Failed(result.message)
+            save(result)
     return result
 
 
@@ -109,6 +167,8 @@ def writable(*paths: str | None) -> None:
             raise ValueError(f"{path}: no such folder: {Path(path).absolute().parent}")
         if path is not None and Path(path).is_dir():
             raise ValueError(f"{path}: is a folder")
+        if path is not None and not os.access(path if Path(path).exists() else Path(path).absolute().parent, os.W_OK):
+            raise ValueError(f"{path}: no permission")
     if paths and paths[-1] is not None:
         plots.writable_figure(paths[-1])
 
@@ -184,9 +244,12 @@ def trained(
 ) -> tuple[Any, dict[str, Any]]:
     """Train with a bar and a log and save the model with ``info``. Return the result and the start of the report."""
     to_convergence = options.epochs is None and epochs == LBFGS_ITERATIONS
-    result = watched(panel, options, what, None if to_convergence else epochs, run, more)
-    if options.save:
-        save_model(options.save, model, result.x, info)
+
+    def save(result: Result) -> None:
+        if options.save:
+            save_model(options.save, model, result.x, info)
+
+    result = watched(panel, options, what, None if to_convergence else epochs, run, more, save)
     return result, opening(panel, options, **what) | outcome(result)
 
 

@@ -196,6 +196,7 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
         what |= {"loss": options.loss, "optimizer": optimizer, "job": job}
         more = {"w0": w0, "checkpoint": options.checkpoint, "resume": options.resume}
         info = {"treebank": options.treebank, "start": options.start, "optimizer": optimizer, **job}
+        info["partitions"] = objective.partitions
         run = partial(solve, panel, optimizer, objective, **(job | more))
         result, report = trained(panel, options, what, job["epochs"], run, model, info, partial(moved, objective))
         report |= moved(objective, len(result.history))

@@ -62,14 +62,16 @@ def _in_one_thread(name: str, arguments: list[str]) -> int:
     """Run an experiment in a process whose BLAS has one thread; return its exit status.
 
     BLAS reads the number of threads when NumPy loads it, so it needs a new process. That process does not search the
-    working folder for modules. Ctrl-C reaches both processes; the experiment reports it.
+    working folder for modules. Ctrl-C reaches both processes, and SIGTERM is sent on; the experiment reports them.
     """
     folders = [str(Path(diptych.__file__).parent.parent), os.environ.get("PYTHONPATH")]
     variables = dict.fromkeys(ONE_THREAD, "1") | {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
     command = [sys.executable, "-P", "-m", "diptych.experiments", name, *arguments]
     with subprocess.Popen(command, env=dict(os.environ, **variables)) as process:
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        then = signal.signal(signal.SIGTERM, lambda number, frame: process.terminate())
         try:
             return process.wait()
         finally:
             signal.signal(signal.SIGINT, before)
+            signal.signal(signal.SIGTERM, then)

@@ -71,6 +71,7 @@ from diptych.distributed import Partitioned, SequenceFile, sequence_model
 from diptych.distributed.loaders import parts_of
 from diptych.files.models import load_model, save_model
 from diptych.files.sequences import numbered, relabelled
+from diptych.interrupts import finishing
 from diptych.panels import PANELS, panel_of
 from diptych.pictures import plots
 from diptych.warm import DEMO, warm
@@ -220,7 +221,8 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
         what = {"data": options.data, "sequences": objective.n, "start": options.start, "job": job.as_dict()}
         more = {"w0": w0, "checkpoint": options.checkpoint, "resume": options.resume}
         run = partial(train, panel, job, objective, **more)
-        info, shown = {"data": options.data, "start": options.start, **job.as_dict()}, partial(moved, objective)
+        info = {"data": options.data, "start": options.start, "partitions": objective.partitions, **job.as_dict()}
+        shown = partial(moved, objective)
         result, report = trained(panel, options, what, job.epochs or 0, run, model, info, shown)
         report |= moved(objective, len(result.history))
         counts = None if result.interrupted else objective.sum_of(of_partition, result.x)
@@ -260,12 +262,13 @@ def _train_sparse(panel: ModuleType, options: argparse.Namespace) -> bool:
 
     what = {"data": options.data, "sequences": n, "fold": options.fold}
     fit = run_sparse(panel, options, job, what, objective, n)
+    if options.save:
+        info = {"learner": "sparse-crf", "data": options.data, "fold": options.fold, **asdict(job)}
+        with finishing():
+            save_model(options.save, model, fit.w, {**info, "beta": fit.report["beta"]})
     report = opening(panel, options, learner="sparse-crf", **what, reverse=options.reverse, job=asdict(job))
     report |= fit.report | accuracies(model, fit.w, training, test)
     report["seconds_in_all"] = time.perf_counter() - started
-    if options.save:
-        info = {"learner": "sparse-crf", "data": options.data, "fold": options.fold, **asdict(job)}
-        save_model(options.save, model, fit.w, {**info, "beta": report["beta"]})
     lines = [f"sparse CRF on {options.data}: {n} sequences", *fit.lines, *accuracy_lines(report)]
     return finish(options, report, lines)
 

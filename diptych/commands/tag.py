@@ -49,6 +49,7 @@ from diptych.files.columns import SEPARATORS, Columns, Layout
 from diptych.files.models import load_model, save_model
 from diptych.files.sources import named
 from diptych.files.tagged import tagged_text
+from diptych.interrupts import finishing
 from diptych.sparse_fits import sequences_of
 from reference.arrays import host
 from reference.files import save_bytes
@@ -237,6 +238,7 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
         what = {"file": options.file, "sentences": objective.n, "start": options.start, "job": job.as_dict()}
         more = {"w0": w0, "checkpoint": options.checkpoint, "resume": options.resume}
         info = {"file": options.file, "start": options.start, **info_of(layout), **job.as_dict()}
+        info["partitions"] = objective.partitions
         run = partial(train, panel, job, objective, **more)
         shown = partial(moved, objective)
         result, report = trained(panel, options, what, job.epochs or 0, run, model, info, shown)
@@ -277,14 +279,15 @@ def _train_sparse(panel: ModuleType, options: argparse.Namespace) -> bool:
 
     what = {"file": options.file, "sentences": len(training)}
     fit = run_sparse(panel, options, job, what, objective, len(training))
+    if options.save:
+        info = {"learner": "sparse-crf", "file": options.file, **info_of(layout), **asdict(job)}
+        with finishing():
+            save_model(options.save, *_without_zeros(panel, model, fit.w), {**info, "beta": fit.report["beta"]})
     report = opening(panel, options, learner="sparse-crf", **what, columns=layout.columns, labels=model.labels)
     report |= {"job": asdict(job), **fit.report}
     report["train"] = _scores(options, model, fit.w, training, data)
     report["test"] = None if test is None else _scores(options, model, fit.w, test)
     report["seconds"] = time.perf_counter() - started
-    if options.save:
-        info = {"learner": "sparse-crf", "file": options.file, **info_of(layout), **asdict(job)}
-        save_model(options.save, *_without_zeros(panel, model, fit.w), {**info, "beta": report["beta"]})
     lines = [
         f"sparse CRF on {len(training)} sentences of {options.file}",
         *fit.lines,

@@ -25,9 +25,9 @@ ENVIRONMENT = {"OMP_NUM_THREADS": 1, "MKL_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS
 def local_client(workers: int) -> Iterator[Any]:
     """A ``distributed.Client`` of worker processes with one thread each, which end with it.
 
-    No other machine can reach the workers. They block Ctrl-C, so that only this process receives the signal. Their logs
-    are silent, because errors of tasks are raised in this process. Results come directly from the workers. A worker
-    that is lost is replaced, also if it is lost again soon.
+    No other machine can reach the workers. They block Ctrl-C, and SIGTERM, which Slurm sends to all processes, so that
+    only this process receives the signal. Their logs are silent, because errors of tasks are raised in this process.
+    Results come directly from the workers. A worker that is lost is replaced, also if it is lost again soon.
 
     Parameters
     ----------
@@ -53,12 +53,14 @@ def local_client(workers: int) -> Iterator[Any]:
 
 @contextmanager
 def _blocking_interrupts() -> Iterator[None]:
-    """Threads and processes that start in this block ignore Ctrl-C. A Ctrl-C during the block is raised at its end."""
+    """Threads and processes that start in this block ignore Ctrl-C and SIGTERM. This process gets a signal of the block
+    at its end.
+    """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
     resource_tracker.ensure_running()  # its start later would unblock the signal
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield
     finally:

@@ -18,6 +18,8 @@ from reference.structures.base import UnsupportedError
 
 __all__ = ["Partitioned"]
 
+SHOWN = 8  # partitions whose size a record names
+
 
 class Partitioned:
     """The mean of the losses of all examples, which lie in partitions.
@@ -112,6 +114,12 @@ class Partitioned:
     def nonnegative(self) -> slice | None:
         """The weights that must be >= 0; None: all are free."""
         return getattr(self.model, "nonnegative", None)
+
+    @property
+    def partitions(self) -> str:
+        """Their number and the examples of each, as checkpoints and model files record them."""
+        counts = ", ".join(str(size.n) for size in self.sizes[:SHOWN])
+        return f"{len(self.sizes)} of {counts}{', ...' if len(self.sizes) > SHOWN else ''} examples"
 
     @property
     def repeated(self) -> int:

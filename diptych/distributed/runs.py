@@ -94,6 +94,8 @@ class Runs:
                     print(line, file=sys.stderr, flush=True)
         finally:
             self.transport.forget(reference)
+        if self.transport.lost:
+            print(f"  workers lost: {self.transport.lost}; their runs were repeated", file=sys.stderr, flush=True)
         return [self.results[key] if key in self.results else fresh[key] for key, _ in keyed]
 
     def is_kept(self, run: Any) -> bool:

@@ -95,6 +95,11 @@ class Transport(ABC):
         """Tasks that ran again after workers were lost."""
         return 0
 
+    @property
+    def lost(self) -> int:
+        """Workers that ended so far."""
+        return 0
+
     @abstractmethod
     def send(self, thing: Any) -> Any:
         """A reference to an object, for the methods below. The object is sent once to each worker."""
@@ -237,6 +242,7 @@ class Dask(Transport):
             client.register_plugin(repeats.Repeats())
         self._before = self._ran_again = client.run_on_scheduler(repeats.count)
         self._sent_again, self._workers = 0, 0
+        self._lost_before = self._lost = client.run_on_scheduler(repeats.lost)
         self._gave: dict[str, int] = client.run(_given, on_error="ignore")  # bytes each worker sent to others
         self._gave_before = sum(self._gave.values())
         self._things: dict[str, Any] = {}  # the objects that were sent, by name
@@ -288,6 +294,15 @@ class Dask(Transport):
         with suppress(*GONE):
             self._ran_again = self.client.run_on_scheduler(repeats.count)
         return int(self._ran_again - self._before + self._sent_again)
+
+    @property
+    def lost(self) -> int:
+        """The number of workers that have ended since this object was made."""
+        from diptych.distributed import repeats
+
+        with suppress(*GONE):
+            self._lost = self.client.run_on_scheduler(repeats.lost)
+        return int(self._lost - self._lost_before)
 
     def _future(self, name: str) -> Any:
         """The object as the result of a task. Scattered data would be lost with their worker.

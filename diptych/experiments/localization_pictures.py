@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.pictures.plots import require_matplotlib, save_figure
+from diptych.pictures.plots import logarithmic, require_matplotlib, save_figure
 
 __all__ = ["draw"]
 
@@ -25,7 +25,6 @@ LEAST = 1e-3  # the least drawn distance from the best known objective, as a sha
 def draw(path: Path, report: dict[str, Any]) -> None:
     """Draw a report of ``localization``."""
     figure_class = require_matplotlib()
-    from matplotlib.ticker import LogLocator, NullLocator
 
     columns = list(dict.fromkeys(curve["column"] for curve in report["curves"]))
     figure = figure_class(figsize=(1.0 + 3.6 * len(columns), 12), layout="constrained")
@@ -41,10 +40,7 @@ def draw(path: Path, report: dict[str, Any]) -> None:
             if up == "objective":
                 axis.set_yscale("log")
             if across == "seconds":
-                axis.set_xscale("log")
-                axis.xaxis.set(
-                    major_locator=LogLocator(subs=(1, 2, 5)), major_formatter="{x:g}", minor_locator=NullLocator()
-                )
+                logarithmic(axis)
         axes[0].set_title(column)
         lines, labels = axes[0].get_legend_handles_labels()
         axes[-1].legend(lines, labels, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2)

@@ -35,7 +35,7 @@ from diptych.experiments.shell import (
     say_written,
     whole,
 )
-from diptych.pictures.plots import require_matplotlib, save_figure
+from diptych.pictures.plots import logarithmic, require_matplotlib, save_figure
 from reference.training.result import Result
 
 VOWELS = "aeiou"
@@ -157,8 +157,10 @@ def draw(path: Path, measured: dict[str, dict[str, dict[str, Any]]]) -> None:
             style = {"label": label, "linestyle": "--" if "online" in label else "-", "linewidth": 1.4}
             by_call.plot([row["oracle_calls"] for row in rows], gap, **style)
             by_second.plot([row["seconds"] for row in rows], gap, **style)
-        by_call.set(xscale="log", yscale="log", xlabel="oracle calls", ylabel="gap / objective", title=name)
-        by_second.set(xscale="log", yscale="log", xlabel="seconds, one core")
+        by_call.set(yscale="log", xlabel="oracle calls", ylabel="gap / objective", title=name)
+        by_second.set(yscale="log", xlabel="seconds, one core")
+        logarithmic(by_call)
+        logarithmic(by_second)
         by_call.legend(fontsize=7)
     save_figure(figure, path)
 

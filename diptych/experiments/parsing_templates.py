@@ -46,7 +46,7 @@ from diptych.experiments.shell import (
 )
 from diptych.experiments.template_runs import Run, Treebank, runs_of
 from diptych.metrics import PUNCTUATION
-from diptych.pictures.plots import require_matplotlib, save_figure
+from diptych.pictures.plots import require_matplotlib, save_figure, whole
 
 __all__ = ["main", "measure"]
 
@@ -183,6 +183,8 @@ def draw(path: Path, report: dict[str, Any]) -> None:
         [row["epoch"] for row in rows], norms / np.maximum(norms.sum(axis=1, keepdims=True), 1e-300), linewidth=0.9
     )
     right.set(xlabel="epochs", ylabel="beta, weights of the templates' kernels, MKL")
+    whole(left.xaxis)
+    whole(right.xaxis)
     save_figure(figure, path)
 
 

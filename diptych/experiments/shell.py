@@ -17,8 +17,9 @@ from accelerated.threads import set_num_threads
 from diptych.commands import parser as commands
 from diptych.commands.executors import add_executor, executor_of_runs
 from diptych.commands.options import add_flags
-from diptych.commands.output import error_text, writable
+from diptych.commands.output import error_text, status_of, writable
 from diptych.experiments.registry import EXPERIMENTS
+from diptych.interrupts import status, word
 from reference.files import save_bytes
 from reference.training.result import Result
 from reference.training.run import Lost
@@ -71,7 +72,7 @@ def parsed(parser: Parser, arguments: Sequence[str] | None, quick: Mapping[str, 
 
 
 def ended(parser: Parser, options: argparse.Namespace, command: Callable[[], None], out: str | None = None) -> int:
-    """Run a command and return the exit status: 0, 2 after an error (one line on stderr), or 130 if interrupted.
+    """Run a command and return the exit status: that of ``diptych``.
 
     out: the file to write what the command prints to.
     """
@@ -86,10 +87,10 @@ def ended(parser: Parser, options: argparse.Namespace, command: Callable[[], Non
             save_bytes(out, printed.getvalue().encode())
     except (ValueError, OSError, ImportError, Lost) as problem:
         print(f"{parser.prog}: {error_text(problem)}", file=sys.stderr)
-        return 2
+        return status_of(problem)
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
+        print(word(), file=sys.stderr)
+        return status()
     return 0
 
 

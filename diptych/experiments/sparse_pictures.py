@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from diptych.pictures.plots import require_matplotlib, save_figure
+from diptych.pictures.plots import logarithmic, require_matplotlib, save_figure
 
 __all__ = ["draw_ratios"]
 
@@ -83,7 +83,8 @@ def draw_counts(path: Path, report: dict[str, Any]) -> None:
         ("nonzeros", "not 0"),
     ):
         axis.plot(betas, [row[name] for row in report["rows"]], marker=".", label=label)
-    axis.set(xscale="log", xlabel="beta / beta_max", ylabel="weights")
+    axis.set(xlabel="beta / beta_max", ylabel="weights")
+    logarithmic(axis)
     axis.set_yscale("symlog", linthresh=1)
     axis.set_ylim(bottom=0)
     axis.invert_xaxis()

@@ -38,7 +38,7 @@ from diptych.experiments.shell import (
     say_written,
     whole,
 )
-from diptych.pictures.plots import require_matplotlib, save_figure
+from diptych.pictures.plots import logarithmic, require_matplotlib, save_figure
 from reference.training.result import Result, Row
 
 __all__ = ["METHODS", "main", "measure"]
@@ -206,8 +206,9 @@ def draw(path: Path, report: dict[str, Any]) -> None:
             gaps = [(row["objective"] - bound) / row["objective"] for row in rows]
             style = {"label": name, "color": f"C{number % 10}", "linestyle": "-" if number < 10 else "--"}
             axis.plot([row[what] / unit for row in rows], gaps, linewidth=1.4, **style)
+        logarithmic(axis)
         axis.axhline(report["settings"]["gap"], color="grey", linewidth=0.8, linestyle=":")
-        axis.set(xscale="log", yscale="log", xlabel=label)
+        axis.set(yscale="log", xlabel=label)
     axes[0].set(ylabel="gap to the lower bound / objective")
     axes[0].legend(fontsize=7)
     figure.suptitle(f"structural SVM, letters, {n} words, lam = {report['settings']['lam']:g}")

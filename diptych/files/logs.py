@@ -5,6 +5,8 @@
     "prox_gradient": null} {"outcome": "relative gap 0.001 reached in epoch 41", "success": true, "interrupted": false,
     "objective": 3.1, ...}
 
+If worker processes were lost, a line ``{"workers_lost": 1, "tasks_repeated": 3}`` has the counts since the start.
+
 A run that resumes from a checkpoint appends to the existing log: its job, then its rows. nan and infinities are written
 as null.
 """
@@ -15,11 +17,12 @@ import json
 import math
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from reference.archives import parse_json
-from reference.files import append
+from reference.files import NotWritten, append
 from reference.training.result import Result, Row
 
 __all__ = ["Log", "LogWriter", "jsonable", "load_log"]
@@ -71,6 +74,8 @@ def load_log(path: str | Path) -> Log:
                 while rows and rows[-1].epoch >= row.epoch:
                     rows.pop()
                 rows.append(row)
+            elif "workers_lost" in fields:
+                continue
             elif "outcome" in fields:
                 outcome = fields
             else:
@@ -103,8 +108,8 @@ class LogWriter:
     """A callback that writes a log. Every line is on disk before the next epoch begins.
 
     path: None writes nothing. more: append to an existing log, after removing a truncated last line. The file is first
-    changed when the first row or the outcome is written. If a line cannot be written, an OSError names the log, and no
-    part of the line stays in the file.
+    changed when the first row or the outcome is written. If a line cannot be written, as on a full disk, a warning
+    (:class:`NotWritten`) names the log, no part of the line stays in the file, and nothing more is written.
     """
 
     def __init__(self, path: str | Path | None, job: dict[str, Any], *, more: bool = False) -> None:
@@ -143,10 +148,16 @@ class LogWriter:
         """Write a line."""
         if self.path is None:
             return
-        if self.file is None:
-            self.file = self._opened(self.path)
-            self.write(self.job)
-        append(self.file, self.path, (json.dumps(jsonable(fields), allow_nan=False) + "\n").encode())
+        try:
+            lines = [fields]
+            if self.file is None:
+                self.file, lines = self._opened(self.path), [self.job, fields]
+            for line in lines:
+                append(self.file, self.path, (json.dumps(jsonable(line), allow_nan=False) + "\n").encode())
+        except OSError as problem:
+            what = f"{self.path}: {str(problem.strerror).lower()}: the log ends here; the run goes on"
+            self.path = None
+            warnings.warn(what, NotWritten, stacklevel=2)
 
     def _opened(self, path: str | Path) -> IO[bytes]:
         """The log opened for appending; truncated to its complete lines with ``more``, else to nothing."""

@@ -22,16 +22,19 @@ __all__ = [
     "alignment",
     "convergence",
     "grid",
+    "logarithmic",
     "pictures",
     "plot_path",
     "require_matplotlib",
     "runs",
     "save_figure",
+    "whole",
     "words",
     "writable_figure",
 ]
 
 FORMATS = (".png", ".pdf", ".svg")
+LABELS = 6  # of an axis; more would overlap
 
 
 def require_matplotlib() -> Any:
@@ -58,6 +61,31 @@ def save_figure(figure: Any, path: str | Path) -> None:
     save_bytes(path, content.getvalue())
 
 
+def whole(axis: Any) -> None:
+    """Ticks of a horizontal or vertical axis at integers alone, also if it shows a single number."""
+    axis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+
+
+def logarithmic(axes: Any) -> None:
+    """Make the horizontal axis logarithmic, with a few labels at 1, 2 and 5 times powers of ten. It stays linear if the
+    positive numbers of the drawn lines are all within a factor of 2.
+    """
+    numbers = np.concatenate([[], *(np.asarray(line.get_xdata(), np.float64) for line in axes.get_lines())])
+    numbers = numbers[(numbers > 0) & np.isfinite(numbers)]
+    if numbers.size == 0 or (most := numbers.max()) < 1.99 * (least := numbers.min()):
+        axes.locator_params(axis="x", nbins=LABELS - 1)
+        return
+    axes.set_xscale("log")
+    decades = range(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1)
+    for steps, every in ((1, 2, 5), 1), ((1,), 1), ((1,), -(-len(decades) // LABELS)):
+        ticks = [float(f"{step}e{e}") for e in decades[::every] for step in steps]
+        ticks = [t for t in ticks if 0.99 * least <= t <= 1.01 * most]
+        if len(ticks) <= LABELS:
+            break
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+
+
 def convergence(path: str | Path, histories: Mapping[str, Sequence[Row]], title: str) -> None:
     """Objective against epochs and seconds, and duality gap if there is one; a curve for each history."""
     gaps = {
@@ -77,10 +105,12 @@ def convergence(path: str | Path, histories: Mapping[str, Sequence[Row]], title:
         for axis in by_gap:
             axis.plot([epoch for epoch, _ in gaps[name]], [gap for _, gap in gaps[name]], **style)
     by_epoch.set(xlabel="epochs", ylabel="objective")
-    by_epoch.xaxis.get_major_locator().set_params(integer=True)
-    by_second.set(xlabel="seconds", xscale="log")
+    by_second.set(xlabel="seconds")
+    logarithmic(by_second)
     for axis in by_gap:
         axis.set(xlabel="epochs", ylabel="gap / objective", yscale="log")
+    for axis in (by_epoch, *by_gap):
+        whole(axis.xaxis)
     by_epoch.legend()
     figure.suptitle(title)
     save_figure(figure, path)
@@ -101,6 +131,9 @@ def runs(path: str | Path, records: Sequence[Mapping[str, Any]], against: Sequen
             marker = "o" if len(shown) <= 30 else None
             axis.plot([x for x, _ in shown], [y for _, y in shown], label=run["name"], marker=marker, markersize=3)
         axis.set(xlabel=labels[what])
+        axis.locator_params(axis="x", nbins=LABELS - 1)
+        if what != "seconds":
+            whole(axis.xaxis)
     logarithmic = records[0]["distance"] is not None
     axes[0].set(ylabel="(objective - best dual) / |best dual|" if logarithmic else "objective")
     axes[0].set_yscale("log" if logarithmic else "linear")
@@ -110,7 +143,8 @@ def runs(path: str | Path, records: Sequence[Mapping[str, Any]], against: Sequen
 
 def grid(path: str | Path, curves: Mapping[str, Sequence[tuple[str, Any, Any]]], name: str, score: str) -> None:
     """A score against the values of an option: of each curve, points (value, mean, deviation), with None where there is
-    none. The axis is logarithmic if the values are positive numbers over more than one order of magnitude.
+    none. The axis is logarithmic if the values are positive numbers that differ, and not integers within one order of
+    magnitude. A mean of a single run has no error bar.
     """
     figure = require_matplotlib()(figsize=(5.5, 3.8), layout="constrained")
     axis = figure.subplots()
@@ -120,10 +154,17 @@ def grid(path: str | Path, curves: Mapping[str, Sequence[tuple[str, Any, Any]]],
     for label, points in curves.items():
         shown = [point for point in points if point[1] is not None]
         x = [float(value) if numeric else value for value, _, _ in shown]
-        bars = [deviation or 0.0 for _, _, deviation in shown]
-        axis.errorbar(x, [mean for _, mean, _ in shown], bars, label=label or None, marker="o", markersize=3, capsize=3)
-    if numeric and min(numbers) > 0 and max(numbers) > 10 * min(numbers):
-        axis.set_xscale("log")
+        (line,) = axis.plot(x, [mean for _, mean, _ in shown], label=label or None, marker="o", markersize=3)
+        bars = [
+            (at, mean, deviation) for at, (_, mean, deviation) in zip(x, shown, strict=True) if deviation is not None
+        ]
+        if bars:
+            axis.errorbar(*zip(*bars, strict=True), fmt="none", ecolor=line.get_color(), capsize=3)
+    integers = numeric and all(number.is_integer() for number in numbers)
+    if numeric and min(numbers) > 0 and (not integers or max(numbers) >= 10 * min(numbers)):
+        logarithmic(axis)
+    elif integers:
+        whole(axis.xaxis)
     axis.set(xlabel=name, ylabel=score)
     if any(curves):
         axis.legend(fontsize=8)
@@ -159,25 +200,18 @@ def plot_path(
     figure = require_matplotlib()(figsize=(4.8 * columns, 3.8), layout="constrained")
     weights, sizes, *losses = figure.subplots(1, columns)
     marker = {"marker": "o", "markersize": 3} if len(shares) <= 30 else {}
-    decades = range(int(np.floor(np.log10(min(shares)))), int(np.ceil(np.log10(max(shares)))) + 1)
-    steps = (1, 2, 5) if len(decades) <= 3 else (1,)
-    ticks = [
-        t
-        for t in (float(f"{step}e{e}") for e in decades for step in steps)
-        if min(shares) * 0.99 <= t <= max(shares) * 1.01
-    ]
     for column in drawn.T:
         weights.plot(shares, column, linewidth=0.8)
     weights.set(ylabel="weights" if drawn.shape[1] < most else f"the {most} largest weights")
     sizes.plot(shares, [point.nonzeros for point in path.points], color="black", **marker)
     sizes.set(ylabel=f"weights that are not 0, of {path.size}", ylim=(0, None))
+    whole(sizes.yaxis)
     for axis in losses:
         axis.plot(shares[: len(held_out)], held_out, color="black", **marker)
         axis.set(ylabel="mean loss of what is held out")
     for axis in (weights, sizes, *losses):
-        axis.set(xlabel="beta / beta_max", xscale="log")
-        axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-        axis.minorticks_off()
+        axis.set(xlabel="beta / beta_max")
+        logarithmic(axis)
         axis.xaxis.set_inverted(True)
         if chosen is not None:
             axis.axvline(shares[chosen], color="crimson", linewidth=1, linestyle="--")

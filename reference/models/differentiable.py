@@ -20,7 +20,7 @@ from array_api_compat import is_torch_array
 from reference.arrays import Array, Place, host, integer
 from reference.example_errors import ExampleError
 from reference.models.base import not_packed, sound
-from reference.models.listed import FromCallables, only
+from reference.models.listed import FromCallables, check_task_loss, only
 from reference.models.nonlinear import NonlinearModel
 from reference.packed import Packed, check_indices, check_range
 from reference.structures.sampling import generator
@@ -263,10 +263,7 @@ class DifferentiableModel(FromCallables, NonlinearModel):
         if self._task_loss is None:
             return self._shaped(data, i, place.zeros((parts,)))
         values = place.floats(host(self._task_loss(data.inputs[i], self._true(data, i))))
-        if tuple(values.shape) != (parts,):
-            raise ValueError(
-                f"task_loss: expected {parts} numbers for example {i}, one a part, got shape {tuple(values.shape)}"
-            )
+        check_task_loss(values, parts, i)
         return self._shaped(data, i, values)
 
     def gold(self, data: DifferentiableData, batch: np.ndarray) -> Scores:

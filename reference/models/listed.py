@@ -5,6 +5,7 @@ The user gives the features of each part; scores, adjoint and gradient follow fr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
@@ -183,10 +184,7 @@ class ListModel(FromCallables, LinearModel):
         if self._task_loss is None:
             return self._shaped(data, i, place.zeros((data.features[i].n,)))
         values = place.floats(host(self._task_loss(data.inputs[i], self._true(data, i))))
-        if tuple(values.shape) != (data.features[i].n,):
-            raise ValueError(
-                f"task_loss: expected {data.features[i].n} numbers, one a part, got shape {tuple(values.shape)}"
-            )
+        check_task_loss(values, data.features[i].n, i)
         return self._shaped(data, i, values)
 
     def gold(self, data: ListData, batch: np.ndarray) -> Scores:
@@ -198,6 +196,14 @@ class ListModel(FromCallables, LinearModel):
     def zeros(self, data: ListData) -> Array:
         """Weights of zero (d,)."""
         return (data.features[0].place if data.features else Place.of(None)).zeros((self.size,))
+
+
+def check_task_loss(values: Array, parts: int, i: int) -> None:
+    """Raise ValueError if what a ``task_loss`` gave for example i is not a vector of one number for each part."""
+    shape = tuple(values.shape)
+    if shape != (parts,):
+        hint = ", which has as many numbers; flatten it" if math.prod(shape) == parts else ""
+        raise ValueError(f"task_loss: expected shape ({parts},), a number a part, got {shape}{hint} in example {i}")
 
 
 def _dense(rows: Rows) -> np.ndarray:

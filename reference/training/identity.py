@@ -28,6 +28,7 @@ def identity(
     return {
         "objective": type(objective).__name__,
         "examples": int(objective.n),
+        "partitions": getattr(objective, "partitions", None),
         "weights": [int(size) for size in start.shape],
         "smoothing": _described(traits(objective).smoothing),
         "optimizer": optimizer,
@@ -43,6 +44,8 @@ def check_identity(theirs: Mapping[str, Any], ours: Mapping[str, Any], path: Any
     for name, mine in ours.items():
         other = theirs.get(name)
         if mine == other or (name == "rng" and (mine is None or other is None)):
+            continue
+        if name == "partitions" and name not in theirs:  # older files have none
             continue
         if name == "form":
             if other is None:  # a state that every panel reads

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reference.arrays import Array, Place, host
+from reference.files import NotWritten
 from reference.optimizers.base import Objective
 from reference.training.arguments import generator
 from reference.training.checkpoints import read_checkpoint, write_checkpoint
@@ -81,7 +83,8 @@ class Run:
         As in the optimiser.
     checkpoint : path, optional
         Written after epochs, with at most a tenth of the time spent on writing; on an interrupt; and at the end. With
-        ``form``, an interrupted epoch may have changed the state in place: then the last file stays.
+        ``form``, an interrupted epoch may have changed the state in place: then the last file stays. A file that
+        cannot be written, as on a full disk, is a warning (:class:`NotWritten`), and the run goes on.
     resume : path, optional
         The checkpoint to continue from. Rows, weights, seconds and random numbers are those of an uninterrupted run;
         ``start`` is not used. ``epochs`` includes those done before.
@@ -124,7 +127,7 @@ class Run:
         self.history: list[Row] = []
         self.n = int(objective.n)
         self.seconds, self.stopped, self.interrupted, self.calls_before = 0.0, False, False, 0
-        self.why = ""
+        self.why = self._unwritten = ""
         self._begun, self._moving, self._saved, self._next_save = False, False, 0, 0.0
         point = Point(start, np.nan, None)
         self._done = Done(0, point, point)
@@ -145,7 +148,10 @@ class Run:
         self.interrupted = kind is not None and issubclass(kind, (KeyboardInterrupt, Lost))
         self.why = str(problem) if isinstance(problem, Lost) else ""
         if self._begun and self._done.rows > self._saved and not (self._moving and self.form is not None):
-            self._save()
+            try:
+                self._save()
+            except KeyboardInterrupt:  # the iterates are whole
+                self.interrupted = True
         return self.interrupted
 
     @property
@@ -276,13 +282,14 @@ class Run:
             success, message = False, f"interrupted after {self.done} of {self.epochs_asked} {self.unit}"
             if point is not self._done.last:
                 message += ", of which this is the one of lowest objective"
-            if self.checkpoint is not None and self._saved < self._done.rows:
-                message += f"; the checkpoint is of epoch {self.history[self._saved - 1].epoch if self._saved else 0}"
             message += f"; {self.why}" if self.why else ""
             certificate = certificate if isinstance(certificate, str) else point.gap
         certificate = "none: nothing was evaluated" if certificate is None else certificate
         if success and self.ending is None:
             success, message = judged(message, certificate, point.fun, tol)
+        if self.checkpoint is not None and self._saved < self._done.rows and (self.interrupted or self._unwritten):
+            epoch = self.history[self._saved - 1].epoch if self._saved else 0
+            message += f"; the checkpoint is of epoch {epoch}{self._unwritten and f' ({self._unwritten})'}"
         return Result(
             x=point.x,
             fun=point.fun,
@@ -307,9 +314,17 @@ class Run:
         started, done = time.perf_counter(), self._done
         rows = [list(row.as_dict().values()) for row in self.history[: done.rows]]
         content = {"run": self._identity, "calls_before": self.calls_before, "history": rows, "done": done}
-        write_checkpoint(self.checkpoint, content)
-        self.written(done.state)
-        self._saved, written = done.rows, time.perf_counter()
+        try:
+            write_checkpoint(self.checkpoint, content)
+            self.written(done.state)
+            self._saved, self._unwritten = done.rows, ""
+        except OSError as problem:
+            why = (problem.strerror or str(problem)).lower()
+            if not self._unwritten:
+                what = f"{self.checkpoint}: {why}: the checkpoint is not written; the run goes on"
+                warnings.warn(what, NotWritten, stacklevel=2)
+            self._unwritten = why
+        written = time.perf_counter()
         self._next_save = written + SHARE * (written - started)
 
     def _read(self, place: Place) -> Any:
