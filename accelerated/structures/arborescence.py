@@ -20,12 +20,13 @@ from accelerated.compiled.structures.arborescence_max import (
     best_with_each_arc,
     tree_score,
 )
+from accelerated.compiled.structures.arborescence_samples import sample_trees
 from accelerated.compiled.structures.arborescence_sum import sum_over_trees
 from accelerated.compiled.structures.assignment import are_scores
 from accelerated.mirror import mirrors
 from accelerated.structures.answers import feasible, k_best
 from reference.arrays import Array, Place, host
-from reference.structures.arborescence import ArborescenceScores, sample
+from reference.structures.arborescence import ArborescenceScores
 from reference.structures.base import KBest, positive_mu
 
 __all__ = [
@@ -63,6 +64,18 @@ def tree_partition(
 ) -> tuple[Array, ArborescenceScores]:
     value, marginals = sum_over_trees(view("values", scores.values), mu, single_root)
     return like(np.asarray(value), scores.values), ArborescenceScores(like(marginals, scores.values))
+
+
+@mirrors(reference.sample)
+def sample(
+    scores: ArborescenceScores, uniforms: Array, mu: float = 1.0, single_root: bool = False
+) -> tuple[Array, Array]:
+    values, numbers = view("values", scores.values), view("uniforms", uniforms)
+    if numbers.ndim != 2 or numbers.shape[1] != len(values) + 1:
+        raise ValueError(f"uniforms: expected shape (size, {len(values) + 1}), got {numbers.shape}")
+    heads = np.full((len(numbers), len(values)), -1)
+    value = sample_trees(values, float(mu), single_root, numbers, heads)
+    return like(np.asarray(value), scores.values), like(heads, scores.values)
 
 
 @mirrors(reference.top_k_arborescences)

@@ -11,12 +11,12 @@ import numpy as np
 
 import reference.structures.graph as reference
 from accelerated.arrays import like, view
+from accelerated.compiled.structures.clique_samples import sample_from_cliques
 from accelerated.compiled.structures.clique_tables import Walks
 from accelerated.compiled.structures.clique_tree import Layout, best_of_cliques, parts_of_cliques
 from accelerated.mirror import mirrors
 from reference.arrays import Array
 from reference.structures.clique_oracles import MAX_TABLE, Cliques, GraphScores
-from reference.structures.graph import clique_sample
 
 __all__ = [
     "Graph",
@@ -43,6 +43,19 @@ def clique_sum_product(scores: GraphScores, mu: float = 1.0, max_table: int = MA
     marginals = np.zeros(len(flat))
     value = np.asarray(parts_of_cliques(flat, float(mu), layout, marginals))
     return like(value, scores.unary), _shaped(marginals, scores)
+
+
+@mirrors(reference.clique_sample)
+def clique_sample(
+    scores: GraphScores, uniforms: Array, mu: float = 1.0, max_table: int = MAX_TABLE
+) -> tuple[Array, Array]:
+    flat, layout = _flat(scores, max_table)
+    numbers = view("uniforms", uniforms)
+    if numbers.ndim != 2 or numbers.shape[1] != scores.unary.shape[0]:
+        raise ValueError(f"uniforms: expected shape (size, {scores.unary.shape[0]}), got {numbers.shape}")
+    labels = np.full(numbers.shape, -1)
+    value = np.asarray(sample_from_cliques(flat, float(mu), layout, numbers, labels))
+    return like(value, scores.unary), like(labels, scores.unary)
 
 
 @mirrors(reference.clique_max_marginals)

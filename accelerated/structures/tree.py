@@ -19,13 +19,14 @@ from accelerated.compiled.structures.tree import (
     max_product_of_trees,
 )
 from accelerated.compiled.structures.tree_k_best import top_k_of_trees
+from accelerated.compiled.structures.tree_samples import sample_of_trees
 from accelerated.compiled.structures.tree_sum import sum_product_of_trees
 from accelerated.mirror import mirrors
 from accelerated.structures.answers import feasible, k_best
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
 from reference.structures.base import KBest, positive_mu
-from reference.structures.tree import TreeScores, parts, sample, score
+from reference.structures.tree import TreeScores, parts, score
 from reference.structures.tree_scores import order
 
 __all__ = [
@@ -122,6 +123,19 @@ def sum_product(scores: TreeScores, mu: float = 1.0) -> tuple[Array, TreeScores]
             (edges[0] if len(edges) == 1 else edges.sum(axis=0)).reshape(scores.pairwise.shape), scores.pairwise
         ),
     )
+
+
+@mirrors(reference.sample)
+def sample(scores: TreeScores, uniforms: Array, mu: float = 1.0) -> tuple[Array, Array]:
+    flat, shape = FlatTrees.of(scores), tuple(uniforms.shape)
+    if (*shape[:-2], shape[-1]) != tuple(scores.unary.shape[:-1]):
+        raise ValueError(f"uniforms: shape {shape} does not fit unary {tuple(scores.unary.shape)}")
+    trees, p = flat.trees
+    numbers = view("uniforms", uniforms).reshape(trees, shape[-2], p)
+    value, labels = np.zeros(shape[:-2]), np.full(numbers.shape, -1)
+    flat_value = value.reshape(-1)
+    in_parallel(lambda lo, hi: sample_of_trees(lo, hi, *flat, float(mu), numbers, flat_value, labels), flat.ranges())
+    return like(value, scores.unary), like(labels.reshape(shape), scores.unary)
 
 
 @mirrors(reference.top_k_max_product)

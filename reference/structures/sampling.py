@@ -30,26 +30,12 @@ def uniforms(rng: int | np.random.Generator | None, shape: tuple[int, ...], like
 
 
 def choose(logits: Array, rows: Array | None, uniform: Array) -> Array:
-    """The index at which the distribution function of a row of ``logits`` reaches each number ``uniform``.
+    """The indices (..., size) at which distribution functions reach ``uniform`` (..., size), numbers in [0, 1].
 
-    Parameters
-    ----------
-    logits : array (..., r, m), or (..., m) if rows is None
-        The probabilities of a row are proportional to exp(logits).
-    rows : int64 array (..., size)
-        The row in 0..r-1 of each number; None: the only one.
-    uniform : array (..., size)
-        Numbers in [0, 1].
-
-    Returns
-    -------
-    int64 array (..., size)
-        The first index whose cumulative weight exceeds ``uniform`` times the total; its weight is not 0 unless all
-        weights of the row are.
-
-    Notes
-    -----
-    Bisection: time O(r m + size log m), memory O(r m + size).
+    The probabilities of a row of ``logits`` (..., r, m) are proportional to its exp. ``rows`` (..., size) has the row
+    of each number; None for logits (..., m), of one row. The result is the first index whose cumulative weight exceeds
+    ``uniform`` times the total; its weight is not 0 unless all of the row are. It is found by bisection, in time and
+    memory O(r m + size).
     """
     xp = array_namespace(logits)
     m = logits.shape[-1]

@@ -19,7 +19,7 @@ from accelerated.compiled.structures.assignment import are_scores
 from accelerated.compiled.sweeps import larger, padded
 from accelerated.kernel import kernel
 
-__all__ = ["sum_over_trees"]
+__all__ = ["is_certain", "sum_over_trees"]
 
 ROUNDING = 1e-17  # the share of the sum that may be lost
 NOTHING = 1000.0  # exp(-NOTHING) is 0
@@ -70,10 +70,18 @@ def _by_weights(values, mu, single_root, out):
             for j in range(width):
                 w[i, j] += x * p[k, j]
             w[i, i + 1] = 0.0  # a loop is no part of a tree
-    if not np.log(share) >= SMALLEST + 4.0 * np.log(n + 1.0) - np.log(ROUNDING):
+    if not is_certain(share, n):
         return np.nan
     _derivative(w, p, pivots, single_root, out)
     return value + (rounding + mu * log_z)
+
+
+@kernel
+def is_certain(share, n):
+    """Whether a sum over trees of n tokens is so large, as a share of the product of the rows' sums, that lost weights
+    are rounding.
+    """
+    return np.log(share) >= SMALLEST + 4.0 * np.log(n + 1.0) - np.log(ROUNDING)
 
 
 @kernel

@@ -10,7 +10,7 @@ from accelerated.compiled.structures.chain_log import log_forward, log_total
 from accelerated.compiled.sweeps import largest, load
 from accelerated.kernel import kernel
 
-__all__ = ["draw_labelling", "sample_range"]
+__all__ = ["choose", "cumulate", "draw_labelling", "reached", "sample_range"]
 
 
 @kernel
@@ -57,21 +57,35 @@ def draw_labelling(forward, n, pairwise, first, stride, inverse_mu, uniforms, ro
             e, y = first + t * stride, labels[t + 1]
             for j in range(L):
                 rows[0, j] += pairwise[e, j, y] * inverse_mu
-        labels[t] = _choose(rows, L, uniforms[t])
+        labels[t] = choose(rows, L, uniforms[t])
 
 
 @kernel
-def _choose(rows, L, uniform):
-    """The first index whose cumulative weight exp(rows[0]) exceeds the share ``uniform`` of the total; rows[1] is
-    scratch.
+def choose(rows, L, uniform):
+    """The first index whose cumulative weight exp(rows[0]) exceeds the share ``uniform`` of the total; rows (2, Lp),
+    rows[1] is scratch.
     """
-    top, below = largest(rows, 0), 0.0
+    top = largest(rows, 0)
     for j in range(rows.shape[1]):
         rows[1, j] = exp(rows[0, j] - top)
+    cumulate(rows, L)
+    return reached(rows, L, uniform)
+
+
+@kernel
+def cumulate(rows, L):
+    """The L weights rows[1] become cumulative."""
+    below = 0.0
     for j in range(L):
         below += rows[1, j]
         rows[1, j] = below
+
+
+@kernel
+def reached(rows, L, uniform):
+    """The first of the L cumulative weights rows[1] that exceeds the share ``uniform`` of the last."""
+    total = rows[1, L - 1]
     for j in range(L):
-        if rows[1, j] > uniform * below or rows[1, j] >= below:
+        if rows[1, j] > uniform * total or rows[1, j] >= total:
             return j
     return L - 1

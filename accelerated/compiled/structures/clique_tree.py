@@ -23,7 +23,7 @@ from accelerated.compiled.structures.clique_tables import (
 )
 from accelerated.kernel import kernel
 
-__all__ = ["Layout", "best_of_cliques", "parts_of_cliques"]
+__all__ = ["Layout", "best_of_cliques", "counter", "parts_of_cliques", "room_of", "towards_the_root"]
 
 ZERO, ONE = np.uint64(0), np.uint64(1)
 
@@ -49,7 +49,7 @@ class Layout(NamedTuple):
 
 
 @kernel
-def _counter(layout):
+def counter(layout):
     """Digits for a walk, or for the variables of a clique."""
     most = 1
     for c in range(len(layout.start) - 1):
@@ -58,7 +58,7 @@ def _counter(layout):
 
 
 @kernel
-def _room(layout):
+def room_of(layout):
     """Room for the largest table, and for two of the longest message."""
     entries = longest = ZERO
     for c in range(len(layout.start) - 1):
@@ -88,7 +88,7 @@ def _fill(c, scores, mu, layout, digit, tables, first):
 
 
 @kernel
-def _towards_the_root(scores, mu, layout, digit, room, places, inside, messages):
+def towards_the_root(scores, mu, layout, digit, room, places, inside, messages):
     """The value. From places[c] on, inside becomes c's table with all messages from its children; messages become those
     to parents, less their largest entries.
     """
@@ -114,9 +114,9 @@ def best_of_cliques(scores, layout, labels):
     """The highest score; labels (p,), -1 before, become those of a best labelling. -inf: there is none; nan: a score is
     nan.
     """
-    digit, room = _counter(layout), _room(layout)
+    digit, room = counter(layout), room_of(layout)
     inside, messages = np.empty(layout.table[-1]), np.empty(layout.message[-1])
-    value = _towards_the_root(scores, 0.0, layout, digit, room, layout.table, inside, messages)
+    value = towards_the_root(scores, 0.0, layout, digit, room, layout.table, inside, messages)
     if value > -np.inf:
         _decode(layout, digit, inside, labels)
     return value
@@ -170,9 +170,9 @@ def parts_of_cliques(scores, mu, layout, parts):
     exist.
     """
     table, message, walks = layout.table, layout.message, layout.walks
-    C, digit, room = len(layout.start) - 1, _counter(layout), _room(layout)
+    C, digit, room = len(layout.start) - 1, counter(layout), room_of(layout)
     belief, messages = np.empty(len(room[0])), np.empty(message[-1])
-    value = _towards_the_root(scores, mu, layout, digit, room, np.zeros_like(table), belief, messages)
+    value = towards_the_root(scores, mu, layout, digit, room, np.zeros_like(table), belief, messages)
     if not value > -np.inf:
         if np.isnan(value):
             parts[:] = np.nan

@@ -25,7 +25,7 @@ from accelerated.compiled.structures.tree import load_nodes, sound
 from accelerated.compiled.sweeps import fill, largest, lowest_above, padded, product, total
 from accelerated.kernel import kernel
 
-__all__ = ["Messages", "sum_product", "sum_product_of_trees"]
+__all__ = ["Messages", "log_upward", "sum_product", "sum_product_of_trees"]
 
 SMALL = 1e-30
 
@@ -194,24 +194,9 @@ def _log_sum_product(scores, forest, pairwise, first, stride, inverse_mu, nodes,
     if Z is 0.
     """
     above, upward = forest.above, forest.upward
-    p, L, Lp, value = len(above), pairwise.shape[1], scores.shape[1], 0.0
-    row = np.full((1, Lp), -np.inf)
-    for k in range(p):
-        v = upward[k]
-        u = above[v]
-        top = largest(scores, v)
-        if top == -np.inf:
-            value = -np.inf
-            break
-        for j in range(Lp):
-            nodes[v, j] = exp(scores[v, j] - top)
-        norm = top + np.log(total(nodes, v))
-        value += norm
-        for j in range(Lp):
-            scores[v, j] -= norm
-        if u < p:
-            for i in range(L):
-                scores[u, i] += _log_row(scores, v, pairwise, first + v * stride, i, inverse_mu, row)
+    p, L, Lp = len(above), pairwise.shape[1], scores.shape[1]
+    row = np.empty((1, Lp))
+    value = log_upward(scores, forest, pairwise, first, stride, inverse_mu, row)
     for k in range(p - 1, -1, -1):
         v = upward[k]
         u, e = above[v], first + v * stride
@@ -236,6 +221,31 @@ def _log_sum_product(scores, forest, pairwise, first, stride, inverse_mu, nodes,
         scale = 1.0 / total(nodes, v)
         for j in range(Lp):
             nodes[v, j] *= scale
+    return value
+
+
+@kernel
+def log_upward(scores, forest, pairwise, first, stride, inverse_mu, row):
+    """log Z of one tree; scores (>= p, Lp) = unary / mu become log P(label | scores of the subtree) if Z is not 0. row
+    (1, Lp) is scratch.
+    """
+    above, upward = forest.above, forest.upward
+    p, value = len(above), 0.0
+    for k in range(p):
+        v = upward[k]
+        u = above[v]
+        top = largest(scores, v)
+        if top == -np.inf:
+            return top
+        for j in range(scores.shape[1]):
+            row[0, j] = exp(scores[v, j] - top)
+        norm = top + np.log(total(row, 0))
+        value += norm
+        for j in range(scores.shape[1]):
+            scores[v, j] -= norm
+        if u < p:
+            for i in range(pairwise.shape[1]):
+                scores[u, i] += _log_row(scores, v, pairwise, first + v * stride, i, inverse_mu, row)
     return value
 
 

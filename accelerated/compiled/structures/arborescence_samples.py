@@ -1,0 +1,201 @@
+"""Dependency trees drawn at random, arc by arc along loop-erased walks; samples whose arcs agree so far share the work.
+
+The probability that a walk meets the tree before its own branch comes from an elimination without subtractions, with
+plain weights, each row divided by its largest. As in `arborescence_sum`, weights below e^-400 are lost: where too much
+may be lost, the step is done with logarithms.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accelerated.compiled.arithmetic import exp
+from accelerated.compiled.reductions import plus
+from accelerated.compiled.structures.arborescence_sum import is_certain, sum_over_trees
+from accelerated.compiled.structures.chain_samples import cumulate, reached
+from accelerated.compiled.sweeps import padded
+from accelerated.kernel import kernel
+
+__all__ = ["sample_trees"]
+
+FREE, TREE, BRANCH = 0, 1, 2  # where a token is
+NO_MORE = 1e-13  # marginals up to this may be rounding
+
+
+@kernel
+def sample_trees(values, mu, single_root, uniforms, heads):
+    """mu log Z; heads (size, n), -1 before, become draws by the numbers uniforms (size, n + 1) in [0, 1]. values (n,
+    n + 1), C order. -inf: there is no tree; nan: a score is nan or +inf.
+    """
+    n, draws = values.shape[0], len(heads)
+    value, marginals = sum_over_trees(values, mu, single_root)
+    if not value > -np.inf or n == 0 or draws == 0:
+        return value
+    log_w, w, sums = np.empty((n, n + 1)), np.empty((n, n + 1)), np.empty(n)
+    _weights(values, mu, single_root, log_w, w, sums)
+    order, first, chosen = np.arange(draws), np.zeros(draws, np.int64), np.empty(draws, np.int64)
+    groups, waiting = np.empty((draws, 2), np.int64), 0  # draws order[lo:hi] have the same arcs
+    rows, side = np.empty((2, padded(n + 1))), np.empty(n + 1, np.int64)
+    rates, at = np.empty((n, n + 2)), np.empty(n + 2, np.int64)
+    if single_root:
+        for h in range(n + 1):
+            rows[1, h] = marginals[h - 1, 0] if h > 0 and marginals[h - 1, 0] > NO_MORE else 0.0
+        cumulate(rows, n + 1)
+        for s in range(draws):
+            chosen[s] = reached(rows, n + 1, uniforms[s, 0])
+            heads[s, chosen[s] - 1] = 0
+        waiting = _grouped(order, 0, draws, chosen, groups, waiting)
+    else:
+        groups[0], waiting = (0, draws), 1
+    while waiting:
+        waiting -= 1
+        lo, hi = groups[waiting]
+        last = _place(heads[order[lo]], first[order[lo]], side)
+        if last == 0:
+            continue
+        free = np.flatnonzero(side == FREE)
+        if not _by_weights(w, sums, last, side, free, rates, rows):
+            _by_logarithms(log_w, last, side, free, rates, at, rows)
+        cumulate(rows, n + 1)
+        start = last if first[order[lo]] == 0 else first[order[lo]]
+        for r in range(lo, hi):
+            s = order[r]
+            chosen[s] = reached(rows, n + 1, uniforms[s, last])
+            heads[s, last - 1] = chosen[s]
+            first[s] = start if side[chosen[s]] == FREE else 0
+        waiting = _grouped(order, lo, hi, chosen, groups, waiting)
+    return value
+
+
+@kernel
+def _weights(values, mu, single_root, log_w, w, sums):
+    """log_w = values / mu less its row's largest; w = exp(log_w); sums of the rows. No token is its own head; with a
+    single root, the root is none.
+    """
+    for m in range(len(values)):
+        log_w[m] = values[m]
+        log_w[m, m + 1] = -np.inf
+        log_w[m, 0] = -np.inf if single_root else log_w[m, 0]
+        top = log_w[m].max()
+        for h in range(log_w.shape[1]):
+            log_w[m, h] = (log_w[m, h] - top) / mu if top > -np.inf else top
+            w[m, h] = exp(log_w[m, h])
+        sums[m] = w[m].sum()
+
+
+@kernel
+def _grouped(order, lo, hi, chosen, groups, waiting):
+    """Sort the draws order[lo:hi] by their chosen head, and add a group for each head. Returns the number of groups."""
+    draws = order[lo:hi].copy()
+    order[lo:hi] = draws[np.argsort(chosen[draws])]
+    for r in range(lo, hi):
+        if r == lo or chosen[order[r]] != chosen[order[r - 1]]:
+            groups[waiting, 0] = r
+            waiting += 1
+        groups[waiting - 1, 1] = r + 1
+    return waiting
+
+
+@kernel
+def _place(heads, first, side):
+    """The last token of the branch that begins with ``first``, of a new one if that is 0, or 0 if all tokens have
+    heads. side (n + 1,): where each token is, and the root.
+    """
+    for h in range(len(side)):
+        side[h] = TREE if h == 0 or heads[h - 1] >= 0 else FREE
+        first = h if first == 0 and side[h] == FREE else first
+    last = first
+    while first > 0:
+        side[first], last = BRANCH, first
+        first = max(heads[first - 1], 0)
+    return last
+
+
+@kernel
+def _by_weights(w, sums, last, side, free, rates, rows):
+    """rows[1] becomes the weights of the heads of token ``last``: w times the probability that the walk from the head
+    meets the tree before the branch. Whether no more is lost than rounding.
+    """
+    n, f, share = len(w), len(free), 1.0
+    for i in range(f):
+        m, tree, branch = free[i] - 1, 0.0, 0.0
+        for h in range(n + 1):
+            tree = plus(tree, w[m, h] if side[h] == TREE else 0.0)
+            branch = plus(branch, w[m, h] if side[h] == BRANCH else 0.0)
+        rates[i, 0], rates[i, 1] = tree, branch
+        for j in range(f):
+            rates[i, j + 2] = w[m, free[j]]
+    for k in range(f - 1, -1, -1):
+        pivot = 0.0
+        for j in range(k + 2):
+            pivot = plus(pivot, rates[k, j])
+        share *= pivot / sums[free[k] - 1]
+        if not share > 0.0:
+            return False
+        for j in range(k + 2):
+            rates[k, j] /= pivot
+        for i in range(k):
+            x = rates[i, k + 2]
+            for j in range(k + 2):
+                rates[i, j] += x * rates[k, j]
+            rates[i, i + 2] = 0.0  # a loop is no part of a tree
+    for h in range(n + 1):
+        rows[1, h] = w[last - 1, h] if side[h] == TREE else 0.0
+    for i in range(f):  # rates[:, 0] becomes the probability of the tree
+        for j in range(i):
+            rates[i, 0] = plus(rates[i, 0], rates[i, j + 2] * rates[j, 0])
+        rows[1, free[i]] = w[last - 1, free[i]] * rates[i, 0]
+    return is_certain(share * rows[1, : n + 1].sum() / sums[last - 1], n)
+
+
+@kernel
+def _by_logarithms(log_w, last, side, free, rates, order, rows):
+    """rows[1] as `_by_weights`, over its largest; the token with the largest rate of leaving is eliminated first, as in
+    the reference.
+    """
+    n, f = len(log_w), len(free)
+    order[: f + 2] = np.arange(f + 2)  # the last two are the tree and the branch
+    for i in range(f):
+        m = free[i] - 1
+        rates[i, f] = rates[i, f + 1] = -np.inf
+        for h in range(n + 1):
+            if side[h] != FREE:
+                end = f if side[h] == TREE else f + 1
+                rates[i, end] = _log_plus(rates[i, end], log_w[m, h])
+        for j in range(f):
+            rates[i, j] = log_w[m, free[j]]
+    for t in range(f):
+        place, rate = t, -np.inf
+        for r in range(t, f):
+            leaving = -np.inf
+            for s in range(t, f + 2):
+                leaving = _log_plus(leaving, rates[order[r], order[s]])
+            if leaving > rate:
+                place, rate = r, leaving
+        k = order[place]
+        for r in range(place, t, -1):
+            order[r] = order[r - 1]
+        order[t] = k
+        for s in range(t + 1, f + 2):
+            rates[k, order[s]] -= rate
+        for r in range(t + 1, f):
+            i = order[r]
+            for s in range(t + 1, f + 2):
+                j = order[s]
+                if j != i and rates[i, k] > -np.inf:
+                    rates[i, j] = _log_plus(rates[i, j], rates[i, k] + rates[k, j])
+    for h in range(n + 1):
+        rows[0, h] = log_w[last - 1, h] if side[h] == TREE else -np.inf
+    for t in range(f - 1, -1, -1):  # rates[:, f] becomes the log probability of the tree
+        k = order[t]
+        for s in range(t + 1, f):
+            rates[k, f] = _log_plus(rates[k, f], rates[k, order[s]] + rates[order[s], f])
+        rows[0, free[k]] = log_w[last - 1, free[k]] + rates[k, f]
+    rows[1, : n + 1] = np.exp(rows[0, : n + 1] - rows[0, : n + 1].max())
+
+
+@kernel
+def _log_plus(x, y):
+    """log(exp(x) + exp(y))."""
+    top, low = (x, y) if x > y else (y, x)
+    return top + np.log1p(np.exp(low - top)) if low > -np.inf else top
