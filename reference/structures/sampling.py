@@ -39,8 +39,7 @@ def choose(logits: Array, rows: Array | None, uniform: Array) -> Array:
     """
     xp = array_namespace(logits)
     m = logits.shape[-1]
-    if rows is None:
-        rows = xp.zeros_like(uniform, dtype=xp.int64)
+    rows = xp.zeros_like(uniform, dtype=xp.int64) if rows is None else rows
     top = xp.max(logits, axis=-1, keepdims=True)
     weights = xp.exp(logits - xp.where(top > -xp.inf, top, xp.zeros_like(top)))
     cumulative = xp.cumulative_sum(weights, axis=-1)
