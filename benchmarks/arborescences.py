@@ -66,7 +66,7 @@ class Best:
 
 
 class Sums:
-    """Seconds for a log-partition function with all marginals: by weights, or by logarithms if scores are far apart."""
+    """Seconds for a log-partition with all marginals, and for 50 samples: by weights, or logarithms if far apart."""
 
     params = ([20, 40], [False, True], [1.0, 300.0])
     param_names = ("n", "single root", "scale")
@@ -77,6 +77,9 @@ class Sums:
 
     def time_expectation(self, n, single_root, scale):
         self.trees.expectation()
+
+    def time_sample(self, n, single_root, scale):
+        self.trees.sample(50, rng=0)
 
 
 class Others:

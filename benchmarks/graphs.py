@@ -28,7 +28,7 @@ class Oracles:
 
 
 class Exp:
-    """Seconds for log-partition and marginals."""
+    """Seconds for log-partition and marginals, and for 10 samples."""
 
     def setup(self):
         self.graph = graph()
@@ -36,6 +36,9 @@ class Exp:
 
     def time_clique_tree(self):
         self.graph.expectation()
+
+    def time_sample(self):
+        self.graph.sample(10, rng=0)
 
 
 class Sets:

@@ -52,6 +52,9 @@ class Oracles:
     def time_sum_product(self, panel, shape, shared):
         self.tree.expectation()
 
+    def time_sample(self, panel, shape, shared):
+        self.tree.sample(1, rng=0)
+
     def time_max_marginals(self, panel, shape, shared):
         self.tree.max_marginals()
 

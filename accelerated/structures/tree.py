@@ -130,8 +130,7 @@ def sample(scores: TreeScores, uniforms: Array, mu: float = 1.0) -> tuple[Array,
     flat, shape = FlatTrees.of(scores), tuple(uniforms.shape)
     if (*shape[:-2], shape[-1]) != tuple(scores.unary.shape[:-1]):
         raise ValueError(f"uniforms: shape {shape} does not fit unary {tuple(scores.unary.shape)}")
-    trees, p = flat.trees
-    numbers = view("uniforms", uniforms).reshape(trees, shape[-2], p)
+    numbers = view("uniforms", uniforms).reshape(flat.trees[0], shape[-2], flat.trees[1])
     value, labels = np.zeros(shape[:-2]), np.full(numbers.shape, -1)
     flat_value = value.reshape(-1)
     in_parallel(lambda lo, hi: sample_of_trees(lo, hi, *flat, float(mu), numbers, flat_value, labels), flat.ranges())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from conformance import brute, strategies
 from conformance.laws import check_structure
 from conformance.tolerances import close
-from reference.structures.clique_tree import clique_tree
+from reference.structures.clique_tree import clique_tree, min_fill
 
 
 def grid(rows, columns):
@@ -223,6 +224,49 @@ def test_a_clique_tree_is_one(instance):
     for v in range(p):  # connected in a tree: one of them alone has a parent without v
         mine = [c for c, clique in enumerate(tree.cliques) if v in clique]
         assert sum(c == 0 or v not in tree.cliques[tree.parents[c]] for c in mine) == 1
+    assert [len(clique) for clique in tree.cliques[1:]] == [len(shared) + 1 for shared in tree.shared[1:]]
+    near = [{a for e in edges for a in e if v in e and a != v} for v in range(p)]
+    eliminated, core = min_fill(p, edges)
+    left = set(range(p))
+    for v, neighbours in eliminated:  # the fewest new edges, counted anew; then the smallest degree and number
+        missing = {u: [e for e in itertools.combinations(near[u] & left, 2) if e[1] not in near[e[0]]] for u in left}
+        assert v == min(left, key=lambda u: (len(missing[u]), len(near[u] & left), u)) and neighbours == near[v] & left
+        for a, b in missing[v]:
+            near[a].add(b)
+            near[b].add(a)
+        left.remove(v)
+    assert core == left and all(left <= near[v] | {v} for v in left)
+
+
+def wheel(p):
+    return np.concatenate([[[0, v] for v in range(1, p)], cycle(p - 1) + 1])
+
+
+@pytest.mark.parametrize("edges_of", [lambda p: cycle(p)[1:], cycle, wheel])
+def test_work_grows_as_the_number_of_variables(backend, edges_of):
+    """Lines of Python that make a graph, and that answer: at most 2.5 times as many for twice the variables."""
+    count, before = 0, sys.gettrace()
+
+    def trace(frame, event, argument):
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    def lines(p):
+        nonlocal count
+        edges, counts, count = edges_of(p), [], 0
+        sys.settrace(trace)
+        try:
+            graph = backend.Graph(np.zeros((p, 2)), np.zeros((len(edges), 2, 2)), edges)
+            counts.append(count)
+            for answer in (graph.best, graph.expectation, graph.count, lambda: graph.topk(2), lambda: graph.sample(1)):
+                answer()
+        finally:
+            sys.settrace(before)
+        return np.array([*counts, count])
+
+    lines(7)  # compiles
+    assert np.all(lines(100) < 2.5 * lines(50))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
+import reference
+
 LIMIT = 2**28
 
 
@@ -27,18 +29,7 @@ def structures(backend):
     }
 
 
-NAMES = [
-    "Table",
-    "Chain",
-    "batch of chains",
-    "empty chain",
-    "Tree",
-    "Graph",
-    "Cut",
-    "Matching",
-    "Arborescence",
-    "Boxes",
-]
+NAMES = list(structures(reference))
 
 
 @pytest.mark.parametrize("name", NAMES)

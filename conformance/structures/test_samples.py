@@ -172,13 +172,14 @@ def test_what_cannot_be_drawn_is_said(backend):
     ):
         with pytest.raises(backend.InfeasibleError, match="sample: every output is forbidden"):
             space.sample(2, rng=0)
-    table = backend.Table([0.0, 1.0])
+    graph = backend.Graph(np.zeros((2, 2)), np.zeros((0, 2, 2)), [])
     for arguments, error, message in (
         ((0,), ValueError, "size: expected an integer >= 1, got 0"),
         ((1, 0.0), ValueError, "mu"),
         ((1, 1.0, "a"), TypeError, "rng: expected an integer"),
     ):
-        with pytest.raises(error, match=message):
-            table.sample(*arguments)
+        for space in (backend.Table([0.0, 1.0]), backend.Arborescence(np.zeros((2, 3))), graph):
+            with pytest.raises(error, match=message):
+                space.sample(*arguments)
     with pytest.raises(backend.UnsupportedError, match=r"Cut has no sample\(\)"):
         backend.Cut([[0.0, 1.0]], np.zeros((0, 2, 2)), np.zeros((0, 2), int)).sample(1)

@@ -245,10 +245,7 @@ def positive_k(k: int, numbers: int = 1) -> int:
 
 
 def at_most(name: str, count: int, numbers: int, which: str = "which take") -> int:
-    """``count``. Raises ValueError if several outputs of ``numbers`` numbers each take more than MOST numbers.
-
-    ``which`` says what takes them, if not the outputs themselves: "for which the search keeps".
-    """
+    """``count``. Raises ValueError if several outputs, ``which`` take ``numbers`` numbers each, take more than MOST."""
     most = max(MOST // max(numbers, 1), 1)
     if count > most:
         raise ValueError(

@@ -6,6 +6,8 @@ given the labels drawn before it. Branson et al. (2013) use such draws as the sa
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from array_api_compat import array_namespace
 
@@ -39,12 +41,11 @@ def choose(logits: Array, rows: Array | None, uniform: Array) -> Array:
     """
     xp = array_namespace(logits)
     m = logits.shape[-1]
-    if rows is None:
-        rows = xp.zeros_like(uniform, dtype=xp.int64)
+    rows = xp.zeros_like(uniform, dtype=xp.int64) if rows is None else rows
     top = xp.max(logits, axis=-1, keepdims=True)
     weights = xp.exp(logits - xp.where(top > -xp.inf, top, xp.zeros_like(top)))
     cumulative = xp.cumulative_sum(weights, axis=-1)
-    cumulative = xp.reshape(cumulative, (*uniform.shape[:-1], -1))  # row after row
+    cumulative = xp.reshape(cumulative, (*uniform.shape[:-1], math.prod(cumulative.shape[uniform.ndim - 1 :])))
     total = xp.take_along_axis(cumulative, rows * m + (m - 1), axis=-1)
     first, last = xp.zeros_like(rows), xp.full_like(rows, m - 1)
     for _ in range((m - 1).bit_length()):

@@ -13,13 +13,13 @@ from accelerated.compiled.arithmetic import exp
 from accelerated.compiled.reductions import plus
 from accelerated.compiled.structures.arborescence_sum import is_certain, sum_over_trees
 from accelerated.compiled.structures.chain_samples import cumulate, reached
-from accelerated.compiled.sweeps import larger, padded
+from accelerated.compiled.sweeps import padded
 from accelerated.kernel import kernel
 
 __all__ = ["sample_trees"]
 
-FREE, TREE, BRANCH = 0, 1, 2  # where a token is
 NO_MORE = 1e-13  # marginals up to this may be rounding
+TREE, BRANCH, FREE = 0, 1, 2  # states of tokens: the tree has one, the branch one, and free tokens FREE, FREE + 1, ...
 
 
 @kernel
@@ -31,12 +31,11 @@ def sample_trees(values, mu, single_root, uniforms, heads):
     value, marginals = sum_over_trees(values, mu, single_root)
     if not value > -np.inf or n == 0 or draws == 0:
         return value
-    log_w, w, sums = np.empty((n, n + 1)), np.empty((n, n + 1)), np.empty(n)
-    _weights(values, mu, single_root, log_w, w, sums)
+    log_w, w = np.empty((n, n + 1)), np.empty((n, n + 1))
+    _weights(values, mu, single_root, log_w, w)
     order, first, chosen = np.arange(draws), np.zeros(draws, np.int64), np.empty(draws, np.int64)
     groups, waiting = np.empty((draws, 2), np.int64), 0  # draws order[lo:hi] have the same arcs
-    rows, side, free = np.empty((2, padded(n + 1))), np.empty(n + 1, np.int64), np.empty(n, np.int64)
-    rates, at = np.empty((n, n + 2)), np.empty(n + 2, np.int64)
+    rows, rates, state = np.empty((2, padded(n + 1))), np.empty((n + 2, n + 2)), np.empty(n + 1, np.int64)
     if single_root:
         for h in range(n + 1):
             rows[1, h] = marginals[h - 1, 0] if h > 0 and marginals[h - 1, 0] > NO_MORE else 0.0
@@ -44,148 +43,125 @@ def sample_trees(values, mu, single_root, uniforms, heads):
         for s in range(draws):
             chosen[s] = reached(rows, n + 1, uniforms[s, 0])
             heads[s, chosen[s] - 1] = 0
-        waiting = _grouped(order, 0, draws, chosen, n, groups, waiting)
+        waiting = _grouped(order, 0, draws, chosen, groups, waiting)
     else:
         groups[0], waiting = (0, draws), 1
     while waiting:
         waiting -= 1
         lo, hi = groups[waiting]
-        last, f = _place(heads[order[lo]], first[order[lo]], side, free)
+        last, states = _place(heads[order[lo]], first[order[lo]], state)
         if last == 0:
             continue
-        if not _by_weights(w, sums, last, side, free[:f], rates, rows):
-            _by_logarithms(log_w, last, side, free[:f], rates, at, rows)
+        if not _by_weights(w, last, state, states, rates, rows):
+            _by_logarithms(log_w, last, state, states, rates, rows)
         cumulate(rows, n + 1)
         start = last if first[order[lo]] == 0 else first[order[lo]]
         for r in range(lo, hi):
             s = order[r]
             chosen[s] = reached(rows, n + 1, uniforms[s, last])
             heads[s, last - 1] = chosen[s]
-            first[s] = start if side[chosen[s]] == FREE else 0
-        waiting = _grouped(order, lo, hi, chosen, n, groups, waiting)
+            first[s] = start if state[chosen[s]] >= FREE else 0
+        waiting = _grouped(order, lo, hi, chosen, groups, waiting)
     return value
 
 
 @kernel
-def _weights(values, mu, single_root, log_w, w, sums):
-    """log_w = values / mu less its row's largest; w = exp(log_w); sums of the rows. No token is its own head; with a
+def _weights(values, mu, single_root, log_w, w):
+    """log_w = values / mu less its row's largest; w = exp(log_w) over its row's sum. No token is its own head; with a
     single root, the root is none.
     """
-    n = len(values)
-    for m in range(n):
-        log_w[m, 0] = -np.inf if single_root else values[m, 0]
-        for h in range(1, n + 1):
-            log_w[m, h] = values[m, h]
+    for m in range(len(values)):
+        log_w[m] = values[m]
         log_w[m, m + 1] = -np.inf
-        top = -np.inf
-        for h in range(n + 1):
-            top = larger(top, log_w[m, h])
-        sums[m] = 0.0
-        for h in range(n + 1):
-            log_w[m, h] = (log_w[m, h] - (top if top > -np.inf else 0.0)) / mu
+        log_w[m, 0] = -np.inf if single_root else log_w[m, 0]
+        top = log_w[m].max()
+        for h in range(log_w.shape[1]):
+            log_w[m, h] = (log_w[m, h] - top) / mu if top > -np.inf else top
             w[m, h] = exp(log_w[m, h])
-            sums[m] = plus(sums[m], w[m, h])
+        w[m] /= max(w[m].sum(), 1.0)
 
 
 @kernel
-def _grouped(order, lo, hi, chosen, n, groups, waiting):
+def _grouped(order, lo, hi, chosen, groups, waiting):
     """Sort the draws order[lo:hi] by their chosen head, and add a group for each head. Returns the number of groups."""
-    start, draws = np.zeros(n + 2, np.int64), order[lo:hi].copy()
-    for s in draws:
-        start[chosen[s] + 1] += 1
-    for h in range(n + 1):
-        if start[h + 1] > 0:
-            groups[waiting, 0], groups[waiting, 1] = lo + start[h], lo + start[h] + start[h + 1]
+    draws = order[lo:hi].copy()
+    order[lo:hi] = draws[np.argsort(chosen[draws])]
+    for r in range(lo, hi):
+        if r == lo or chosen[order[r]] != chosen[order[r - 1]]:
+            groups[waiting, 0] = r
             waiting += 1
-        start[h + 1] += start[h]
-    for s in draws:
-        order[lo + start[chosen[s]]] = s
-        start[chosen[s]] += 1
+        groups[waiting - 1, 1] = r + 1
     return waiting
 
 
 @kernel
-def _place(heads, first, side, free):
+def _place(heads, first, state):
     """The last token of the branch that begins with ``first``, of a new one if that is 0, or 0 if all tokens have
-    heads; and the number of free tokens. side (n + 1,): where each token is, and the root.
+    heads; and the number of states. state (n + 1,): of each token and the root.
     """
-    n, f = len(heads), 0
-    for h in range(n + 1):
-        side[h] = TREE if h == 0 or heads[h - 1] >= 0 else FREE
-        first = h if first == 0 and side[h] == FREE else first
-    last = first
+    for h in range(len(state)):
+        state[h] = TREE if h == 0 or heads[h - 1] >= 0 else FREE
+        first = h if first == 0 and state[h] == FREE else first
+    last, states = first, FREE
     while first > 0:
-        side[first], last = BRANCH, first
+        state[first], last = BRANCH, first
         first = max(heads[first - 1], 0)
-    for h in range(1, n + 1):
-        if side[h] == FREE:
-            free[f] = h
-            f += 1
-    return last, f
+    for h in range(len(state)):
+        if state[h] == FREE:
+            state[h] = states
+            states += 1
+    return last, states
 
 
 @kernel
-def _by_weights(w, sums, last, side, free, rates, rows):
+def _by_weights(w, last, state, states, rates, rows):
     """rows[1] becomes the weights of the heads of token ``last``: w times the probability that the walk from the head
     meets the tree before the branch. Whether no more is lost than rounding.
     """
-    n, f, share = len(w), len(free), 1.0
-    for i in range(f):
-        m, tree, branch = free[i] - 1, 0.0, 0.0
-        for h in range(n + 1):
-            tree = plus(tree, w[m, h] if side[h] == TREE else 0.0)
-            branch = plus(branch, w[m, h] if side[h] == BRANCH else 0.0)
-        rates[i, 0], rates[i, 1] = tree, branch
-        for j in range(f):
-            rates[i, j + 2] = w[m, free[j]]
-    for k in range(f - 1, -1, -1):
-        pivot = 0.0
-        for j in range(k + 2):
-            pivot = plus(pivot, rates[k, j])
-        share *= pivot / sums[free[k] - 1]
+    n, share = len(w), 1.0
+    rates[:states, :states] = 0.0
+    for m in range(n):
+        if state[m + 1] >= FREE:
+            for h in range(n + 1):
+                rates[state[m + 1], state[h]] += w[m, h]
+    for k in range(states - 1, FREE - 1, -1):
+        pivot = rates[k, :k].sum()
+        share *= pivot
         if not share > 0.0:
             return False
-        for j in range(k + 2):
-            rates[k, j] /= pivot
-        for i in range(k):
-            x = rates[i, k + 2]
-            for j in range(k + 2):
+        rates[k, :k] /= pivot
+        for i in range(FREE, k):
+            x = rates[i, k]
+            for j in range(k):
                 rates[i, j] += x * rates[k, j]
-            rates[i, i + 2] = 0.0  # a loop is no part of a tree
+            rates[i, i] = 0.0  # a loop is no part of a tree
+    rates[TREE, 0] = 1.0
+    for k in range(FREE, states):  # rates[:, 0] becomes the probability of the tree
+        for j in range(FREE, k):
+            rates[k, 0] = plus(rates[k, 0], rates[k, j] * rates[j, 0])
     for h in range(n + 1):
-        rows[1, h] = w[last - 1, h] if side[h] == TREE else 0.0
-    total = 0.0
-    for i in range(f):  # rates[:, 0] becomes the probability of the tree
-        for j in range(i):
-            rates[i, 0] = plus(rates[i, 0], rates[i, j + 2] * rates[j, 0])
-        rows[1, free[i]] = w[last - 1, free[i]] * rates[i, 0]
-    for h in range(n + 1):
-        total = plus(total, rows[1, h])
-    return is_certain(share * total / sums[last - 1], n)
+        rows[1, h] = w[last - 1, h] * rates[state[h], 0]
+    return is_certain(share * rows[1, : n + 1].sum(), n)
 
 
 @kernel
-def _by_logarithms(log_w, last, side, free, rates, order, rows):
+def _by_logarithms(log_w, last, state, states, rates, rows):
     """rows[1] as `_by_weights`, over its largest; the token with the largest rate of leaving is eliminated first, as in
     the reference.
     """
-    n, f = len(log_w), len(free)
-    for i in range(f + 2):  # the last two are the tree and the branch
-        order[i] = i
-    for i in range(f):
-        m = free[i] - 1
-        rates[i, f] = rates[i, f + 1] = -np.inf
-        for h in range(n + 1):
-            if side[h] != FREE:
-                end = f if side[h] == TREE else f + 1
-                rates[i, end] = _log_plus(rates[i, end], log_w[m, h])
-        for j in range(f):
-            rates[i, j] = log_w[m, free[j]]
+    n, f, order = len(log_w), states - FREE, np.arange(states)
+    order[:f], order[f], order[f + 1] = order[FREE:].copy(), TREE, BRANCH
+    rates[:states, :states] = -np.inf
+    for m in range(n):
+        if state[m + 1] >= FREE:
+            for h in range(n + 1):
+                i, j = state[m + 1], state[h]
+                rates[i, j] = _log_plus(rates[i, j], log_w[m, h])
     for t in range(f):
         place, rate = t, -np.inf
         for r in range(t, f):
             leaving = -np.inf
-            for s in range(t, f + 2):
+            for s in range(t, states):
                 leaving = _log_plus(leaving, rates[order[r], order[s]])
             if leaving > rate:
                 place, rate = r, leaving
@@ -193,26 +169,22 @@ def _by_logarithms(log_w, last, side, free, rates, order, rows):
         for r in range(place, t, -1):
             order[r] = order[r - 1]
         order[t] = k
-        for s in range(t + 1, f + 2):
+        for s in range(t + 1, states):
             rates[k, order[s]] -= rate
         for r in range(t + 1, f):
             i = order[r]
-            for s in range(t + 1, f + 2):
+            for s in range(t + 1, states):
                 j = order[s]
                 if j != i and rates[i, k] > -np.inf:
                     rates[i, j] = _log_plus(rates[i, j], rates[i, k] + rates[k, j])
-    for h in range(n + 1):
-        rows[0, h] = log_w[last - 1, h] if side[h] == TREE else -np.inf
-    for t in range(f - 1, -1, -1):  # rates[:, f] becomes the log probability of the tree
-        k = order[t]
+    rates[TREE, 0] = 0.0
+    for t in range(f - 1, -1, -1):  # rates[:, 0] becomes the log probability of the tree
         for s in range(t + 1, f):
-            rates[k, f] = _log_plus(rates[k, f], rates[k, order[s]] + rates[order[s], f])
-        rows[0, free[k]] = log_w[last - 1, free[k]] + rates[k, f]
-    top = -np.inf
+            k, j = order[t], order[s]
+            rates[k, 0] = _log_plus(rates[k, 0], rates[k, j] + rates[j, 0])
     for h in range(n + 1):
-        top = larger(top, rows[0, h])
-    for h in range(n + 1):
-        rows[1, h] = np.exp(rows[0, h] - top)
+        rows[0, h] = log_w[last - 1, h] + rates[state[h], 0]
+    rows[1, : n + 1] = np.exp(rows[0, : n + 1] - rows[0, : n + 1].max())
 
 
 @kernel

@@ -25,10 +25,7 @@ def sample_from_cliques(scores, mu, layout, uniforms, labels):
     digit, room = counter(layout), room_of(layout)
     value = towards_the_root(scores, mu, layout, digit, room, layout.table, inside, messages)
     if value > -np.inf and labels.size:
-        most = 1
-        for a in range(len(layout.size)):
-            most = max(most, np.int64(layout.size[a]))
-        rows = np.empty((2, padded(most)))
+        rows = np.empty((2, padded(np.int64(layout.size.max()))))
         _draw_root(layout, inside, uniforms, rows, labels)
         for c in range(1, len(layout.start) - 1):
             _draw(c, layout, inside, uniforms, rows, labels)
