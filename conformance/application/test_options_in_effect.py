@@ -74,7 +74,7 @@ def fitted(name, **parameters):
     data, usual, _ = LEARNERS[name]
     learner = getattr(diptych.estimators, name.partition(" ")[0])(**{"panel": "reference", **usual, **parameters})
     try:
-        return flat(learner.fit(*data).coef_)
+        return flat(learner.fit(*data).weights_)
     except (ValueError, TypeError) as problem:
         return str(problem)
 
