@@ -257,7 +257,8 @@ def test_progress_shows_workers_and_what_they_moved(files, capsys, monkeypatch):
     assert run("tag", "train", files / "part*.txt", "--partitions", 6, "--epochs", 3) == 0
     err = capsys.readouterr().err
     assert "part*.txt: columns word, tag, label (" in err
-    assert [set(each) for each in shown] == 3 * [{"objective", "workers", "partitions", "repeated", "bytes_a_pass"}]
+    names = {"objective", "workers", "partitions", "lost", "repeated", "bytes_a_pass"}
+    assert [set(each) for each in shown] == 3 * [names]
     assert all((each["workers"], each["partitions"], each["repeated"]) == (1, 6, 0) for each in shown)
 
 
