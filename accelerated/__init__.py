@@ -44,5 +44,6 @@ __all__ = _reference.__all__
 
 _inherit_docstrings(vars())
 
-__conformance_promises__ = ("exact selections",)  # ties and digits of projections and proxes, at any scale
+# ties and digits of projections and proxes, at any scale; no index or nan of unchecked scores leads out of an array
+__conformance_promises__ = ("exact selections", "checked kernels")
 __conformance_devices__ = ("cpu",)  # arrays on other devices are rejected, not copied

@@ -43,20 +43,9 @@ def suite(arguments: list[str]) -> int:
     import pytest
 
     chosen = any(os.path.exists(argument.split("::")[0]) for argument in arguments if not argument.startswith("-"))
-    ours = [
-        "-c",
-        str(HERE / "pytest.ini"),
-        "--rootdir",
-        str(HERE),
-        "-p",
-        "conformance.plugin",
-        "-p",
-        "no:cacheprovider",
-        # where it is installed, it warns as soon as there are several processes, and warnings are errors here
-        "-p",
-        "no:benchmark",
-        "-rN",  # the plugin lists what failed
-    ]
+    # where benchmark is installed, it warns as soon as there are several processes, and warnings are errors here
+    plugins = ["-p", "conformance.plugin", "-p", "no:cacheprovider", "-p", "no:benchmark"]
+    ours = ["-c", str(HERE / "pytest.ini"), "--rootdir", str(HERE), *plugins, "-rN"]  # the plugin lists what failed
     return int(pytest.main([*ours, *arguments, *([] if chosen else [str(HERE)])]))
 
 

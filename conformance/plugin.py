@@ -23,7 +23,10 @@ from conformance import namespaces, options
 from conformance.reports import Report
 
 PANELS = ("reference", "accelerated")
-PROMISES = ("exact selections",)  # values of a module's __conformance_promises__: more than equality up to rounding
+PROMISES = (
+    "exact selections",
+    "checked kernels",
+)  # values of a module's __conformance_promises__: more than equality up to rounding
 _BACKENDS = pytest.StashKey[list[str]]()
 _SPACES: list[namespaces.Space] = []  # of this run
 _MISSING: dict[str, str] = {}
@@ -51,6 +54,11 @@ class Backend:
         """Whether the module declares a promise of ``PROMISES``, to which the laws then hold it."""
         assert what in PROMISES, what
         return what in getattr(self.module, "__conformance_promises__", ())
+
+    def requires(self, what: str) -> None:
+        """Skip the test unless the module declares this promise."""
+        if not self.promises(what):
+            pytest.skip(f"{self.__name__} does not promise {what}")
 
     def computes_on(self, device: str) -> bool:
         """Whether the module takes arrays of a device: any, unless its ``__conformance_devices__`` says which."""

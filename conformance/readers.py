@@ -135,19 +135,8 @@ TREES = TREES[: TREES.rindex("\n\n")] + "\n"
 TOKENS = "the DT B-NP\nduck NN I-NP\n\nswims VB B-VP\n"
 PAIRS = json.dumps([{"left": ["a", "b"], "right": ["c"], "pairs": [[1, 0]]}, {"left": [], "right": [], "pairs": []}])
 
-MODELS = (
-    "alignment",
-    "candidates",
-    "classes",
-    "chains",
-    "kernels",
-    "parsing",
-    "segmentation",
-    "subwindows",
-    "tagging",
-    "trees",
-    "two layers",
-)
+MODELS = ("alignment", "candidates", "classes", "chains", "kernels", "parsing", "segmentation", "subwindows", "tagging")
+MODELS += ("trees", "two layers")
 READERS = {
     "sequences.npz": (sequences, lambda path: load_sequences(path, **BOUND)),
     "unlabelled.npz": (pixels, lambda path: load_sequences(path, labelled=False, **BOUND)),

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
     from typing import Any
 
-__all__ = ["INTERRUPTED", "TERMINATED", "finishing", "handle", "leave", "listening", "status", "word"]
+__all__ = ["finishing", "handle", "leave", "listening", "status", "word"]
 
-INTERRUPTED, TERMINATED = 130, 143  # exit statuses
 PACKAGE = "diptych"
 AGAIN_SECONDS = 0.02  # delay before a KeyboardInterrupt lost in a callback is raised again
 
@@ -46,7 +45,7 @@ def handle() -> None:
 
 def status() -> int:
     """The exit status of a command that a KeyboardInterrupt has ended."""
-    return TERMINATED if _terminated else INTERRUPTED
+    return 143 if _terminated else 130
 
 
 def word() -> str:

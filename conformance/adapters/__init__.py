@@ -25,16 +25,8 @@ from types import ModuleType
 __all__ = ["ADAPTERS", "LIBRARIES", "PANELS", "NotOffered", "adapter", "library", "missing", "version"]
 
 PANELS = ("reference", "accelerated")
-ADAPTERS = (
-    "torch_struct",
-    "pytorch_crf",
-    "python_crfsuite",
-    "hmmlearn",
-    "pymaxflow",
-    "scipy",
-    "ufal_chu_liu_edmonds",
-    "networkx",
-)
+ADAPTERS = ("torch_struct", "pytorch_crf", "python_crfsuite", "hmmlearn", "pymaxflow", "scipy")
+ADAPTERS += ("ufal_chu_liu_edmonds", "networkx")
 LIBRARIES = PANELS + ADAPTERS
 
 

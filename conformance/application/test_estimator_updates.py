@@ -64,15 +64,15 @@ def test_one_pass_over_one_example_is_the_step_of_sgd(estimators, name):
         w = objective.zeros() if w is None else w
         gamma = 1 / (lam * (t + 1 / lam))
         w = (1 - gamma * lam) * w - gamma * np.asarray(objective.value_and_gradient(w)[1])
-        close(learner.coef_, w)
+        close(learner.weights_, w)
     again = pickle.loads(pickle.dumps(learner))
-    close(again.partial_fit([X[0]], [Y[0]]).coef_, learner.partial_fit([X[0]], [Y[0]]).coef_)
-    w = learner.fit(X, Y).coef_
-    close(w, getattr(estimators, name)(lam=0.5).fit(X, Y).coef_)  # fit forgets the passes
+    close(again.partial_fit([X[0]], [Y[0]]).weights_, learner.partial_fit([X[0]], [Y[0]]).weights_)
+    w = learner.fit(X, Y).weights_
+    close(w, getattr(estimators, name)(lam=0.5).fit(X, Y).weights_)  # fit forgets the passes
     gamma = 1 / (lam * (len(Y) * learner.n_iter_ + 1 + 1 / lam))  # and they go on from it
     objective = reference.LogLoss(learner.model_, learner.model_.pack(*one_example(learner, X[0], Y[0])))
     w = (1 - gamma * lam) * w - gamma * np.asarray(objective.value_and_gradient(w)[1])
-    close(learner.partial_fit([X[0]], [Y[0]]).coef_, w)
+    close(learner.partial_fit([X[0]], [Y[0]]).weights_, w)
 
 
 def one_example(learner, x, y):

@@ -72,8 +72,25 @@ def test_the_classifier_is_logistic_regression(estimators):
         theirs = LogisticRegression(C=1 / (lam * total), fit_intercept=False, tol=1e-9, max_iter=5000)
         theirs.fit(X, y, sample_weight)
         ours.fit(X, y, sample_weight)
-        np.testing.assert_allclose(ours.coef_.reshape(4, 3).T, theirs.coef_, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_classifiers_have_the_shapes_of_scikit_learn(estimators, rng, classes, intercept):
+    """Scores are X coef_^T + intercept_, of two classes their difference; weights_ are the model's."""
+    X, y = rng.normal(size=(12, 4)), np.arange(12) % classes
+    for name in ("MulticlassClassifier", "SparseClassifier", "SparseClassifierPath"):
+        more = {"count": 3, "cv": 2} if name.endswith("Path") else {}
+        learner = getattr(estimators, name)(fit_intercept=intercept, **more)
+        assert not hasattr(learner, "coef_") and not hasattr(learner, "intercept_")
+        learner.fit(X, y)
+        assert learner.coef_.shape == (classes, 4) and learner.intercept_.shape == (classes,)
+        scores, found = X @ learner.coef_.T + learner.intercept_, learner.decision_function(X)
+        close(found, scores if classes > 2 else scores[:, 1] - scores[:, 0])
+        best = learner.model_.predict(learner.model_.pack(X), None, learner.weights_)
+        assert learner.predict(X).tolist() == [int(learner.model_.labels[k]) for k in best]
 
 
 def test_margins_are_costs(estimators):

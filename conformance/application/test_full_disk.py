@@ -200,8 +200,7 @@ def test_a_report_on_a_full_disk_is_named(tmp_path, capsys):
     assert status == 1 and f"{report}: file too large" in err and report.read_bytes() == whole
 
 
-# parts of killed saves
-# -------------------------------------------------------------------------------------------------
+# parts of killed saves -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.beyond("starts processes")

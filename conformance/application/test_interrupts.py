@@ -37,8 +37,7 @@ IMPORTS = [  # the panel, what it has just imported, seconds after that
 
 
 def interrupted(options, command, seen, seconds, number=signal.SIGINT):
-    """Status, output and the last lines of a command that gets the signal so many seconds after a line with ``seen`` at
-    one end."""
+    """Status, output, last lines of a command that gets the signal some seconds after a line that ``seen`` ends."""
     listen = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a suite in the background may not be listening
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "bufsize": 0}
     with subprocess.Popen([sys.executable, *command], cwd=ROOT, preexec_fn=listen, **pipes, **options) as process:
@@ -71,24 +70,12 @@ def test_the_handlers_come_before_slow_imports():
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_when_the_output_is_written(number):
     """In the last moments of Python, too: status 0, or the line and the status of the signal; the output is whole."""
-    command = [
-        sys.executable,
-        "-m",
-        "diptych",
-        "train",
-        "letters",
-        "--limit",
-        "5",
-        "--epochs",
-        "1",
-        "--quiet",
-        "--json",
-    ]
+    words = ["-m", "diptych", "train", "letters", "--limit", "5", "--epochs", "1", "--quiet", "--json"]
     listen = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     ended = {0: b"", 130: b"interrupted\n", 143: b"terminated\n"}
     for k in range(6):
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        with subprocess.Popen(command, cwd=ROOT, preexec_fn=listen, **pipes) as process:
+        with subprocess.Popen([sys.executable, *words], cwd=ROOT, preexec_fn=listen, **pipes) as process:
             out = process.stdout.readline()
             time.sleep(0.01 * k)
             process.send_signal(number)

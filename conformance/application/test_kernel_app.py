@@ -179,19 +179,8 @@ def test_from_training_to_labels(backend, data_file, tmp_path, capsys):
 
 
 def test_a_command_goes_on_from_its_checkpoint(backend, data_file, tmp_path, capsys):
-    how = [
-        "--learner",
-        "mkl",
-        "--kernels",
-        "linear,gaussian",
-        "--transitions",
-        "each",
-        "--loss",
-        "crf",
-        "--fold",
-        0,
-        "--json",
-    ]
+    how = ["--learner", "mkl", "--kernels", "linear,gaussian", "--transitions", "each", "--loss", "crf", "--fold"]
+    how += ["0", "--json"]
     _, out, _ = run(backend.module, capsys, "train", data_file, *how, "--epochs", 6)
     whole = json.loads(out)
     run(backend.module, capsys, "train", data_file, *how, "--epochs", 2, "--checkpoint", tmp_path / "c.npz")

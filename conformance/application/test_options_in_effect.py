@@ -53,16 +53,8 @@ LEARNERS = {  # the data, usual parameters, another value of each parameter
 NEUTRAL = {"panel", "rule", "solver"}  # up to rounding, and up to the tolerance of the solution
 TRIED = {"loss", "optimizer", "options", "warm_start", "random_state"}  # in every combination, or in a second fit
 ROWS_ALONE = {"evaluate_every"}  # it decides which epochs have rows
-TINY = {
-    "capacity",
-    "stop",
-    "memory",
-    "single_root",
-    "held_out",
-    "cv",
-    "pairs",
-    "blocks",
-}  # what decides nothing on some data as small as these
+# what decides nothing on some data as small as these
+TINY = {"capacity", "stop", "memory", "single_root", "held_out", "cv", "pairs", "blocks"}
 
 
 def flat(w):
@@ -74,7 +66,7 @@ def fitted(name, **parameters):
     data, usual, _ = LEARNERS[name]
     learner = getattr(diptych.estimators, name.partition(" ")[0])(**{"panel": "reference", **usual, **parameters})
     try:
-        return flat(learner.fit(*data).coef_)
+        return flat(learner.fit(*data).weights_)
     except (ValueError, TypeError) as problem:
         return str(problem)
 
@@ -146,20 +138,8 @@ WRITTEN = {"json", "quiet", "log", "plot", "checkpoint", "save", "out", "most_by
 WORKERS = {"workers", "scheduler", "tls_ca_file", "tls_cert", "tls_key", "memory", "partitions", "processes"}
 EXAMPLES = {"fold", "reverse", "limit", "test", "start", "resume", "columns", "comment", "classes", "clean", "words"}
 EXAMPLES |= {"images", "candidates", "directions", "scales", "size", "tokens", "all_images", "separator", "encoding"}
-SHOWN = {
-    "scheme",
-    "top",
-    "probabilities",
-    "draw",
-    "against",
-    "vary",
-    "kept",
-    "mean",
-    "by",
-    "list",
-    "version",
-    "print_completion",
-}
+SHOWN = {"scheme", "top", "probabilities", "draw", "against", "vary", "kept", "mean", "by", "list", "version"}
+SHOWN |= {"print_completion"}
 FIT = {  # another value of each option of the fit that is not a solver's own
     "C": 5, "alpha": 0.3, "beta": 0.02, "beta_share": 0.7, "bits": 5, "blocks": "", "connectivity": 8, "epochs": 1,
     "group_tau": 0.3, "groups": "labels", "held_out": 0.4, "hidden": 3, "hold_out": 2, "k": 2, "kernels": "linear",

@@ -69,24 +69,11 @@ def test_other_commands_say_so_too(capsys, words):
     assert len([line for line in capsys.readouterr().err.splitlines() if line.strip()]) == 1
 
 
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        "polynomial:inf",
-        "polynomial:nan",
-        "polynomial:1e300",
-        "polynomial:",
-        "polynomial:--",
-        "polynomial:0",
-        "gaussian:inf",
-        "gaussian:nan",
-        "gaussian:0",
-        "spline:nan",
-        "spline:inf",
-        "",
-        ",",
-    ],
-)
+POLYNOMIALS = [f"polynomial:{degree}" for degree in ("inf", "nan", "1e300", "", "--", "0")]
+OTHERS = ["gaussian:inf", "gaussian:nan", "gaussian:0", "spline:nan", "spline:inf", "", ","]
+
+
+@pytest.mark.parametrize("kernel", [*POLYNOMIALS, *OTHERS])
 def test_kernels_that_are_none_are_one_line_and_status_2(data_file, capsys, kernel):
     words = ["train", str(data_file), "--learner", "mkl", "--kernels", kernel or ",linear"]
     status, out, err = run(r, capsys, *words)

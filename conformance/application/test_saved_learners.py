@@ -49,7 +49,7 @@ def learners():
 def test_a_saved_learner_predicts_the_same(tmp_path, panel):
     for name, more, given, y in learners():
         learner = getattr(diptych.estimators, name)(random_state=0, panel=panel, **more).fit(given, y)
-        save_model(tmp_path / "m.npz", learner.model_, learner.coef_)
+        save_model(tmp_path / "m.npz", learner.model_, learner.weights_)
         model, w, _ = load_model(tmp_path / "m.npz", panel)
         kernels = name.startswith("Kernel")
         found = model.predict(w, given) if kernels else model.predict(model.pack(given), None, w)

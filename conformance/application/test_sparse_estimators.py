@@ -99,15 +99,16 @@ def test_the_weights_are_optimal(estimators, rows, words, alpha):
         zeros = np.zeros(learner.model_.size)
         close(learner.beta_max_, np.max(np.abs(gradient(X, y, learner.classes_, zeros)[0])))
         close(learner.beta_, 0.2 * learner.beta_max_)
-        G, loss = gradient(X, y, learner.classes_, learner.coef_)
-        assert off_optimum(learner.coef_, G, alpha, learner.beta_) < 1e-5 * learner.beta_
-        close(learner.result_.fun, loss + learner.beta_ * np.sum(np.abs(learner.coef_) + alpha / 2 * learner.coef_**2))
-        assert np.array_equal(learner.support_, np.flatnonzero(learner.coef_))
+        G, loss = gradient(X, y, learner.classes_, learner.weights_)
+        assert off_optimum(learner.weights_, G, alpha, learner.beta_) < 1e-5 * learner.beta_
+        w = learner.weights_
+        close(learner.result_.fun, loss + learner.beta_ * np.sum(np.abs(w) + alpha / 2 * w**2))
+        assert np.array_equal(learner.support_, np.flatnonzero(learner.weights_))
         assert 0 < len(learner.support_) < learner.model_.size
         again = make(beta=learner.beta_, alpha=alpha, tol=1e-13, rule="none").fit(X, y)
-        np.testing.assert_allclose(again.coef_, learner.coef_, atol=1e-5)
+        np.testing.assert_allclose(again.weights_, learner.weights_, atol=1e-5)
         empty = make(beta_share=1.0, alpha=alpha).fit(X, y)
-        assert not np.any(empty.coef_) and empty.selected() == {c: [] for c in empty.classes_.tolist()}
+        assert not np.any(empty.weights_) and empty.selected() == {c: [] for c in empty.classes_.tolist()}
 
 
 @pytest.mark.parametrize("rule", ["l1-gap", "l2-gap", "half-space", "count", "union", "none"])
@@ -123,7 +124,7 @@ def test_rules_by_name(estimators, rows, rule):
 def test_what_is_selected(estimators, rows, words):
     X, y = rows
     learner = estimators.SparseClassifier().fit(X, y)
-    matrix, names = learner.coef_.reshape(6, 3), [*range(5), "intercept"]
+    matrix, names = np.vstack([learner.coef_.T, learner.intercept_]), [*range(5), "intercept"]
     for k, (label, found) in enumerate(learner.selected().items()):
         assert label == learner.classes_[k] and dict(found) == {
             names[j]: matrix[j, k] for j in range(6) if matrix[j, k]
@@ -175,11 +176,14 @@ def test_the_path_is_of_all_examples(estimators, rows, words):
     for make, X, y, gradient in cases(estimators, True, rows, words):
         learner = make(count=4, ratio=0.05, tol=1e-12, random_state=0).fit(X, y)
         close(learner.betas_, learner.beta_max_ * 0.05 ** (np.arange(4) / 3))
-        assert learner.coefs_.shape == (4, learner.model_.size) and learner.held_out_losses_.shape == (4, 1)
-        for w, beta in zip(learner.coefs_, learner.betas_, strict=True):
+        assert learner.held_out_losses_.shape == (4, 1)
+        flat = [np.asarray(learner.path_.weights(k)) for k in range(4)]
+        for w, beta in zip(flat, learner.betas_, strict=True):
             assert off_optimum(w, gradient(X, y, learner.classes_, w)[0], 1.0, beta) < 1e-4 * beta
         (k,) = np.flatnonzero(learner.betas_ == learner.beta_)
-        assert np.array_equal(learner.coef_, learner.coefs_[k])
+        assert np.array_equal(learner.weights_, flat[k]) and np.array_equal(learner.coef_, learner.coefs_[k])
+        if hasattr(learner, "intercepts_"):
+            assert learner.coefs_.shape == (4, 3, 5) and np.array_equal(learner.intercept_, learner.intercepts_[k])
         assert np.array_equal(learner.support_, learner.path_.points[k].support)
 
 
@@ -195,7 +199,7 @@ def test_beta_is_the_best_of_what_is_held_out(estimators, rows, words):
             for k, beta in enumerate(learner.betas_):
                 found = single(beta=beta, tol=1e-10).fit([X[i] for i in training], [y[i] for i in training])
                 some = [X[i] for i in held], [y[i] for i in held]
-                losses[k, fold] = gradient(*some, learner.classes_, found.coef_)[1]
+                losses[k, fold] = gradient(*some, learner.classes_, found.weights_)[1]
         np.testing.assert_allclose(learner.held_out_losses_, losses, rtol=1e-3)
         pooled = losses @ [4, 2] / 6
         assert learner.beta_ == learner.betas_[np.argmin(pooled)] and np.ptp(pooled) > 0.05 * np.min(pooled)

@@ -65,27 +65,14 @@ def test_known_mistakes_are_caught(folders):
     """All cases whose test is in these folders, in one process."""
     cases = [case for case in CASES if module_path(case[1]).parent.name in folders.split()]
     # 40 fixed draws may miss a mistake that one instance in 20 shows
-    options = [
-        "-p",
-        "conformance.meta.cases",
-        "--examples",
-        "200",
-        "--seed",
-        "0",
-        "-k",
-        "not thousand_positions and not thousand_nodes",
-    ]
+    options = ["-p", "conformance.meta.cases", "--examples", "200", "--seed", "0", "-k"]
+    options.append("not thousand_positions and not thousand_nodes")
     options += [word for name, _, test in cases for word in ("--case", f"conformance.meta.{name}::{test}")]
     backends = dict.fromkeys(f"conformance.meta.{name}" for name, _, _ in cases)
     tests = dict.fromkeys(f"{module_path(module)}::{test}" for _, module, test in cases)
     status, output = suite(backends, *options, *tests)
-    missed = [
-        case
-        for case in cases
-        if not re.search(
-            rf"^FAILED \S*{case[1]}.py::{case[2]}\[\S*conformance\.meta\.{case[0]}\b", output, re.MULTILINE
-        )
-    ]
+    found = r"^FAILED \S*{1}.py::{2}\[\S*conformance\.meta\.{0}\b"
+    missed = [case for case in cases if not re.search(found.format(*case), output, re.MULTILINE)]
     assert status == 1 and not missed, f"{missed}\n{output}"
 
 

@@ -45,6 +45,7 @@ __all__ = [
     "writable",
 ]
 
+EVERY = 1.0  # seconds between two looks at the workers
 LATER = [getattr(errno, name, None) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EIO", "EMFILE", "ENFILE", "ESTALE")]
 
 
@@ -79,19 +80,10 @@ def unwritten(name: str) -> Iterator[list[str]]:
 
 
 class Progress:
-    """The callback of a run: shows a tqdm bar if stderr is a terminal, else nothing.
+    """The callback of a run: shows a tqdm bar if stderr is a terminal, else nothing. shown: what else the bar shows."""
 
-    more: what else the bar shows, by name, from the number of epochs; it is looked at once a second at most.
-    """
-
-    every = 1.0  # seconds
-
-    def __init__(
-        self, epochs: int | None, quiet: bool, what: str = "train", more: Callable[[int], dict[str, Any]] | None = None
-    ) -> None:
-        self.bar, self.more = None, more
-        self.shown: dict[str, Any] = {}
-        self.looked = -math.inf
+    def __init__(self, epochs: int | None, quiet: bool, what: str = "train") -> None:
+        self.bar, self.shown = None, dict[str, Any]()
         if not quiet and sys.stderr.isatty():
             from tqdm import tqdm
 
@@ -106,8 +98,6 @@ class Progress:
 
     def __call__(self, row: Row, w: Any) -> None:
         if self.bar is not None:
-            if self.more is not None and time.monotonic() >= self.looked + self.every:
-                self.shown, self.looked = self.more(row.epoch), time.monotonic()
             self.bar.update(row.epoch - self.bar.n)
             self.bar.set_postfix({"objective": f"{row.objective:.4f}", **self.shown})
 
@@ -123,30 +113,31 @@ def watched(
 ) -> Result:
     """Train with a progress bar and, if the options name one, a log; save the model.
 
-    job: the fields of the log's first line, besides the command and the panel. more: as :class:`Progress`; workers that
-    it counts as lost are a line on stderr and in the log. KeyboardInterrupt if training is interrupted before its first
-    evaluation; Failed if the objective is not finite.
+    job: the fields of the log's first line, besides the command and the panel. more: what else the bar shows, by name,
+    from the number of epochs; it is asked once a second at most. Workers that it counts as lost are a line on stderr
+    and in the log. KeyboardInterrupt if training is interrupted before its first evaluation; Failed if the objective is
+    not finite.
     """
     looked, lost = -math.inf, 0
     with (
-        Progress(epochs, options.quiet, more=more) as bar,
+        Progress(epochs, options.quiet) as bar,
         LogWriter(options.log, opening(panel, options, **job), more=options.resume is not None) as log,
     ):
 
         def callback(row: Row, w: Any) -> None:
             log(row, w)
-            bar(row, w)
-            if time.monotonic() >= looked + Progress.every:
+            if time.monotonic() >= looked + EVERY:
                 look(row.epoch)
+            bar(row, w)
 
         def look(epoch: int) -> None:
             nonlocal looked, lost
-            found = {"lost": 0} if more is None else more(epoch)
-            if found["lost"] > lost:
-                what = f"workers lost so far: {found['lost']}; tasks that ran again: {found['repeated']}"
+            looked, bar.shown = time.monotonic(), {} if more is None else more(epoch)
+            before, lost, again = lost, bar.shown.get("lost", 0), bar.shown.get("repeated")
+            if lost > before:
+                what = f"workers lost so far: {lost}; tasks that ran again: {again}"
                 print(f"diptych {options.name}: {what}", file=sys.stderr)
-                log.write({"workers_lost": found["lost"], "tasks_repeated": found["repeated"]})
-            looked, lost = time.monotonic(), found["lost"]
+                log.write({"workers_lost": lost, "tasks_repeated": again})
 
         result = run(callback=callback)
         with finishing():

@@ -125,7 +125,7 @@ def _packed(job: Job, k: int) -> Any:
 def _folder() -> str:
     """A folder of this process, removed when it ends. That of a Dask worker lies within the worker's own folder."""
     base = None
-    if "distributed" in sys.modules:
+    if sys.modules.get("distributed") is not None:
         with suppress(ValueError):  # not in a worker
             base = sys.modules["distributed"].get_worker().local_directory
     folder = tempfile.mkdtemp(prefix="diptych-", dir=base)

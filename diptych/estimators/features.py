@@ -64,7 +64,16 @@ class Linear:
     """Learners whose weights have names, which ``_named`` gives."""
 
     model_: Any
-    coef_: Any
+    weights_: Any
+
+    @property
+    def coef_(self) -> Any:
+        """The weights in the shape that users see."""
+        return self._coefficients(self.weights_)
+
+    def _coefficients(self, w: Any) -> Any:
+        """Weights (d,) in that shape; the same as they are, unless a learner has another."""
+        return w
 
     def _named(self, model: Any, w: Any) -> Named:
         """The weights w of a model, by name."""
@@ -82,7 +91,7 @@ class Linear:
         """
         check_fitted(self)
         integer("top", top, 0)
-        named = self._named(self.model_, host(self.coef_))
+        named = self._named(self.model_, host(self.weights_))
         rows = []
         for k in sorted(range(len(named.labels)), key=lambda k: self._order(named.labels[k])):
             weights = named.matrix[:, k]
@@ -99,7 +108,7 @@ class Linear:
 
     def _last(self, warm: bool) -> Named | None:
         """The weights of the last fit, if the next fit starts from them."""
-        return self._named(self.model_, host(self.coef_)) if warm and hasattr(self, "coef_") else None
+        return self._named(self.model_, host(self.weights_)) if warm and hasattr(self, "weights_") else None
 
     def _start_from(self, last: Named | None, model: Any) -> dict[str, Any]:
         """{"w0": the last fit's weights for a new model}, or {} without a last fit."""

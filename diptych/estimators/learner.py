@@ -151,16 +151,16 @@ class Learner(InPanel, BaseEstimator):
             raise ValueError(f"lam: partial_fit needs lam > 0, its steps are 1/(lam (t + 1/lam)), got {lam}")
         step_size = self._panel.steps.Pegasos(offset=t + 1.0 / lam)
         options = {"lam": lam, "step_size": step_size, "average": "last", "epochs": 1, "rng": passes["rng"]}
-        w0 = self.coef_ if self._begun() else None
+        w0 = self.weights_ if self._begun() else None
         self._keep(model, self._panel.sgd(objective, w0, **strength, **options))
         self._passes = passes | {"t": t + objective.n}
 
     def _keep(self, model: Any, result: Result) -> None:
-        self.result_, self.model_, self.coef_, self.n_iter_ = result, model, result.x, max(result.nit, 1)
+        self.result_, self.model_, self.weights_, self.n_iter_ = result, model, result.x, max(result.nit, 1)
 
     def _begun(self) -> bool:
         """Whether there are weights to continue from."""
-        return hasattr(self, "coef_")
+        return hasattr(self, "weights_")
 
     def _objective(self, model: Any, data: Any, sample_weight: Any) -> tuple[Any, Any]:
         """The objective and lam."""

@@ -5,7 +5,7 @@ cross-validation.
     GridSearchCV(labeler, {"lam": [0.1, 0.01]}, cv=3).fit(X, Y)
 
 A learner combines a model, a loss and an optimiser of a panel: ``optimizer(objective, lam=lam, **options)`` minimises
-``loss`` plus lam/2 ||w||^2. ``fit`` sets ``model_``, ``coef_`` (the weights) and ``result_`` (with history and
+``loss`` plus lam/2 ||w||^2. ``fit`` sets ``model_``, ``weights_`` (of the model) and ``result_`` (with history and
 certificate). scikit-learn is optional; if it is installed, the learners use its parameter handling, cloning and input
 checks.
 """
@@ -67,7 +67,9 @@ class MulticlassClassifier(Classes, Learner):
     Attributes
     ----------
     classes_ : array (L,)
-    coef_ : array (d,)
+    coef_ : array (L, n_features_in_)
+    intercept_ : array (L,)
+    weights_ : array (d,)
         The weights of ``model_``: a matrix (n_features_in_ + 1, L) in C order. The last row holds the intercepts.
     result_ : Result
     model_ : MulticlassModel
@@ -158,7 +160,7 @@ class SequenceLabeler(LabelSequences, Learner):
     ----------
     classes_ : array (L,)
         Labels in order.
-    coef_ : array (d,)
+    coef_, weights_ : array (d,)
         The weights of ``model_``.
     result_ : Result
     model_ : SequenceModel or TaggingModel
@@ -259,7 +261,7 @@ class KernelSequenceLabeler(Structured):
         Labels in order.
     beta_ : array (p,)
         The kernels' weights. If the transitions are a group of their own, their weight comes last.
-    coef_ : KernelWeights
+    coef_, weights_ : KernelWeights
     result_ : MKLResult
     model_ : KernelSequenceModel
 
@@ -323,7 +325,8 @@ class KernelSequenceLabeler(Structured):
             if self.C is not None:
                 raise ValueError(f"C: has no effect with the option penalty, got {self.C}")
         self.result_ = self._panel.mkl(model, data, **arguments)
-        self.model_, self.coef_, self.beta_ = model, model.support(self.result_.x), self.result_.beta
+        self.model_, self.weights_, self.beta_ = model, model.support(self.result_.x), self.result_.beta
+        self.coef_ = self.weights_
         self.n_iter_ = max(self.result_.nit, 1)
         if not self.result_.success:
             warnings.warn(f"mkl: {self.result_.message}", ConvergenceWarning, stacklevel=2)
@@ -332,7 +335,7 @@ class KernelSequenceLabeler(Structured):
     def predict(self, X: Any) -> list[list[Any]]:
         """The best labels (n_i,) of each sequence, as a list of str or int."""
         check_fitted(self)
-        return [self.classes_[y].tolist() for y in self.model_.predict(self.coef_, dense_sequences(X))]
+        return [self.classes_[y].tolist() for y in self.model_.predict(self.weights_, dense_sequences(X))]
 
     def _groups(self, X: list[np.ndarray]) -> Sequence[Any]:
         """The kernels, from names or kernel objects."""
@@ -382,7 +385,7 @@ class DependencyParser(Linear, Structured, Learner):
 
     Attributes
     ----------
-    coef_ : array (d,)
+    coef_, weights_ : array (d,)
         The weights of ``model_``.
     result_ : Result
     model_ : ParsingModel
@@ -458,7 +461,7 @@ class DependencyParser(Linear, Structured, Learner):
     def predict(self, X: Any) -> list[list[int]]:
         """The heads (n_i,) of each sentence's best tree, as a list of int."""
         check_fitted(self)
-        return [heads.tolist() for heads in self.model_.predict(self.model_.pack(X), None, self.coef_)]
+        return [heads.tolist() for heads in self.model_.predict(self.model_.pack(X), None, self.weights_)]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of tokens with the right head."""

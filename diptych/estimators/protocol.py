@@ -76,7 +76,7 @@ class InPanel:
 
 def check_fitted(estimator: Any) -> None:
     """Raise NotFittedError before ``fit``."""
-    if not hasattr(estimator, "coef_"):
+    if not hasattr(estimator, "weights_"):
         raise NotFittedError(
             f"this {type(estimator).__name__} is not fitted yet: call fit before what needs its weights"
         )

@@ -50,7 +50,7 @@ class Sparse(Linear, InPanel, BaseEstimator):
         return {**options, "rule": rule_of(self._panel, self.rule, rng, listed=self.listed, alpha=alpha)}
 
     def _keep(self, model: Any, w: Any, iterations: int) -> None:
-        self.model_, self.coef_, self.n_iter_ = model, w, max(iterations, 1)
+        self.model_, self.weights_, self.n_iter_ = model, w, max(iterations, 1)
         self.support_ = np.flatnonzero(host(w))
 
     def selected(self, top: int | None = None) -> dict[Any, list[tuple[Any, float]]]:
@@ -60,7 +60,7 @@ class Sparse(Linear, InPanel, BaseEstimator):
         its column. "intercept", "start" and "stop" are the features that the model adds.
         """
         check_fitted(self)
-        rows = self.top_features(int(np.size(self.coef_))) if top is None else self.top_features(top)
+        rows = self.top_features(int(np.size(self.weights_))) if top is None else self.top_features(top)
         features: dict[Any, list[tuple[Any, float]]] = {label: [] for label in self.classes_.tolist()}
         for label, feature, weight in rows:
             features[label].append((feature, weight))
@@ -87,7 +87,7 @@ class SparseLabels(LabelSequences, Sparse):
     def selected_transitions(self) -> dict[tuple[Any, Any], float]:
         """The pairs of successive labels with a nonzero weight, and the weight, in decreasing order of weight."""
         check_fitted(self)
-        transitions, labels = host(self.model_.split(self.coef_)[1]), self.classes_[self._labels()].tolist()
+        transitions, labels = host(self.model_.split(self.weights_)[1]), self.classes_[self._labels()].tolist()
         weights = {(labels[a], labels[b]): float(transitions[a, b]) for a, b in np.argwhere(transitions).tolist()}
         return dict(sorted(weights.items(), key=lambda item: -item[1]))
 
@@ -181,9 +181,9 @@ class ManyBetas(Sparse):
 
     @property
     def coefs_(self) -> np.ndarray:
-        """(k, d): the weights at each of ``betas_``, computed at each access."""
+        """(k, ...): ``coef_`` at each of ``betas_``, computed at each access."""
         check_fitted(self)
-        return np.stack([host(self.path_.weights(k)) for k in range(len(self.path_.points))])
+        return np.stack([host(self._coefficients(self.path_.weights(k))) for k in range(len(self.path_.points))])
 
 
 def _or(value: Any, usual: Any) -> Any:
@@ -221,10 +221,12 @@ class SparseClassifier(OneBeta, SparseRows):
     Attributes
     ----------
     classes_ : array (L,)
-    coef_ : array (d,)
+    coef_ : array (L, n_features_in_)
+    intercept_ : array (L,)
+    weights_ : array (d,)
         The weights of ``model_``: a matrix (n_features_in_ + 1, L) in C order. The last row holds the intercepts.
     support_ : int array (k,)
-        Indices of the nonzero weights; ``selected()`` names them.
+        Indices of the nonzero ``weights_``; ``selected()`` names them.
     beta_, beta_max_ : float
     result_ : SparseResult
         ``certificate`` is the duality gap.
@@ -296,8 +298,8 @@ class SparseClassifierPath(ManyBetas, SparseRows):
     path_ : SparsePath
         The path over all examples.
     betas_ : array (k,)
-    coefs_ : array (k, d)
-        The weights at each of ``betas_``.
+    coefs_, intercepts_ : array (k, L, n_features_in_), array (k, L)
+        ``coef_`` and ``intercept_`` at each of ``betas_``. ``path_.weights(k)`` has the flat weights.
     held_out_losses_ : array (k, folds)
         Mean of -log p(y | x) over the held-out examples of each fold, with weights from the other examples.
     beta_ : float
@@ -306,7 +308,7 @@ class SparseClassifierPath(ManyBetas, SparseRows):
     searched_ : tuple
         For each alpha its ``path``, its ``held_out`` losses (with ``losses`` and ``mean``) and the index ``chosen`` of
         its best point.
-    coef_, support_, classes_, beta_max_, model_
+    coef_, intercept_, weights_, support_, classes_, beta_max_, model_
         As in :class:`SparseClassifier`, at ``beta_``.
 
     Examples
@@ -316,7 +318,7 @@ class SparseClassifierPath(ManyBetas, SparseRows):
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
     >>> learner = SparseClassifierPath(count=5, cv=3, random_state=0).fit(X, X[:, 2] > 0)
     >>> learner.coefs_.shape, learner.held_out_losses_.shape
-    ((5, 10), (5, 3))
+    ((5, 2, 4), (5, 3))
     >>> learner.selected()[True][0][0]
     2
     """
@@ -342,6 +344,12 @@ class SparseClassifierPath(ManyBetas, SparseRows):
         self.alpha, self.tol, self.rule, self.fit_intercept = alpha, tol, rule, fit_intercept
         self.solver, self.iterations, self.random_state, self.panel = solver, iterations, random_state, panel
 
+    @property
+    def intercepts_(self) -> np.ndarray:
+        """(k, L): ``intercept_`` at each of ``betas_``, computed at each access."""
+        check_fitted(self)
+        return np.stack([self._intercepts(self.path_.weights(k)) for k in range(len(self.path_.points))])
+
 
 class SparseCRF(OneBeta, SparseLabels):
     """A sparse linear-chain conditional random field: the elastic net.
@@ -363,9 +371,9 @@ class SparseCRF(OneBeta, SparseLabels):
     ----------
     classes_ : array (L,)
         Labels in order.
-    coef_ : array (d,)
+    coef_, weights_ : array (d,)
     support_ : int array (k,)
-        Indices of the nonzero weights; ``selected()`` and ``selected_transitions()`` name them.
+        Indices of the nonzero ``weights_``; ``selected()`` and ``selected_transitions()`` name them.
     beta_, beta_max_ : float
     result_ : SparseResult
     model_ : SequenceModel or TaggingModel
@@ -425,9 +433,11 @@ class SparseCRFPath(ManyBetas, SparseLabels):
 
     Attributes
     ----------
-    path_, betas_, coefs_, held_out_losses_, beta_, alpha_, searched_
+    path_, betas_, held_out_losses_, beta_, alpha_, searched_
         As in :class:`SparseClassifierPath`.
-    coef_, support_, classes_, beta_max_, model_
+    coefs_ : array (k, d)
+        The weights at each of ``betas_``.
+    coef_, weights_, support_, classes_, beta_max_, model_
         As in :class:`SparseCRF`, at ``beta_``.
 
     Examples

@@ -78,15 +78,30 @@ class Classes(ClassifierMixin, Linear, InPanel):
         names = [*getattr(self, "feature_names_in_", range(self.n_features_in_))]
         intercept = ["intercept"] if self.fit_intercept else []
         classes = self.classes_.tolist()
-        return Named(np.reshape(w, (-1, len(classes))), None, [*names, *intercept], classes)
+        return Named(self._matrix(w), None, [*names, *intercept], classes)
 
     def _flat(self, model: Any, named: Named) -> np.ndarray:
         return named.matrix.reshape(-1)
 
+    def _coefficients(self, w: Any) -> np.ndarray:
+        return self._matrix(w)[: self.n_features_in_].T
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """(L,): the intercept of each class; zeros without intercepts."""
+        return self._intercepts(self.weights_)
+
+    def _intercepts(self, w: Any) -> np.ndarray:
+        return self._matrix(w)[-1] if self.fit_intercept else np.zeros(len(self.classes_))
+
+    def _matrix(self, w: Any) -> np.ndarray:
+        """Weights (d,) as a matrix: a row for each feature, the intercepts last; a column for each class."""
+        return np.asarray(host(w)).reshape(-1, len(self.classes_))
+
     def _scores(self, X: Any) -> np.ndarray:
         check_fitted(self)
         data = self.model_.pack(rows_of(self, X))
-        return np.asarray(self.model_.scores(data, np.arange(data.n), self.coef_).values)
+        return np.asarray(self.model_.scores(data, np.arange(data.n), self.weights_).values)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores (n, L). For two classes, (n,): the second class's score minus the first's."""
@@ -239,7 +254,7 @@ class LabelSequences(Linear, Structured):
     def predict(self, X: Any) -> list[list[Any]]:
         """The best labels (n_i,) of each sequence, as a list of str or int."""
         data, classes = self._packed(X), self.classes_[self._labels()].tolist()
-        return [[classes[k] for k in y] for y in self.model_.predict(data, None, self.coef_)]
+        return [[classes[k] for k in y] for y in self.model_.predict(data, None, self.weights_)]
 
     def predict_marginals(self, X: Any) -> list[np.ndarray]:
         """The probability (n_i, L) of each label at each position, in the order of ``classes_``; log loss only."""
@@ -248,7 +263,7 @@ class LabelSequences(Linear, Structured):
         data = self._packed(X)
         probabilities: list[Any] = [None] * data.n
         for piece in self.model_.chunks(data, np.arange(data.n)):
-            structure = self.model_.structure_type.unchecked(self.model_.scores(data, piece, self.coef_))
+            structure = self.model_.structure_type.unchecked(self.model_.scores(data, piece, self.weights_))
             marginals = host(structure.expectation()[1].unary)
             for i, p in zip(piece.tolist(), marginals, strict=True):
                 probabilities[i] = np.zeros((int(data.lengths[i]), len(self.classes_)))

@@ -3,6 +3,9 @@
 import sys
 
 from diptych.experiments.registry import perform
+from diptych.interrupts import leave
 
 if __name__ == "__main__":
-    sys.exit(perform(sys.argv[1], sys.argv[2:]))
+    status = perform(sys.argv[1], sys.argv[2:])
+    leave()
+    sys.exit(status)

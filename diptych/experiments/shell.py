@@ -19,7 +19,7 @@ from diptych.commands.executors import add_executor, executor_of_runs
 from diptych.commands.options import add_flags
 from diptych.commands.output import error_text, status_of, writable
 from diptych.experiments.registry import EXPERIMENTS
-from diptych.interrupts import status, word
+from diptych.interrupts import listening, status, word
 from reference.files import save_bytes
 from reference.training.result import Result
 from reference.training.run import Lost
@@ -78,7 +78,7 @@ def ended(parser: Parser, options: argparse.Namespace, command: Callable[[], Non
     """
     try:
         writable(out, None)
-        with ExitStack() as stack:
+        with listening(), ExitStack() as stack:
             if options.quiet:
                 stack.enter_context(_quiet())
             printed = None if out is None else stack.enter_context(redirect_stdout(io.StringIO()))

@@ -96,19 +96,8 @@ def oracle(problem, i, s, W, A, ready, mu, work):
 
 # all other questions are answered as for sequences
 
-SHARED = (
-    "room",
-    "add_rows",
-    "add_dense",
-    "flush",
-    "task_loss",
-    "exact",
-    "touched",
-    "remember",
-    "recall",
-    "subtract",
-    "add_difference",
-)
+SHARED: tuple[str, ...] = ("room", "add_rows", "add_dense", "flush", "task_loss", "exact", "touched", "remember")
+SHARED += ("recall", "subtract", "add_difference")
 for name in ("oracle", *SHARED):
     answers(getattr(oracles, name), TreeMaxProblem)(getattr(sequence_max, name))
 for name in ("prepared", "remember_rows", "recall_rows", *SHARED):
