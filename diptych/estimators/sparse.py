@@ -334,9 +334,9 @@ class SparseClassifierPath(ManyBetas, SparseRows):
     >>> import numpy as np
     >>> from diptych.estimators import SparseClassifierPath
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> learner = SparseClassifierPath(count=5, ratio=0.1, cv=3, random_state=0).fit(X, X[:, 2] > 0)
-    >>> learner.coefs_.shape, learner.held_out_losses_.shape
-    ((5, 10), (5, 3))
+    >>> learner = SparseClassifierPath(count=5, cv=3, random_state=0).fit(X, X[:, 2] > 0)
+    >>> len(learner.betas_), learner.coefs_.shape, learner.held_out_losses_.shape
+    (12, (12, 10), (12, 3))
     >>> learner.selected()[True][0][0]
     2
     """
@@ -454,9 +454,9 @@ class SparseCRFPath(ManyBetas, SparseLabels):
     --------
     >>> from diptych.estimators import SparseCRFPath
     >>> X, Y = [[["w=the"], ["w=duck"], ["w=swims"]], [["w=a"], ["w=duck"]]] * 2, [["B", "I", "O"], ["B", "I"]] * 2
-    >>> labeler = SparseCRFPath(count=5, ratio=0.01, held_out=0.25, random_state=0).fit(X, Y)
-    >>> [len(labeler.betas_), labeler.held_out_losses_.shape[0]]
-    [5, 5]
+    >>> labeler = SparseCRFPath(count=5, held_out=0.25, random_state=0).fit(X, Y)
+    >>> len(labeler.betas_) == len(labeler.held_out_losses_) > 5  # the loss falls below a tenth of beta_max
+    True
     """
 
     def __init__(
