@@ -80,8 +80,9 @@ class Run:
     rng, callback
         As in the optimiser.
     checkpoint : path, optional
-        Written after epochs, with at most a tenth of the time spent on writing; on an interrupt; and at the end. With
-        ``form``, an interrupted epoch may have changed the state in place: then the last file stays.
+        Written after epochs, with at most a tenth of the time spent on writing; on an interrupt; and at the end, even
+        of no epoch. With ``form``, an interrupted epoch may have changed the state in place: then the last file stays,
+        and the first one is written before the first epoch.
     resume : path, optional
         The checkpoint to continue from. Rows, weights, seconds and random numbers are those of an uninterrupted run;
         ``start`` is not used. ``epochs`` includes those done before.
@@ -95,6 +96,8 @@ class Run:
         Called with the state of a checkpoint when its file has been written.
     by_gap : bool
         Whether the run also ends when its gap is rounding and no longer falls.
+    still : int
+        The run also ends when so many epochs have not changed its dual; 0: it does not.
     """
 
     def __init__(
@@ -114,9 +117,11 @@ class Run:
         unit: str = "epochs",
         written: Callable[[Any], None] = lambda state: None,
         by_gap: bool = False,
+        still: int = 0,
     ) -> None:
         self.epochs_asked, self.callback, self.unit, self.reached, self.form = epochs, callback, unit, reached, form
-        self.written, self.by_gap, self._from_zero = written, by_gap, not np.any(host(numbers_of(start)))
+        self.written, self.by_gap, self.still = written, by_gap, still
+        self._from_zero = not np.any(host(numbers_of(start)))
         self.rng = generator(rng)
         self.checkpoint, self.resume = path_of("checkpoint", checkpoint), path_of("resume", resume)
         if self.checkpoint is not None and not self.checkpoint.absolute().parent.is_dir():
@@ -125,7 +130,7 @@ class Run:
         self.n = int(objective.n)
         self.seconds, self.stopped, self.interrupted, self.calls_before = 0.0, False, False, 0
         self.why = ""
-        self._begun, self._moving, self._saved, self._next_save = False, False, 0, 0.0
+        self._begun, self._moving, self._saved, self._next_save = False, False, -1, 0.0  # -1: no file yet
         point = Point(start, np.nan, None)
         self._done = Done(0, point, point)
         self._identity = identity(optimizer, objective, start, options, rng, form)
@@ -153,13 +158,16 @@ class Run:
         """The state in the checkpoint to continue from; None without a checkpoint."""
         return self._found
 
-    def begin(self, report: Report) -> None:
+    def begin(self, report: Report, state: Any) -> None:
         """Set the iterate before the first epoch; a resumed run needs its objective, others may give nan."""
         if self._found is None:
             gap, self.calls_before = padded(report.gap, report.fun, report.fun, report.x, self.n), report.calls or 0
             point = Point(report.x, float(report.fun), gap)
-            self._done = Done(0, point, point, first=point.fun)
-        elif not same_value(report.fun, self.fun, report.x):
+            self._done = Done(0, point, point, state, self._rng_state(), self.seconds, point.fun)
+            if self.form is not None:
+                self._save()
+                self._next_save = 0.0
+        elif (self.history or np.isfinite(self.fun)) and not same_value(report.fun, self.fun, report.x):
             raise ValueError(
                 f"resume: {self.resume} is of other data: the objective at its weights is {self.fun}, here {report.fun}"
             )
@@ -229,7 +237,7 @@ class Run:
     def over(self) -> bool:
         """Whether there is a reason to stop."""
         diverged = bool(self.history) and not np.isfinite(self.fun + (self.gap or 0.0))
-        return self.stopped or diverged or self.solved or (self.by_gap and self.flat)
+        return self.stopped or diverged or self.solved or (self.by_gap and self.flat) or self.stuck
 
     @property
     def rounded(self) -> bool:
@@ -244,6 +252,12 @@ class Run:
         """Whether the last gap is rounding, and falls by less than 1 % of that."""
         before, gap = (self.history[-2].gap if len(self.history) > 1 else None), self.gap
         return self.rounded and before is not None and gap is not None and gap >= 0.99 * before
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the last ``still`` epochs have not changed the dual."""
+        duals = [row.dual for row in self.history[-self.still - 1 :]]
+        return 0 < self.still < len(duals) and all(dual == duals[0] for dual in duals)
 
     @property
     def solved(self) -> bool:
@@ -276,8 +290,9 @@ class Run:
             success, message = False, f"interrupted after {self.done} of {self.epochs_asked} {self.unit}"
             if point is not self._done.last:
                 message += ", of which this is the one of lowest objective"
-            if self.checkpoint is not None and self._saved < self._done.rows:
-                message += f"; the checkpoint is of epoch {self.history[self._saved - 1].epoch if self._saved else 0}"
+            if self.checkpoint is not None and max(self._saved, 0) < self._done.rows:
+                saved = self.history[self._saved - 1].epoch if self._saved > 0 else 0
+                message += f"; the checkpoint is of epoch {saved}"
             message += f"; {self.why}" if self.why else ""
             certificate = certificate if isinstance(certificate, str) else point.gap
         certificate = "none: nothing was evaluated" if certificate is None else certificate
@@ -302,7 +317,7 @@ class Run:
         return None if self.checkpoint is None else self.rng.bit_generator.state
 
     def _save(self) -> None:
-        if self.checkpoint is None or self._done.rows == 0:
+        if self.checkpoint is None:
             return
         started, done = time.perf_counter(), self._done
         rows = [list(row.as_dict().values()) for row in self.history[: done.rows]]
@@ -333,5 +348,5 @@ class Run:
                 f"resume: {self.resume} has done {self.done} {self.unit}, this run asks for {self.epochs_asked} in all"
             )
         self.rng = rng
-        self._saved = done.rows if self.checkpoint == self.resume else 0
+        self._saved = done.rows if self.checkpoint == self.resume else -1
         return done.state
