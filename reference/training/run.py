@@ -266,9 +266,16 @@ class Run:
 
     @property
     def ending(self) -> tuple[bool, str] | None:
-        """Success and the message of a run that diverged or was stopped by the callback; None of other runs."""
+        """Success and the message of a run that diverged, whose gap overflows or that was stopped by the callback; None
+        of other runs.
+        """
         if self.history and not np.isfinite(self.fun):
             return False, f"diverged in epoch {self.done}: objective {self.fun}; take shorter steps"
+        if self.history and self.gap is not None and not np.isfinite(self.gap):
+            return (
+                False,
+                f"stopped after {self.done} of {self.epochs_asked} {self.unit}: the gap overflows to {self.gap}",
+            )
         if self.stopped:
             return True, f"stopped by the callback after {self.done} of {self.epochs_asked} {self.unit}"
         return None
