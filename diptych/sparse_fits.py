@@ -1,11 +1,11 @@
-"""Shared by the sparse CRFs of estimators and command line: rules by name, beta as a share of beta_max, and the choice
-of beta along a path by held-out examples.
+"""Shared by the sparse CRFs of estimators and command line: rules by name, beta as a share of beta_max, the depth of a
+path, the choice of beta along it by held-out examples, and what to warn of.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
@@ -26,14 +26,18 @@ __all__ = [
     "HeldOut",
     "beta_of",
     "choose",
+    "deepened",
     "follow",
     "held_out_losses",
+    "one_label",
     "rule_of",
     "sequences_of",
     "splits",
 ]
 
 RULES = ("l1-gap", "l2-gap", "half-space", "count", "union", "none")
+QUARTER, DEEPEST = 0.25, 1e-6  # of a decade: steps below a path's default end; a path's least share of beta_max
+GAINS, FITS = 1e-3, 2e-2  # shares of the loss at w = 0 by which a held-out, or else a training loss must fall a quarter
 LISTING = ("l2-gap", "half-space")  # rules that enumerate all outputs
 
 
@@ -159,6 +163,15 @@ class ChosenPath:
     chosen: int
 
     @property
+    def at_end(self) -> str:
+        """A line if the last point is chosen, and the held-out loss was still falling there; else ""."""
+        last = self.chosen == len(self.path.points) - 1
+        if last and falls(self.path.betas, self.held_out.mean, GAINS):
+            share = self.path.betas[-1] / self.path.beta_max
+            return f"the last beta of the path, {share:.3g} of beta_max, is the best: a smaller one may be better"
+        return ""
+
+    @property
     def loss(self) -> float:
         """The held-out loss at the chosen point, or inf without held-out losses."""
         return float(self.held_out.mean[self.chosen]) if self.chosen < len(self.held_out.mean) else np.inf
@@ -200,6 +213,86 @@ def follow(
         return SparsePath(alpha, panel.beta_max(objective), objective.model.size, tuple(points), interrupted=True)
 
 
+def falls(betas: Sequence[float] | np.ndarray, losses: Sequence[float] | np.ndarray, least: float) -> bool:
+    """Whether the last of the losses at these betas falls by the share ``least`` of the first, that of w = 0, if beta
+    falls by a quarter of a decade.
+    """
+    if not 2 <= len(losses) == len(betas):
+        return False
+    quarters = np.log10(betas[-2] / betas[-1]) / QUARTER
+    return bool(losses[-2] - losses[-1] >= least * losses[0] * quarters > 0)
+
+
+def deepened(
+    panel: ModuleType,
+    full: LogLoss,
+    parts: Sequence[tuple[Any, Any]],
+    so_far: ChosenPath,
+    callback: Callable[[PathPoint], Any] | None = None,
+    told: Callable[[int, PathPoint, float], Any] | None = None,
+    **options: Any,
+) -> tuple[ChosenPath, bool]:
+    """The path, continued if its loss still falls at its end, and whether Ctrl-C interrupted the computation.
+
+    Four values a decade follow until the held-out loss of the first fold, or without folds the training loss, falls no
+    more. callback, told: as in :func:`follow` and :func:`held_out_losses`, for the new values.
+    """
+    path, held, alpha = so_far.path, so_far.held_out, so_far.path.alpha
+
+    def training_loss(point: PathPoint) -> float:
+        values = host(point.values)
+        return point.fun - point.beta * float(0.5 * alpha * values @ values + np.sum(np.abs(values)))
+
+    reached = path.betas.tolist()
+    losses = list(held.folds[0]) if parts else [training_loss(point) for point in path.points]
+    if not (so_far.at_end if parts else falls(reached, losses, FITS)):
+        return so_far, False
+    last, least = reached[-1], DEEPEST * path.beta_max
+    steps = int(max(np.log10(last / least), 0.0) / QUARTER + 1e-9)
+    betas = last * 10.0 ** (-QUARTER * np.arange(steps + 1))  # from the last, for its solution
+
+    def ends(point: PathPoint, loss: float, share: float) -> bool:
+        reached.append(point.beta)
+        losses.append(loss)
+        return not falls(reached, losses, share)
+
+    def measured(fold: int, point: PathPoint, loss: float) -> bool:
+        if point.beta != last and told is not None:
+            told(fold, point, loss)
+        return point.beta != last and fold == 0 and ends(point, loss, GAINS)
+
+    def solved(point: PathPoint) -> bool:
+        if point.beta != last and callback is not None:
+            callback(point)
+        return point.beta != last and not parts and ends(point, training_loss(point), FITS)
+
+    if parts:
+        new, stopped = held_out_losses(panel, parts[:1], betas, measured, **options)
+        betas = betas[: len(new.folds[0])]
+        others = [] if stopped else parts[1:]
+        rest, broken = held_out_losses(panel, others, betas, lambda k, *more: measured(k + 1, *more), **options)
+        for fold, more in zip(held.folds, [*new.folds, *rest.folds], strict=False):
+            fold.extend(more[1:])
+        held.unsolved += new.unsolved + rest.unsolved
+        if stopped or broken:
+            return choose(path, held), True
+    longer = follow(panel, full, solved, betas=betas, **options)
+    path = replace(path, points=path.points + longer.points[1:], interrupted=longer.interrupted)
+    found = choose(path, held)
+    if path.interrupted or len(longer.points) == 1:
+        return found, path.interrupted
+    return deepened(panel, full, parts, found, callback, told, **options)  # other folds may still gain
+
+
+def one_label(model: Any, data: Any, w: Any, most: float) -> str:
+    """A line if a model predicts one label everywhere in training data that have several; else "". most: beta_max."""
+    true = np.unique(host(model.true_labels(data) if hasattr(model, "true_labels") else data.labels))
+    predicted = np.unique(np.concatenate([np.zeros(0, np.int64), *map(np.atleast_1d, model.predict(data, None, w))]))
+    if len(true) < 2 or len(predicted) != 1 or most == 0:  # 0: at no beta do features tell them apart
+        return ""
+    return f"{model.labels[int(predicted[0])]} is predicted everywhere in the training data: a smaller beta fits better"
+
+
 def held_out_losses(
     panel: ModuleType,
     parts: Sequence[tuple[Any, Any]],
@@ -209,19 +302,19 @@ def held_out_losses(
 ) -> tuple[HeldOut, bool]:
     """Held-out losses along the path of each training objective, and whether Ctrl-C interrupted the computation.
 
-    parts: pairs of log losses, training and held out. callback: called as callback(fold, point, loss).
+    parts: pairs of log losses, training and held out. callback: called as callback(fold, point, loss); the fold's path
+    ends if it returns True.
     """
     losses = HeldOut([held.n for _, held in parts])
     for fold, (training, held) in enumerate(parts):
 
-        def measure(point: PathPoint, fold: int = fold, held: Any = held) -> None:
+        def measure(point: PathPoint, fold: int = fold, held: Any = held) -> Any:
             w = np.zeros(held.model.size)
             w[point.support] = host(point.values)
             loss = float(held.value_and_gradient(w)[0])
             losses.folds[fold].append(loss)
             losses.unsolved += not point.success
-            if callback is not None:
-                callback(fold, point, loss)
+            return None if callback is None else callback(fold, point, loss)
 
         try:
             if follow(panel, training, measure, betas=betas, **options).interrupted:

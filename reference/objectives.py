@@ -127,7 +127,10 @@ class StructuralHinge:
 
     def zeros(self) -> Array:
         """Weights of zero (d,): size, namespace, device and dtype of what the optimiser works on."""
-        return self.model.zeros(self.data)
+        try:
+            return self.model.zeros(self.data)
+        except MemoryError as problem:
+            raise MemoryError(f"model: no room for the weights of {self.model!r:.200}: {problem}") from None
 
     def value_and_gradient(self, w: Array, batch: Any = None, mu: float | None = None) -> tuple[float, Array]:
         """Mean loss over a batch and its (sub)gradient (d,), without regulariser.

@@ -51,6 +51,10 @@ class Narrow(Solver):
 
     own_form = True
 
+    @property
+    def form(self) -> type:
+        return type(self)
+
     @classmethod
     def fits(cls, solver: Solver, objective: Any) -> bool:
         """Many weights, of features of which at most half occur."""

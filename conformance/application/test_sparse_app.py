@@ -90,6 +90,29 @@ def test_what_is_held_out_chooses(backend, data_file, problem, tmp_path, capsys)
     assert picture.read_bytes().startswith(PNG)
 
 
+def test_a_path_ends_where_it_gains_no_more_and_warnings_are_said(backend, data_file, problem, capsys):
+    """Below a tenth of beta_max four values a decade follow; at the end of a given path that still gains, a warning."""
+
+    def report(*how):
+        status, out, err = run(backend.module, capsys, "train", data_file, *HOW, "--tol", 1e-9, *how, "--json")
+        assert status == 0 and all(f"warning: {line}\n" in err for line in json.loads(out)["warnings"])
+        return json.loads(out)
+
+    held_out = "--path", 3, "--held-out", 0.34, "--rng", 3
+    ended, deep = report(*held_out, "--ratio", 0.1), report(*held_out)
+    assert "0.1 of beta_max, is the best" in ended["warnings"][0] and not deep["warnings"]
+    assert deep["values"][2]["share"] == pytest.approx(0.1) and ended["held_out"] > deep["held_out"]
+    deeper = [value["share"] for value in deep["values"][3:]]
+    np.testing.assert_allclose(deeper, 0.1 * 10.0 ** (-0.25 * np.arange(1, len(deeper) + 1)))
+    losses = [value["held_out"] for value in deep["values"]]
+    assert min(losses) == deep["held_out"] and losses[-2] - losses[-1] < 1e-3 * losses[0]
+    alone = report("--path", 3)  # by the loss on all sequences, and the last is kept
+    point = backend.solve_sparse(problem(), beta=alone["beta"], tol=1e-9)
+    assert len(alone["values"]) > 3 and abs(alone["objective"] - point.fun) < 1e-8
+    (line,) = report("--beta-share", 0.999)["warnings"]
+    assert "is predicted everywhere in the training data" in line
+
+
 def test_one_beta(backend, data_file, problem, tmp_path, capsys):
     """Given, or by its share of beta_max; rows of history in the log, which curves draws."""
     most, log, picture = backend.beta_max(problem()), tmp_path / "run.jsonl", tmp_path / "c.png"

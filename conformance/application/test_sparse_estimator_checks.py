@@ -50,6 +50,7 @@ def test_the_checks_that_need_no_table_of_numbers(name):
             ask([])
 
 
+@pytest.mark.filterwarnings("ignore:solve_sparse")
 def test_search_over_sequences(estimators, words):
     model_selection = pytest.importorskip("sklearn.model_selection")
     X, Y = words

@@ -107,7 +107,8 @@ def test_the_weights_are_optimal(estimators, rows, words, alpha):
         assert 0 < len(learner.support_) < learner.model_.size
         again = make(beta=learner.beta_, alpha=alpha, tol=1e-13, rule="none").fit(X, y)
         np.testing.assert_allclose(again.weights_, learner.weights_, atol=1e-5)
-        empty = make(beta_share=1.0, alpha=alpha).fit(X, y)
+        with pytest.warns(UserWarning, match="is predicted everywhere in the training data"):
+            empty = make(beta_share=1.0, alpha=alpha).fit(X, y)
         assert not np.any(empty.weights_) and empty.selected() == {c: [] for c in empty.classes_.tolist()}
 
 
@@ -172,6 +173,7 @@ def test_nothing_to_tell_classes_by(estimators):
 # along a path ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:sparse_path")
 def test_the_path_is_of_all_examples(estimators, rows, words):
     for make, X, y, gradient in cases(estimators, True, rows, words):
         learner = make(count=4, ratio=0.05, tol=1e-12, random_state=0).fit(X, y)
@@ -187,6 +189,7 @@ def test_the_path_is_of_all_examples(estimators, rows, words):
         assert np.array_equal(learner.support_, learner.path_.points[k].support)
 
 
+@pytest.mark.filterwarnings("ignore:sparse_path")
 def test_beta_is_the_best_of_what_is_held_out(estimators, rows, words):
     """By fits of single betas to the training examples, and the losses of the held-out ones by enumeration."""
     for make, X, y, gradient in cases(estimators, True, rows, words):
@@ -206,6 +209,7 @@ def test_beta_is_the_best_of_what_is_held_out(estimators, rows, words):
 
 
 @pytest.mark.beyond("a long training through a command or learner")
+@pytest.mark.filterwarnings("ignore:sparse_path")
 def test_alpha_is_the_best_of_what_is_held_out(estimators, rows, words):
     """Of several alphas each has the path that it has alone, and the one with the least loss is kept; of equals the
     first.
@@ -270,12 +274,32 @@ def test_what_is_held_out(rng):
     assert again[0] == again[1] != again[2] and len(again[0]) == 9
 
 
+@pytest.mark.filterwarnings("ignore:sparse_path")
 def test_folds_as_scikit_learn_has_them(estimators, rows):
     model_selection = pytest.importorskip("sklearn.model_selection")
     X, y = rows
     folds = model_selection.StratifiedKFold(3)
-    one, other = (estimators.SparseClassifierPath(count=3, cv=cv).fit(X, y) for cv in (folds, list(folds.split(X, y))))
+    one, other = (
+        estimators.SparseClassifierPath(count=3, ratio=0.1, cv=cv).fit(X, y) for cv in (folds, list(folds.split(X, y)))
+    )
     assert one.held_out_losses_.shape == (3, 3) and np.array_equal(one.held_out_losses_, other.held_out_losses_)
+
+
+def test_a_path_goes_as_deep_as_it_gains(estimators, rows, words):
+    """Four values a decade, each a solution; the loss at the end falls no more, and all folds go as deep."""
+    for make, X, y, gradient in cases(estimators, True, rows, words):
+        usual = make(count=4, cv=2, ratio=0.1, tol=1e-10, random_state=0)
+        with pytest.warns(UserWarning, match="the last beta of the path, 0.1 of beta_max, is the best"):
+            usual.fit(X, y)
+        learner = make(count=4, cv=2, tol=1e-10, random_state=0).fit(X, y)
+        many, losses = len(learner.betas_), learner.held_out_losses_.mean(axis=1)
+        close(learner.betas_[:4], usual.betas_)
+        close(learner.betas_[4:], usual.betas_[-1] * 10.0 ** (-np.arange(1, many - 3) / 4))
+        close(learner.held_out_losses_[:4], usual.held_out_losses_, scale=1e4)
+        assert many > 4 and learner.held_out_losses_.shape == (many, 2)
+        assert losses[-2] - losses[-1] < 1e-3 * losses[0] and losses.min() < usual.held_out_losses_.mean(axis=1).min()
+        for w, beta in zip(learner.coefs_, learner.betas_, strict=True):
+            assert off_optimum(w, gradient(X, y, learner.classes_, w)[0], 1.0, beta) < 1e-3 * beta
 
 
 class Interrupting:

@@ -55,6 +55,20 @@ def test_standard_input_is_a_file(bank, tmp_path, capsys, monkeypatch):
     _standard_input.cache_clear()
 
 
+@pytest.mark.parametrize("name", ["chunks", "entities"])
+def test_sets_of_templates_do_without_tags(tmp_path, capsys, name):
+    """Words and labels alone: the set's templates that look at the tag are left out, and this is said."""
+    path, saved = tmp_path / "names.txt", tmp_path / "model.npz"
+    path.write_text("EU B-ORG\nrejects O\n\nPeter B-PER\nBlackburn I-PER\n")
+    status, _, err = run(reference, capsys, "tag", "train", path, "--templates", name, "--save", saved)
+    assert status == 0 and f"templates {name} without tag" in err
+    kept = token_templates.check_templates(
+        [each for each in token_templates.TOKEN_TEMPLATES[name] if "tag" not in each]
+    )
+    assert load_model(saved, reference)[0].templates == token_templates.check_templates(kept)
+    assert run(reference, capsys, "tag", "evaluate", saved, path)[0] == 0
+
+
 @pytest.mark.parametrize(
     "how",
     [

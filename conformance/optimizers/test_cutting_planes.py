@@ -106,3 +106,17 @@ def test_planes_of_weight_zero_make_room(backend, rng):
         many = wide.epoch(objective, many)
     assert len(many.b) == 21 and len(few.b) <= max(4, np.sum(few.alpha > 0) + 1) + 1 < 21
     close(few.dual, many.dual, scale=1e3)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_run_ends_when_planes_change_the_dual_no_more(backend, seed):
+    """Features of very different scales: rounding keeps the dual from its maximum. The bounds hold all the same."""
+    rng = np.random.default_rng(seed)
+    X = [rng.normal(size=(3, 3)) * np.array([1e-4, 1, 1e4]) for _ in range(5)]
+    model = backend.SequenceModel(3, 3)
+    objective = backend.StructuralHinge(model, model.pack(X, [rng.integers(3, size=3) for _ in X]))
+    result = backend.cutting_planes(objective, lam=1e-4, tol=1e-10)
+    duals = [row.dual for row in result.history]
+    assert not result.success and "the last 10 have not changed the dual" in result.message
+    assert duals[-11:] == [duals[-1]] * 11 and duals[-12] < duals[-1] <= result.fun and len(duals) < 200
+    assert backend.cutting_planes(objective, lam=1e-4, tol=None, epochs=20).nit == 20

@@ -207,8 +207,17 @@ def test_an_interrupt_returns_the_best_iterate(backend, tmp_path, monkeypatch, c
             same(uncut, called(backend, case, objective, 6, resume=file))
         else:
             assert np.array_equal(found.x, empty.x) and (np.isnan(found.fun) or found.fun == empty.fun)
-            assert not file.exists() and found.nit == 0
+            assert found.nit == 0
+            if file.exists():  # the start has been evaluated
+                same(uncut, called(backend, case, objective, 6, resume=file))
     assert len(rows_met) > 1, "interrupts should land in several epochs"
+
+
+@pytest.mark.parametrize("case", [RUNS[i] for i in (0, 2, 4, 9, 11, 13, 16, 17)], ids=lambda case: case[0])
+def test_a_run_of_no_epoch_has_a_checkpoint(backend, tmp_path, case):
+    objective = problem_of(backend, case)
+    called(backend, case, objective, 0, checkpoint=tmp_path / "run.npz")
+    same(called(backend, case, objective, 3), called(backend, case, objective, 3, resume=tmp_path / "run.npz"))
 
 
 @pytest.mark.parametrize("name", OPTIMISERS)

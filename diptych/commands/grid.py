@@ -100,7 +100,8 @@ def _grid(panel: ModuleType, options: argparse.Namespace) -> None:
              **{name: report.get(name) for name in ("error", "certificate", "success", "message")}}
             for cell, report in zip(cells, reports, strict=True)]  # fmt: skip
     scores = list(dict.fromkeys(name for row in rows for name in row["scores"]))
-    if options.by is not None and options.by not in scores:
+    failed = [row for row in rows if row["error"] is not None]
+    if options.by is not None and options.by not in scores and len(failed) < len(rows):
         raise ValueError(f"--by: expected one of {', '.join(scores)}, got {options.by}")
     means = _means(rows, [each.name for each in options.vary if each.name not in options.mean], scores)
     if options.by is not None:
@@ -108,7 +109,7 @@ def _grid(panel: ModuleType, options: argparse.Namespace) -> None:
     report = opening(panel, options, vary={each.name: each.values for each in options.vary}, kept=str(options.kept))
     report |= {"words": [options.action, *options.arguments], "runs": rows, "means": means}
     lines = _table(means, scores, bool(options.mean))
-    if options.plot:
+    if options.plot and len(failed) < len(rows):
         _draw(options, means, scores)
         report["plot"] = str(options.plot)
         lines.append(f"plot {options.plot}")
@@ -117,14 +118,12 @@ def _grid(panel: ModuleType, options: argparse.Namespace) -> None:
         if of:
             lines.append(f"{len(of)} of {len(rows)} runs {what}; {_named(of[0]['values'])}: {of[0]['message']}")
     print_report(options, report, lines)
-    failed = [row for row in rows if row["error"] is not None]
     if failed:
-        problem = f"{len(failed)} of {len(rows)} runs failed; {_named(failed[0]['values'])}: {failed[0]['error']}"
-        raise (
-            ValueError(problem)
-            if all(each.get("status") == 2 for each in reports if _is_failure(each))
-            else Failed(problem)
-        )
+        first = {row["error"]: row["values"] for row in reversed(failed)}  # of each error
+        errors = (f"{_named(values)}: {error}" for error, values in reversed(first.items()))
+        problem = "; ".join([f"{len(failed)} of {len(rows)} runs failed", *errors])
+        wrong = all(each.get("status") == 2 for each in reports if _is_failure(each))
+        raise (ValueError if wrong else Failed)(problem)
     lost = [line for each in reports for line in each.get("unwritten", [])]
     if lost:
         raise Failed(f"{len(lost)} files of the runs are not written; {lost[0]}")

@@ -20,7 +20,19 @@ from diptych.commands.output import announce_compilation, ending, opening, watch
 from diptych.commands.parser import Parser
 from diptych.files.logs import LogWriter
 from diptych.pictures import plots
-from diptych.sparse_fits import LISTING, RULES, HeldOut, beta_of, choose, follow, held_out_losses, rule_of, splits
+from diptych.sparse_fits import (
+    LISTING,
+    RULES,
+    HeldOut,
+    beta_of,
+    choose,
+    deepened,
+    follow,
+    held_out_losses,
+    one_label,
+    rule_of,
+    splits,
+)
 from reference.objectives import LogLoss
 
 __all__ = ["SPARSE_OPTIONS", "add_sparse", "run_sparse", "sparse_job"]
@@ -69,9 +81,8 @@ class SparseJob:
         for name in ("path", "ratio", "held_out"):
             if one is not None and getattr(self, name) is not None:
                 raise ValueError(f"--{name.replace('_', '-')} has no effect with {one}: it is of a path of values")
-        for name, usual in (("path", COUNT), ("ratio", RATIO)):
-            if one is None and getattr(self, name) is None:
-                object.__setattr__(self, name, usual)
+        if one is None and self.path is None:
+            object.__setattr__(self, "path", COUNT)
         if self.positions and not self.start_stop:
             raise ValueError("--no-start-stop has no effect with --positions")
         if self.rule in LISTING and not self.positions:
@@ -99,7 +110,9 @@ def add_sparse(sub: Parser, *, positions: bool = False) -> None:
     own("--path", type=positive, metavar="N",
         help="sparse-crf: number of values of beta, the weight of alpha/2 ||w||^2 + ||w||_1, from the "
         f"least at which all weights are 0 (default: {COUNT})")  # fmt: skip
-    own("--ratio", type=share, metavar="R", help=f"the path's last beta, as a share of its first (default: {RATIO})")
+    own("--ratio", type=share, metavar="R",
+        help=f"the path's last beta, as a share of its first (default: {RATIO}, and below it four values a decade as "
+        "long as the loss falls)")  # fmt: skip
     own("--held-out", type=share, metavar="SHARE",
         help="train again along the path without a random share of the examples, and keep the beta "
         "at which that share is likeliest (default: keep the last beta)")  # fmt: skip
@@ -147,8 +160,17 @@ def run_sparse(
     full = objective(np.arange(n))
     rule = rule_of(panel, job.rule, job.rng, listed=job.positions, alpha=job.alpha)
     if job.path is None:
-        return _one(panel, options, job, what, full, rule)
-    return _path(panel, options, job, what, objective, full, rule, n)
+        return _warned(_one(panel, options, job, what, full, rule), full)
+    return _warned(_path(panel, options, job, what, objective, full, rule, n), full)
+
+
+def _warned(fit: Trained, full: Any) -> Trained:
+    """The fit, with its warnings on stderr and in its report."""
+    found = [*fit.report.get("warnings", []), one_label(full.model, full.data, fit.w, fit.report["beta_max"])]
+    fit.report["warnings"] = [line for line in found if line]
+    for line in fit.report["warnings"]:
+        print(f"warning: {line}", file=sys.stderr, flush=True)
+    return fit
 
 
 # one beta -----------------------------------------------------------------------------------------------------------
@@ -201,32 +223,35 @@ def _path(
     pairs = [] if job.held_out is None else splits(n, job.held_out, None, np.random.default_rng(job.rng), None)
     arguments = {"rule": rule, **job.problem}
     first = opening(panel, options, **what, job=asdict(job))
-    values: list[dict[str, Any]] = []
+    values, heard = list[dict[str, Any]](), list[float]()
     with LogWriter(options.log, first) as log:
 
         def tell(point: Any) -> None:
             values.append(_solution(point.beta, most, point, size))
             log.write({"value": len(values), **values[-1]})
-            _say(options, _row(len(values), total, values[-1]))
+            _say(options, _row(len(values), max(total, len(values)), values[-1]))
 
         def tell_held_out(_: int, point: Any, loss: float) -> None:
-            k = sum("held_out" in value for value in values)
-            values[k]["held_out"] = loss
-            log.write({"value": k + 1, "held_out": loss})
-            _say(
-                options,
-                f"{k + 1:4}/{total}  held out {loss:.6f}    {point.solver_seconds + point.screening_seconds:.2f} s",
-            )
+            heard.append(loss)
+            log.write({"value": len(heard), "held_out": loss})
+            seconds = point.solver_seconds + point.screening_seconds
+            _say(options, f"{len(heard):4}/{max(total, len(heard))}  held out {loss:.6f}    {seconds:.2f} s")
 
         path = follow(panel, full, tell, count=total, ratio=job.ratio, **arguments)
         if len(values) < len(path.points):  # Ctrl-C interrupted the last value
             tell(path.points[-1])
-        held, interrupted = HeldOut([]), path.interrupted
+        held, interrupted, parts = HeldOut([]), path.interrupted, list[Any]()
         if pairs and not interrupted:
             parts = [(objective(training), objective(held)) for training, held in pairs]
             _say(options, f"once more, on {parts[0][0].n} of the {n} examples:")
             held, interrupted = held_out_losses(panel, parts, path.betas, tell_held_out, **arguments)
-        k = choose(path, held).chosen
+        found = choose(path, held)
+        if not interrupted and job.ratio is None:
+            found, interrupted = deepened(panel, full, parts, found, tell, tell_held_out, **arguments)
+        path, held, k = found.path, found.held_out, found.chosen
+        total = max(total, len(path.points))
+        for value, loss in zip(values, heard, strict=False):
+            value["held_out"] = loss
         message = f"value {k + 1} of {total}" + ("" if pairs or total == 1 else "; --held-out SHARE would choose one")
         if not len(held.mean):
             message += ", the last that has converged" if k + 1 < len(path.points) else ""
@@ -247,6 +272,7 @@ def _path(
         "success": success,
         "interrupted": interrupted,
         "path_seconds": path.seconds,
+        "warnings": [found.at_end],
         "values": values,
     }
     wrong = sum(not point.success for point in path.points)
@@ -254,11 +280,6 @@ def _path(
         f"{len(path.points)} values of beta, from {path.betas[0]:.4g} to {path.betas[-1]:.4g}, in "
         f"{path.seconds:.2f} seconds",
         *_lines(report),
-        *(
-            ["the last beta is the best: a smaller --ratio may be better"]
-            if len(held.mean) == k + 1 == total > 1
-            else []
-        ),
         *([f"not converged: {wrong} of the values{scaling(full.data)}"] if wrong and not interrupted else []),
         *([f"not converged: {held.unsolved} of the values without what is held out"] if held.unsolved else []),
         *(["not converged: Ctrl-C ended it"] if interrupted else []),
@@ -295,7 +316,7 @@ def _row(k: int, count: int, value: dict[str, Any]) -> str:
     seconds = value["solver_seconds"] + value["screening_seconds"]
     ends = f"{value['iterations']:4} iterations {seconds:8.2f} s"
     return (
-        f"{k:4}/{count}  beta {value['beta']:.4g} ({value['share']:.3f} of beta_max)  support {value['support']:6}  "
+        f"{k:4}/{count}  beta {value['beta']:.4g} ({value['share']:.3g} of beta_max)  support {value['support']:6}  "
         f"objective {value['objective']:.6f}  gap {value['gap']:.1e} {ends}"
         + ("" if value["solved"] else "  not converged")
     )

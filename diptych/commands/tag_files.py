@@ -203,18 +203,24 @@ def _say(guess: str) -> None:
 
 
 def templates_of(name: str | None, path: str, columns: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """The name and templates of a set or a file, or the default for the columns; ValueError if a column is missing."""
+    """The name and templates of a set or a file, or the default for the columns; ValueError if a column is missing.
+
+    A set does without its templates that look at a column tag where there is none.
+    """
     if name is None:
         name = next((each for each in DEFAULTS if set(columns_of(TOKEN_TEMPLATES[each])) <= set(columns)), DEFAULTS[0])
     hint = "" if name in TOKEN_TEMPLATES or Path(name).is_file() else did_you_mean(name, TOKEN_TEMPLATES)
     if hint:
         raise ValueError(f"--templates {name}: no such set or file{hint}")
-    templates = TOKEN_TEMPLATES[name] if name in TOKEN_TEMPLATES else load_templates(name)
+    templates, told = TOKEN_TEMPLATES[name] if name in TOKEN_TEMPLATES else load_templates(name), name
+    if name in TOKEN_TEMPLATES and "tag" not in columns and "tag" in columns_of(templates):
+        templates = tuple(each for each in templates if "tag" not in columns_of([each]))
+        told = f"{name} without tag"
     for column in columns_of(templates):
         if column not in columns:
             others = f"{path} has {', '.join(columns)} (--columns names them)"
             raise ValueError(f"--templates {name}: expected a column {column}, {others}")
-    return name, templates
+    return told, templates
 
 
 def say_read(options: argparse.Namespace, layout: Layout, sentences: int | None, templates: str) -> None:

@@ -23,7 +23,18 @@ from diptych.estimators.examples import packed
 from diptych.estimators.features import Linear
 from diptych.estimators.protocol import BaseEstimator, ConvergenceWarning, InPanel, check_fitted, generator_of
 from diptych.estimators.targets import Classes, LabelSequences
-from diptych.sparse_fits import ChosenPath, beta_of, choose, follow, held_out_losses, rule_of, sequences_of, splits
+from diptych.sparse_fits import (
+    ChosenPath,
+    beta_of,
+    choose,
+    deepened,
+    follow,
+    held_out_losses,
+    one_label,
+    rule_of,
+    sequences_of,
+    splits,
+)
 from reference.arrays import host, number
 from reference.screening.path import SparsePath
 
@@ -112,6 +123,8 @@ class OneBeta(Sparse):
         self._keep(model, self.result_.x, self.result_.nit)
         if not self.result_.success or SCALE in self.result_.message:
             warnings.warn(f"solve_sparse: {self.result_.message}", ConvergenceWarning, stacklevel=2)
+        elif line := one_label(model, objective.data, self.coef_, self.beta_max_):
+            warnings.warn(f"solve_sparse: {line}", stacklevel=2)
         return self
 
 
@@ -154,8 +167,11 @@ class ManyBetas(Sparse):
             options = self._options(rng, alpha)
             path = follow(self._panel, full, **values, **options)
             losses, stopped = held_out_losses(self._panel, [] if path.interrupted else parts, path.betas, **options)
-            searched.append(choose(path, losses))
-            if path.interrupted or stopped:
+            found, stopped = choose(path, losses), path.interrupted or stopped
+            if not stopped and self.ratio is None and self.betas is None:
+                found, stopped = deepened(self._panel, full, parts, found, **options)
+            searched.append(found)
+            if stopped:
                 break
         best = min(searched, key=lambda each: each.loss)
         path, self.searched_ = best.path, tuple(searched)
@@ -169,6 +185,9 @@ class ManyBetas(Sparse):
             problems.append(f"{unsolved} of the solutions that beta is chosen by have not converged")
         if problems:
             warnings.warn(f"sparse_path: {'; '.join(problems)}{scaling(full.data)}", ConvergenceWarning, stacklevel=2)
+        for line in () if problems else (best.at_end, one_label(model, full.data, self.coef_, self.beta_max_)):
+            if line:
+                warnings.warn(f"sparse_path: {line}", stacklevel=2)
         return self
 
     def _alphas(self) -> list[float]:
@@ -282,7 +301,8 @@ class SparseClassifierPath(ManyBetas, SparseRows):
     count : int >= 1, optional
         Number of default betas; 100.
     ratio : float in (0, 1), optional
-        The smallest default beta as a share of ``beta_max_``; 0.1.
+        The smallest default beta as a share of ``beta_max_``. Default: 0.1, and then four betas a decade as long as the
+        held-out loss of the first fold falls by at least 0.1 % of its value at w = 0, down to 1e-6.
     held_out : float in (0, 1), optional
         Share of the examples that is held out to choose beta, drawn at random and stratified by class. Default: 0.2.
     cv : int, pairs of arrays, or an object with ``split(X, y)``, optional
@@ -317,8 +337,8 @@ class SparseClassifierPath(ManyBetas, SparseRows):
     >>> from diptych.estimators import SparseClassifierPath
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
     >>> learner = SparseClassifierPath(count=5, cv=3, random_state=0).fit(X, X[:, 2] > 0)
-    >>> learner.coefs_.shape, learner.held_out_losses_.shape
-    ((5, 2, 4), (5, 3))
+    >>> len(learner.betas_), learner.coefs_.shape, learner.held_out_losses_.shape
+    (12, (12, 2, 4), (12, 3))
     >>> learner.selected()[True][0][0]
     2
     """
@@ -443,10 +463,10 @@ class SparseCRFPath(ManyBetas, SparseLabels):
     Examples
     --------
     >>> from diptych.estimators import SparseCRFPath
-    >>> X = [[["w=the"], ["w=duck"], ["w=swims"]], [["w=a"], ["w=duck"]]] * 2
-    >>> labeler = SparseCRFPath(count=5, held_out=0.25, random_state=0).fit(X, [["B", "I", "O"], ["B", "I"]] * 2)
-    >>> [len(labeler.betas_), labeler.held_out_losses_.shape[0]]
-    [5, 5]
+    >>> X, Y = [[["w=the"], ["w=duck"], ["w=swims"]], [["w=a"], ["w=duck"]]] * 2, [["B", "I", "O"], ["B", "I"]] * 2
+    >>> labeler = SparseCRFPath(count=5, held_out=0.25, random_state=0).fit(X, Y)
+    >>> len(labeler.betas_) == len(labeler.held_out_losses_) > 5  # the loss falls below a tenth of beta_max
+    True
     """
 
     def __init__(

@@ -24,6 +24,7 @@ from reference.structures.scores import Scores, inner, score_fields
 __all__ = ["LinearModel", "integer"]
 
 Kind = TypeVar("Kind")
+MOST_BYTES = 2**34  # of a matrix (L, L) over labels
 MOST_LABELS = 2**24  # their names are kept in memory
 
 
@@ -304,6 +305,9 @@ def labels_of(Y: Any, names: tuple[str, ...], lengths: Any, of: str = "position"
 
 def label_cost(cost: Any, n_labels: int) -> np.ndarray:
     """The task loss of one label as an (L, L) matrix (true, predicted): given, or 1 where the two differ."""
+    if 8 * n_labels**2 > MOST_BYTES:
+        many = f"the costs of {n_labels} labels take {8 * n_labels**2 / 2**30:.3g} GiB"
+        raise ValueError(f"labels: expected at most {int((MOST_BYTES // 8) ** 0.5)}, {many}")
     if cost is None:
         return 1.0 - np.eye(n_labels)
     (given,) = floats(cost=cost)

@@ -74,7 +74,7 @@ class CuttingPlanes(Piece):
             return state._replace(best=best, fun=fun)
         # max_alpha <b, alpha> - ||sum_j alpha_j a_j||^2 / (2 lam), to a share of the gap
         gap_tol = MASTER * max(lowest - state.dual, self.tol * lowest, 0.0)
-        alpha = maximize_on_simplex(products / lam, b, alpha, gap_tol)
+        alpha = maximize_on_simplex(products / lam, b, alpha, gap_tol, still=len(b))
         x = (-1.0 / lam) * (place.floats(alpha) @ planes)  # w(alpha)
         dual = max(state.dual, float(b @ alpha - 0.5 * lam * squared_norm(x)))
         return CuttingPlanesState(x, planes, b, alpha, products, best, lowest, dual)

@@ -12,7 +12,9 @@ STEPS = 50  # the most steps, for each variable
 RIDGE = 1e-13  # times the largest curvature: the Newton step exists also for linearly dependent directions
 
 
-def maximize_on_simplex(Q: np.ndarray, b: np.ndarray, alpha: np.ndarray, tol: float) -> np.ndarray:
+def maximize_on_simplex(
+    Q: np.ndarray, b: np.ndarray, alpha: np.ndarray, tol: float, still: float = np.inf
+) -> np.ndarray:
     """argmax_alpha <b, alpha> - <alpha, Q alpha>/2 over alpha >= 0, sum alpha = 1, to a gap of ``tol``.
 
     Parameters
@@ -24,6 +26,8 @@ def maximize_on_simplex(Q: np.ndarray, b: np.ndarray, alpha: np.ndarray, tol: fl
         The starting point, in the simplex; no step lowers the objective.
     tol : float >= 0
         Stop when max_j g_j - <alpha, g> <= tol, g = b - Q alpha; this gap bounds the distance to the maximum.
+    still : float
+        Stop when so many steps have not raised the objective.
 
     Returns
     -------
@@ -36,9 +40,12 @@ def maximize_on_simplex(Q: np.ndarray, b: np.ndarray, alpha: np.ndarray, tol: fl
     differ most in g. At most ``STEPS`` m steps, as rounding may keep a small ``tol`` out of reach. A step takes O(m) to
     find the largest g and O(s^3) to solve, with s variables in the working set.
     """
+    highest, since = -np.inf, 0
     for _ in range(STEPS * len(b)):
         g = b - Q @ alpha
-        if np.max(g) - alpha @ g <= tol:
+        value = 0.5 * float(alpha @ (b + g))
+        highest, since = (value, 0) if value > highest else (highest, since + 1)
+        if np.max(g) - alpha @ g <= tol or since > still:
             break
         direction = _newton(Q, g, alpha)
         if direction is None:

@@ -54,11 +54,16 @@ def check_run(callback: Any, **counts: int) -> None:
         raise TypeError(f"callback: expected a callable, got {type(callback).__name__}")
 
 
+LEAST = float(1 / np.finfo(np.float64).max)
+
+
 def check_options(
     *, lam: float, mu: float | None = None, step_size: float | None = None, tol: float | None = None
 ) -> None:
-    """Raise unless lam >= 0, mu >= 0, step_size > 0, and tol >= 0 with lam > 0."""
+    """Raise unless lam >= 0, mu >= 0, step_size > 0, and tol >= 0 with lam > 0. 1/lam must be finite, too."""
     lam = number("lam", lam)
+    if 0 < lam < LEAST:
+        raise ValueError(f"lam: expected 0, or a number >= {LEAST:.3g} whose inverse is finite, got {lam}")
     if mu is not None:
         number("mu", mu)
     if step_size is not None:

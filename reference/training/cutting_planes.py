@@ -19,6 +19,8 @@ from reference.training.verdicts import Bracketed, verdict
 
 __all__ = ["cutting_planes"]
 
+STILL = 10  # planes that leave the dual as it is end a run
+
 
 @dataclass(frozen=True)
 class Planes(Bracketed):
@@ -27,6 +29,7 @@ class Planes(Bracketed):
     name: ClassVar[str] = "cutting_planes"
     asks: ClassVar[tuple[str, ...]] = ("linearize",)
     needs: ClassVar[tuple[str, ...]] = ("zeros",)
+    still: ClassVar[int] = STILL
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -99,7 +102,8 @@ def cutting_planes(
     -----
     The pass for a plane also gives the objective at w_k. The dual never decreases; the gap is at most eps after
     O(1/(lam eps)) planes (Joachims et al., Theorem 5; Teo et al., Theorem 5). The master problem over the simplex is
-    solved to a thousandth of the gap. Memory O(capacity d).
+    solved to a thousandth of the gap. If the features have very different scales, rounding keeps it from that: a run
+    with a ``tol`` ends when ten planes in succession have not changed the dual. Memory O(capacity d).
 
     Source
     ------

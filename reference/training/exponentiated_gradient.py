@@ -14,7 +14,7 @@ from reference.optimizers.exponentiated_gradient import EGState, ExponentiatedGr
 from reference.optimizers.nonnegative import clipped, constraint
 from reference.smoothings import Entropy
 from reference.structures.base import IntractableError, UnsupportedError
-from reference.training.arguments import one_of
+from reference.training.arguments import check_options, one_of
 from reference.training.minimize import minimize
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
@@ -153,6 +153,7 @@ def _check(
     check_kind(Exponentiated, objective)
     if not 0 < real("lam", lam) < np.inf:
         raise ValueError(f"lam: the dual needs a finite number > 0, got {lam}")
+    check_options(lam=lam)
     mu = objective._mu(mu)
     structure = objective.model.structure_type
     if "expectation" in getattr(structure, "intractable", {}):

@@ -35,7 +35,8 @@ class Smooth(Solver):
         super().check(objective, tol)
         check_options(lam=self.box.lam, mu=self.box.mu)
         integer("memory", self.box.memory, 1)
-        number("tol", tol)
+        if tol is not None:
+            number("tol", tol)
 
     def start(self, objective: Objective, w0: Array | None, rng: Any) -> Array:
         return start_of(objective, initial_of(objective, w0, 0))
@@ -68,15 +69,16 @@ class Smooth(Solver):
 def _outcome(run: Run, state: LBFGSState | None, tol: float | None) -> tuple[bool, str]:
     if state is None:
         return False, "no iterations done"
-    size, tol = _largest(state.gradient), tol or 0.0
+    size, asked, tol = _largest(state.gradient), tol is not None, tol or 0.0
     if size <= tol:
         return True, f"largest entry of the gradient {size:.3g}, at most {tol:g}, after {run.done} iterations"
     if state.stuck:
-        return False, (
+        return not asked, (
             f"the line search failed after {run.done} iterations: the objective has kinks (an unsmoothed hinge: use "
             f"bcfw or sgd), or rounding allows no more; largest entry of the gradient {size:.3g}"
         )
-    return False, f"{run.done} iterations done: largest entry of the gradient {size:.3g}, above {tol:g}"
+    above = f", above {tol:g}" if asked else ""
+    return not asked, f"{run.done} iterations done: largest entry of the gradient {size:.3g}{above}"
 
 
 def _largest(g: Array) -> float:
@@ -109,8 +111,8 @@ def lbfgs(
         Smoothing, passed to the objective.
     iterations : int >= 0
         The most iterations.
-    tol : float >= 0
-        Stop when the largest entry of the gradient is at most this.
+    tol : float >= 0, optional
+        Stop when the largest entry of the gradient is at most this; None: after ``iterations``, or at a gradient of 0.
     memory : int
         Pairs of differences kept.
 

@@ -59,10 +59,11 @@ def run_of(
         checkpoint,
         resume,
         reached=reached,
-        form=type(solver.box) if solver.own_form else None,
+        form=solver.form,
         unit=solver.unit,
         written=solver.written,
         by_gap=solver.by_gap and tol is not None,
+        still=solver.still if tol is not None else 0,
     )
     saved = run.resumed
     with run:
@@ -79,7 +80,7 @@ def run_of(
         if saved is None:
             with run.timed():
                 state, report = solver.settle(objective, None, state, report, run.rng)
-        run.begin(report)
+        run.begin(report, solver.saved(state))
         for k in run.epochs():
             with run.timed():
                 after = solver.epoch(objective, state, run.rng)

@@ -82,9 +82,10 @@ class Run:
     rng, callback
         As in the optimiser.
     checkpoint : path, optional
-        Written after epochs, with at most a tenth of the time spent on writing; on an interrupt; and at the end. With
-        ``form``, an interrupted epoch may have changed the state in place: then the last file stays. A file that
-        cannot be written, as on a full disk, is a warning (:class:`NotWritten`), and the run goes on.
+        Written after epochs, with at most a tenth of the time spent on writing; on an interrupt; and at the end, even
+        of no epoch. With ``form``, an interrupted epoch may have changed the state in place: then the last file stays,
+        and the first one is written before the first epoch. A file that cannot be written, as on a full disk, is a
+        warning (:class:`NotWritten`), and the run goes on.
     resume : path, optional
         The checkpoint to continue from. Rows, weights, seconds and random numbers are those of an uninterrupted run;
         ``start`` is not used. ``epochs`` includes those done before.
@@ -98,6 +99,8 @@ class Run:
         Called with the state of a checkpoint when its file has been written.
     by_gap : bool
         Whether the run also ends when its gap is rounding and no longer falls.
+    still : int
+        The run also ends when so many epochs have not changed its dual; 0: it does not.
     """
 
     def __init__(
@@ -117,9 +120,11 @@ class Run:
         unit: str = "epochs",
         written: Callable[[Any], None] = lambda state: None,
         by_gap: bool = False,
+        still: int = 0,
     ) -> None:
         self.epochs_asked, self.callback, self.unit, self.reached, self.form = epochs, callback, unit, reached, form
-        self.written, self.by_gap, self._from_zero = written, by_gap, not np.any(host(numbers_of(start)))
+        self.written, self.by_gap, self.still = written, by_gap, still
+        self._from_zero = not np.any(host(numbers_of(start)))
         self.rng = generator(rng)
         self.checkpoint, self.resume = path_of("checkpoint", checkpoint), path_of("resume", resume)
         if self.checkpoint is not None and not self.checkpoint.absolute().parent.is_dir():
@@ -128,7 +133,7 @@ class Run:
         self.n = int(objective.n)
         self.seconds, self.stopped, self.interrupted, self.calls_before = 0.0, False, False, 0
         self.why = self._unwritten = ""
-        self._begun, self._moving, self._saved, self._next_save = False, False, 0, 0.0
+        self._begun, self._moving, self._saved, self._next_save = False, False, -1, 0.0  # -1: no file yet
         point = Point(start, np.nan, None)
         self._done = Done(0, point, point)
         self._identity = identity(optimizer, objective, start, options, rng, form)
@@ -159,13 +164,16 @@ class Run:
         """The state in the checkpoint to continue from; None without a checkpoint."""
         return self._found
 
-    def begin(self, report: Report) -> None:
+    def begin(self, report: Report, state: Any) -> None:
         """Set the iterate before the first epoch; a resumed run needs its objective, others may give nan."""
         if self._found is None:
             gap, self.calls_before = padded(report.gap, report.fun, report.fun, report.x, self.n), report.calls or 0
             point = Point(report.x, float(report.fun), gap)
-            self._done = Done(0, point, point, first=point.fun)
-        elif not same_value(report.fun, self.fun, report.x):
+            self._done = Done(0, point, point, state, self._rng_state(), self.seconds, point.fun)
+            if self.form is not None:
+                self._save()
+                self._next_save = 0.0
+        elif (self.history or np.isfinite(self.fun)) and not same_value(report.fun, self.fun, report.x):
             raise ValueError(
                 f"resume: {self.resume} is of other data: the objective at its weights is {self.fun}, here {report.fun}"
             )
@@ -235,7 +243,7 @@ class Run:
     def over(self) -> bool:
         """Whether there is a reason to stop."""
         diverged = bool(self.history) and not np.isfinite(self.fun + (self.gap or 0.0))
-        return self.stopped or diverged or self.solved or (self.by_gap and self.flat)
+        return self.stopped or diverged or self.solved or (self.by_gap and self.flat) or self.stuck
 
     @property
     def rounded(self) -> bool:
@@ -252,15 +260,28 @@ class Run:
         return self.rounded and before is not None and gap is not None and gap >= 0.99 * before
 
     @property
+    def stuck(self) -> bool:
+        """Whether the last ``still`` epochs have not changed the dual."""
+        duals = [row.dual for row in self.history[-self.still - 1 :]]
+        return 0 < self.still < len(duals) and all(dual == duals[0] for dual in duals)
+
+    @property
     def solved(self) -> bool:
         """Whether the last iterate is good enough."""
         return self.reached(self._done.last)
 
     @property
     def ending(self) -> tuple[bool, str] | None:
-        """Success and the message of a run that diverged or was stopped by the callback; None of other runs."""
+        """Success and the message of a run that diverged, whose gap overflows or that was stopped by the callback; None
+        of other runs.
+        """
         if self.history and not np.isfinite(self.fun):
             return False, f"diverged in epoch {self.done}: objective {self.fun}; take shorter steps"
+        if self.history and self.gap is not None and not np.isfinite(self.gap):
+            return (
+                False,
+                f"stopped after {self.done} of {self.epochs_asked} {self.unit}: the gap overflows to {self.gap}",
+            )
         if self.stopped:
             return True, f"stopped by the callback after {self.done} of {self.epochs_asked} {self.unit}"
         return None
@@ -287,8 +308,9 @@ class Run:
         certificate = "none: nothing was evaluated" if certificate is None else certificate
         if success and self.ending is None:
             success, message = judged(message, certificate, point.fun, tol)
-        if self.checkpoint is not None and self._saved < self._done.rows and (self.interrupted or self._unwritten):
-            epoch = self.history[self._saved - 1].epoch if self._saved else 0
+        behind = self.interrupted and max(self._saved, 0) < self._done.rows
+        if self.checkpoint is not None and (behind or self._unwritten):
+            epoch = self.history[self._saved - 1].epoch if self._saved > 0 else 0
             message += f"; the checkpoint is of epoch {epoch}{self._unwritten and f' ({self._unwritten})'}"
         return Result(
             x=point.x,
@@ -309,7 +331,7 @@ class Run:
         return None if self.checkpoint is None else self.rng.bit_generator.state
 
     def _save(self) -> None:
-        if self.checkpoint is None or self._done.rows == 0:
+        if self.checkpoint is None:
             return
         started, done = time.perf_counter(), self._done
         rows = [list(row.as_dict().values()) for row in self.history[: done.rows]]
@@ -348,5 +370,5 @@ class Run:
                 f"resume: {self.resume} has done {self.done} {self.unit}, this run asks for {self.epochs_asked} in all"
             )
         self.rng = rng
-        self._saved = done.rows if self.checkpoint == self.resume else 0
+        self._saved = done.rows if self.checkpoint == self.resume else -1
         return done.state

@@ -73,6 +73,8 @@ class Backtracking(Piece):
             L, trial_calls = self.find(objective, w, mu, batch, max(L, curvature), limit)
             calls += trial_calls
         L = min(L, bound)
+        if not np.isfinite(L):
+            raise ValueError("objective: it is smooth for no constant: squares of its gradients overflow")
         if not L + curvature > 0:
             raise ValueError("step_size: no curvature was found at the start and lam = 0; give a step size (and kappa)")
         return 1.0 / (L + curvature), Guess(L, bound > L, calls)

@@ -43,8 +43,14 @@ class Solver(Piece, ABC):
     constrained: ClassVar[bool] = False  # whether the constraint w >= 0 on some weights is supported
     own_form: ClassVar[bool] = False  # whether a state belongs to one panel, and may change in place
     by_gap: ClassVar[bool] = True  # whether ``tol`` is of the gap
+    still: ClassVar[int] = 0  # epochs that leave the dual as it is and end a run that has a ``tol``; 0: none do
     looks: ClassVar[bool] = True  # whether the start is always evaluated
     unit: ClassVar[str] = "epochs"
+
+    @property
+    def form(self) -> type | None:
+        """The type whose state this is, if it belongs to one panel."""
+        return type(self.box) if self.own_form else None
 
     @property
     def identity(self) -> dict[str, Any]:

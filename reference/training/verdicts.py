@@ -32,6 +32,8 @@ def verdict(run: Run, tol: float | None) -> tuple[bool, str]:
         return True, f"relative gap {tol:g} reached in epoch {done}" if done else f"relative gap {tol:g} at the start"
     if run.stopped:
         return True, f"stopped by the callback after {done} of {epochs} epochs"
+    if run.stuck and done < epochs and not run.rounded:
+        return not tol, f"gap {gap:g} after {done} epochs: the last {run.still} have not changed the dual"
     if not tol:
         return True, f"{epochs} epochs done" if done == epochs else f"gap {gap:g} after {done} epochs is all rounding"
     if not run.rounded:
