@@ -69,16 +69,16 @@ class Smooth(Solver):
 def _outcome(run: Run, state: LBFGSState | None, tol: float | None) -> tuple[bool, str]:
     if state is None:
         return False, "no iterations done"
-    size, asked, tol = _largest(state.gradient), tol is not None, tol or 0.0
+    size, wanted, tol = _largest(state.gradient), tol is not None, tol or 0.0
     if size <= tol:
         return True, f"largest entry of the gradient {size:.3g}, at most {tol:g}, after {run.done} iterations"
     if state.stuck:
-        return not asked, (
+        return not wanted, (
             f"the line search failed after {run.done} iterations: the objective has kinks (an unsmoothed hinge: use "
             f"bcfw or sgd), or rounding allows no more; largest entry of the gradient {size:.3g}"
         )
-    above = f", above {tol:g}" if asked else ""
-    return not asked, f"{run.done} iterations done: largest entry of the gradient {size:.3g}{above}"
+    above = f", above {tol:g}" if wanted else ""
+    return not wanted, f"{run.done} iterations done: largest entry of the gradient {size:.3g}{above}"
 
 
 def _largest(g: Array) -> float:
