@@ -326,7 +326,6 @@ def test_compare_shows_both_panels(backend, data_file, capsys):
             ["train", "DATA", "--schedule", "pegasos", "--step-size", "7"],
             "--step-size has no effect with --schedule pegasos",
         ),
-        (["train", "DATA", "--step-size", "1e300", "--lam", "1"], "diverged in epoch 1"),
         (["train", "DATA", "--save", "."], "is a folder"),
         (["train", "DATA", "--fold", "0", "--limit", "1"], "every sequence is in fold 0"),
     ],
@@ -340,6 +339,12 @@ def test_a_wrong_request_is_one_line_and_status_2(backend, data_file, tmp_path, 
     status, out, err = run(backend.module, capsys, *[places.get(a, a) for a in arguments])
     lines = [line for line in err.splitlines() if not line.startswith("compiling")]
     assert status == 2 and out == "" and len(lines) == 1 and message in lines[0]
+
+
+def test_a_training_that_diverges_is_one_line_and_status_1(backend, data_file, capsys):
+    status, out, err = run(backend.module, capsys, "train", data_file, "--step-size", "1e300", "--lam", "1")
+    lines = [line for line in err.splitlines() if not line.startswith("compiling")]
+    assert status == 1 and out == "" and "diverged in epoch 1" in lines[-1]
 
 
 @pytest.mark.parametrize(

@@ -79,16 +79,18 @@ def test_the_classifier_is_logistic_regression(estimators):
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_classifiers_have_the_shapes_of_scikit_learn(estimators, rng, classes, intercept):
-    """Scores are X coef_^T + intercept_, of two classes their difference; weights_ are the model's."""
-    X, y = rng.normal(size=(12, 4)), np.arange(12) % classes
+    """Scores are X coef_^T + intercept_, of two classes a row; weights_ are the model's."""
+    y = np.arange(12) % classes
+    X = rng.normal(size=(12, 4)) + 4.0 * np.eye(classes, 4)[y]
     for name in ("MulticlassClassifier", "SparseClassifier", "SparseClassifierPath"):
         more = {"count": 3, "cv": 2} if name.endswith("Path") else {}
         learner = getattr(estimators, name)(fit_intercept=intercept, **more)
         assert not hasattr(learner, "coef_") and not hasattr(learner, "intercept_")
         learner.fit(X, y)
-        assert learner.coef_.shape == (classes, 4) and learner.intercept_.shape == (classes,)
+        rows = classes if classes > 2 else 1
+        assert learner.coef_.shape == (rows, 4) and learner.intercept_.shape == (rows,)
         scores, found = X @ learner.coef_.T + learner.intercept_, learner.decision_function(X)
-        close(found, scores if classes > 2 else scores[:, 1] - scores[:, 0])
+        close(found, scores if classes > 2 else scores[:, 0])
         best = learner.model_.predict(learner.model_.pack(X), None, learner.weights_)
         assert learner.predict(X).tolist() == [int(learner.model_.labels[k]) for k in best]
 

@@ -67,8 +67,8 @@ class MulticlassClassifier(Classes, Learner):
     Attributes
     ----------
     classes_ : array (L,)
-    coef_ : array (L, n_features_in_)
-    intercept_ : array (L,)
+    coef_, intercept_ : array (L, n_features_in_), array (L,)
+        For two classes one row, as in scikit-learn: the second class's less the first's.
     weights_ : array (d,)
         The weights of ``model_``: a matrix (n_features_in_ + 1, L) in C order. The last row holds the intercepts.
     result_ : Result

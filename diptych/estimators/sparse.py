@@ -123,7 +123,7 @@ class OneBeta(Sparse):
         self._keep(model, self.result_.x, self.result_.nit)
         if not self.result_.success or SCALE in self.result_.message:
             warnings.warn(f"solve_sparse: {self.result_.message}", ConvergenceWarning, stacklevel=2)
-        elif line := one_label(model, objective.data, self.coef_, self.beta_max_):
+        elif line := one_label(model, objective.data, self.weights_, self.beta_max_):
             warnings.warn(f"solve_sparse: {line}", stacklevel=2)
         return self
 
@@ -185,7 +185,7 @@ class ManyBetas(Sparse):
             problems.append(f"{unsolved} of the solutions that beta is chosen by have not converged")
         if problems:
             warnings.warn(f"sparse_path: {'; '.join(problems)}{scaling(full.data)}", ConvergenceWarning, stacklevel=2)
-        for line in () if problems else (best.at_end, one_label(model, full.data, self.coef_, self.beta_max_)):
+        for line in () if problems else (best.at_end, one_label(model, full.data, self.weights_, self.beta_max_)):
             if line:
                 warnings.warn(f"sparse_path: {line}", stacklevel=2)
         return self
@@ -240,8 +240,8 @@ class SparseClassifier(OneBeta, SparseRows):
     Attributes
     ----------
     classes_ : array (L,)
-    coef_ : array (L, n_features_in_)
-    intercept_ : array (L,)
+    coef_, intercept_ : array (L, n_features_in_), array (L,)
+        For two classes one row, as in scikit-learn: the second class's less the first's.
     weights_ : array (d,)
         The weights of ``model_``: a matrix (n_features_in_ + 1, L) in C order. The last row holds the intercepts.
     support_ : int array (k,)
@@ -318,7 +318,7 @@ class SparseClassifierPath(ManyBetas, SparseRows):
     path_ : SparsePath
         The path over all examples.
     betas_ : array (k,)
-    coefs_, intercepts_ : array (k, L, n_features_in_), array (k, L)
+    coefs_, intercepts_ : array
         ``coef_`` and ``intercept_`` at each of ``betas_``. ``path_.weights(k)`` has the flat weights.
     held_out_losses_ : array (k, folds)
         Mean of -log p(y | x) over the held-out examples of each fold, with weights from the other examples.
@@ -338,7 +338,7 @@ class SparseClassifierPath(ManyBetas, SparseRows):
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
     >>> learner = SparseClassifierPath(count=5, cv=3, random_state=0).fit(X, X[:, 2] > 0)
     >>> len(learner.betas_), learner.coefs_.shape, learner.held_out_losses_.shape
-    (12, (12, 2, 4), (12, 3))
+    (12, (12, 1, 4), (12, 3))
     >>> learner.selected()[True][0][0]
     2
     """
@@ -366,7 +366,7 @@ class SparseClassifierPath(ManyBetas, SparseRows):
 
     @property
     def intercepts_(self) -> np.ndarray:
-        """(k, L): ``intercept_`` at each of ``betas_``, computed at each access."""
+        """(k, ...): ``intercept_`` at each of ``betas_``, computed at each access."""
         check_fitted(self)
         return np.stack([self._intercepts(self.path_.weights(k)) for k in range(len(self.path_.points))])
 

@@ -84,15 +84,21 @@ class Classes(ClassifierMixin, Linear, InPanel):
         return named.matrix.reshape(-1)
 
     def _coefficients(self, w: Any) -> np.ndarray:
-        return self._matrix(w)[: self.n_features_in_].T
+        return self._rows(w)[:, : self.n_features_in_]
 
     @property
     def intercept_(self) -> np.ndarray:
-        """(L,): the intercept of each class; zeros without intercepts."""
+        """(L,): the intercept of each row of ``coef_``; zeros without intercepts."""
         return self._intercepts(self.weights_)
 
     def _intercepts(self, w: Any) -> np.ndarray:
-        return self._matrix(w)[-1] if self.fit_intercept else np.zeros(len(self.classes_))
+        rows = self._rows(w)
+        return rows[:, -1] if self.fit_intercept else np.zeros(len(rows))
+
+    def _rows(self, w: Any) -> np.ndarray:
+        """A row for each class, the intercept last; for two classes one row, the second class's less the first's."""
+        rows = self._matrix(w).T
+        return rows[1:] - rows[:1] if len(rows) == 2 else rows
 
     def _matrix(self, w: Any) -> np.ndarray:
         """Weights (d,) as a matrix: a row for each feature, the intercepts last; a column for each class."""
