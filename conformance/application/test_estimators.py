@@ -76,6 +76,7 @@ def test_the_classifier_is_logistic_regression(estimators):
         np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:sparse_path")  # the path of a few rows
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_classifiers_have_the_shapes_of_scikit_learn(estimators, rng, classes, intercept):
