@@ -298,7 +298,8 @@ def test_a_path_goes_as_deep_as_it_gains(estimators, rows, words):
         close(learner.held_out_losses_[:4], usual.held_out_losses_, scale=1e4)
         assert many > 4 and learner.held_out_losses_.shape == (many, 2)
         assert losses[-2] - losses[-1] < 1e-3 * losses[0] and losses.min() < usual.held_out_losses_.mean(axis=1).min()
-        for w, beta in zip(learner.coefs_, learner.betas_, strict=True):
+        for k, beta in enumerate(learner.betas_):
+            w = learner.path_.weights(k)
             assert off_optimum(w, gradient(X, y, learner.classes_, w)[0], 1.0, beta) < 1e-3 * beta
 
 
