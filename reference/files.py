@@ -38,8 +38,11 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
     """
     path, beside = Path(os.path.realpath(path)), ""
     if path.exists() and not path.is_file() and not path.is_dir():
-        with open(path, "wb") as as_it_is:
-            yield as_it_is
+        try:
+            with open(path, "wb") as as_it_is:
+                yield as_it_is
+        except OSError as problem:
+            raise _named(problem, path) from None
         return
     _remove_abandoned(path)
     try:

@@ -121,6 +121,8 @@ def test_a_command_goes_on_when_the_disk_of_a_log_or_a_checkpoint_is_full(data_f
     kept, vary = tmp_path / "kept.jsonl", ["grid", "--kept", tmp_path / "kept.jsonl", "--vary", "lam=0.1", "--quiet"]
     status, _, err = run(reference, capsys, *vary, "train", data_file, "--epochs", 1, option, "/dev/full")
     assert status == 1 and "1 files of the runs are not written; /dev/full: no space" in err and kept.exists()
+    status, _, err = run(reference, capsys, *words, "/dev/full")
+    assert status == 1 and err == "diptych train: /dev/full: no space left on device\n"
 
 
 @pytest.mark.parametrize("name", ["model.npz", "images.boxes", "picture.npy"])
