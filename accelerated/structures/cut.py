@@ -102,9 +102,10 @@ def _solved_in(
 @mirrors(reference.minimum_cut)
 def minimum_cut(scores: CutScores) -> tuple[Array, Array]:
     solved = _solved(scores)
-    if solved is not None and not solved.is_accurate(solved.score):
-        return _answer(scores, Constrained(scores).labels)
-    return _answer(scores, None if solved is None else solved.labels)
+    if solved is None:
+        return _answer(scores, None)
+    quick = ROUNDING * solved.capacities <= abs(solved.score)
+    return _answer(scores, solved.labels if quick or solved.is_accurate(solved.score) else Constrained(scores).labels)
 
 
 @mirrors(reference.score)
