@@ -1,4 +1,4 @@
-"""The recipes of CONTRIBUTING.md run, and the page quotes them as they are."""
+"""The recipes of CONTRIBUTING.md run, and the page links to them."""
 
 from __future__ import annotations
 
@@ -214,9 +214,7 @@ def test_the_backend_recipe_passes_what_it_touches():
 @pytest.mark.parametrize(
     "name", ["structure", "structure_with_kernel", "optimizer", "kernel", "regularizer", "backend"]
 )
-def test_the_page_quotes_the_recipe(name):
-    """In a checkout: the page's code is the file's. (An installed suite has no page, and nothing to compare.)"""
+def test_the_page_links_to_the_recipe(name):
+    """In a checkout: an installed suite has no page."""
     if PAGE.exists():
-        assert (modules.HERE / "recipes" / f"{name}.py").read_text(encoding="utf-8").strip() in PAGE.read_text(
-            encoding="utf-8"
-        )
+        assert f"(conformance/recipes/{name}.py)" in PAGE.read_text(encoding="utf-8")
