@@ -104,7 +104,7 @@ def minimum_cut(scores: CutScores) -> tuple[Array, Array]:
     solved = _solved(scores)
     if solved is None:
         return _answer(scores, None)
-    quick = ROUNDING * solved.capacities <= abs(solved.score)
+    quick = ROUNDING * solved.capacities <= abs(solved.score)  # the first check of is_accurate, without NumPy's calls
     return _answer(scores, solved.labels if quick or solved.is_accurate(solved.score) else Constrained(scores).labels)
 
 

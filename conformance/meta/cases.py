@@ -28,7 +28,7 @@ CAUGHT: set[str] = set()
 
 
 def pytest_runtest_setup(item: pytest.Function) -> None:
-    if _case(item) in CAUGHT:  # one failure is enough
+    if _case(item) in CAUGHT:  # one failure is enough: the mistake is caught
         pytest.skip("caught")
 
 

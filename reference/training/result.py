@@ -70,8 +70,8 @@ class Result:
     iterations. certificate: a bound on fun minus the optimum, padded for rounding and never negative, or a sentence
     saying why there is none.
 
-    success: with ``tol``, whether ``tol`` was reached, in the optimiser's own sense; solve_sparse always has
-    one. Without ``tol``, or with tol = 0, whether the run ended as planned and the certificate is at most 1 % of |fun|;
+    success: with ``tol``, whether ``tol`` was reached, in the optimiser's own sense; solve_sparse always has one.
+    Without ``tol``, or with tol = 0, whether the run ended as planned and the certificate is at most 1 % of |fun|;
     else the message gives both numbers. A certificate of nan or inf is above it, 0 with fun = 0 is not. The rule does
     not depend on the number of epochs, which may be 0. If there is no number, nothing is known against the run: success
     is True, and the message says "not certified". A run that the callback stopped did as it was told: success is True.
