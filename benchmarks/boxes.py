@@ -13,7 +13,7 @@ import numpy as np
 import accelerated
 from accelerated.threads import set_num_threads
 from diptych.experiments.clock import best_of
-from reference.boxes import SGD, counterpart
+from reference.algorithms import SGD, counterpart
 
 NOISES = (0.0, 0.5, 1.0)  # standard deviation of the noise, beside scores of -1 and +1
 IMAGES, CANDIDATES, SHAPE = 500, 200, (3, 3, 64)  # of the localisation task

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import reference
-from reference import boxes
+from reference import algorithms
 
 ROOT = Path(reference.__file__).parent
 
@@ -55,8 +55,8 @@ class Reading:
         w0, rng = self.hinge.zeros(), np.random.default_rng(0)
 
         def run() -> None:
-            schedule, inner = boxes.Corollary17(0.1, 0.1, 1.0), boxes.OnePass(boxes.SVRG(), 0.1)
-            box = boxes.Casimir(schedule, inner)
+            schedule, inner = algorithms.Corollary17(0.1, 0.1, 1.0), algorithms.OnePass(algorithms.SVRG(), 0.1)
+            box = algorithms.Casimir(schedule, inner)
             box.epoch(self.hinge, box.init(self.hinge, w0), rng)
 
         return walked(run)

@@ -1,6 +1,6 @@
 """Diptych's readable panel: structured prediction straight from the papers, over any array namespace."""
 
-from reference import boxes, kernels, smoothings, steps
+from reference import algorithms, kernels, smoothings, steps
 from reference.arrays import Rows
 from reference.datasets import load_letters
 from reference.models.alignment import AlignmentModel
@@ -148,7 +148,7 @@ __all__ = [
     "bcfw",
     "beta_max",
     "bmmf",
-    "boxes",
+    "algorithms",
     "branch_and_bound",
     "casimir",
     "casimir_svrg_adapt",

@@ -23,7 +23,7 @@ LAM = 0.05
 
 
 def local_of(sp, log_loss, **options):
-    return sp.boxes.ExponentiatedGradient(LAM, 1.0, 0.3) if log_loss else sp.boxes.BCFW(LAM, **options)
+    return sp.algorithms.ExponentiatedGradient(LAM, 1.0, 0.3) if log_loss else sp.algorithms.BCFW(LAM, **options)
 
 
 @pytest.mark.parametrize("log_loss", [False, True])

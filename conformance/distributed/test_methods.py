@@ -29,7 +29,7 @@ def sparse(sp, objective, solver, **options):
 
 def long_steps(sp):
     """Of exponentiated gradient: so long that the second round needs a line search."""
-    return sp.boxes.ExponentiatedGradient(LAM, 1.0, 1.0)
+    return sp.algorithms.ExponentiatedGradient(LAM, 1.0, 1.0)
 
 
 COCOA = {"lam": LAM, "epochs": 8, "rng": 0}
@@ -167,7 +167,7 @@ def test_a_pass_is_that_of_the_whole_in_the_same_order(backend):
     assert np.array_equal(np.concatenate(inside), grouped)
     results = []
     for objective, examples in ((one, grouped), (parts, order)):
-        box = counterpart(sp.boxes.SVRG(), objective)
+        box = counterpart(sp.algorithms.SVRG(), objective)
         snapshot = box.snapshot(objective, start, None)
         results.append(box.sweep(Subproblem(objective, 0.1, 0.2, None, center), snapshot, w, examples, 0.3))
     close(results[0], results[1])

@@ -198,7 +198,7 @@ def test_a_smoothing_says_what_it_needs_and_can_be_called(backend, rng):
 @pytest.mark.parametrize("name", ["Corollary19", "Corollary20"])
 def test_without_strong_convexity_the_centre_moves_by_one_over_squares(name):
     """delta_k = 1 / (k + 1)^2, in [0, 1) from k = 1 on."""
-    schedule = getattr(reference.boxes, name)(kappa=2.0, mu=0.5)
+    schedule = getattr(reference.algorithms, name)(kappa=2.0, mu=0.5)
     assert [schedule.delta_k(k) for k in range(1, 6)] == [1 / 4, 1 / 9, 1 / 16, 1 / 25, 1 / 36]
 
 
@@ -211,7 +211,7 @@ def test_a_step_of_prox_linear_is_one_step(backend, rng):
         asked.append(k)
         return np.zeros(objective.model.size), None
 
-    box = backend.boxes.ProxLinear(lam=0.1, eta=1.0, inner=inner)
+    box = backend.algorithms.ProxLinear(lam=0.1, eta=1.0, inner=inner)
     state = box.init(hinge, np.zeros(objective.model.size))
     for _ in range(3):
         state = box.epoch(hinge, state, rng)
@@ -248,7 +248,7 @@ def test_a_counterpart_that_fits_all_is_used(rng):
     smoothed = accelerated.StructuralHinge(
         model, model.pack(X, [[0, 1, 1], [1, 0]]), smoothing=accelerated.smoothings.Entropy()
     )
-    found = counterpart(reference.boxes.SVRG(), smoothed)
+    found = counterpart(reference.algorithms.SVRG(), smoothed)
     assert type(found).__module__.startswith("accelerated") and not hasattr(type(found), "fits")
 
 

@@ -84,7 +84,7 @@ def test_no_divergence_moves_all_weight_onto_a_distribution_itself():
 
 def test_a_pass_of_the_online_proximal_box_is_a_step_an_example(rng):
     loss = Logistic(rng.normal(size=(7, 3)), np.sign(rng.normal(size=7)))
-    box = reference.boxes.OnlineProximal(reference.L1(0.1), reference.steps.Constant(0.1))
+    box = reference.algorithms.OnlineProximal(reference.L1(0.1), reference.steps.Constant(0.1))
     assert box.epoch(loss, box.init(loss, np.zeros(3)), rng).t == 7
 
 

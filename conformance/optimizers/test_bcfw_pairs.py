@@ -46,7 +46,7 @@ def test_labels_without_weights_are_one_output():
     for panel in (reference, accelerated):
         model = panel.TaggingModel.of(X, Y, None)
         objective = panel.StructuralHinge(model, model.pack(X, Y))
-        box = counterpart(panel.boxes.BCFW(1.0, cached_passes=0), objective)
+        box = counterpart(panel.algorithms.BCFW(1.0, cached_passes=0), objective)
         state = box.init(objective, objective.zeros())
         for _ in range(4):
             state = box.epoch(objective, state, np.random.default_rng(0))

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 import reference
 from conformance.finite_sums import Logistic
 from conformance.tolerances import close
-from reference import boxes
+from reference import algorithms
 from reference.bounds import Corollary17, Corollary18, Corollary20
 from reference.training.evaluation import evaluate
 
@@ -70,7 +70,7 @@ def test_an_outer_step_is_its_equations(rng):
             given.append((*problem[1:4], *problem.center, delta))
             return w[len(given)], None
 
-    box = boxes.Casimir(choice, Told())
+    box = algorithms.Casimir(choice, Told())
     state = box.init(None, w[0])
     for k in range(1, 5):
         before, now, following = alpha, choice.kappa_k(k), choice.kappa_k(k + 1)
@@ -85,14 +85,16 @@ def test_an_outer_step_is_its_equations(rng):
 
 
 @pytest.mark.parametrize("corollary", [Corollary17, Corollary18])
-@pytest.mark.parametrize("inner", [boxes.SVRG(), boxes.SAGA(), boxes.GradientStep()], ids=["svrg", "saga", "gradient"])
+@pytest.mark.parametrize(
+    "inner", [algorithms.SVRG(), algorithms.SAGA(), algorithms.GradientStep()], ids=["svrg", "saga", "gradient"]
+)
 def test_the_box_stepped_by_hand_walks_as_the_run_does(rng, inner, corollary):
     """Bit for bit, where the schedule, with what is handed to the objective as mu, and the step size are given."""
     objective, schedule, gamma, walked = hinge(reference, rng), corollary(0.1, 0.3, 0.5), 0.05, []
     w0, name = rng.normal(size=objective.zeros().shape), type(inner).__name__.lower().removesuffix("step")
     options = {"lam": 0.1, "schedule": schedule, "inner": name, "step_size": gamma, "epochs": 7, "rng": 3}
     reference.casimir(objective, w0, callback=lambda row, w: walked.append(w), **options)
-    box, draw = boxes.Casimir(schedule, boxes.OnePass(inner, gamma)), np.random.default_rng(3)
+    box, draw = algorithms.Casimir(schedule, algorithms.OnePass(inner, gamma)), np.random.default_rng(3)
     state = box.init(objective, w0)
     for w in walked:
         state = box.epoch(objective, state, draw)

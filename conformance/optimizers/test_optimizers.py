@@ -65,7 +65,7 @@ def test_default_steps_are_the_best_of_halvings(backend, problem):
     schedules = [backend.steps.Pegasos(max(n, 1 / lam) * 2.0**j) for j in range(12)]
     ends = []
     for schedule in schedules:
-        box = backend.boxes.SGD(lam, schedule)
+        box = backend.algorithms.SGD(lam, schedule)
         w = box.sweep(problem, box.init(problem, problem.zeros()), some).x
         ends.append(problem.value_and_gradient(w, some)[0] + 0.5 * lam * float(w @ w))
     best = int(np.argmin(ends))

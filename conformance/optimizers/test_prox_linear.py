@@ -96,7 +96,7 @@ def test_the_box_takes_no_step_on_which_the_objective_grows(backend, rng, kind):
 
     draws, steps = np.random.default_rng(1), {"decrease": 0, "always": 0}
     for accept in steps:
-        box = backend.boxes.ProxLinear(lam, 0.5, bad, accept)
+        box = backend.algorithms.ProxLinear(lam, 0.5, bad, accept)
         state = box.init(objective, rng.normal(size=3))
         for _ in range(60):
             with np.errstate(over="ignore", invalid="ignore"):

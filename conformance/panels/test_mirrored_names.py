@@ -15,7 +15,7 @@ import reference
 from accelerated.counterparts import TABLE
 
 OTHERS = {"by_networkx", "by_scipy"}  # answers of other libraries, in accelerated alone
-SPACES = ("boxes", "kernels", "smoothings", "steps")  # of names that mislead alone
+SPACES = ("algorithms", "kernels", "smoothings", "steps")  # of names that mislead alone
 
 
 def modules():
@@ -63,7 +63,8 @@ def test_what_has_kernels_is_what_is_exported():
 def test_what_has_no_twin_has_no_name_of_the_reference():
     """But for counterparts, which are registered: see test_registry."""
     twins, known = {ours for ours, _ in pairs()}, [known for row in TABLE.values() for known in row]
-    public = {*reference.__all__, *reference.boxes.__all__, *(name for _, theirs in pairs() for name in names(theirs))}
+    theirs = (name for _, module in pairs() for name in names(module))
+    public = {*reference.__all__, *reference.algorithms.__all__, *theirs}
     for _, module in modules():
         if module not in twins:
             own = {name for name in names(module) if getattr(module, name) not in known}

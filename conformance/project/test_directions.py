@@ -25,7 +25,7 @@ SHELVES = (  # modules and packages; those of one line know nothing of each othe
     ("optimizers",),
     ("training",),
     ("online_mkl", "screening"),
-    ("boxes",),
+    ("algorithms",),
 )
 PLACE = {name: place for place, names in enumerate(SHELVES) for name in names}
 FILES = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in sorted(ROOT.rglob("*.py"))}

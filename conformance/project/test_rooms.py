@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import reference
-from reference import boxes
+from reference import algorithms
 from reference.training.counterparts import counterpart
 
 ROOT = Path(reference.__file__).parent
@@ -84,10 +84,10 @@ def test_pieces_within_pieces_have_their_counterparts(other):
     """
     model = other.SequenceModel(2, 2)
     hinge = other.StructuralHinge(model, model.pack([np.ones((2, 2))], [[0, 1]]), smoothing=other.smoothings.Entropy())
-    box = boxes.Casimir(boxes.Corollary17(0.1, 0.1, 1.0), boxes.OnePass(boxes.SVRG(), 0.5))
-    found, alone = counterpart(box, hinge), counterpart(boxes.SVRG(), hinge)
-    assert type(found) is boxes.Casimir and type(found.inner.inner) is type(alone)
-    assert (found is box) == (type(alone) is boxes.SVRG)
+    box = algorithms.Casimir(algorithms.Corollary17(0.1, 0.1, 1.0), algorithms.OnePass(algorithms.SVRG(), 0.5))
+    found, alone = counterpart(box, hinge), counterpart(algorithms.SVRG(), hinge)
+    assert type(found) is algorithms.Casimir and type(found.inner.inner) is type(alone)
+    assert (found is box) == (type(alone) is algorithms.SVRG)
     state = box.epoch(hinge, box.init(hinge, hinge.zeros()), np.random.default_rng(0))
     ours = found.epoch(hinge, found.init(hinge, hinge.zeros()), np.random.default_rng(0))
     np.testing.assert_allclose(ours.w, state.w, rtol=1e-9)

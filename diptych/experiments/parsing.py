@@ -26,7 +26,7 @@ import accelerated
 from diptych.experiments.shell import Parser, add_print_options, ended
 from diptych.files.treebank import load_treebank
 from diptych.metrics import attachment_score
-from reference.boxes import BCFW, SGD, OnlineProximal, counterpart
+from reference.algorithms import BCFW, SGD, OnlineProximal, counterpart
 
 Line = tuple[str, float, str]
 BITS = {"20": 20, "100": 22}

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 import accelerated
-from reference.boxes import SVRG as Box
-from reference.boxes import counterpart
+from reference.algorithms import SVRG as Box
+from reference.algorithms import counterpart
 from reference.optimizers.subproblem import Subproblem
 
 __all__ = ["Pass"]

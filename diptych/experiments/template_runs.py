@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import accelerated
-from accelerated import boxes
+from accelerated import algorithms
 from diptych.commands.output import announce_compilation
 from diptych.distributed import Runs
 from diptych.files.treebank import Sentence, load_treebank
@@ -72,7 +72,7 @@ def perform(treebank: Treebank, run: Run) -> dict[str, Any]:
     model, data = _packed(treebank, run.part, tuple(every[t] for t in run.templates))
     hinge, lam, rows = accelerated.StructuralHinge(model, data), 1 / (run.C * data.n), []
     R = accelerated.HalfSquaredL2(lam) if run.learner == "svm" else accelerated.SquaredL21(lam, model.groups)
-    box = counterpart(boxes.OnlineProximal(R, accelerated.steps.InverseSqrt(run.eta0)), hinge)
+    box = counterpart(algorithms.OnlineProximal(R, accelerated.steps.InverseSqrt(run.eta0)), hinge)
     state, rng, seconds = box.init(hinge, hinge.zeros()), np.random.default_rng(run.rng), 0.0
     for epoch in range(1, run.epochs + 1):  # without the objective after each epoch, which takes as long as the epoch
         began = time.perf_counter()

@@ -58,13 +58,14 @@ class Casimir(Piece):
     Examples
     --------
     >>> import numpy as np
-    >>> from reference import MulticlassModel, StructuralHinge, boxes, smoothings
+    >>> from reference import MulticlassModel, StructuralHinge, algorithms, smoothings
     >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
     >>> hinge = StructuralHinge(model, model.pack([[0], [0, 1], [1]], ["a", "b", "b"]), smoothing=smoothings.Entropy())
-    >>> box = boxes.Casimir(boxes.Corollary17(lam=0.1, kappa=0.1, mu=1.0), boxes.OnePass(boxes.SVRG(), step_size=0.5))
-    >>> rng, state = np.random.default_rng(0), box.init(hinge, hinge.zeros())
+    >>> schedule = algorithms.Corollary17(lam=0.1, kappa=0.1, mu=1.0)
+    >>> casimir = algorithms.Casimir(schedule, algorithms.OnePass(algorithms.SVRG(), step_size=0.5))
+    >>> rng, state = np.random.default_rng(0), casimir.init(hinge, hinge.zeros())
     >>> for _ in range(10):
-    ...     state = box.epoch(hinge, state, rng)  # step into this
+    ...     state = casimir.epoch(hinge, state, rng)  # step into this
     >>> state.k, [round(float(w), 2) for w in state.w]
     (10, [0.53, -0.53, -1.43, 1.43])
     """

@@ -83,12 +83,12 @@ class ProxLinear(Piece):
     Examples
     --------
     >>> import numpy as np
-    >>> from reference import LogLoss, MulticlassModel, boxes, lbfgs
+    >>> from reference import LogLoss, MulticlassModel, algorithms, lbfgs
     >>> model = MulticlassModel(n_features=2, labels=["a", "b"])  # linear scores: the proximal point algorithm
     >>> objective = LogLoss(model, model.pack([[0], [0, 1], [1]], ["a", "b", "b"]))
     >>> def inner(model, k, rng):  # argmin_v convex(v) + lam_eta/2 ||v||^2
     ...     return lbfgs(model.convex, model.w - model.center, lam=model.curvature).x, None
-    >>> box = boxes.ProxLinear(lam=0.1, eta=1.0, inner=inner)
+    >>> box = algorithms.ProxLinear(lam=0.1, eta=1.0, inner=inner)
     >>> state = box.init(objective, objective.zeros())
     >>> for _ in range(40):
     ...     state = box.epoch(objective, state, np.random.default_rng(0))

@@ -1,15 +1,15 @@
-"""The boxes, to be read and stepped through. Each is its paper's algorithm; its docstring names corrections and
+"""The algorithms alone, to be read and stepped through. Each is its paper's; its docstring names corrections and
 additions.
 
-box = boxes.Casimir(boxes.Corollary17(lam=0.1, kappa=0.1, mu=1.0), boxes.OnePass(boxes.SVRG(), step_size=0.5))
-state = box.init(objective, objective.zeros())
-state = box.epoch(objective, state, numpy.random.default_rng(0))  # step into this
+casimir = algorithms.Casimir(Corollary17(lam=0.1, kappa=0.1, mu=1.0), OnePass(SVRG(), step_size=0.5))
+state = casimir.init(objective, objective.zeros())
+state = casimir.epoch(objective, state, numpy.random.default_rng(0))  # step into this
 
-A box has ``init`` and ``epoch``: BCFW, Casimir, CuttingPlanes, ExponentiatedGradient, LBFGS, MKL, Multisample,
+An algorithm has ``init`` and ``epoch``: BCFW, Casimir, CuttingPlanes, ExponentiatedGradient, LBFGS, MKL, Multisample,
 OnlineProximal, ProxLinear, SGD, SVRG. The rest are parts: Corollary17 to 20 are schedules of Casimir, OnePass solves
-its subproblems by a pass of SVRG, SAGA or GradientStep. Boxes do not check their arguments, keep no history and have no
-stopping rule; the functions of the same names do. ``counterpart(box, objective)`` is the box with compiled passes, if
-there is one for this objective.
+its subproblems by a pass of SVRG, SAGA or GradientStep. Algorithms do not check their arguments, keep no history and
+have no stopping rule; the functions of the same names do. ``counterpart(algorithm, objective)`` is the algorithm with
+compiled passes, if there is one for this objective.
 """
 
 from __future__ import annotations
