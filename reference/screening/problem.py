@@ -8,7 +8,7 @@ with theta_i a distribution over the outputs of example i, H its entropy, S_beta
     G(theta) = mean_i E_theta_i phi_i - phi_i(y_i),     the paper's -(1/n) sum_i A_i o theta_i
 
 which at theta_i = p(. | x_i; w) is the gradient of F at w. There mean_i H(theta_i) = F(w) - <G, w>: a certificate needs
-only the gradient and the loss. No outputs are listed, so that chains, trees and parses work as well as classes.
+only the gradient and the loss. Outputs need not be listed, so that chains, trees and parses work as well as classes.
 
 The gap P(w) + D(theta(w)) is the sum over weights of the regulariser's Fenchel-Young losses
 
@@ -47,9 +47,9 @@ class State(NamedTuple):
     """Weights w (d,) of a problem with their evaluation; arrays are NumPy float64.
 
     y: weights (d,) with theta_i = p(. | x_i; y); w itself if both are the same point. loss: F(w). answer: the
-    evaluation at y. fun: P(w). s: the dual point is s theta + (1 - s) (the true outputs), so that G there is
-    ``s * gradient``; 1 unless alpha = 0. divergence: mean_i KL(dual point || p(. | x_i; w)). gap: P(w) + D(dual point),
-    a bound on P(w) - min P. scores: those at w, in the form of ``problem.scored``; None: not kept. more_calls: oracle
+    evaluation at y. fun: P(w). s: the dual point is s theta + (1 - s) (the true outputs), so that G there is ``s *
+    gradient``; 1 unless alpha = 0. divergence: mean_i KL(dual point || p(. | x_i; w)). gap: P(w) + D(dual point), a
+    bound on P(w) - min P. scores: those at w, in the form of ``problem.scored``; None: not kept. more_calls: oracle
     calls made because the answer did not have the losses.
     """
 

@@ -125,7 +125,7 @@ def solve_sparse(
     beta : float > 0
         :func:`beta_max` is the least beta at which all weights are 0.
     tol : float >= 0
-        Stop when the duality gap is at most tol times the objective, or is all rounding.
+        Stop when the duality gap is at most tol times the objective, or is only rounding.
     rule : rule or None
         An object with ``screen(state)``, which returns booleans (state.problem.size,): True where the optimal weight is
         0. Default ``L1GapRule()``; None: no screening.
