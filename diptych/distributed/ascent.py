@@ -53,7 +53,7 @@ from reference.training.verdicts import Bracketed, verdict
 __all__ = ["CoCoA", "CoCoAState", "cocoa"]
 
 SAFETY = 1.1  # sigma divided by the ratio of the last round
-PROBES = 10  # the most points of a line search; the numbers of files leave room for them
+PROBES = 10  # the most points of a line search; files are numbered with gaps for them
 NEAR = 0.05  # a line search ends if the next point is within this share of the best one
 ROUNDING = 16  # in machine epsilons: a fall of D by at most this share of its terms counts as rounding
 
@@ -61,10 +61,10 @@ ROUNDING = 16  # in machine epsilons: a fall of D by at most this share of its t
 class CoCoAState(NamedTuple):
     """The state of a run.
 
-    x = w(alpha) (d,). value = (1/n) sum_i value_i(alpha_i). stand: identifies alpha. sigma: for the next round.
-    rounds: number so far, rejected ones included. calls: oracle calls. step: the last gamma; 0 if the round was
-    rejected. files: numbers of the files that are kept. drop: numbers of those that the next round removes. best: the
-    weights (d,) of the lowest objective so far, and that objective.
+    x = w(alpha) (d,). value = (1/n) sum_i value_i(alpha_i). stand: identifies alpha. sigma: for the next round. rounds:
+    number so far, rejected ones included. calls: oracle calls. step: the last gamma; 0 if the round was rejected.
+    files: numbers of the files that are kept. drop: numbers of the files that the next round removes. best: the weights
+    (d,) of the lowest objective so far, and that objective.
     """
 
     x: np.ndarray
@@ -94,8 +94,8 @@ class Change(NamedTuple):
 class Round(NamedTuple):
     """The arguments that all tasks of a round share.
 
-    local: the box of the local method. lam_n = lam n / sigma. seeds: one for each partition. stand: identifies alpha.
-    number: of the files that are written. drop: numbers of the files that are removed.
+    local: the algorithm that is the local method. lam_n = lam n / sigma. seeds: one for each partition. stand:
+    identifies alpha. number: of the files that are written. drop: numbers of the files that are removed.
     """
 
     local: Any
@@ -173,7 +173,7 @@ def moved(state: CoCoAState, gamma: float, u: np.ndarray, value: float, stand: S
 
 @dataclass(frozen=True)
 class CoCoA(Piece):
-    """CoCoA; local: a box of BCFW or of exponentiated gradient. :func:`cocoa` returns the weights in ``best``."""
+    """CoCoA; local: the algorithm BCFW or ExponentiatedGradient. :func:`cocoa` returns the weights in ``best``."""
 
     lam: float
     local: BCFW | ExponentiatedGradient
@@ -284,9 +284,9 @@ def cocoa(
 ) -> Result:
     """Train a structural SVM or a CRF over partitions by CoCoA, until the duality gap is small.
 
-    In each round every partition makes a pass of a dual method over its own examples. One vector of weights travels
-    each way. CoCoA is made for cases in which passes over the data are cheap and transfers are not. There it needs
-    fewer rounds than methods on full gradients, such as L-BFGS, need evaluations.
+    In each round every partition makes a pass of a dual method over its own examples. One vector of weights is sent
+    each way. CoCoA is for data over which a pass is cheap compared with the transfers. It then needs fewer rounds than
+    L-BFGS needs full gradients.
 
     Parameters
     ----------
@@ -378,7 +378,7 @@ def _local(objective: Partitioned, lam: float, local: Any) -> BCFW | Exponentiat
     if local is None:
         return ExponentiatedGradient(lam, 1.0, 0.3) if log_loss else BCFW(lam)
     if not isinstance(local, kind):
-        raise TypeError(f"local: expected a box of {kind.__name__} for this loss, got {local!r}")
+        raise TypeError(f"local: expected the algorithm {kind.__name__} for this loss, got {local!r}")
     box: BCFW | ExponentiatedGradient = local
     if isinstance(box, BCFW) and (box.average != "last" or not box.line_search):
         raise ValueError(f"local: expected BCFW with line search and without averages, got {box}")

@@ -70,7 +70,7 @@ class PackedFolder:
     Raises
     ------
     ValueError
-        Naming the folder: it is not there, or its files are not those of packed data.
+        Naming the folder: it does not exist, or its files are not those of packed data.
     """
 
     path: str
