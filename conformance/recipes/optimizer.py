@@ -25,7 +25,7 @@ class MomentumState(NamedTuple):
 
 @dataclass(frozen=True)
 class Momentum(Piece):
-    """The box, as a paper would print it. In the package: ``reference/optimizers/momentum.py``."""
+    """The algorithm, as a paper would print it. In the package: ``reference/optimizers/momentum.py``."""
 
     lam: float
     step_size: float
@@ -49,7 +49,7 @@ class Momentum(Piece):
 
 @dataclass(frozen=True)
 class Trained(Solver):
-    """Around the box, what a run asks. In the package: ``reference/training/momentum.py``, with the function below."""
+    """How a run uses the algorithm. In the package: ``reference/training/momentum.py``, with the function below."""
 
     box: Momentum
 
