@@ -230,7 +230,7 @@ def pytest_collection_finish() -> None:
 
 
 def _first_tier(items: list[pytest.Item]) -> set[pytest.Item]:
-    """What is not marked beyond, on NumPy in float64: of a test on a backend, FEW instances from the first to the last."""
+    """What is not marked beyond, on NumPy in float64; of a test on a backend FEW instances, from first to last."""
     tests: dict[tuple[str, str], list[pytest.Item]] = {}
     for item in items:
         given = item.callspec.params if hasattr(item, "callspec") else {}
