@@ -47,9 +47,9 @@ class State(NamedTuple):
     """Weights w (d,) of a problem with their evaluation; arrays are NumPy float64.
 
     y: weights (d,) with theta_i = p(. | x_i; y); w itself if both are the same point. loss: F(w). answer: the
-    evaluation at y. fun: P(w). s: the dual point is s theta + (1 - s) (the true outputs), so that G there is ``s *
-    gradient``; 1 unless alpha = 0. divergence: mean_i KL(dual point || p(. | x_i; w)). gap: P(w) + D(dual point), a
-    bound on P(w) - min P. scores: those at w, in the form of ``problem.scored``; None: not kept. more_calls: oracle
+    evaluation at y. fun: P(w). s: the dual point is s theta + (1 - s) (the true outputs), so that G there is
+    ``s * gradient``; 1 unless alpha = 0. divergence: mean_i KL(dual point || p(. | x_i; w)). gap: P(w) + D(dual point),
+    a bound on P(w) - min P. scores: those at w, in the form of ``problem.scored``; None: not kept. more_calls: oracle
     calls made because the answer did not have the losses.
     """
 
