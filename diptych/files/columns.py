@@ -244,7 +244,9 @@ def _blocks(name: str, lines: list[tuple[int, str]], layout: Layout) -> Iterator
             told = "expected something in each column (--separator any takes several tabs as one)"
             raise ValueError(f"{name}, line {number}: {told}, got {line!r:.80}")
         if layout.separator == "blank" and "\t" in line.strip(" \t"):
-            told = "expected columns separated by blanks, got a tab (--separator any reads both, tab splits at tabs alone)"
+            told = (
+                "expected columns separated by blanks, got a tab (--separator any reads both, tab splits at tabs alone)"
+            )
             raise ValueError(f"{name}, line {number}: {told}: {line!r:.80}")
         if rows and len(columns) != len(rows[0]):
             raise ValueError(_wrong(name, number, len(rows[0]), None, columns))
