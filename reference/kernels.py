@@ -404,8 +404,8 @@ def warn_if_indefinite(kernel: Any, X: Array) -> None:
     if values[0] < -ROUNDING * np.finfo(K.dtype).eps * np.abs(values).max():
         warnings.warn(
             f"kernel {titled(kernel)} is not positive definite: the Gram matrix of {len(some)} of {n} positions has "
-            f"the eigenvalue {values[0]:.3g}, so that training may not converge; {-values[0]:.3g} more on the diagonal "
-            f"makes that 0",
+            f"the eigenvalue {values[0]:.3g}, so that training may not converge; add {-values[0]:.3g} to the "
+            f"diagonal to make it 0",
             stacklevel=2,
         )
 

@@ -25,7 +25,7 @@ def test_every_kind_is_read_as_it_was_written(backend, tmp_path, make):
 
 def test_what_has_no_file_form_is_named(backend, tmp_path):
     _, data = kernels(backend)
-    with pytest.raises(TypeError, match=r"^data\.grams\[0\]: no file form for Gram"):
+    with pytest.raises(TypeError, match=r"^data\.grams\[0\]: Gram cannot be saved"):
         save_packed(tmp_path / "part", data)
     assert not list(tmp_path.iterdir())
 

@@ -58,7 +58,7 @@ def save_model(path: str | Path, model: Any, w: Any, info: dict[str, Any] | None
     """
     kind = type(model).__name__
     if kind not in MODELS or type(model).__module__.split(".")[1:2] != ["models"]:
-        raise TypeError(f"model: expected one of {', '.join(MODELS)}, got {kind}, which has no file form")
+        raise TypeError(f"model: expected one of {', '.join(MODELS)}, got {kind}, which cannot be saved")
     if getattr(model, "oracle", None) is not None:
         raise TypeError(
             f"model: expected one without an oracle, which files do not hold; use {kind}(**model.settings())"

@@ -191,7 +191,7 @@ class TaggingModel(SequenceModel):
         """
         if callable(self.templates):
             raise TypeError(
-                "templates: a function has no file form; make a model with templates=None of what it gives, and save "
+                "templates: a function cannot be saved; make a model with templates=None of what it returns, and save "
                 "that"
             )
         return {
