@@ -7,18 +7,17 @@ and files have the same help for all solvers.
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import reference
 from diptych.certificates import advised
-from diptych.commands.options import FLAGS, count, number
+from diptych.commands.options import FLAGS, count, declared, number
 from diptych.commands.parser import Parser
 from diptych.defaults import LBFGS_ITERATIONS
 from diptych.distributed import cocoa
@@ -26,7 +25,6 @@ from diptych.panels import slow_path
 from reference.training.result import Result
 
 __all__ = [
-    "add_solver",
     "check_start",
     "epochs_of",
     "frank_wolfe_job",
@@ -34,6 +32,7 @@ __all__ = [
     "listed",
     "own",
     "solve",
+    "solver_options",
     "takes",
 ]
 
@@ -164,8 +163,20 @@ def spelled(solvers: Iterable[str], name: str) -> str:
     return f"--{'no-' if option.default is True else ''}{name.replace('_', '-')}"
 
 
-def given(options: argparse.Namespace, solver: str, solvers: Iterable[str]) -> dict[str, Any]:
-    """A solver's own parameters that the command line gives.
+def solver_options(solvers: Sequence[str], *, without: Iterable[str] = (), **notes: str) -> Any:
+    """A field of a command for the solvers' own options: those that are given, by name. notes: as :func:`add_solver`
+    takes them.
+    """
+
+    def told(values: dict[str, Any]) -> dict[str, Any]:
+        names = dict.fromkeys(name for each in solvers for name in own(each))
+        return {name: values[name] for name in names if values.get(name) is not None}
+
+    return declared(lambda sub, _: add_solver(sub, solvers, without=without, **notes), of=told)
+
+
+def given(values: dict[str, Any], solver: str, solvers: Iterable[str]) -> dict[str, Any]:
+    """A solver's own parameters of the values that a command has for its solvers.
 
     Raises
     ------
@@ -174,8 +185,7 @@ def given(options: argparse.Namespace, solver: str, solvers: Iterable[str]) -> d
         choice of another solver only.
     """
     arguments = {}
-    for name in dict.fromkeys(name for each in solvers for name in own(each)):
-        value = getattr(options, name, None)
+    for name, value in values.items():
         if value is None:
             continue
         option = spelled(solvers, name)
@@ -189,10 +199,10 @@ def given(options: argparse.Namespace, solver: str, solvers: Iterable[str]) -> d
     return arguments
 
 
-def frank_wolfe_job(options: argparse.Namespace, usual: dict[str, Any]) -> dict[str, Any]:
+def frank_wolfe_job(command: Any, usual: dict[str, Any]) -> dict[str, Any]:
     """The settings of a command whose only solver is bcfw; usual: the defaults of that command."""
-    shared = {name: value for name in usual if (value := getattr(options, name)) is not None}
-    return usual | shared | given(options, "bcfw", ["bcfw"])
+    shared = {name: value for name in usual if (value := getattr(command, name)) is not None}
+    return usual | shared | given(command.solver, "bcfw", ["bcfw"])
 
 
 def check_start(solver: str, solvers: Iterable[str]) -> None:
