@@ -1,13 +1,13 @@
 """Recipe: add an optimiser. Here: gradient steps with momentum (Polyak's heavy ball)."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Unpack
+from typing import Annotated, Any, ClassVar, NamedTuple, Unpack
 
 import numpy as np
 
 from reference.arrays import Array, squared_norm
+from reference.declared import Ge, Gt, Lam
 from reference.optimizers.base import Objective, Piece
-from reference.training.arguments import check_options
 from reference.training.minimize import minimize
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
@@ -55,10 +55,6 @@ class Trained(Solver):
 
     name: ClassVar[str] = "momentum"
 
-    def check(self, objective: Objective, tol: float | None) -> None:
-        super().check(objective, tol)
-        check_options(lam=self.box.lam, step_size=self.box.step_size)
-
     def evaluate(self, objective: Objective, state: MomentumState) -> Report:
         value, _ = objective.value_and_gradient(state.w, None, None)
         return Report(state.w, value + 0.5 * self.box.lam * squared_norm(state.w), calls=state.t)
@@ -75,9 +71,9 @@ def momentum(
     objective: Objective,
     w0: Array | None = None,
     *,
-    lam: float,
-    step_size: float,
-    beta: float = 0.9,
+    lam: Lam,
+    step_size: Annotated[float, Gt(0)],
+    beta: Annotated[float, Ge(0)] = 0.9,
     **run: Unpack[RunOptions],
 ) -> Result:
     """Minimise F(w) + lam/2 ||w||^2 by v <- beta v - gamma (g + lam w), w <- w + v, one example at a time.

@@ -28,14 +28,15 @@ import shutil
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Unpack
+from typing import Annotated, Any, ClassVar, NamedTuple, Unpack
 
 import numpy as np
 
 from diptych.distributed.duals import Duals, Stand
 from diptych.distributed.objective import Partitioned
 from diptych.distributed.partitions import Job, objective_of
-from reference.arrays import integer, number, squared_norm
+from reference.arrays import squared_norm
+from reference.declared import DualLam, Ge, Unrecorded
 from reference.objectives import LogLoss
 from reference.optimizers.base import Piece, value_of
 from reference.optimizers.bcfw import BCFW
@@ -240,10 +241,6 @@ class Ascent(Bracketed):
 
     name: ClassVar[str] = "cocoa"
 
-    @property
-    def identity(self) -> dict[str, Any]:
-        return {"lam": self.box.lam, "local": self.box.local}
-
     def evaluate(self, objective: Any, state: CoCoAState) -> Report:
         """The report of the best weights so far, because the objective may rise although the dual does not fall."""
         lam, (x, fun) = self.box.lam, state.best
@@ -276,10 +273,10 @@ class Ascent(Bracketed):
 def cocoa(
     objective: Partitioned,
     *,
-    lam: float,
+    lam: DualLam,
     local: BCFW | ExponentiatedGradient | None = None,
-    evaluate_every: int = 1,
-    folder: str | Path | None = None,
+    evaluate_every: Annotated[int, Ge(1), Unrecorded()] = 1,
+    folder: Annotated[str | Path | None, Unrecorded()] = None,
     **run: Unpack[RunOptions],
 ) -> Result:
     """Train a structural SVM or a CRF over partitions by CoCoA, until the duality gap is small.
@@ -296,7 +293,7 @@ def cocoa(
         Weight of the squared norm; C = 1/(lam n).
     local : box, optional
         The local method with its options: ``algorithms.BCFW`` for the hinge, ``algorithms.ExponentiatedGradient`` for
-        the log loss. Its lam is not used. Default: these boxes with the defaults of ``bcfw`` and ``exponentiated_gradient``.
+        the log loss. Its lam is not used. Default: these with the defaults of ``bcfw`` and ``exponentiated_gradient``.
     epochs : int >= 0
         The maximum number of rounds, rejected ones included.
     evaluate_every : int >= 1
@@ -349,9 +346,6 @@ def cocoa(
     """
     if not isinstance(objective, Partitioned):
         raise TypeError(f"objective: expected a Partitioned objective, got {type(objective).__name__}; use bcfw")
-    if not 0 < number("lam", lam) < np.inf:
-        raise ValueError(f"lam: the dual needs a finite number > 0, got {lam}")
-    integer("evaluate_every", evaluate_every, 1)
     box = _local(objective, lam, local)
     if folder is None and run["checkpoint"] is not None:
         folder = f"{run['checkpoint']}.duals"
@@ -361,7 +355,8 @@ def cocoa(
     try:
         duals = Duals(str(own or Path(folder or "").absolute()), objective.memory is None)
         needed = None if run["checkpoint"] is None else [0]
-        return minimize(objective, Ascent(CoCoA(lam, box, duals), needed), every=evaluate_every, **run)
+        solver = Ascent(CoCoA(lam, box, duals), needed)
+        return minimize(objective, solver, every=evaluate_every, resolved={"local": box}, **run)
     finally:
         if own is not None:
             shutil.rmtree(own, ignore_errors=True)
