@@ -90,7 +90,7 @@ def own(solver: str) -> dict[str, Own]:
     options = {}
     for name, parameter in _parameters(solver).items():
         kinds = dict(members(hints[name]))
-        plain = [kind for kind in kinds if kind in KINDS or get_origin(kind) is Literal]
+        plain = [kind for kind in kinds if kind in KINDS or _is_choice(kind)]
         if name in SHARED or (PRESETS.get(solver, solver), name) in UNREACHED or not plain:
             continue
         kind, choices = plain[0], get_args(plain[0])
@@ -102,9 +102,14 @@ def own(solver: str) -> dict[str, Own]:
     return options
 
 
+def _is_choice(kind: Any) -> bool:
+    origin: Any = get_origin(kind)
+    return origin is Literal
+
+
 def _documented(function: Callable[..., Any]) -> dict[str, str]:
     """The first sentence of each parameter in a docstring, without its default."""
-    texts = {}
+    texts = dict[str, str]()
     for each in parse(inspect.getdoc(function) or "", DocstringStyle.NUMPYDOC).params:
         text = re.sub(r":\w+:|``|`", "", " ".join((each.description or "").split()))
         sentence = re.split(r"(?<=\.) (?=[A-Z])|; default ", text)[0].rstrip(".")
