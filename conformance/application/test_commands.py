@@ -16,7 +16,7 @@ from conformance.application.test_app import data_file, run
 from diptych.commands import align, localize_jobs
 from diptych.commands.jobs import HINGE_ONLY, OPTIMIZERS
 from diptych.commands.main import main, parser
-from diptych.commands.options import FLAGS, TRAINING
+from diptych.commands.options import FLAGS
 from diptych.commands.parser import Parser
 from diptych.commands.solvers import RENAMED, epochs_of, own, takes
 from diptych.defaults import LBFGS_ITERATIONS
@@ -26,6 +26,7 @@ from reference.declared import members, options_of
 
 __all__ = ["data_file"]  # a fixture
 TASKS = ("", "tag", "parse", "segment", "align", "localize")
+TRAINING = ("limit", "checkpoint", "resume", "save", "plot", "log")  # of every command that trains
 SOLVERS = tuple(dict.fromkeys((*OPTIMIZERS, *localize_jobs.OPTIMIZERS)))
 
 

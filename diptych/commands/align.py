@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -30,9 +29,8 @@ SAVED = "a file written by align train --save"
 JOB: dict[str, Any] = {"lam": 0.01, "epochs": 100, "tol": 0.01, "rng": 0}
 
 
-@dataclass(frozen=True, kw_only=True)
 class Train(Training):
-    """The words of ``align train``."""
+    """Train on examples, by block-coordinate Frank-Wolfe on the structural hinge."""
 
     pairs: str = argument("'names', or a file of examples, text or JSON (see diptych/files/pairs.py)")
     hold_out: int | None = option("data", "test on every N-th example, train on the others", type=count, metavar="N")
@@ -46,9 +44,8 @@ class Train(Training):
     solver: dict[str, Any] = solver_options(OPTIMIZERS)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Evaluate(Command):
-    """The words of ``align evaluate``."""
+    """The share of strings with the right partner, by a saved model."""
 
     model: str = argument(SAVED)
     pairs: str = argument("'names', or a file of examples")
@@ -57,9 +54,8 @@ class Evaluate(Command):
     most_bytes: int = flag()
 
 
-@dataclass(frozen=True, kw_only=True)
 class Predict(Command):
-    """The words of ``align predict``."""
+    """Align two lists, a string a line, by a saved model."""
 
     model: str = argument(SAVED)
     left: str = argument("text file")
@@ -77,9 +73,9 @@ def add(commands: Any) -> None:
         "Learn from examples which strings of two lists belong together (train), score a model on others "
         "(evaluate), align new lists (predict), and see what a model holds (show). The features of a "
         f"pair of strings: {', '.join(FEATURES)}; see diptych/files/pairs.py.")  # fmt: skip
-    action("train", _train, Train, "train on examples, by block-coordinate Frank-Wolfe on the structural hinge")
-    action("evaluate", _evaluate, Evaluate, "the share of strings with the right partner, by a saved model")
-    action("predict", _predict, Predict, "align two lists, a string a line, by a saved model")
+    action("train", _train, Train)
+    action("evaluate", _evaluate, Evaluate)
+    action("predict", _predict, Predict)
     add_show(action, "align train", _check_kind)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -15,20 +14,19 @@ from diptych.commands.output import Report, say
 __all__ = ["add"]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Check(Command):
-    """The words of ``check``."""
+    """Does this installation work? versions, kernel cache, laws and small trainings.
+
+    Look at this installation: versions, threads, the kernel cache, a law of each structure and a small training of
+    each loss, in both panels. The exit status is 1 where something failed.
+    """
 
     opens: ClassVar[bool] = False
 
 
 def add(commands: Any) -> None:
     """Add the command to the subparsers of the command line."""
-    add_command(commands, "check", _check, Check,
-        "does this installation work? versions, kernel cache, laws and small trainings",
-        "Look at this installation: versions, threads, the kernel cache, a law of each structure and a small "
-        "training of each loss, in both panels. The exit status is 1 where something failed.",
-        no_panel="check runs both panels")  # fmt: skip
+    add_command(commands, "check", _check, Check, no_panel="check runs both panels")
 
 
 def _check(panel: ModuleType, command: Check) -> Report:

@@ -45,7 +45,6 @@ def size(text: str) -> int:
     return value
 
 
-@dataclass(frozen=True, kw_only=True)
 class Cluster(Workers):
     """The options of training over partitions."""
 

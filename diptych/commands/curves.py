@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
@@ -35,9 +34,12 @@ PROBLEM = (
 ROUNDING = 1e-9  # an objective may lie below its lower bound by this share of the bound
 
 
-@dataclass(frozen=True, kw_only=True)
 class Curves(Command):
-    """The words of ``curves``."""
+    """Draw the objectives of several runs from the logs that train --log writes.
+
+    Draw the objectives of several runs from the logs that train --log writes: as distances to the highest dual of
+    them all, where there is one, on a logarithmic axis. The logs are of one problem.
+    """
 
     opens: ClassVar[bool] = False
     logs: list[str] = argument("files of lines of JSON, one a run", nargs="+", metavar="LOG")
@@ -48,11 +50,7 @@ class Curves(Command):
 
 def add(commands: Any) -> None:
     """Add the command ``curves`` to the subparsers of the command line."""
-    add_command(commands, "curves", _curves, Curves,
-        "draw the objectives of several runs from the logs that train --log writes",
-        "Draw the objectives of several runs from the logs that train --log writes: as distances to the highest dual "
-        "of them all, where there is one, on a logarithmic axis. The logs are of one problem.",
-    )  # fmt: skip
+    add_command(commands, "curves", _curves, Curves)
 
 
 def _curves(panel: ModuleType, command: Curves) -> Report:

@@ -8,13 +8,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import ModuleType
 from typing import Any
 
-from diptych.commands.options import FILE, count
+from diptych.commands.options import FILE, Words, count
 from diptych.commands.output import announce_compilation
 from diptych.distributed import local_client
 
@@ -39,8 +38,7 @@ def add_executor(sub: Any, what: str) -> None:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Workers:
+class Workers(Words):
     """The options of an executor; the first field of a command adds them all."""
 
     workers: int | None = None

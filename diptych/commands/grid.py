@@ -10,7 +10,6 @@ import math
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -18,7 +17,7 @@ import numpy as np
 
 from diptych.commands.executors import EXECUTOR, Workers, add_executor, executor_of_runs
 from diptych.commands.line import parser, report_of
-from diptych.commands.options import FILE, Command, add_command, argument, declared, flag, option
+from diptych.commands.options import Command, add_command, argument, declared, flag, option
 from diptych.commands.output import Failed, Report, status_of, unwritten
 from diptych.distributed import Runs
 from diptych.files.logs import jsonable
@@ -63,16 +62,20 @@ def _varied(text: str) -> Varied:
     return Varied(name, several)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Grid(Workers, Command):
-    """The words of ``grid``."""
+    """Train once for each combination of options' values.
+
+    Run a training command for each combination of values of the options that --vary names, and compare the reports:
+    diptych grid --kept lam.jsonl --vary lam=1e-4,1e-3 --vary fold=0,1,2 --mean fold train letters. {lam} in a word
+    of the command stands for the value, as in --save model-{lam}.npz.
+    """
 
     workers: int | None = declared(lambda sub, _: add_executor(sub, "perform runs"))
     vary: Sequence[Varied] = option("model",
         "an option of the command and its values (or A;B, if they have commas); repeatable",
         type=_varied, action="append", metavar="NAME=A,B", required=True)  # fmt: skip
     kept: str = option("output", "keep each report in this file as it comes; the runs in it are not repeated",
-        required=True, **FILE)  # fmt: skip
+        required=True, metavar="FILE")  # fmt: skip
     mean: Sequence[str] | None = option("output",
         "show means and deviations over this option's values, such as fold; repeatable",
         action="append", metavar="NAME")  # fmt: skip
@@ -89,11 +92,7 @@ class Grid(Workers, Command):
 
 def add(commands: Any) -> None:
     """Add the command to the subparsers of the command line."""
-    add_command(commands, "grid", _grid, Grid,
-        "train once for each combination of options' values",
-        "Run a training command for each combination of values of the options that --vary names, and compare the "
-        "reports: diptych grid --kept lam.jsonl --vary lam=1e-4,1e-3 --vary fold=0,1,2 --mean fold train letters. "
-        "{lam} in a word of the command stands for the value, as in --save model-{lam}.npz.")  # fmt: skip
+    add_command(commands, "grid", _grid, Grid)
 
 
 def _grid(panel: ModuleType, command: Grid) -> Report:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.commands.options import count, flag, number, option
+from diptych.commands.options import Words, count, flag, number, option
 from diptych.commands.parser import did_you_mean
 from diptych.commands.regularizers import OPTIONS, REGULARIZERS, check_regularizer, regularizer_of
 from diptych.commands.solvers import epochs_of, given, own, solve, takes
@@ -161,8 +161,7 @@ def _refuse(job: Job, *names: str, why: str) -> None:
 # the options of the command line ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class Solved:
+class Solved(Words):
     """The options of a job. Commands say which optimisers they have, and what their defaults are."""
 
     loss: str | None = option("solver", "crf: log loss; hinge: structural SVM (default: crf)", choices=LOSSES)

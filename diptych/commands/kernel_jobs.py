@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from diptych.commands.jobs import accuracies, accuracy_lines, learner_options
-from diptych.commands.options import number, option
+from diptych.commands.options import Words, number, option
 from diptych.commands.output import Report, announce_compilation, trained
 from reference.datasets import Sequences
 from reference.declared import choices_of
@@ -57,8 +57,7 @@ class KernelJob:
         return self.lam if self.lam is not None else 1.0 / ((100.0 if self.C is None else self.C) * n)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Kernels:
+class Kernels(Words):
     """The options of ``--learner mkl``."""
 
     learner: str = option("model",

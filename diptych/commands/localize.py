@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -55,9 +55,8 @@ EACH = "; ".join(f"{model}: {', '.join(names)}" for model, names in MODELS.items
 SHARES = ", ".join(f"{value:g}/images of a {name} model" for name, value in LAM.items())
 
 
-@dataclass(frozen=True, kw_only=True)
 class Make(Command):
-    """The words of ``localize make``."""
+    """Write a file of scenes, each with one letter to be found among others, strokes and noise."""
 
     file: str = argument("file to write (.boxes); half a megabyte per image")
     images: int = option("data", "approximate number of scenes per class (default: 500)",
@@ -80,9 +79,8 @@ class Make(Command):
         return [self.file, None]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Train(Training):
-    """The words of ``localize train``."""
+    """Train a model for each class, and test it on other images."""
 
     limit: int | None = flag("of each class")
     save: str | None = flag(f"{PLACE} in the name is the class, here and in the names of the other files")
@@ -114,9 +112,8 @@ class Train(Training):
         return [self.plot]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Evaluate(Command):
-    """The words of ``localize evaluate``."""
+    """How well saved models find the objects of a file: CorLoc, average precision."""
 
     data: str = argument("a file of images")
     models: list[str] = argument("files written by localize train --save", nargs="+", metavar="MODEL")
@@ -124,18 +121,16 @@ class Evaluate(Command):
     limit: int | None = flag()
 
 
-@dataclass(frozen=True, kw_only=True)
 class Predict(Evaluate):
-    """The words of ``localize predict``."""
+    """The boxes that saved models find, a line for each: rows top to bottom - 1, columns left to right - 1."""
 
     out: str | None = flag()
     top: int = flag("boxes of each image; default: 1", default=1)
     all_images: bool = option("data", "also use images of other classes", action="store_true")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Draw(Evaluate):
-    """The words of ``localize draw``."""
+    """A picture of images with their true boxes and those that models find."""
 
     models: list[str] = argument("files written by localize train --save", nargs="*", metavar="MODEL")
     limit: int = flag("default: 12", default=12)
@@ -150,15 +145,11 @@ def add(commands: Any) -> None:
         "holds (show). make writes a file of images to learn from: handwritten letters on cluttered "
         "pages. A file of your own: save_localization(path, images, classes); its format is described in "
         "diptych/files/localization.py.")  # fmt: skip
-    action("make", _make, Make,
-        "write a file of scenes, each with one letter to be found among others, strokes and noise")  # fmt: skip
-    action("train", _train, Train, "train a model for each class, and test it on other images")
-    action("evaluate", _evaluate, Evaluate,
-        "how well saved models find the objects of a file: CorLoc, average precision")  # fmt: skip
-    action("predict", _predict, Predict,
-        "the boxes that saved models find, a line for each: rows top to bottom - 1, columns left to right "
-        "- 1")  # fmt: skip
-    action("draw", _draw, Draw, "a picture of images with their true boxes and those that models find")
+    action("make", _make, Make)
+    action("train", _train, Train)
+    action("evaluate", _evaluate, Evaluate)
+    action("predict", _predict, Predict)
+    action("draw", _draw, Draw)
     add_show(action, "localize train", _check_kind)
 
 

@@ -9,17 +9,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, dataclass_transform
 
 from diptych.commands.parser import Parser
 from reference.archives import MOST_BYTES
 
 __all__ = [
-    "EVERYWHERE",
-    "TRAINING",
     "Action",
     "Command",
     "Training",
+    "Words",
     "above_zero",
     "add_command",
     "add_flags",
@@ -125,8 +124,6 @@ FLAGS = {
     "quiet": Flag("output", "print no progress on stderr", {"action": "store_true"}),
     "top": Flag("output", "number of the best to show", {"type": positive, "metavar": "K"}),
 }  # fmt: skip
-EVERYWHERE = ("json", "quiet")
-TRAINING = ("limit", "checkpoint", "resume", "save", "plot", "log")  # of every command that trains
 
 
 def add_flags(sub: Parser, *names: str, **notes: str) -> None:
@@ -172,8 +169,15 @@ def declared(add: Callable[[Parser, str], Any], default: Any = None, of: Callabl
     return field(default=default, metadata={"add": add, "of": of})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Command:
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(argument, declared, flag, option))
+class Words:
+    """Arguments and options: each class that inherits from this one is a frozen dataclass of them."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
+
+
+class Command(Words):
     """What a command was told. ``name``: its words. Reports open with the command and the panel if ``opens``."""
 
     opens: ClassVar[bool] = True
@@ -187,7 +191,6 @@ class Command:
         return [getattr(self, name, None) for name in ("save", "log", "checkpoint", "out", "plot")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Training(Command):
     """A command that trains."""
 
@@ -216,18 +219,18 @@ def add_command(
     name: str,
     run: Callable[..., Any],
     kind: type[Command],
-    summary: str,
-    description: str = "",
     *,
     task: str = "",
     no_panel: str = "",
 ) -> Parser:
     """Add a command, or an action of a task; ``run`` is called with the panel and a ``kind``, and returns a report.
 
+    The first paragraph of the docstring of ``kind`` is the command's help, the second, if there is one, says more.
     no_panel: why the command rejects ``--panel``.
     """
-    text = description or f"{summary[0].upper()}{summary[1:]}."
-    sub: Parser = commands.add_parser(name, help=summary, description=text)
+    first, *more = (" ".join(text.split()) for text in str(kind.__doc__).strip().split("\n\n"))
+    summary = f"{first[0].lower()}{first[1:]}".removesuffix(".")
+    sub: Parser = commands.add_parser(name, help=summary, description=more[0] if more else first)
     sub.set_defaults(command=run, kind=kind, name=f"{task} {name}".strip(), no_panel=no_panel)
     for each in fields(kind):
         if "add" in each.metadata:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -52,9 +52,8 @@ FEW = 3  # sentences of a rehearsal
 SAVED = "a file written by parse train --save"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Train(Cluster, Training):
-    """The words of ``parse train``."""
+    """Train on a treebank, and test on another."""
 
     treebank: str = argument("'sentences', a file, or over partitions a pattern '*.conllu'")
     test: str | None = flag()
@@ -88,9 +87,8 @@ class Train(Cluster, Training):
         step_size=f"default: {listed(STEP_SIZE)}; online-proximal: over sqrt(t)")  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
 class Evaluate(Command):
-    """The words of ``parse evaluate``."""
+    """The share of right heads of a saved parser on a treebank."""
 
     model: str = argument(SAVED)
     treebank: str = argument()
@@ -99,9 +97,12 @@ class Evaluate(Command):
     most_bytes: int = flag()
 
 
-@dataclass(frozen=True, kw_only=True)
 class Predict(Evaluate):
-    """The words of ``parse predict``."""
+    """Parse sentences by a saved parser, to CoNLL-U; further results go into comments.
+
+    Parse sentences by a saved parser, to CoNLL-U. Of CoNLL-U and CoNLL-X all stays but HEAD, and DEPREL, which
+    becomes _: it is not predicted, and would be wrong for another head. Further results go into comments.
+    """
 
     treebank: str = argument("a treebank, whose heads are ignored, or lines of word, tag")
     out: str | None = flag()
@@ -120,13 +121,9 @@ def add(commands: Any) -> None:
         "come with the package), CoNLL-X, CoNLL-U (also Plus), lines of word, tag, head, or a zip of such; "
         "name.zip:1-160 is the first 160 of its files, name.zip:7 the seventh, name.zip:a.dp the one of "
         "that name.")  # fmt: skip
-    action("train", _train, Train, "train on a treebank, and test on another")
-    action("evaluate", _evaluate, Evaluate, "the share of right heads of a saved parser on a treebank")
-    action("predict", _predict, Predict,
-        "parse sentences by a saved parser, to CoNLL-U; further results go into comments",
-        "Parse sentences by a saved parser, to CoNLL-U. Of CoNLL-U and CoNLL-X all stays but HEAD, and DEPREL, which "
-        "becomes _: it is not predicted, and would be wrong for another head. Further results go into "
-        "comments.")  # fmt: skip
+    action("train", _train, Train)
+    action("evaluate", _evaluate, Evaluate)
+    action("predict", _predict, Predict)
     add_show(action, "parse train", _check_kind)
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from diptych.commands.options import number, option
+from diptych.commands.options import Words, number, option
 from diptych.files.text import load_text
 
 __all__ = ["GROUPED", "OPTIONS", "REGULARIZERS", "Regularized", "check_regularizer", "groups_of", "regularizer_of"]
@@ -31,8 +30,7 @@ GROUPED = tuple(name for name, options in REGULARIZERS.items() if "groups" in op
 OPTIONS = ("tau", "group_tau", "power", "radius", "groups")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Regularized:
+class Regularized(Words):
     """The options of the online proximal algorithm."""
 
     regularizer: str | None = option("solver",

@@ -8,13 +8,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
 import diptych
-from diptych.commands.options import EVERYWHERE, Command, add_command, argument, option
+from diptych.commands.options import Command, add_command, argument, option
 from diptych.commands.output import Report
 from diptych.commands.parser import did_you_mean
 from diptych.experiments.registry import EXPERIMENTS
@@ -24,9 +23,11 @@ __all__ = ["add"]
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Reproduce(Command):
-    """The words of ``reproduce``."""
+    """Run an experiment of a paper.
+
+    Run an experiment of a paper. 'reproduce NAME --help' shows its options; no data are fetched.
+    """
 
     opens: ClassVar[bool] = False
     list: bool = option("output", "list the experiments with paper, data and, if known, time", action="store_true")
@@ -36,8 +37,7 @@ class Reproduce(Command):
 
 def add(commands: Any) -> None:
     """Add the command to the subparsers of the command line."""
-    sub = add_command(commands, "reproduce", _reproduce, Reproduce, "run an experiment of a paper",
-        "Run an experiment of a paper. 'reproduce NAME --help' shows its options; no data are fetched.")  # fmt: skip
+    sub = add_command(commands, "reproduce", _reproduce, Reproduce)
     sub.without_panel()
 
 
@@ -50,7 +50,7 @@ def _reproduce(panel: ModuleType, command: Reproduce) -> Report:
         name = command.experiment
         problem = "no name" if name is None else f"{name!r:.80}{did_you_mean(name, EXPERIMENTS)}"
         raise ValueError(f"NAME: expected one of {', '.join(EXPERIMENTS)}, got {problem}")
-    shared = [f"--{name}" for name in EVERYWHERE if getattr(command, name)]  # those that stand before the name
+    shared = [f"--{name}" for name in ("json", "quiet") if getattr(command, name)]  # those that stand before the name
     sys.exit(_in_one_thread(command.experiment, [*shared, *command.arguments]))
 
 

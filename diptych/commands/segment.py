@@ -6,7 +6,6 @@ import argparse
 import io
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -53,9 +52,8 @@ CLEAN = "'letters' (handwritten words), or a file of clean pictures, such as an 
 SAVED = "a file written by segment train --save"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Train(Training):
-    """The words of ``segment train``."""
+    """Train on clean pictures and noisy copies, by Frank-Wolfe on the structural hinge."""
 
     limit: int | None = flag("default: 10 words; all of a file")
     pictures: str = argument(CLEAN)
@@ -72,9 +70,8 @@ class Train(Training):
     solver: dict[str, Any] = solver_options(OPTIMIZERS)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Evaluate(Command):
-    """The words of ``segment evaluate``."""
+    """The share of wrong pixels in noisy copies before and after a saved model has restored them."""
 
     model: str = argument(SAVED)
     pictures: str = argument(CLEAN)
@@ -84,9 +81,8 @@ class Evaluate(Command):
     limit: int | None = flag("default: 10 words; all of a file")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Predict(Command):
-    """The words of ``segment predict``."""
+    """Restore noisy pictures by a saved model."""
 
     model: str = argument(SAVED)
     noisy: str = argument("a noisy picture, an .npz of several, or 'letters': a page of words, to which noise is added")
@@ -107,11 +103,9 @@ def add(commands: Any) -> None:
         "model on other pictures (evaluate), restore noisy ones (predict), by minimum cuts, and see what "
         "a model holds (show). Picture files: .npy and .npz (zeros and ones), .pbm, .pgm, .png (dark is "
         "ink).")  # fmt: skip
-    action("train", _train, Train,
-        "train on clean pictures and noisy copies, by Frank-Wolfe on the structural hinge")  # fmt: skip
-    action("evaluate", _evaluate, Evaluate,
-        "the share of wrong pixels in noisy copies before and after a saved model has restored them")  # fmt: skip
-    action("predict", _predict, Predict, "restore noisy pictures by a saved model")
+    action("train", _train, Train)
+    action("evaluate", _evaluate, Evaluate)
+    action("predict", _predict, Predict)
     add_show(action, "segment train", _check_info)
 
 

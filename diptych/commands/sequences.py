@@ -9,7 +9,7 @@ import os
 import sys
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -77,7 +77,6 @@ FOLD = "only the sequences of this fold"
 DRAWN = 24  # words of a picture
 
 
-@dataclass(frozen=True, kw_only=True)
 class Data(Command):
     """Sequences, or a fold of them."""
 
@@ -88,7 +87,6 @@ class Data(Command):
     most_bytes: int = flag()
 
 
-@dataclass(frozen=True, kw_only=True)
 class Split(Regularized, Solved, Data):
     """Sequences to train on, others to test on, and how."""
 
@@ -112,9 +110,8 @@ class Split(Regularized, Solved, Data):
             raise ValueError("--reverse has no effect without --fold")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Train(Cluster, Sparse, Kernels, Split, Training):
-    """The words of ``train``."""
+    """Train a sequence labeller and report objective, accuracy and seconds."""
 
     positions: bool | None = option("solver",
         "make each position an example of its own, without transitions; needed by --rule l2-gap and half-space",
@@ -122,38 +119,38 @@ class Train(Cluster, Sparse, Kernels, Split, Training):
     start: str | None = flag()
 
 
-@dataclass(frozen=True, kw_only=True)
 class Saved(Command):
     """A saved model."""
 
     model: str = argument(SAVED)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Evaluate(Data, Saved):
-    """The words of ``evaluate``."""
+    """Accuracy of a saved model."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Predict(Data, Saved):
-    """The words of ``predict``."""
+    """Labels that a saved model gives, a line for each sequence."""
 
     out: str | None = flag()
     plot: str | None = flag("of letters: draw the first words and what is read")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Compare(Split):
-    """The words of ``compare``."""
+    """Run one job in both panels and show them side by side.
+
+    Run one job in both panels from one rng and one start, side by side. The start is 1e-6 times normal draws of the
+    rng and not zero: at w = 0 every argmax of the hinge loss is a tie, and two correct panels may part there by a
+    whole step.
+    """
 
     opens: ClassVar[bool] = False
     plot: str | None = flag()
     scale: float | None = 1e-6
 
 
-@dataclass(frozen=True, kw_only=True)
 class Demo(Command):
-    """The words of ``demo``."""
+    """Both panels learn to read handwritten words; pictures of what they read."""
 
     opens: ClassVar[bool] = False
     out: str = flag("a folder; default: demo", default="demo")
@@ -168,16 +165,12 @@ class Demo(Command):
 def add(commands: Any) -> None:
     """Add the commands for sequence labellers to the subparsers of the command line."""
     action = partial(add_command, commands)
-    action("train", _train, Train, "train a sequence labeller and report objective, accuracy and seconds")
-    action("evaluate", _evaluate, Evaluate, "accuracy of a saved model")
-    action("predict", _predict, Predict, "labels that a saved model gives, a line for each sequence")
+    action("train", _train, Train)
+    action("evaluate", _evaluate, Evaluate)
+    action("predict", _predict, Predict)
     add_show(action, "train", _check_kind)
-    action("compare", _compare, Compare, "run one job in both panels and show them side by side",
-        "Run one job in both panels from one rng and one start, side by side. The start is 1e-6 times "
-        "normal draws of the rng and not zero: at w = 0 every argmax of the hinge loss is a tie, and two "
-        "correct panels may part there by a whole step.", no_panel="compare runs both panels")  # fmt: skip
-    action("demo", _demo, Demo, "both panels learn to read handwritten words; pictures of what they read",
-        no_panel="demo runs both panels")  # fmt: skip
+    action("compare", _compare, Compare, no_panel="compare runs both panels")
+    action("demo", _demo, Demo, no_panel="demo runs both panels")
 
 
 # training -----------------------------------------------------------------------------------------------------------

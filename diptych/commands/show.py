@@ -5,7 +5,6 @@ weights.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -23,9 +22,8 @@ TOP = 10
 Details = tuple[dict[str, Any], list[str]]  # fields of the report, and lines of text
 
 
-@dataclass(frozen=True, kw_only=True)
 class Show(Command):
-    """The words of ``show``."""
+    """What a model file holds, with its largest weights where they have names."""
 
     model: str = argument()
     most_bytes: int = flag()
@@ -49,7 +47,7 @@ def add_show(action: Callable[..., Parser], train: str, check: Callable[[str, An
             raise ValueError(f"{problem}{hint}") from None
         return _shown(command, model, w, info)
 
-    sub = action("show", run, Show, "what a model file holds, with its largest weights where they have names")
+    sub = action("show", run, Show)
     next(each for each in sub._actions if each.dest == "model").help = f"a file written by {train} --save"
 
 

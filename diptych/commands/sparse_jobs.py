@@ -14,7 +14,7 @@ import numpy as np
 
 from diptych.certificates import advised, scaling
 from diptych.commands.jobs import learner_options
-from diptych.commands.options import above_zero, number, option, positive, share
+from diptych.commands.options import Words, above_zero, number, option, positive, share
 from diptych.commands.output import announce_compilation, ending, opening, watched
 from diptych.files.logs import LogWriter
 from diptych.files.models import save_model
@@ -98,8 +98,7 @@ class SparseJob:
         return {"alpha": self.alpha, "tol": self.tol, "iterations": self.epochs}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sparse:
+class Sparse(Words):
     """The options of ``--learner sparse-crf``, which adds beta (alpha/2 ||w||^2 + ||w||_1) to the log loss."""
 
     path: int | None = option("solver",

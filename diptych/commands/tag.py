@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -27,7 +27,7 @@ from diptych.commands.cluster import (
 from diptych.commands.jobs import OPTIMIZERS as SOLVERS
 from diptych.commands.jobs import Job, Solved, job_of, limited, loss_of, refuse_options, train
 from diptych.commands.many_files import are_many, paths_of, write_each
-from diptych.commands.options import Command, Training, add_task, argument, count, flag, option
+from diptych.commands.options import Command, Training, Words, add_task, argument, count, flag, option
 from diptych.commands.output import Report, announce_compilation, trained
 from diptych.commands.scores import counted, of_partition, tagging_lines, tagging_scores
 from diptych.commands.show import add_show
@@ -62,8 +62,7 @@ OPTIMIZERS = (*(name for name in SOLVERS if name != "online-proximal"), "cocoa")
 SAVED = "a file written by tag train --save"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Columned:
+class Columned(Words):
     """How a column file is read."""
 
     comment: str | None = option("data", "leave out lines that start with PREFIX", metavar="PREFIX", rare=True)
@@ -83,9 +82,8 @@ def _read_scheme() -> Any:
     return option("data", text, choices=SCHEMES, type=_scheme, rare=True)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Train(Cluster, Sparse, Solved, Training, Columned):
-    """The words of ``tag train``."""
+    """Train on column files, and test on another."""
 
     file: list[str] = argument("several, a pattern 'train/*.txt', or - (standard input)", nargs="+")
     columns: tuple[str, ...] | None = option("data",
@@ -116,9 +114,8 @@ class Train(Cluster, Sparse, Solved, Training, Columned):
     solver: dict[str, Any] = solver_options(OPTIMIZERS, without=("mu", "k"))
 
 
-@dataclass(frozen=True, kw_only=True)
 class Evaluate(Columned, Command):
-    """The words of ``tag evaluate``."""
+    """Accuracy and chunks of a saved tagger on a column file."""
 
     model: str = argument(SAVED)
     file: str = argument("- is standard input")
@@ -126,9 +123,10 @@ class Evaluate(Columned, Command):
     limit: int | None = flag()
 
 
-@dataclass(frozen=True, kw_only=True)
 class Predict(Columned, Command):
-    """The words of ``tag predict``."""
+    """Tag sentences by a saved tagger: their columns, and the label found, a line for each token; CoNLL-U stays as
+    it is but for the column of labels.
+    """
 
     model: str = argument(SAVED)
     file: list[str] = argument(
@@ -155,11 +153,9 @@ def add(commands: Any) -> None:
         "Learn the labels of tokens from a file of columns such as word, tag, label (train), score a "
         "tagger on another (evaluate), tag (predict), and look at its weights (show). Files: CoNLL column "
         "files, empty lines between sentences; name.zip:train.txt is a file in a zip.")  # fmt: skip
-    action("train", _train, Train, "train on column files, and test on another")
-    action("evaluate", _evaluate, Evaluate, "accuracy and chunks of a saved tagger on a column file")
-    action("predict", _predict, Predict,
-        "tag sentences by a saved tagger: their columns, and the label found, a line for each token; CoNLL-U stays as "
-        "it is but for the column of labels")  # fmt: skip
+    action("train", _train, Train)
+    action("evaluate", _evaluate, Evaluate)
+    action("predict", _predict, Predict)
     add_show(action, "tag train", _columns_of)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -17,9 +16,12 @@ from diptych.warm import FIRST_CALLS, warm
 __all__ = ["add"]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Warm(Command):
-    """The words of ``warm``."""
+    """Compile the kernels of everyday work now, in several processes.
+
+    Compile the kernels of the structures and of the usual trainings, which their first use would compile, in
+    several processes. The kernels are kept for this version of diptych on this kind of processor.
+    """
 
     opens: ClassVar[bool] = False
     processes: int = option("general", "processes that compile (default: one a core)",
@@ -28,11 +30,7 @@ class Warm(Command):
 
 def add(commands: Any) -> None:
     """Add the command to the subparsers of the command line."""
-    add_command(commands, "warm", _warm, Warm,
-        "compile the kernels of everyday work now, in several processes",
-        "Compile the kernels of the structures and of the usual trainings, which their first use would compile, in "
-        "several processes. The kernels are kept for this version of diptych on this kind of processor.",
-    )  # fmt: skip
+    add_command(commands, "warm", _warm, Warm)
 
 
 def _warm(panel: ModuleType, command: Warm) -> Report:
