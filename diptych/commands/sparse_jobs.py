@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -37,16 +37,6 @@ from reference.objectives import LogLoss
 
 __all__ = ["SPARSE_OPTIONS", "Sparse", "SparseJob", "run_sparse", "sparse_job"]
 
-SPARSE_OPTIONS = (
-    "path",
-    "ratio",
-    "alpha",
-    "beta",
-    "beta_share",
-    "rule",
-    "held_out",
-    "positions",
-)  # options that only sparse-crf has
 SHARED = ("loss", "epochs", "tol", "rng", "start_stop")  # options that sparse-crf shares with Job
 COUNT, RATIO = 100, 0.1
 
@@ -118,6 +108,9 @@ class Sparse(Words):
     rule: str | None = option("solver",
         "screening rule of the weights; every rule gives the same solution (default: l1-gap)",
         choices=RULES, rare=True)  # fmt: skip
+
+
+SPARSE_OPTIONS = (*(each.name for each in fields(Sparse)), "positions")  # options that only sparse-crf has
 
 
 def sparse_job(command: Any) -> SparseJob:
