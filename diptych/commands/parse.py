@@ -12,16 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.commands.cluster import (
-    Cluster,
-    Rehearsal,
-    check_over,
-    for_workers,
-    line_of,
-    moved,
-    partitioned,
-    parts_a_file,
-)
+from diptych.commands import cluster
 from diptych.commands.jobs import limited
 from diptych.commands.many_files import paths_of
 from diptych.commands.options import Command, Training, add_task, argument, count, flag, option
@@ -52,7 +43,7 @@ FEW = 3  # sentences of a rehearsal
 SAVED = "a file written by parse train --save"
 
 
-class Train(Cluster, Training):
+class Train(cluster.Cluster, Training):
     """Train on a treebank, and test on another."""
 
     treebank: str = argument("'sentences', a file, or over partitions a pattern '*.conllu'")
@@ -134,7 +125,7 @@ def _train(panel: ModuleType, command: Train) -> Report:
     over, optimizer = command.over_partitions, command.optimizer
     usual = ("cocoa" if over else "bcfw"), ("lbfgs" if over else "sgd")
     optimizer = optimizer or usual[command.loss == "crf"]
-    check_over(command, optimizer, "limit", "vocabulary", "regularizer")
+    cluster.check_over(command, optimizer, "limit", "vocabulary", "regularizer")
     if over and optimizer == "lbfgs" and command.loss == "hinge":
         raise ValueError("--optimizer lbfgs needs --loss crf over partitions")
     if command.loss == "crf" and optimizer == "bcfw":
@@ -165,14 +156,14 @@ def _train(panel: ModuleType, command: Train) -> Report:
             resume=command.resume, **arguments)  # fmt: skip
         info = {"treebank": command.treebank, "start": command.start, "optimizer": optimizer, **job}
         info |= {"partitions": objective.partitions} if over else {}
-        shown = partial(moved, objective) if over else None
+        shown = partial(cluster.moved, objective) if over else None
         result, report = trained(panel, command, what, job["epochs"], run, model, info, shown)
         report |= {"weights": model.size, "seconds": time.perf_counter() - started}
         first = f"{command.treebank}: {objective.n} sentences, objective {result.fun:.6f}, "
         lines = [f"{first}{report['seconds']:.2f} seconds"]
         if over:
-            report |= {**moved(objective, len(result.history)), "files": files}
-            lines.append(line_of(report))
+            report |= {**cluster.moved(objective, len(result.history)), "files": files}
+            lines.append(cluster.line_of(report))
             heads = None if result.interrupted else objective.sum_of(heads_of_partition, result.x)
             report["train"] = None if heads is None else parsing_scores(heads)
         else:
@@ -208,14 +199,14 @@ def _partitions(
 ) -> tuple[list[str], Partitioned]:
     """The files, and the objective over their partitions."""
     files = [command.treebank] if command.treebank == "sentences" else paths_of([command.treebank])
-    paths = for_workers(command, files, "sentences")
+    paths = cluster.for_workers(command, files, "sentences")
     sources = [TreebankFile(path, command.most_bytes, command.encoding) for path in paths]
-    loaders = parts_of(sources, parts_a_file(command, len(files)))
+    loaders = parts_of(sources, cluster.parts_a_file(command, len(files)))
     model = _new_model(panel, command, []) if model is None else model
     few = load_treebank("sentences")[:FEW]
     run = partial(solve, panel, optimizer, **job | {"epochs": 1})
-    rehearsal = Rehearsal(model, loss, run, [s.fields() for s in few], [s.heads for s in few])
-    objective = partitioned(panel, command, loss, rehearsal, lambda _: model, lambda _: loaders)
+    rehearsal = cluster.Rehearsal(model, loss, run, [s.fields() for s in few], [s.heads for s in few])
+    objective = cluster.partitioned(panel, command, loss, rehearsal, lambda _: model, lambda _: loaders)
     return files, stack.enter_context(objective)
 
 

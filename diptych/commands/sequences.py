@@ -18,17 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from tqdm import tqdm
 
-from diptych.commands.cluster import (
-    Cluster,
-    Rehearsal,
-    check_over,
-    for_workers,
-    line_of,
-    loss_over,
-    moved,
-    partitioned,
-    parts_a_file,
-)
+from diptych.commands import cluster
 from diptych.commands.jobs import (
     LOSSES,
     OPTIMIZERS,
@@ -110,7 +100,7 @@ class Split(Regularized, Solved, Data):
             raise ValueError("--reverse has no effect without --fold")
 
 
-class Train(Cluster, Sparse, Kernels, Split, Training):
+class Train(cluster.Cluster, Sparse, Kernels, Split, Training):
     """Train a sequence labeller and report objective, accuracy and seconds."""
 
     positions: bool | None = option("solver",
@@ -179,7 +169,7 @@ def add(commands: Any) -> None:
 def _train(panel: ModuleType, command: Train) -> Report:
     over, learner = command.over_partitions, command.learner
     usual = "sgd" if not over else "cocoa" if command.loss == "hinge" else "lbfgs"
-    check_over(command, command.optimizer or usual, "limit", "fold")
+    cluster.check_over(command, command.optimizer or usual, "limit", "fold")
     for other, names in (("mkl", KERNEL_OPTIONS), ("sparse-crf", SPARSE_OPTIONS)):
         if learner != other:
             refuse_options(command, names, other)
@@ -209,15 +199,19 @@ def _train(panel: ModuleType, command: Train) -> Report:
         run = partial(train, panel, job, objective, w0=w0, checkpoint=command.checkpoint, resume=command.resume)
         info = {"data": command.data, **fold, "start": command.start}
         info |= ({"partitions": objective.partitions} if over else {}) | job.as_dict()
-        shown = partial(moved, objective) if over else None
+        shown = partial(cluster.moved, objective) if over else None
         result, report = trained(panel, command, what, job.epochs or 0, run, objective.model, info, shown)
         report |= {"weights": objective.model.size, "seconds_in_all": time.perf_counter() - started}
         first = f"{job.loss} by {job.optimizer} on {command.data}: {objective.n} sequences"
         if over:
-            report |= {**moved(objective, len(result.history)), "files": files, "labels": objective.model.labels}
+            report |= {
+                **cluster.moved(objective, len(result.history)),
+                "files": files,
+                "labels": objective.model.labels,
+            }
             counts = None if result.interrupted else objective.sum_of(of_partition, result.x)
             report["train"] = None if counts is None else shares_of(counts, "letter", "word")
-            lines = [line_of(report), *([] if counts is None else [accuracy_line("train", report["train"])])]
+            lines = [cluster.line_of(report), *([] if counts is None else [accuracy_line("train", report["train"])])]
         else:
             seconds, epochs = (result.history[-1].seconds, result.history[-1].epoch) if result.history else (0.0, 0)
             report |= {"iterate": result.iterate, "seconds": seconds, "nonzeros": int(np.count_nonzero(result.x))}
@@ -235,10 +229,10 @@ def _partitions(
 ) -> tuple[list[str], Partitioned]:
     """The files, and the objective over their partitions."""
     files = [command.data] if command.data == "letters" else paths_of([command.data])
-    sources = [SequenceFile(path, None, command.most_bytes) for path in for_workers(command, files, "letters")]
-    loss, small = loss_over(panel, job), panel.SequenceModel(2, 2, start_stop=job.start_stop)
+    sources = [SequenceFile(path, None, command.most_bytes) for path in cluster.for_workers(command, files, "letters")]
+    loss, small = cluster.loss_over(panel, job), panel.SequenceModel(2, 2, start_stop=job.start_stop)
     run = partial(train, panel, replace(job, epochs=1).over(2))
-    rehearsal = Rehearsal(small, loss, run, [np.eye(2), np.eye(2)], [np.arange(2), np.arange(2)])
+    rehearsal = cluster.Rehearsal(small, loss, run, [np.eye(2), np.eye(2)], [np.arange(2), np.arange(2)])
 
     def model_of(executor: Any) -> Any:
         if model is not None:
@@ -248,9 +242,11 @@ def _partitions(
         return made
 
     def loaders_of(model: Any) -> Any:
-        return parts_of([replace(each, labels=model.labels) for each in sources], parts_a_file(command, len(files)))
+        return parts_of(
+            [replace(each, labels=model.labels) for each in sources], cluster.parts_a_file(command, len(files))
+        )
 
-    return files, stack.enter_context(partitioned(panel, command, loss, rehearsal, model_of, loaders_of))
+    return files, stack.enter_context(cluster.partitioned(panel, command, loss, rehearsal, model_of, loaders_of))
 
 
 def _train_sparse(panel: ModuleType, command: Train, job: SparseJob) -> Report:

@@ -13,17 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diptych.commands.cluster import (
-    Cluster,
-    Rehearsal,
-    check_over,
-    for_workers,
-    line_of,
-    loss_over,
-    moved,
-    partitioned,
-    parts_a_file,
-)
+from diptych.commands import cluster
 from diptych.commands.jobs import OPTIMIZERS as SOLVERS
 from diptych.commands.jobs import Job, Solved, job_of, limited, loss_of, refuse_options, train
 from diptych.commands.many_files import are_many, paths_of, write_each
@@ -82,7 +72,7 @@ def _read_scheme() -> Any:
     return option("data", text, choices=SCHEMES, type=_scheme, rare=True)
 
 
-class Train(Cluster, Sparse, Solved, Training, Columned):
+class Train(cluster.Cluster, Sparse, Solved, Training, Columned):
     """Train on column files, and test on another."""
 
     file: list[str] = argument("several, a pattern 'train/*.txt', or - (standard input)", nargs="+")
@@ -180,7 +170,7 @@ def _train(panel: ModuleType, command: Train) -> Report:
     if command.bits is not None and command.least is not None:
         raise ValueError("--least has no effect with --bits: hashed attributes have no vocabulary")
     job = _job(command) if command.learner == "linear" else sparse_job(command)
-    check_over(command, job.optimizer if isinstance(job, Job) else OPTIMIZERS[0], "limit")
+    cluster.check_over(command, job.optimizer if isinstance(job, Job) else OPTIMIZERS[0], "limit")
     model, w0, layout = _start(panel, command)
     with ExitStack() as stack:
         if over and isinstance(job, Job):
@@ -199,12 +189,12 @@ def _train(panel: ModuleType, command: Train) -> Report:
             what |= {"start": command.start, "job": job.as_dict()}
             info = {"file": file, "start": command.start, **columns, **job.as_dict()}
             info |= {"partitions": objective.partitions} if over else {}
-            shown = partial(moved, objective) if over else None
+            shown = partial(cluster.moved, objective) if over else None
             result, report = trained(panel, command, what, job.epochs or 0, run, ready.model, info, shown)
             report |= {"weights": ready.model.size, "seconds": time.perf_counter() - ready.started, **ready.report}
-            report |= moved(objective, len(result.history)) if over else {}
+            report |= cluster.moved(objective, len(result.history)) if over else {}
             first = f"{ready.n} sentences of {file}: {ready.model.size} weights, objective {result.fun:.6f}, "
-            lines = [f"{first}{report['seconds']:.2f} seconds", *([line_of(report)] if over else [])]
+            lines = [f"{first}{report['seconds']:.2f} seconds", *([cluster.line_of(report)] if over else [])]
             w, finished = result.x, not (over and result.interrupted)
             curves, title = {panel.__name__: result.history}, f"{job.loss}, {job.optimizer}, lam = {job.lam:g}"
         report |= {"columns": ready.layout.columns, "labels": ready.model.labels}
@@ -246,7 +236,7 @@ def _partitions(
     panel: ModuleType, command: Train, job: Job, files: list[str], layout: Layout, model: Any, stack: ExitStack
 ) -> Ready:
     """The objective over partitions of the files."""
-    paths, parts = for_workers(command, files), parts_a_file(command, len(files))
+    paths, parts = cluster.for_workers(command, files), cluster.parts_a_file(command, len(files))
     layout, sample, _ = labelled(paths[0], layout, command.most_bytes, parts[0])
     test = _to_test(command, layout, _labels(sample))
     loaders = [
@@ -267,9 +257,9 @@ def _partitions(
         least = max(command.least or 1, 1)
         return model or tagging_model(panel, loaders, templates, executor, least=least, **settings)
 
-    loss = loss_over(panel, job)
-    rehearsal = Rehearsal(small, loss, partial(train, panel, replace(job, epochs=1).over(1)), few, Y)
-    objective = stack.enter_context(partitioned(panel, command, loss, rehearsal, model_of, lambda _: loaders))
+    loss = cluster.loss_over(panel, job)
+    rehearsal = cluster.Rehearsal(small, loss, partial(train, panel, replace(job, epochs=1).over(1)), few, Y)
+    objective = stack.enter_context(cluster.partitioned(panel, command, loss, rehearsal, model_of, lambda _: loaders))
     score = partial(of_partition, scheme=command.scheme)
 
     def scored(w: np.ndarray) -> dict[str, Any]:
