@@ -27,7 +27,7 @@ __all__ = ["STATUSES", "STRUCTURES", "Line", "checks", "problem"]
 
 STATUSES = ("ok", "cold", "slow to compile", "not installed", "not kept", "FAILED")
 PACKAGES = ("reference", "accelerated", "diptych", "conformance")
-REQUIRED = ("numpy", "scipy", "numba", "networkx", "array-api-compat", "tqdm")
+REQUIRED = ("numpy", "scipy", "numba", "networkx", "array-api-compat", "docstring-parser", "tqdm")
 OPTIONAL = {  # module, and the command that installs it
     "matplotlib": ("matplotlib", "pip install 'diptych[plots]'"),
     "scikit-learn": ("sklearn", "pip install 'diptych[estimators]'"),

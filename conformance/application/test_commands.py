@@ -16,15 +16,17 @@ from conformance.application.test_app import data_file, run
 from diptych.commands import align, localize_jobs
 from diptych.commands.jobs import HINGE_ONLY, OPTIMIZERS
 from diptych.commands.main import main, parser
-from diptych.commands.options import FLAGS, TRAINING
+from diptych.commands.options import FLAGS
 from diptych.commands.parser import Parser
 from diptych.commands.solvers import RENAMED, epochs_of, own, takes
 from diptych.defaults import LBFGS_ITERATIONS
 from diptych.files import load_model, load_sequences, save_model
 from diptych.files.localization_writer import LocalizationImage, save_localization
+from reference.declared import members, options_of
 
 __all__ = ["data_file"]  # a fixture
 TASKS = ("", "tag", "parse", "segment", "align", "localize")
+TRAINING = ("limit", "checkpoint", "resume", "save", "plot", "log")  # of every command that trains
 SOLVERS = tuple(dict.fromkeys((*OPTIMIZERS, *localize_jobs.OPTIMIZERS)))
 
 
@@ -90,9 +92,10 @@ def test_shared_options_are_wherever_they_make_sense():
 def test_options_of_a_solver_are_its_parameters(solver):
     """Each is a parameter of the public function, with its default; none of plain type is left out."""
     function = getattr(reference, solver.replace("-", "_"))
-    parameters = inspect.signature(function).parameters
+    parameters, hints = inspect.signature(function).parameters, options_of(function)
     if "options" in parameters:  # a preset of casimir
         parameters = {**inspect.signature(reference.casimir).parameters, **parameters}
+        hints = options_of(reference.casimir) | hints
     shared = {"lam", "epochs", "iterations", "rng"}
     options = {old: new for (name, old), new in RENAMED.items() if name == solver}
     names = {new: old for old, new in options.items()}
@@ -100,8 +103,8 @@ def test_options_of_a_solver_are_its_parameters(solver):
         assert option.default == parameters[names.get(name, name)].default or name == "step_size"
     plain = {
         options.get(name, name)
-        for name, each in parameters.items()
-        if {"float", "int", "bool"} & set(str(each.annotation).split(" | ")) and name not in shared | {"accuracy"}
+        for name in parameters
+        if {float, int, bool} & {kind for kind, _ in members(hints[name])} and name not in shared | {"accuracy"}
     }
     assert plain <= set(own(solver)) and not shared & set(own(solver))
     if solver == "lbfgs":  # which commands run to convergence

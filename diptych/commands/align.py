@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -12,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from diptych.commands.jobs import limited
-from diptych.commands.options import TRAINING, add_flags, add_task, count
-from diptych.commands.output import announce_compilation, finish, opening, print_report, trained, writable
+from diptych.commands.options import Command, Training, add_task, argument, count, flag, option
+from diptych.commands.output import Report, announce_compilation, trained
 from diptych.commands.show import add_show
-from diptych.commands.solvers import add_solver, frank_wolfe_job, solve
+from diptych.commands.solvers import frank_wolfe_job, solve, solver_options
 from diptych.files.models import load_model
 from diptych.files.pairs import FEATURES, PairExample, load_pairs, pair_features, read_lines
 from diptych.files.sources import named
@@ -26,7 +25,46 @@ __all__ = ["add"]
 
 
 OPTIMIZERS = ("bcfw",)
+SAVED = "a file written by align train --save"
 JOB: dict[str, Any] = {"lam": 0.01, "epochs": 100, "tol": 0.01, "rng": 0}
+
+
+class Train(Training):
+    """Train on examples, by block-coordinate Frank-Wolfe on the structural hinge."""
+
+    pairs: str = argument("'names', or a file of examples, text or JSON (see diptych/files/pairs.py)")
+    hold_out: int | None = option("data", "test on every N-th example, train on the others", type=count, metavar="N")
+    null: bool = option("model", "leave no string of the shorter list alone", "--no-null",
+        action="store_false")  # fmt: skip
+    rng: int | None = flag()
+    encoding: str | None = flag()
+    lam: float | None = flag(f"default: {JOB['lam']}")
+    epochs: int | None = flag(f"default: {JOB['epochs']}")
+    tol: float | None = flag(f"default: {JOB['tol']}")
+    solver: dict[str, Any] = solver_options(OPTIMIZERS)
+
+
+class Evaluate(Command):
+    """The share of strings with the right partner, by a saved model."""
+
+    model: str = argument(SAVED)
+    pairs: str = argument("'names', or a file of examples")
+    limit: int | None = flag()
+    encoding: str | None = flag()
+    most_bytes: int = flag()
+
+
+class Predict(Command):
+    """Align two lists, a string a line, by a saved model."""
+
+    model: str = argument(SAVED)
+    left: str = argument("text file")
+    right: str = argument("text file")
+    encoding: str | None = flag()
+    most_bytes: int = flag()
+    out: str | None = flag()
+    limit: int | None = flag("of the strings on the left")
+    plot: str | None = flag("the matrix of scores, the pairs marked")
 
 
 def add(commands: Any) -> None:
@@ -35,53 +73,35 @@ def add(commands: Any) -> None:
         "Learn from examples which strings of two lists belong together (train), score a model on others "
         "(evaluate), align new lists (predict), and see what a model holds (show). The features of a "
         f"pair of strings: {', '.join(FEATURES)}; see diptych/files/pairs.py.")  # fmt: skip
-    sub = action("train", _train, "train on examples, by block-coordinate Frank-Wolfe on the structural hinge")
-    sub.add_argument("pairs", help="'names', or a file of examples, text or JSON (see diptych/files/pairs.py)")
-    sub.option("data", "--hold-out", type=count, metavar="N", help="test on every N-th example, train on the others")
-    sub.option("model", "--no-null", dest="null", action="store_false",
-        help="leave no string of the shorter list alone")  # fmt: skip
-    add_flags(sub, *TRAINING, "rng", "encoding", **{name: f"default: {JOB[name]}" for name in ("lam", "epochs", "tol")})
-    add_solver(sub, OPTIMIZERS)
-
-    sub = action("evaluate", _evaluate, "the share of strings with the right partner, by a saved model")
-    sub.add_argument("model", help="a file written by align train --save")
-    sub.add_argument("pairs", help="'names', or a file of examples")
-    add_flags(sub, "limit", "encoding", "most_bytes")
-
-    sub = action("predict", _predict, "align two lists, a string a line, by a saved model")
-    sub.add_argument("model", help="a file written by align train --save")
-    sub.add_argument("left", help="text file")
-    sub.add_argument("right", help="text file")
-    plot = "the matrix of scores, the pairs marked"
-    add_flags(sub, "encoding", "most_bytes", "out", limit="of the strings on the left", plot=plot)
-
+    action("train", _train, Train)
+    action("evaluate", _evaluate, Evaluate)
+    action("predict", _predict, Predict)
     add_show(action, "align train", _check_kind)
 
 
-def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
-    training, test = _split(_read(options), options.hold_out)
+def _train(panel: ModuleType, command: Train) -> Report:
+    training, test = _split(_read(command), command.hold_out)
     if not training:
-        raise ValueError(f"{options.pairs}: no examples to train on")
+        raise ValueError(f"{command.pairs}: no examples to train on")
     for use, examples in (("to train on", training), ("to test on", test)):
         if examples:
-            _check_scorable(options.pairs, examples, use)
-    for example in [] if options.null else training:
+            _check_scorable(command.pairs, examples, use)
+    for example in [] if command.null else training:
         aligned = sum(column >= 0 for column in example.columns)
         if aligned < min(len(example.left), len(example.right)):
             at = example.source.at(int(np.argmin(example.columns)))
             raise ValueError(f"{at}: the example leaves strings of both lists alone; --no-null asks for none")
-    writable(options.save, options.log, options.checkpoint, options.plot)
-    announce_compilation(panel, options.quiet)
+    announce_compilation(panel, command.quiet)
     started = time.perf_counter()
-    model = panel.AlignmentModel(len(FEATURES), null=options.null)
+    model = panel.AlignmentModel(len(FEATURES), null=command.null)
     objective = panel.StructuralHinge(model, _packed(model, training))
-    job = frank_wolfe_job(options, JOB)
-    what = {"pairs": options.pairs, "examples": len(training), "null": options.null, "job": job}
-    more = {"checkpoint": options.checkpoint, "resume": options.resume, **job}
-    info = {"pairs": options.pairs, "features": list(FEATURES), **job}
+    job = frank_wolfe_job(command, JOB)
+    what = {"pairs": command.pairs, "examples": len(training), "null": command.null, "job": job}
+    more = {"checkpoint": command.checkpoint, "resume": command.resume, **job}
+    info = {"pairs": command.pairs, "features": list(FEATURES), **job}
     run = partial(solve, panel, "bcfw", objective, **more)
-    result, report = trained(panel, options, what, job["epochs"], run, model, info)
-    names = [*FEATURES, *(["no partner"] if options.null else [])]
+    result, report = trained(panel, command, what, job["epochs"], run, model, info)
+    names = [*FEATURES, *(["no partner"] if command.null else [])]
     report |= {
         "seconds": time.perf_counter() - started,
         "weights": dict(zip(names, result.x.tolist(), strict=True)),
@@ -89,32 +109,31 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
         "test": _accuracy(model, result.x, test) if test else None,
     }
     lines = [
-        f"{len(training)} examples of {options.pairs}: objective {result.fun:.6f}, within {result.certificate:.3g} "
+        f"{len(training)} examples of {command.pairs}: objective {result.fun:.6f}, within {result.certificate:.3g} "
         "of the optimum, "
         f"{report['seconds']:.2f} seconds",
         *(f"  {name:18} {weight:8.3f}" for name, weight in report["weights"].items()),
         _accuracy_line("train", report["train"]),
         *([_accuracy_line("test", report["test"])] if test else []),
     ]
-    return finish(options, report, lines, {panel.__name__: result.history}, f"hinge, bcfw, lam = {job['lam']:g}")
+    return Report(report, lines, {panel.__name__: result.history}, f"hinge, bcfw, lam = {job['lam']:g}")
 
 
-def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
-    model, w = _load(panel, options)
-    examples = _read(options)
-    _check_scorable(options.pairs, examples, "to score")
-    announce_compilation(panel, options.quiet)
+def _evaluate(panel: ModuleType, command: Evaluate) -> Report:
+    model, w = _load(panel, command)
+    examples = _read(command)
+    _check_scorable(command.pairs, examples, "to score")
+    announce_compilation(panel, command.quiet)
     scores = _accuracy(model, w, examples)
-    report = opening(panel, options, model=str(options.model), pairs=options.pairs, examples=len(examples))
-    print_report(options, report | {"accuracy": scores}, [_accuracy_line(f"{len(examples)} examples:", scores)])
+    report = {"model": str(command.model), "pairs": command.pairs, "examples": len(examples), "accuracy": scores}
+    return Report(report, [_accuracy_line(f"{len(examples)} examples:", scores)])
 
 
-def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
-    model, w = _load(panel, options)
-    left, right = (read_lines(path, encoding=options.encoding) for path in (options.left, options.right))
-    left = [left[i] for i in limited(len(left), options.limit)]
-    writable(options.out, options.plot)
-    announce_compilation(panel, options.quiet)
+def _predict(panel: ModuleType, command: Predict) -> Report:
+    model, w = _load(panel, command)
+    left, right = (read_lines(path, encoding=command.encoding) for path in (command.left, command.right))
+    left = [left[i] for i in limited(len(left), command.limit)]
+    announce_compilation(panel, command.quiet)
     data = model.pack([pair_features(left, right)])
     scores = np.asarray(model.scores(data, np.array([0]), w).values)[:, : len(right)]
     (columns,) = model.predict(data, None, w)
@@ -123,24 +142,24 @@ def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
         "left": np.flatnonzero(columns < 0).tolist(),
         "right": sorted(set(range(len(right))) - set(columns.tolist())),
     }
-    report = opening(panel, options, model=str(options.model), left=left, right=right, pairs=pairs)
+    report: dict[str, Any] = {"model": str(command.model), "left": left, "right": right, "pairs": pairs}
     report |= {"scores": [float(scores[pair]) for pair in pairs], "alone": alone}
-    if options.plot:
-        plots.alignment(options.plot, left, right, scores, columns)
-        report["plot"] = str(options.plot)
+    if command.plot:
+        plots.alignment(command.plot, left, right, scores, columns)
+        report["plot"] = str(command.plot)
     lines = [f"{left[i]}\t{right[j]}" for i, j in pairs]
     lines += [f"{left[i]}\t" for i in alone["left"]] + [f"\t{right[j]}" for j in alone["right"]]
-    print_report(options, report, lines, options.out)
+    return Report(report, lines, out=command.out)
 
 
-def _read(options: argparse.Namespace) -> list[PairExample]:
-    examples = load_pairs(options.pairs, encoding=options.encoding)
-    return [examples[i] for i in limited(len(examples), options.limit)]
+def _read(command: Train | Evaluate) -> list[PairExample]:
+    examples = load_pairs(command.pairs, encoding=command.encoding)
+    return [examples[i] for i in limited(len(examples), command.limit)]
 
 
-def _load(panel: ModuleType, options: argparse.Namespace) -> tuple[Any, np.ndarray]:
-    model, w, info = load_model(options.model, panel, most_bytes=options.most_bytes)
-    _check_kind(options.model, model, info)
+def _load(panel: ModuleType, command: Evaluate | Predict) -> tuple[Any, np.ndarray]:
+    model, w, info = load_model(command.model, panel, most_bytes=command.most_bytes)
+    _check_kind(command.model, model, info)
     return model, w
 
 

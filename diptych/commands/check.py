@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 from diptych.check import Line, checks
-from diptych.commands.options import add_command, without_panel
-from diptych.commands.output import print_report, say
+from diptych.commands.options import Command, add_command
+from diptych.commands.output import Report, say
 
 __all__ = ["add"]
 
 
+class Check(Command):
+    """Does this installation work? versions, kernel cache, laws and small trainings.
+
+    Look at this installation: versions, folders of the packages, threads, the kernel cache, a law of each structure
+    and a small training of each loss, in both panels. The exit status is 1 where something failed.
+    """
+
+    opens: ClassVar[bool] = False
+
+
 def add(commands: Any) -> None:
     """Add the command to the subparsers of the command line."""
-    sub = add_command(
-        commands,
-        "check",
-        _check,
-        "does this installation work? versions, kernel cache, laws and small trainings",
-        "Look at this installation: versions, folders of the packages, threads, the kernel cache, a law of each "
-        "structure and a small training of each loss, in both panels. The exit status is 1 where something failed.",
-    )
-    without_panel(sub, "check runs both panels")
+    add_command(commands, "check", _check, Check, no_panel="check runs both panels")
 
 
-def _check(panel: ModuleType, options: argparse.Namespace) -> None:
+def _check(panel: ModuleType, command: Check) -> Report:
     started, lines = time.perf_counter(), []
     for line in checks():
         lines.append(line)
-        if not options.json:
+        if not command.json:
             say(_text(line))
         if line.status == "cold":
             print("compiling kernels, once for this version of diptych (a minute or more) ...", file=sys.stderr)
@@ -46,9 +47,7 @@ def _check(panel: ModuleType, options: argparse.Namespace) -> None:
         "seconds": seconds,
     }
     report["checks"] = [line._asdict() for line in lines]
-    print_report(options, report, [f"{verdict} ({seconds:.1f} s)"])
-    if failed:
-        sys.exit(1)
+    return Report(report, [f"{verdict} ({seconds:.1f} s)"], problem=SystemExit(1) if failed else None)
 
 
 def _text(line: Line) -> str:

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from diptych.commands.executors import EXECUTOR, add_executor
+from diptych.commands.executors import EXECUTOR, Workers, add_executor, executor_of
 from diptych.commands.jobs import CASIMIR, Job, smoothing_of
-from diptych.commands.options import positive
-from diptych.commands.parser import Parser
+from diptych.commands.options import declared, option, positive
 from diptych.distributed import Partitioned
 
 __all__ = [
+    "Cluster",
     "Rehearsal",
-    "add_cluster",
     "check_over",
     "for_workers",
     "line_of",
     "loss_over",
     "moved",
-    "over_partitions",
+    "partitioned",
     "parts_a_file",
 ]
 
@@ -45,33 +45,51 @@ def size(text: str) -> int:
     return value
 
 
-def add_cluster(sub: Parser) -> None:
-    """Add the options of training over partitions."""
-    add_executor(sub, "train over partitions")
-    sub.option("workers", "--partitions", type=positive, metavar="P", rare=True,
-        help=f"partitions in all, at least one a file; they decide the result (default: {LEAST_PARTS})")  # fmt: skip
-    sub.option("workers", "--memory", type=size, metavar="BYTES", rare=True,
-        help="packed partitions that a process keeps, such as 500MB; others are read again (default: all)")  # fmt: skip
+class Cluster(Workers):
+    """The options of training over partitions."""
+
+    workers: int | None = declared(lambda sub, _: add_executor(sub, "train over partitions"))
+    partitions: int | None = option("workers",
+        f"partitions in all, at least one a file; they decide the result (default: {LEAST_PARTS})",
+        type=positive, metavar="P", rare=True)  # fmt: skip
+    memory: int | None = option("workers",
+        "packed partitions that a process keeps, such as 500MB; others are read again (default: all)",
+        type=size, metavar="BYTES", rare=True)  # fmt: skip
+
+    @property
+    def over_partitions(self) -> bool:
+        """Whether the options ask for training over partitions."""
+        return any(getattr(self, name) is not None for name in (*EXECUTOR, "partitions", "memory"))
 
 
-def over_partitions(options: argparse.Namespace) -> bool:
-    """Whether the options ask for training over partitions."""
-    return any(getattr(options, name) is not None for name in (*EXECUTOR, "partitions", "memory"))
-
-
-def for_workers(options: argparse.Namespace, paths: Sequence[str], *names: str) -> list[str]:
+def for_workers(command: Cluster, paths: Sequence[str], *names: str) -> list[str]:
     """The files as workers find them, which may run in another folder. names: of data that the package has."""
     if "-" in paths:
         raise ValueError("-: standard input is not read over partitions; give a file")
-    if options.scheduler is None:
+    if command.scheduler is None:
         return list(paths)
     return [path if path in names else str(Path(path).absolute()) for path in paths]
 
 
-def parts_a_file(options: argparse.Namespace, files: int) -> list[int]:
+def parts_a_file(command: Cluster, files: int) -> list[int]:
     """The parts of each file, which are ``--partitions`` in all, and at least one a file."""
-    total = max(options.partitions or LEAST_PARTS, files)
+    total = max(command.partitions or LEAST_PARTS, files)
     return [total * (k + 1) // files - total * k // files for k in range(files)]
+
+
+@contextmanager
+def partitioned(
+    panel: ModuleType,
+    command: Cluster,
+    loss: Callable[..., Any],
+    rehearsal: Rehearsal,
+    model_of: Callable[[Any], Any],
+    loaders_of: Callable[[Any], Any],
+) -> Iterator[Partitioned]:
+    """The objective over partitions. model_of: from the executor; loaders_of: of the partitions, from the model."""
+    with executor_of(command, panel, rehearsal) as executor:
+        model = model_of(executor)
+        yield Partitioned(loaders_of(model), model, loss, executor, memory=command.memory)
 
 
 @dataclass(frozen=True)
@@ -97,14 +115,20 @@ class Rehearsal:
         return self.X, self.Y
 
 
-def check_over(options: argparse.Namespace, solver: str, *without: str) -> None:
-    """Raise ValueError for a solver that needs single examples, or for an option that has no effect over partitions."""
+def check_over(command: Any, solver: str, *without: str) -> None:
+    """Raise ValueError for a solver that needs single examples, or for an option that has no effect over partitions;
+    not over partitions, for a solver that needs them.
+    """
+    if not command.over_partitions:
+        if solver == "cocoa":
+            raise ValueError("--optimizer cocoa trains over partitions: give --workers, --scheduler or --partitions")
+        return
+    if getattr(command, "learner", "linear") != "linear":
+        raise ValueError(f"--learner {command.learner}: not over partitions")
     if solver not in SOLVERS:
         raise ValueError(f"--optimizer {solver} needs single examples; over partitions: {', '.join(SOLVERS)}")
-    if getattr(options, "learner", "linear") != "linear":
-        raise ValueError(f"--learner {options.learner}: not over partitions")
     for name in without:
-        if getattr(options, name) is not None:
+        if getattr(command, name) is not None:
             raise ValueError(f"--{name.replace('_', '-')}: not over partitions (--workers, --partitions, ...)")
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
-from diptych.commands.options import add_command, add_flags
-from diptych.commands.output import print_report, writable
+from diptych.commands.options import Command, add_command, argument, flag, option
+from diptych.commands.output import Report
 from diptych.commands.regularizers import OPTIONS as REGULARIZED
 from diptych.files.logs import Log, load_log
 from diptych.pictures import plots
@@ -35,30 +34,34 @@ PROBLEM = (
 ROUNDING = 1e-9  # an objective may lie below its lower bound by this share of the bound
 
 
+class Curves(Command):
+    """Draw the objectives of several runs from the logs that train --log writes.
+
+    Draw the objectives of several runs from the logs that train --log writes: as distances to the highest dual of
+    them all, where there is one, on a logarithmic axis. The logs are of one problem.
+    """
+
+    opens: ClassVar[bool] = False
+    logs: list[str] = argument("files of lines of JSON, one a run", nargs="+", metavar="LOG")
+    against: list[str] | None = option("output", "repeatable (default: calls and seconds)",
+        action="append", choices=list(AXES))  # fmt: skip
+    plot: str | None = flag()
+
+
 def add(commands: Any) -> None:
     """Add the command ``curves`` to the subparsers of the command line."""
-    summary = "draw the objectives of several runs from the logs that train --log writes"
-    description = (
-        "Draw the objectives of several runs from the logs that train --log writes: as distances to the highest dual "
-        "of them all, where there is one, on a logarithmic axis. The logs are of one problem."
-    )
-    sub = add_command(commands, "curves", _curves, summary, description)
-    sub.add_argument("logs", nargs="+", metavar="LOG", help="files of lines of JSON, one a run")
-    sub.option("output", "--against", action="append", choices=list(AXES),
-        help="repeatable (default: calls and seconds)")  # fmt: skip
-    add_flags(sub, "plot")
+    add_command(commands, "curves", _curves, Curves)
 
 
-def _curves(panel: ModuleType, options: argparse.Namespace) -> None:
-    writable(options.plot)
-    logs = {str(path): load_log(path) for path in options.logs}
+def _curves(panel: ModuleType, command: Curves) -> Report:
+    logs = {str(path): load_log(path) for path in command.logs}
     names = [path for path in logs if not logs[path].rows]
     if names and logs[names[0]].job.get("job", {}).get("path"):
         raise ValueError(f"{names[0]}: of a path of sparse CRFs, which train --plot draws")
     if names:
         raise ValueError(f"{names[0]}: no epoch is done yet")
     bound, runs = curves(logs)
-    against = list(dict.fromkeys(options.against or ("calls", "seconds")))
+    against = list(dict.fromkeys(command.against or ("calls", "seconds")))
     report = {"command": "curves", "bound": bound, "against": against, "runs": runs}
     width = max(len(run["name"]) for run in runs)
     lines = [f"{'':{width}} {'epochs':>7} {'calls':>10} {'seconds':>9} {'objective':>14} {'above bound':>12}"]
@@ -66,11 +69,11 @@ def _curves(panel: ModuleType, options: argparse.Namespace) -> None:
         above = "-" if bound is None else f"{run['distance'][-1]:.3g}"
         ends = f"{run['epochs'][-1]:7} {run['calls'][-1]:10} {run['seconds'][-1]:9.2f} {run['objective'][-1]:14.6f}"
         lines.append(f"{run['name']:{width}} {ends} {above:>12}")
-    if options.plot:
-        plots.runs(options.plot, runs, against)
-        report["plot"] = str(options.plot)
-        lines.append(f"plot {options.plot}")
-    print_report(options, report, lines)
+    if command.plot:
+        plots.runs(command.plot, runs, against)
+        report["plot"] = str(command.plot)
+        lines.append(f"plot {command.plot}")
+    return Report(report, lines)
 
 
 def curves(logs: dict[str, Log]) -> tuple[float | None, list[dict[str, Any]]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import re
 import sys
@@ -14,11 +13,11 @@ from queue import Empty, SimpleQueue
 from types import ModuleType
 from typing import Any
 
-from diptych.commands.options import FILE, count
+from diptych.commands.options import FILE, Words, count
 from diptych.commands.output import announce_compilation
 from diptych.distributed import local_client
 
-__all__ = ["EXECUTOR", "LOCAL", "add_executor", "executor_of", "executor_of_runs"]
+__all__ = ["EXECUTOR", "LOCAL", "Workers", "add_executor", "executor_of", "executor_of_runs"]
 
 LOCAL = re.compile(r"(?:[a-z]+://)?(?:localhost|127\.[\d.]+|\[::1\])(?::|$)|inproc:")
 TLS = {"ca_file": "authority's certificate", "cert": "certificate", "key": "private key"}
@@ -39,8 +38,18 @@ def add_executor(sub: Any, what: str) -> None:
         )
 
 
+class Workers(Words):
+    """The options of an executor; the first field of a command adds them all."""
+
+    workers: int | None = None
+    scheduler: str | None = None
+    tls_ca_file: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+
+
 @contextmanager
-def executor_of_runs(options: argparse.Namespace) -> Iterator[Any]:
+def executor_of_runs(options: Any) -> Iterator[Any]:
     """The executor that the options ask for, None for this process, for runs that have nothing to do with one another.
 
     Raises
@@ -56,7 +65,7 @@ def executor_of_runs(options: argparse.Namespace) -> Iterator[Any]:
 
 
 @contextmanager
-def executor_of(options: argparse.Namespace, panel: ModuleType | None, rehearsal: Rehearsal | None) -> Iterator[Any]:
+def executor_of(options: Any, panel: ModuleType | None, rehearsal: Rehearsal | None) -> Iterator[Any]:
     """The executor that the options ask for, None for this process.
 
     rehearsal: compiles the panel's kernels, once on each machine, on one of its workers while the others wait.
@@ -86,7 +95,7 @@ def executor_of(options: argparse.Namespace, panel: ModuleType | None, rehearsal
 
 
 def _executor(
-    options: argparse.Namespace,
+    options: Any,
     panel: ModuleType | None,
     rehearsal: Rehearsal | None,
     tls: dict[str, str | None],

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diptych.commands.executors import EXECUTOR, add_executor, executor_of_runs
-from diptych.commands.options import FILE, add_command, add_flags
-from diptych.commands.output import Failed, opening, print_report, status_of, unwritten, writable
-from diptych.commands.parser import Parser
+from diptych.commands.executors import EXECUTOR, Workers, add_executor, executor_of_runs
+from diptych.commands.line import parser, report_of
+from diptych.commands.options import Command, add_command, argument, declared, flag, option
+from diptych.commands.output import Failed, Report, status_of, unwritten
 from diptych.distributed import Runs
-from diptych.panels import panel_of
+from diptych.files.logs import jsonable
 from diptych.pictures import plots
 from reference.training.result import UNCERTIFIED
 from reference.training.run import Lost
@@ -51,27 +51,6 @@ class Cell(NamedTuple):
         return [*self.command, *(word for name, value in self.values.items() for word in (f"--{name}", value))]
 
 
-def add(commands: Any) -> None:
-    """Add the command to the subparsers of the command line."""
-    sub = add_command(commands, "grid", _grid,
-        "train once for each combination of options' values",
-        "Run a training command for each combination of values of the options that --vary names, and compare the "
-        "reports: diptych grid --kept lam.jsonl --vary lam=1e-4,1e-3 --vary fold=0,1,2 --mean fold train letters. "
-        "{lam} in a word of the command stands for the value, as in --save model-{lam}.npz.")  # fmt: skip
-    sub.option("model", "--vary", type=_varied, action="append", metavar="NAME=A,B", required=True,
-        help="an option of the command and its values (or A;B, if they have commas); repeatable")  # fmt: skip
-    sub.option("output", "--kept", required=True, **FILE,
-        help="keep each report in this file as it comes; the runs in it are not repeated")  # fmt: skip
-    sub.option("output", "--mean", action="append", default=[], metavar="NAME",
-        help="show means and deviations over this option's values, such as fold; repeatable")  # fmt: skip
-    sub.option("output", "--by", metavar="SCORE",
-        help="show the best first, by this number of the reports, such as test.word")  # fmt: skip
-    add_flags(sub, plot="the score of --by, or the first, against the first option that varies")
-    add_executor(sub, "perform runs")
-    sub.add_argument("action", metavar="COMMAND", help="train, tag train, parse train, ...")
-    sub.add_argument("arguments", metavar="...", nargs=argparse.REMAINDER, help="its data and its other options")
-
-
 def _varied(text: str) -> Varied:
     """The value of an option NAME=A,B."""
     name, equals, values = text.partition("=")
@@ -83,17 +62,49 @@ def _varied(text: str) -> Varied:
     return Varied(name, several)
 
 
-def _grid(panel: ModuleType, options: argparse.Namespace) -> None:
-    writable(options.kept, options.plot)
-    cells = _cells(panel, options)
-    _check(options, cells)
-    with executor_of_runs(options) as executor:
-        runs = Runs(_report, options.kept, executor,
+class Grid(Workers, Command):
+    """Train once for each combination of options' values.
+
+    Run a training command for each combination of values of the options that --vary names, and compare the reports:
+    diptych grid --kept lam.jsonl --vary lam=1e-4,1e-3 --vary fold=0,1,2 --mean fold train letters. {lam} in a word
+    of the command stands for the value, as in --save model-{lam}.npz.
+    """
+
+    workers: int | None = declared(lambda sub, _: add_executor(sub, "perform runs"))
+    vary: Sequence[Varied] = option("model",
+        "an option of the command and its values (or A;B, if they have commas); repeatable",
+        type=_varied, action="append", metavar="NAME=A,B", required=True)  # fmt: skip
+    kept: str = option("output", "keep each report in this file as it comes; the runs in it are not repeated",
+        required=True, metavar="FILE")  # fmt: skip
+    mean: Sequence[str] | None = option("output",
+        "show means and deviations over this option's values, such as fold; repeatable",
+        action="append", metavar="NAME")  # fmt: skip
+    by: str | None = option("output", "show the best first, by this number of the reports, such as test.word",
+        metavar="SCORE")  # fmt: skip
+    plot: str | None = flag("the score of --by, or the first, against the first option that varies")
+    action: str = argument("train, tag train, parse train, ...", metavar="COMMAND")
+    arguments: Sequence[str] = argument("its data and its other options", metavar="...", nargs=argparse.REMAINDER)
+
+    @property
+    def written(self) -> list[str | None]:
+        return [self.kept, self.plot]
+
+
+def add(commands: Any) -> None:
+    """Add the command to the subparsers of the command line."""
+    add_command(commands, "grid", _grid, Grid)
+
+
+def _grid(panel: ModuleType, command: Grid) -> Report:
+    cells = _cells(panel, command)
+    _check(command, cells)
+    with executor_of_runs(command) as executor:
+        runs = Runs(_report, command.kept, executor,
             key=Cell._asdict, describe=_described, failed=_is_failure)  # fmt: skip
         done = sum(map(runs.is_kept, cells))
-        if done and not options.quiet:
-            print(f"{done} of {len(cells)} runs are in {options.kept}", file=sys.stderr)
-        if options.quiet:
+        if done and not command.quiet:
+            print(f"{done} of {len(cells)} runs are in {command.kept}", file=sys.stderr)
+        if command.quiet:
             runs.describe = None
         reports = runs.perform(cells)
     rows = [{"values": cell.values, "scores": _scores(report),
@@ -101,50 +112,49 @@ def _grid(panel: ModuleType, options: argparse.Namespace) -> None:
             for cell, report in zip(cells, reports, strict=True)]  # fmt: skip
     scores = list(dict.fromkeys(name for row in rows for name in row["scores"]))
     failed = [row for row in rows if row["error"] is not None]
-    if options.by is not None and options.by not in scores and len(failed) < len(rows):
-        raise ValueError(f"--by: expected one of {', '.join(scores)}, got {options.by}")
-    means = _means(rows, [each.name for each in options.vary if each.name not in options.mean], scores)
-    if options.by is not None:
-        means.sort(key=lambda row: _rank(row, options.by))
-    report = opening(panel, options, vary={each.name: each.values for each in options.vary}, kept=str(options.kept))
-    report |= {"words": [options.action, *options.arguments], "runs": rows, "means": means}
-    lines = _table(means, scores, bool(options.mean))
-    if options.plot and len(failed) < len(rows):
-        _draw(options, means, scores)
-        report["plot"] = str(options.plot)
-        lines.append(f"plot {options.plot}")
+    if command.by is not None and command.by not in scores and len(failed) < len(rows):
+        raise ValueError(f"--by: expected one of {', '.join(scores)}, got {command.by}")
+    means = _means(rows, [each.name for each in command.vary if each.name not in (command.mean or ())], scores)
+    if command.by is not None:
+        means.sort(key=lambda row: _rank(row, str(command.by)))
+    report = dict[str, Any](vary={each.name: each.values for each in command.vary}, kept=str(command.kept))
+    report |= {"words": [command.action, *command.arguments], "runs": rows, "means": means}
+    lines = _table(means, scores, bool(command.mean))
+    if command.plot and len(failed) < len(rows):
+        _draw(command, means, scores)
+        report["plot"] = str(command.plot)
+        lines.append(f"plot {command.plot}")
     for success, what in ((False, "have not converged"), (True, "are not certified")):
         of = [row for row in rows if row["success"] is success and (not success or UNCERTIFIED in str(row["message"]))]
         if of:
             lines.append(f"{len(of)} of {len(rows)} runs {what}; {_named(of[0]['values'])}: {of[0]['message']}")
-    print_report(options, report, lines)
+    problem: Exception | None = None
     if failed:
         first = {row["error"]: row["values"] for row in reversed(failed)}  # of each error
         errors = (f"{_named(values)}: {error}" for error, values in reversed(first.items()))
-        problem = "; ".join([f"{len(failed)} of {len(rows)} runs failed", *errors])
         wrong = all(each.get("status") == 2 for each in reports if _is_failure(each))
-        raise (ValueError if wrong else Failed)(problem)
-    lost = [line for each in reports for line in each.get("unwritten", [])]
-    if lost:
-        raise Failed(f"{len(lost)} files of the runs are not written; {lost[0]}")
+        problem = (ValueError if wrong else Failed)("; ".join([f"{len(failed)} of {len(rows)} runs failed", *errors]))
+    elif lost := [line for each in reports for line in each.get("unwritten", [])]:
+        problem = Failed(f"{len(lost)} files of the runs are not written; {lost[0]}")
+    return Report(report, lines, problem=problem)
 
 
 # the runs -------------------------------------------------------------------------------------------------------------
 
 
-def _cells(panel: ModuleType, options: argparse.Namespace) -> list[Cell]:
+def _cells(panel: ModuleType, command: Grid) -> list[Cell]:
     """The combinations of values; the last option varies first."""
-    names = [each.name for each in options.vary]
+    names = [each.name for each in command.vary]
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"--vary: expected each option once, got {name} twice")
-    for name in options.mean:
+    for name in command.mean or ():
         if name not in names:
             raise ValueError(f"--mean: expected one of {', '.join(names)}, which vary, got {name}")
     cells = []
-    for values in itertools.product(*(each.values for each in options.vary)):
+    for values in itertools.product(*(each.values for each in command.vary)):
         of_name = dict(zip(names, values, strict=True))
-        words = (_filled(word, of_name) for word in (options.action, *options.arguments))
+        words = (_filled(word, of_name) for word in (command.action, *command.arguments))
         cells.append(Cell(("--panel", panel.__name__, *words), of_name))
     return cells
 
@@ -155,44 +165,35 @@ def _filled(word: str, values: dict[str, str]) -> str:
     return word
 
 
-def _check(options: argparse.Namespace, cells: Sequence[Cell]) -> None:
+def _check(command: Grid, cells: Sequence[Cell]) -> None:
     """Parse each run's command. ValueError for a command without a report, or for a file that two runs would write."""
-    if options.action in ONE_VALUE:
-        raise ValueError(f"COMMAND: expected one that trains, such as train or tag train, got {options.action}")
-    parser, written = _parser(), set[tuple[str, str]]()
+    if command.action in ONE_VALUE:
+        raise ValueError(f"COMMAND: expected one that trains, such as train or tag train, got {command.action}")
+    commands, written = parser(), set[tuple[str, str]]()
     for cell in cells:
-        parsed = parser.parse_args(cell.words)
+        parsed = commands.parse_args(cell.words)
         for name in FILES:
             path = getattr(parsed, name, None)
             if path is not None and (name, path) in written:
-                hint = re.sub(r"(\.\w+)?$", rf"-{{{options.vary[0].name}}}\1", path, count=1)
+                hint = re.sub(r"(\.\w+)?$", rf"-{{{command.vary[0].name}}}\1", path, count=1)
                 raise ValueError(f"--{name} {path}: two runs would write it; name what varies, such as {hint}")
             if path is not None:
                 written.add((name, path))
-        if any(getattr(options, name) and getattr(parsed, name, None) for name in EXECUTOR[:2]):
+        if any(getattr(command, name) and getattr(parsed, name, None) for name in EXECUTOR[:2]):
             raise ValueError("--workers: expected before COMMAND or after it, got both")
-
-
-def _parser() -> Parser:
-    """The parser of all commands, of which this is one."""
-    from diptych.commands.main import parser
-
-    return parser()
 
 
 def _report(cell: Cell) -> dict[str, Any]:
     """The report of a run, or its error."""
-    options = _parser().parse_args([*cell.words, "--quiet"])
-    reports: list[dict[str, Any]] = []
-    options.reported = reports.append
+    options = parser().parse_args([*cell.words, "--quiet"])
     try:
         with unwritten(options.name) as lines:
-            interrupted = options.command(panel_of(options.panel), options)
+            fields = report_of(options)[1].fields
     except (ValueError, OSError, ImportError, MemoryError, Lost) as problem:
         return {"error": str(problem), "status": status_of(problem)}
-    if interrupted:
+    if fields.get("interrupted"):
         raise KeyboardInterrupt
-    report = reports[0] if reports else {"error": "it has no report"}
+    report: dict[str, Any] = jsonable(fields)
     return report | ({"unwritten": lines} if lines else {})
 
 
@@ -270,12 +271,12 @@ def _named(values: dict[str, str]) -> str:
     return " ".join(f"{name}={value}" for name, value in values.items())
 
 
-def _draw(options: argparse.Namespace, means: list[dict[str, Any]], scores: list[str]) -> None:
+def _draw(command: Grid, means: list[dict[str, Any]], scores: list[str]) -> None:
     names = list(means[0]["values"])
     if not scores or not names:
         raise ValueError("--plot: expected a score and an option that varies and is not averaged, got none")
-    score = options.by or next((each for each in scores if each != OBJECTIVE), scores[0])
-    values = next(each.values for each in options.vary if each.name == names[0])
+    score = command.by or next((each for each in scores if each != OBJECTIVE), scores[0])
+    values = next(each.values for each in command.vary if each.name == names[0])
     curves: dict[str, list[Any]] = {}
     for row in means:
         rest = {name: value for name, value in row["values"].items() if name != names[0]}
@@ -283,4 +284,4 @@ def _draw(options: argparse.Namespace, means: list[dict[str, Any]], scores: list
         curves.setdefault(_named(rest), []).append(point)
     for points in curves.values():
         points.sort(key=lambda point: values.index(point[0]))
-    plots.grid(options.plot, curves, names[0], score)
+    plots.grid(str(command.plot), curves, names[0], score)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -11,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from diptych.commands.options import add_flags, count, number
-from diptych.commands.parser import Parser, did_you_mean
-from diptych.commands.regularizers import REGULARIZERS, add_regularizer, check_regularizer, regularizer_of
-from diptych.commands.solvers import add_solver, epochs_of, given, own, solve, takes
+from diptych.commands.options import Words, count, flag, number, option
+from diptych.commands.parser import did_you_mean
+from diptych.commands.regularizers import OPTIONS, REGULARIZERS, check_regularizer, regularizer_of
+from diptych.commands.solvers import epochs_of, given, own, solve, takes
 from diptych.defaults import sequence_lam
 from diptych.files.sequences import read_sequences
 from diptych.metrics import position_accuracy, sequence_accuracy
@@ -31,11 +30,11 @@ __all__ = [
     "SCHEDULES",
     "SMOOTHINGS",
     "Job",
+    "Solved",
     "accuracies",
     "accuracy",
     "accuracy_line",
     "accuracy_lines",
-    "add_job",
     "check_scorable",
     "job_of",
     "labellings",
@@ -112,9 +111,6 @@ class Job:
         return fields | solver
 
 
-OF_PROXIMAL = ("regularizer", "tau", "group_tau", "power", "radius", "groups")
-
-
 def _check_schedule(job: Job) -> None:
     """Reject options of other schedules and optimisers."""
     has = () if job.schedule is None else SCHEDULES[job.schedule][1]
@@ -126,7 +122,7 @@ def _check_schedule(job: Job) -> None:
     if job.schedule is not None and "step_size" not in has:
         _refuse(job, "step_size", why=why)
     if job.optimizer != "online-proximal":
-        _refuse(job, *OF_PROXIMAL, why=f"--optimizer {job.optimizer}; these have it: online-proximal")
+        _refuse(job, "regularizer", *OPTIONS, why=f"--optimizer {job.optimizer}; these have it: online-proximal")
 
 
 def _check_loss(job: Job) -> None:
@@ -165,40 +161,37 @@ def _refuse(job: Job, *names: str, why: str) -> None:
 # the options of the command line ------------------------------------------------------------------------------------
 
 
-def add_job(sub: Parser, optimizers: Sequence[str], optimizer: str, *, loss: str = "", **notes: str) -> None:
-    """Add the options of a job.
+class Solved(Words):
+    """The options of a job. Commands say which optimisers they have, and what their defaults are."""
 
-    optimizer: help of --optimizer; loss: default loss as help shows it; notes: text in parentheses after the help of
-    shared options, by name.
-    """
-    sub.option("solver", "--loss", choices=LOSSES,
-        help=f"crf: log loss; hinge: structural SVM (default: {loss or 'crf'})")  # fmt: skip
-    sub.option("solver", "--optimizer", choices=optimizers, help=optimizer)
-    add_flags(sub, "lam", "epochs", "tol", "rng", **notes)
-    sub.option("solver", "--smoothing", choices=SMOOTHINGS,
-        help="smoothing of the hinge (default: none; entropy for svrg and casimir)", rare=True)  # fmt: skip
-    sub.option("solver", "--mu", type=number,
-        help="strength of the smoothing; temperature of --sampler gibbs", rare=True)  # fmt: skip
-    sub.option("solver", "--k", type=count,
-        help="number of outputs of --smoothing top-k and of multisample (default: 5)", rare=True)  # fmt: skip
-    sub.option("solver", "--schedule", choices=sorted(SCHEDULES),
-        help=f"step sizes of {' and '.join(SCHEDULED)}", rare=True)  # fmt: skip
-    sub.option("solver", "--step-offset", type=number,
-        help="offset of --schedule pegasos: 1/(lam (t + offset)); online-proximal: sigma instead of lam",
-        rare=True)  # fmt: skip
-    sub.option("solver", "--step-every", type=number,
-        help="with --schedule steps: gamma0/(1 + floor(t / this))", rare=True)  # fmt: skip
-    if "online-proximal" in optimizers:
-        add_regularizer(sub)
-    add_solver(sub, optimizers, without=("mu", "k"))  # fmt: skip
+    loss: str | None = option("solver", "crf: log loss; hinge: structural SVM (default: crf)", choices=LOSSES)
+    optimizer: str | None = None
+    lam: float | None = flag()
+    epochs: int | None = flag()
+    tol: float | None = flag()
+    rng: int | None = flag()
+    smoothing: str | None = option("solver", "smoothing of the hinge (default: none; entropy for svrg and casimir)",
+        choices=SMOOTHINGS, rare=True)  # fmt: skip
+    mu: float | None = option("solver", "strength of the smoothing; temperature of --sampler gibbs",
+        type=number, rare=True)  # fmt: skip
+    k: int | None = option("solver", "number of outputs of --smoothing top-k and of multisample (default: 5)",
+        type=count, rare=True)  # fmt: skip
+    schedule: str | None = option("solver", f"step sizes of {' and '.join(SCHEDULED)}",
+        choices=sorted(SCHEDULES), rare=True)  # fmt: skip
+    step_offset: float | None = option("solver",
+        "offset of --schedule pegasos: 1/(lam (t + offset)); online-proximal: sigma instead of lam",
+        type=number, rare=True)  # fmt: skip
+    step_every: float | None = option("solver", "with --schedule steps: gamma0/(1 + floor(t / this))",
+        type=number, rare=True)  # fmt: skip
+    solver: dict[str, Any] = field(default_factory=dict)
 
 
-def job_of(options: argparse.Namespace, optimizers: Iterable[str] = OPTIMIZERS, **usual: Any) -> Job:
-    """The options as a job; usual: the command's defaults."""
-    values = {name: getattr(options, name, None) for name in Job.__dataclass_fields__}
+def job_of(command: Any, optimizers: Sequence[str] = OPTIMIZERS, **usual: Any) -> Job:
+    """The job of a command; usual: the command's defaults."""
+    values = {name: getattr(command, name, None) for name in Job.__dataclass_fields__ if name != "solver"}
     fields = usual | {name: value for name, value in values.items() if value is not None}
     solver = fields.get("optimizer", "sgd")
-    of_solver = given(argparse.Namespace(**{**vars(options), "k": None}), solver, list(optimizers))
+    of_solver = given({**command.solver, "k": None}, solver, optimizers)
     if "k" in own(solver) and fields.get("k") is not None:
         of_solver["k"] = fields.pop("k")
     if fields.get("k") is not None and fields["k"] < 1:
@@ -206,23 +199,18 @@ def job_of(options: argparse.Namespace, optimizers: Iterable[str] = OPTIMIZERS, 
     return Job(**fields, solver=of_solver)
 
 
-def refuse_options(options: argparse.Namespace, names: Iterable[str], learner: str) -> None:
+def refuse_options(command: Any, names: Iterable[str], learner: str) -> None:
     """Raise ValueError for an option of another learner."""
     for name in names:
-        if getattr(options, name, None) is not None:
+        if getattr(command, name, None) is not None:
             raise ValueError(f"--{name.replace('_', '-')} has no effect without --learner {learner}")
 
 
-def learner_options(options: argparse.Namespace, learner: str, names: Iterable[str]) -> dict[str, Any]:
+def learner_options(command: Any, learner: str, names: Iterable[str]) -> dict[str, Any]:
     """The options of a learner that is not a :class:`Job`. ValueError for an option of another learner."""
-    every = [
-        *Job.__dataclass_fields__,
-        *(name for each in OPTIMIZERS for name in own(each)),
-        "start",
-        "checkpoint",
-        "resume",
-    ]
-    values = {name: value for name in (*every, *names) if (value := getattr(options, name, None)) is not None}
+    every = (*(name for name in Job.__dataclass_fields__ if name != "solver"), "start", "checkpoint", "resume", *names)
+    told = {name: getattr(command, name, None) for name in every} | command.solver
+    values = {name: value for name, value in told.items() if value is not None}
     for name in values:
         if name not in names:
             option = ("" if values[name] is not False else "no-") + name.replace("_", "-")
@@ -311,14 +299,14 @@ def _step_size(panel: ModuleType, job: Job) -> Any:
     step_size = job.solver.get("step_size")
     if job.schedule is None:
         return panel.steps.InverseSqrt(0.1) if step_size is None and job.regularizer is not None else step_size
-    kind, options = SCHEDULES[job.schedule]
+    kind, names = SCHEDULES[job.schedule]
     values = {"step_size": step_size, "step_offset": job.step_offset, "step_every": job.step_every}
     if job.schedule == "pegasos":
         return panel.steps.Pegasos(job.step_offset or 0.0)
-    for option in options:
-        if values[option] is None:
-            raise ValueError(f"--schedule {job.schedule} needs --{option.replace('_', '-')}")
-    return getattr(panel.steps, kind)(*(values[option] for option in options))
+    for name in names:
+        if values[name] is None:
+            raise ValueError(f"--schedule {job.schedule} needs --{name.replace('_', '-')}")
+    return getattr(panel.steps, kind)(*(values[name] for name in names))
 
 
 def limited(n: int, limit: int | None) -> np.ndarray:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from dataclasses import asdict, dataclass
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from diptych.commands.jobs import accuracies, accuracy_lines, learner_options
-from diptych.commands.options import number
-from diptych.commands.output import announce_compilation, finish, trained, writable
-from diptych.commands.parser import Parser
+from diptych.commands.options import Words, number, option
+from diptych.commands.output import Report, announce_compilation, trained
 from reference.datasets import Sequences
 from reference.declared import choices_of
 from reference.models.kernel_names import check_names, named
 from reference.models.kernel_sequence import TRANSITIONS
 from reference.online_mkl.training import mkl
 
-__all__ = ["KERNEL_OPTIONS", "LEARNERS", "KernelJob", "add_kernels", "kernel_job", "train_kernels"]
+__all__ = ["KERNEL_OPTIONS", "LEARNERS", "KernelJob", "Kernels", "kernel_job", "train_kernels"]
 
 LEARNERS = ("linear", "mkl", "sparse-crf")
 KERNEL_OPTIONS = ("kernels", "C", "transitions")  # options that only mkl has
@@ -58,50 +57,47 @@ class KernelJob:
         return self.lam if self.lam is not None else 1.0 / ((100.0 if self.C is None else self.C) * n)
 
 
-def add_kernels(sub: Parser) -> None:
-    """Add the options of ``--learner mkl``."""
-    sub.option("model", "--learner", choices=LEARNERS, default="linear",
-        help="linear: the features themselves; mkl: a weighted sum of kernels; sparse-crf: few "
-        "weights, by the elastic net (default: linear)")  # fmt: skip
-    sub.option("model", "--kernels", metavar="NAMES",
-        help="kernels of mkl: linear, quadratic, gaussian[:SIGMA2], polynomial:DEGREE, spline[:SHARE OF ZEROS], "
+class Kernels(Words):
+    """The options of ``--learner mkl``."""
+
+    learner: str = option("model",
+        "linear: the features themselves; mkl: a weighted sum of kernels; sparse-crf: few "
+        "weights, by the elastic net (default: linear)", choices=LEARNERS, default="linear")  # fmt: skip
+    kernels: str | None = option("model",
+        "kernels of mkl: linear, quadratic, gaussian[:SIGMA2], polynomial:DEGREE, spline[:SHARE OF ZEROS], "
         "explicit, separated by commas; a+b is their average (default: linear,quadratic,gaussian)",
-        rare=True)  # fmt: skip
-    sub.option("solver", "--C", type=number,
-        help="mkl: lam = 1/(C n) (default: 100, unless --lam is given)", rare=True)  # fmt: skip
-    sub.option("model", "--transitions", choices=TRANSITIONS,
-        help="mkl: transitions as a group of their own, as a part of each group, or without penalty "
-        "(default: own)", rare=True)  # fmt: skip
+        metavar="NAMES", rare=True)  # fmt: skip
+    C: float | None = option("solver", "mkl: lam = 1/(C n) (default: 100, unless --lam is given)",
+        type=number, rare=True)  # fmt: skip
+    transitions: str | None = option("model",
+        "mkl: transitions as a group of their own, as a part of each group, or without penalty (default: own)",
+        choices=TRANSITIONS, rare=True)  # fmt: skip
 
 
-def kernel_job(options: argparse.Namespace) -> KernelJob:
-    """The job that the options describe. ValueError for an option that mkl does not have."""
-    if options.start is not None:
+def kernel_job(command: Any) -> KernelJob:
+    """The job that a command describes. ValueError for an option that mkl does not have."""
+    if command.start is not None:
         raise ValueError("--start: mkl starts from 0; --resume goes on from a checkpoint")
     names = (*KERNEL_OPTIONS, *SHARED, "checkpoint", "resume")
-    fields = learner_options(options, "mkl", names)
+    fields = learner_options(command, "mkl", names)
     return KernelJob(**{name: fields[name] for name in fields if name in KernelJob.__dataclass_fields__})
 
 
-def train_kernels(panel: ModuleType, options: argparse.Namespace, training: Sequences, test: Sequences | None) -> bool:
-    """Train, save and report; return whether the run was interrupted."""
-    job = kernel_job(options)
-    writable(options.save, options.log, options.checkpoint, options.plot)
-    announce_compilation(panel, options.quiet)
+def train_kernels(panel: ModuleType, command: Any, training: Sequences, test: Sequences | None) -> Report:
+    """Train, save and report."""
+    job = kernel_job(command)
+    announce_compilation(panel, command.quiet)
     lam, started = job.weight(len(training.X)), time.perf_counter()
     model = panel.KernelSequenceModel(named(job.kernels, training.X), training.labels, transitions=job.transitions)
     data = model.pack(training.X, training.Y)
     packed = time.perf_counter() - started
-    what = {"learner": "mkl", "data": options.data, "sequences": len(training.X), "fold": options.fold}
-    what |= {"reverse": options.reverse, "job": asdict(job), "lam": lam}
-
-    def run(callback: Any) -> Any:
-        more = {"loss": job.loss, "epochs": job.epochs, "average": job.average, "rng": job.rng, "callback": callback}
-        files = {"checkpoint": options.checkpoint, "resume": options.resume}
-        return panel.mkl(model, data, lam=lam, step_size=panel.steps.InverseSqrt(job.step_size), **more, **files)
-
-    info = {"data": options.data, "fold": options.fold, **asdict(job)}
-    result, report = trained(panel, options, what, job.epochs, run, model, info)
+    what = {"learner": "mkl", "data": command.data, "sequences": len(training.X), "fold": command.fold}
+    what |= {"reverse": command.reverse, "job": asdict(job), "lam": lam}
+    run = partial(panel.mkl, model, data, lam=lam, step_size=panel.steps.InverseSqrt(job.step_size), loss=job.loss,
+        epochs=job.epochs, average=job.average, rng=job.rng, checkpoint=command.checkpoint,
+        resume=command.resume)  # fmt: skip
+    info = {"data": command.data, "fold": command.fold, **asdict(job)}
+    result, report = trained(panel, command, what, job.epochs, run, model, info)
     names = [*job.kernels.split(","), *(["transitions"] if job.transitions == "own" else [])]
     report |= {
         "iterate": result.iterate,
@@ -113,19 +109,12 @@ def train_kernels(panel: ModuleType, options: argparse.Namespace, training: Sequ
         "norms": result.norms.tolist(),
         **accuracies(model, result.x, training, test),
     }
-    lines = _lines(options, job, report, result, int(np.sum(np.diff(data.offsets))))
-    return finish(options, report, lines, {panel.__name__: result.history}, f"{job.loss}, {job.kernels}, lam = {lam:g}")
-
-
-def _lines(
-    options: argparse.Namespace, job: KernelJob, report: dict[str, Any], result: Any, positions: int
-) -> list[str]:
     lines = [
-        f"{job.loss} by mkl on {options.data}: {report['sequences']} sequences, {result.nit} epochs "
+        f"{job.loss} by mkl on {command.data}: {report['sequences']} sequences, {result.nit} epochs "
         f"({result.iterate} iterate)",
-        f"objective {result.fun:.6f}    seconds {report['seconds']:.3f}    and "
-        f"{report['seconds_of_gram_matrices']:.3f} for Gram matrices",
+        f"objective {result.fun:.6f}    seconds {report['seconds']:.3f}    and {packed:.3f} for Gram matrices",
         "beta      " + "    ".join(f"{name} {share:.3f}" for name, share in report["beta"].items()),
-        f"support   {report['support']} of {positions} positions",
+        f"support   {report['support']} of {int(np.sum(np.diff(data.offsets)))} positions",
+        *accuracy_lines(report),
     ]
-    return lines + accuracy_lines(report)
+    return Report(report, lines, {panel.__name__: result.history}, f"{job.loss}, {job.kernels}, lam = {lam:g}")

@@ -4,10 +4,10 @@ from, and draws the predicted boxes.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -34,15 +34,13 @@ from diptych.commands.localize_jobs import (
     optimize,
     packed,
 )
-from diptych.commands.options import TRAINING, add_flags, add_task, count, positive
-from diptych.commands.output import announce_compilation, ending, opening, outcome, print_report, watched, writable
-from diptych.commands.parser import Parser
+from diptych.commands.options import Command, Training, add_task, argument, count, flag, option, positive
+from diptych.commands.output import Report, announce_compilation, ending, outcome, watched, writable
 from diptych.commands.show import add_show
-from diptych.commands.solvers import add_solver, check_start, listed
+from diptych.commands.solvers import check_start, listed, solver_options
 from diptych.files.localization import Localization, load_localization
 from diptych.files.localization_writer import LocalizationImage, save_localization
 from diptych.files.models import load_model, save_model
-from diptych.pictures import plots
 from diptych.pictures.boxes import Frame, boxes
 from reference.structures.boxes import iou
 from reference.training.result import Result, Row
@@ -53,6 +51,92 @@ NAMED = ("save", "log", "checkpoint", "resume", "start")  # options with one fil
 PLACE = "{class}"
 
 
+EACH = "; ".join(f"{model}: {', '.join(names)}" for model, names in MODELS.items())
+SHARES = ", ".join(f"{value:g}/images of a {name} model" for name, value in LAM.items())
+
+
+class Make(Command):
+    """Write a file of scenes, each with one letter to be found among others, strokes and noise."""
+
+    file: str = argument("file to write (.boxes); half a megabyte per image")
+    images: int = option("data", "approximate number of scenes per class (default: 500)",
+        type=positive, default=500, metavar="N")  # fmt: skip
+    classes: str = option("data", f"one a class (default: {scenes.CLASSES})",
+        default=scenes.CLASSES, metavar="LETTERS")  # fmt: skip
+    test: bool = option("data", "make scenes of the letters that are held out for testing", action="store_true")
+    candidates: int = option("data", "boxes per image (default: 200; the paper: 1000)",
+        type=positive, default=200, metavar="N")  # fmt: skip
+    directions: int = option("data",
+        "directions of the filters; 3 x 3 x 2 directions scales features per box (default: 8; "
+        "with the paper's 256 channels: 16)", type=positive, default=8)  # fmt: skip
+    scales: int = option("data", "scales of the filters (default: 4; with the paper's 256 channels: 8)",
+        type=positive, default=4)  # fmt: skip
+    size: int = option("data", "height and width (default: 96)", type=positive, default=96, metavar="PIXELS")
+    rng: int = flag(default=0)
+
+    @property
+    def written(self) -> list[str | None]:
+        return [self.file, None]
+
+
+class Train(Training):
+    """Train a model for each class, and test it on other images."""
+
+    limit: int | None = flag("of each class")
+    save: str | None = flag(f"{PLACE} in the name is the class, here and in the names of the other files")
+    data: str = argument("a file of images, such as make writes")
+    classes: list[str] | None = option("data", "only this class; repeatable (default: all that have images)",
+        "--class", action="append", metavar="NAME")  # fmt: skip
+    test: str | None = flag()
+    start: str | None = flag()
+    most_bytes: int = flag()
+    rng: int | None = flag()
+    model: str = option("model", "scores linear in the features, or of two layers (default: linear)",
+        choices=list(MODELS), default="linear")  # fmt: skip
+    hidden: int | None = option("model", "channels between the two layers (default: 16)", type=positive, rare=True)
+    optimizer: str | None = option("solver", f"{EACH} (default: the first)", choices=OPTIMIZERS)
+    lam: float | None = flag(f"default: {SHARES}")
+    epochs: int | None = flag(f"default: {listed(EPOCHS)}")
+    tol: float | None = flag("default: 0.01")
+    k: int | None = option("solver",
+        f"outputs that the smoothed max is made of, of {', '.join(SMOOTHED)} (default: 10)",
+        type=count, rare=True)  # fmt: skip
+    schedule: str | None = option("solver",
+        "step sizes of sgd, from --step-size on (default: 1/(lam (t + max(n, 1/lam))); two layers: constant)",
+        choices=list(SCHEDULES), rare=True)  # fmt: skip
+    solver: dict[str, Any] = solver_options(OPTIMIZERS, mu=f"default: {listed(MU)}",
+        step_size="default of sgd with two layers: 0.003", budget="default: 5")  # fmt: skip
+
+    @property
+    def written(self) -> list[str | None]:
+        return [self.plot]
+
+
+class Evaluate(Command):
+    """How well saved models find the objects of a file: CorLoc, average precision."""
+
+    data: str = argument("a file of images")
+    models: list[str] = argument("files written by localize train --save", nargs="+", metavar="MODEL")
+    most_bytes: int = flag()
+    limit: int | None = flag()
+
+
+class Predict(Evaluate):
+    """The boxes that saved models find, a line for each: rows top to bottom - 1, columns left to right - 1."""
+
+    out: str | None = flag()
+    top: int = flag("boxes of each image; default: 1", default=1)
+    all_images: bool = option("data", "also use images of other classes", action="store_true")
+
+
+class Draw(Evaluate):
+    """A picture of images with their true boxes and those that models find."""
+
+    models: list[str] = argument("files written by localize train --save", nargs="*", metavar="MODEL")
+    limit: int = flag("default: 12", default=12)
+    plot: str | None = flag()
+
+
 def add(commands: Any) -> None:
     """Add the command ``localize`` to the subparsers of the command line."""
     action = add_task(commands, "localize", "learn where objects are in images, and find them",
@@ -61,85 +145,27 @@ def add(commands: Any) -> None:
         "holds (show). make writes a file of images to learn from: handwritten letters on cluttered "
         "pages. A file of your own: save_localization(path, images, classes); its format is described in "
         "diptych/files/localization.py.")  # fmt: skip
-    sub = action("make", _make,
-        "write a file of scenes, each with one letter to be found among others, strokes and noise")  # fmt: skip
-    sub.add_argument("file", help="file to write (.boxes); half a megabyte per image")
-    sub.option("data", "--images", type=positive, default=500, metavar="N",
-        help="approximate number of scenes per class (default: 500)")  # fmt: skip
-    sub.option("data", "--classes", default=scenes.CLASSES, metavar="LETTERS",
-        help=f"one a class (default: {scenes.CLASSES})")  # fmt: skip
-    sub.option("data", "--test", action="store_true", help="make scenes of the letters that are held out for testing")
-    sub.option("data", "--candidates", type=positive, default=200, metavar="N",
-        help="boxes per image (default: 200; the paper: 1000)")  # fmt: skip
-    sub.option("data", "--directions", type=positive, default=8,
-        help="directions of the filters; 3 x 3 x 2 directions scales features per box (default: 8; "
-        "with the paper's 256 channels: 16)")  # fmt: skip
-    sub.option("data", "--scales", type=positive, default=4,
-        help="scales of the filters (default: 4; with the paper's 256 channels: 8)")  # fmt: skip
-    sub.option("data", "--size", type=positive, default=96, metavar="PIXELS", help="height and width (default: 96)")
-    add_flags(sub, "rng")
-    sub.set_defaults(rng=0)
-
-    sub = action("train", _train, "train a model for each class, and test it on other images")
-    sub.add_argument("data", help="a file of images, such as make writes")
-    sub.option("data", "--class", dest="classes", action="append", metavar="NAME",
-        help="only this class; repeatable (default: all that have images)")  # fmt: skip
-    add_flags(sub, *TRAINING, "test", "start", "most_bytes", "rng", limit="of each class",
-        save=f"{PLACE} in the name is the class, here and in the names of the other files")  # fmt: skip
-    sub.option("model", "--model", choices=list(MODELS), default="linear",
-        help="scores linear in the features, or of two layers (default: linear)")  # fmt: skip
-    sub.option("model", "--hidden", type=positive, help="channels between the two layers (default: 16)", rare=True)
-    each = "; ".join(f"{model}: {', '.join(names)}" for model, names in MODELS.items())
-    sub.option("solver", "--optimizer", choices=OPTIMIZERS, help=f"{each} (default: the first)")
-    shares = ", ".join(f"{value:g}/images of a {name} model" for name, value in LAM.items())
-    add_flags(sub, lam=f"default: {shares}", epochs=f"default: {listed(EPOCHS)}", tol="default: 0.01")
-    sub.option("solver", "--k", type=count,
-        help=f"outputs that the smoothed max is made of, of {', '.join(SMOOTHED)} (default: 10)",
-        rare=True)  # fmt: skip
-    sub.option("solver", "--schedule", choices=list(SCHEDULES),
-        help="step sizes of sgd, from --step-size on (default: 1/(lam (t + max(n, 1/lam))); two layers: "
-        "constant)", rare=True)  # fmt: skip
-    add_solver(sub, OPTIMIZERS, mu=f"default: {listed(MU)}",
-        step_size="default of sgd with two layers: 0.003", budget="default: 5")  # fmt: skip
-
-    sub = action("evaluate", _evaluate, "how well saved models find the objects of a file: CorLoc, average precision")
-    _add_models(sub, "+")
-    add_flags(sub, "limit")
-
-    sub = action("predict", _predict,
-        "the boxes that saved models find, a line for each: rows top to bottom - 1, columns left to right "
-        "- 1")  # fmt: skip
-    _add_models(sub, "+")
-    add_flags(sub, "limit", "out", top="boxes of each image; default: 1")
-    sub.set_defaults(top=1)
-    sub.option("data", "--all-images", action="store_true", help="also use images of other classes")
-
-    sub = action("draw", _draw, "a picture of images with their true boxes and those that models find")
-    _add_models(sub, "*")
-    add_flags(sub, "plot", limit="default: 12")
-    sub.set_defaults(limit=12)  # fmt: skip
-
+    action("make", _make, Make)
+    action("train", _train, Train)
+    action("evaluate", _evaluate, Evaluate)
+    action("predict", _predict, Predict)
+    action("draw", _draw, Draw)
     add_show(action, "localize train", _check_kind)
 
 
-def _add_models(sub: Parser, how_many: str) -> None:
-    sub.add_argument("data", help="a file of images")
-    sub.add_argument("models", nargs=how_many, metavar="MODEL", help="files written by localize train --save")
-    add_flags(sub, "most_bytes")
-
-
-def _make(panel: ModuleType, options: argparse.Namespace) -> None:
-    writable(options.file, None)
+def _make(panel: ModuleType, command: Make) -> Report:
     names = ("classes", "candidates", "directions", "scales", "size", "test", "rng")
-    settings = {name: getattr(options, name) for name in names}
+    settings = {name: getattr(command, name) for name in names}
     started = time.perf_counter()
-    images = scenes.make_scenes(options.images, **settings)
-    shown = _shown(images, options.images, options.quiet)
-    save_localization(options.file, shown, list(options.classes), {"scenes": settings})
-    data = load_localization(options.file)
-    megabytes = Path(options.file).stat().st_size / 1e6
-    report = opening(panel, options, file=str(options.file), images=data.n, **settings)
-    report |= {
+    images = scenes.make_scenes(command.images, **settings)
+    shown = _shown(images, command.images, command.quiet)
+    save_localization(command.file, shown, list(command.classes), {"scenes": settings})
+    data = load_localization(command.file)
+    megabytes = Path(command.file).stat().st_size / 1e6
+    report = {
+        "file": str(command.file),
+        "images": data.n,
+        **settings,
         "features": list(data.features.shape[1:]),
         "best_overlap": float(np.mean([data.overlaps(i).max() for i in range(data.n)])),
         "megabytes": megabytes,
@@ -147,45 +173,45 @@ def _make(panel: ModuleType, options: argparse.Namespace) -> None:
     }
     shape = " x ".join(map(str, report["features"]))
     lines = [
-        f"{options.file}: {data.n} scenes with one of {', '.join(data.classes)}, {options.candidates} boxes each, "
+        f"{command.file}: {data.n} scenes with one of {', '.join(data.classes)}, {command.candidates} boxes each, "
         f"features {shape}, {megabytes:.0f} MB",
         f"the best box of a scene overlaps the true one by {report['best_overlap']:.2f} (mean)    seconds "
         f"{report['seconds']:.1f}",
     ]
-    print_report(options, report, lines)
+    return Report(report, lines)
 
 
-def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
-    if options.hidden is not None and options.model == "linear":
+def _train(panel: ModuleType, command: Train) -> Report:
+    if command.hidden is not None and command.model == "linear":
         raise ValueError("--hidden needs --model two-layer")
-    if options.hidden is not None and options.start is not None:
+    if command.hidden is not None and command.start is not None:
         raise ValueError("--hidden has no effect with --start: the saved model has its own")
-    data, test = load_localization(options.data), load_localization(options.test) if options.test else None
+    data, test = load_localization(command.data), load_localization(command.test) if command.test else None
     data.required("truth")
-    classes = options.classes or [name for name in data.classes if len(data.of_class(name))]
+    classes = command.classes or [name for name in data.classes if len(data.of_class(name))]
     classes = list(dict.fromkeys(classes))
-    images = {name: _limited(data.of_class(name), options) for name in classes}
+    images = {name: _limited(data.of_class(name), command.limit) for name in classes}
     for name in classes:
         if not len(images[name]):
-            raise ValueError(f"{options.data}: no image of class {name}")
+            raise ValueError(f"{command.data}: no image of class {name}")
         if test is not None and len(test.of_class(name)):
             test.required("truth")
-    jobs = {name: job_of(options, len(images[name])) for name in classes}
-    if options.start is not None:
+    jobs = {name: job_of(command, len(images[name])) for name in classes}
+    if command.start is not None:
         check_start(jobs[classes[0]]["optimizer"], OPTIMIZERS)
-    files = {name: {what: _named(options, what, name, classes) for what in NAMED} for name in classes}
+    files = {name: {what: _named(command, what, name, classes) for what in NAMED} for name in classes}
     for named in files.values():
-        writable(named["save"], named["log"], named["checkpoint"], options.plot)
+        writable(named["save"], named["log"], named["checkpoint"], command.plot)
     missing = [name for name in classes if (path := files[name]["resume"]) is not None and not Path(path).exists()]
     if len(missing) < len(classes):  # the interrupted run did not reach these classes: they start from the beginning
         for name in missing:
             files[name]["resume"] = None
-    announce_compilation(panel, options.quiet)
+    announce_compilation(panel, command.quiet)
     reports: list[dict[str, Any]] = []
     interrupted = False
     for name in classes:
         try:
-            reports.append(_train_class(panel, options, data, test, name, images[name], jobs[name], files[name]))
+            reports.append(_train_class(panel, command, data, test, name, images[name], jobs[name], files[name]))
         except KeyboardInterrupt:
             if not reports:
                 raise
@@ -193,8 +219,13 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
         if interrupted or reports[-1]["interrupted"]:
             interrupted = True
             break
-    report = opening(panel, options, data=options.data, test_data=options.test)
-    report |= {"classes": reports, "interrupted": interrupted, "success": all(each["success"] for each in reports)}
+    report = {
+        "data": command.data,
+        "test_data": command.test,
+        "classes": reports,
+        "interrupted": interrupted,
+        "success": all(each["success"] for each in reports),
+    }
     report["message"] = "; ".join(f"{each['class']}: {each['message']}" for each in reports)
     lines = _table([("class", "images", "objective", "seconds", "CorLoc, %", "AP, %", "test CorLoc, %", "AP, %")] + [
         (each["class"], str(each["images"]), f"{each['objective']:.4f}", f"{each['seconds']:.1f}",
@@ -204,50 +235,44 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     lines += [f"{each['class']}: {line}" for each in reports for line in ending(each)]
     lines += [f"{name}: not trained" for name in classes[len(reports) :]]
     lines += [f"saved {each['saved']}" for each in reports if "saved" in each]
-    if options.plot:
-        curves = {each["class"]: [Row(**row) for row in each["history"]] for each in reports}
-        plots.convergence(options.plot, curves, f"hinge, {jobs[classes[0]]['optimizer']}")
-        report["plot"] = str(options.plot)
-        lines.append(f"plot {options.plot}")
-    print_report(options, report, lines)
-    return interrupted
+    curves = {each["class"]: [Row(**row) for row in each["history"]] for each in reports}
+    return Report(report, lines, curves, f"hinge, {jobs[classes[0]]['optimizer']}", single=False)
 
 
 def _train_class(
     panel: ModuleType,
-    options: argparse.Namespace,
+    command: Train,
     data: Localization,
     test: Localization | None,
     name: str,
     images: np.ndarray,
     job: dict[str, Any],
-    files: dict[str, str | None],
+    files: dict[str, Any],
 ) -> dict[str, Any]:
     """Train a model of one class and return its report."""
     started = time.perf_counter()
     model: Any = None
     more: dict[str, Any] = {what: files[what] for what in ("checkpoint", "resume")}
     if files["start"] is not None:
-        model, w0, _ = _load(panel, files["start"], options.most_bytes)
-        if type(model).__name__ != KINDS[options.model]:
+        model, w0, _ = _load(panel, files["start"], command.most_bytes)
+        if type(model).__name__ != KINDS[command.model]:
             raise ValueError(
-                f"--start: {files['start']} has a {type(model).__name__}, --model {options.model} is another"
+                f"--start: {files['start']} has a {type(model).__name__}, --model {command.model} is another"
             )
         more["w0"] = w0
     if model is None:
-        model = new_model(panel, options.model, data.features.shape[1:], options.hidden or 16)
+        model = new_model(panel, command.model, data.features.shape[1:], command.hidden or 16)
     examples = packed(model, data, images, truth=True)
     others = np.zeros(0, np.int64) if test is None else test.of_class(name)
     held_out = packed(model, test, others) if test is not None and len(others) else None
-    what = {"file": options.data, "class": name, "examples": len(images), "start": files["start"], "job": job}
-    own_options = argparse.Namespace(**{**vars(options), **files})
+    what = {"file": command.data, "class": name, "examples": len(images), "start": files["start"], "job": job}
     run = partial(optimize, panel, model, examples, job, **more)
 
     def save(result: Result) -> None:
         if files["save"]:
-            save_model(files["save"], model, result.x, {"data": options.data, "class": name, **job})
+            save_model(files["save"], model, result.x, {"data": command.data, "class": name, **job})
 
-    result = watched(panel, own_options, what, job["epochs"], run, save=save)
+    result = watched(panel, replace(command, **files), what, job["epochs"], run, save=save)
     report = {"class": name, "images": len(images), "weights": model.size, "job": job, **outcome(result)}
     report |= {"train": judged(_truth(data, images), find(model, examples, result.x)), "test": None}
     if test is not None and len(others):
@@ -258,35 +283,34 @@ def _train_class(
     return report
 
 
-def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
-    data = load_localization(options.data)
+def _evaluate(panel: ModuleType, command: Evaluate) -> Report:
+    data = load_localization(command.data)
     data.required("truth")
     reports: list[dict[str, Any]] = []
-    for path in options.models:
-        model, w, name = _load(panel, path, options.most_bytes)
-        images = _limited(data.of_class(name), options)
+    for path in command.models:
+        model, w, name = _load(panel, path, command.most_bytes)
+        images = _limited(data.of_class(name), command.limit)
         if not len(images):
-            raise ValueError(f"{options.data}: no image of class {name}, which {path} finds")
+            raise ValueError(f"{command.data}: no image of class {name}, which {path} finds")
         scores = judged(_truth(data, images), find(model, packed(model, data, images), w))
         reports.append({"model": str(path), "class": name, "images": len(images), **scores})
     means = {
         what: float(np.mean([each[what] for each in reports]))
         for what in ("corloc", "average_precision", "mean_overlap")
     }
-    report = opening(panel, options, data=options.data, models=reports, mean=means)
+    report = {"data": command.data, "models": reports, "mean": means}
     rows: list[tuple[str, ...]] = [("class", "images", "CorLoc, %", "AP, %", "mean overlap")]
     rows += [(x["class"], str(x["images"]), *_percent(x), f"{x['mean_overlap']:.3f}") for x in reports]
     rows += [("mean", "", *_percent(means), f"{means['mean_overlap']:.3f}")] if len(reports) > 1 else []
-    print_report(options, report, _table(rows))
+    return Report(report, _table(rows))
 
 
-def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
-    writable(options.out, None)
-    data = load_localization(options.data)
+def _predict(panel: ModuleType, command: Predict) -> Report:
+    data = load_localization(command.data)
     lines = [f"{'image':>6} {'class':8} {'top':>5} {'left':>5} {'bottom':>6} {'right':>5} {'score':>12} {'overlap':>8}"]
     every = []
-    for path in options.models:
-        name, images, results = _found(panel, data, path, options, options.top, options.all_images)
+    for path in command.models:
+        name, images, results = _found(panel, data, path, command, command.limit, command.top, command.all_images)
         for i, each in zip(images.tolist(), results, strict=True):
             has_truth = data.truth is not None and (data.labels is None or data.classes[data.labels[i]] == name)
             for box, score in zip(each.boxes, each.scores.tolist(), strict=True):
@@ -295,33 +319,31 @@ def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
                 top, left, bottom, right = box.tolist()
                 share = "-" if overlap is None else f"{overlap:.3f}"
                 lines.append(f"{i:6} {name:8} {top:5} {left:5} {bottom:6} {right:5} {score:12.6g} {share:>8}")
-    report = opening(panel, options, data=options.data, models=list(map(str, options.models)), boxes=every)
-    print_report(options, report, lines, options.out)
+    report = {"data": command.data, "models": list(map(str, command.models)), "boxes": every}
+    return Report(report, lines, out=command.out)
 
 
-def _draw(panel: ModuleType, options: argparse.Namespace) -> None:
-    if options.plot is None:
+def _draw(panel: ModuleType, command: Draw) -> Report:
+    if command.plot is None:
         raise ValueError("--plot: expected a file for the picture")
-    writable(options.plot)
-    data = load_localization(options.data)
+    data = load_localization(command.data)
     data.required("pixels")
-    limit, options.limit = options.limit, None  # the limit is for all images together, not for each class
     drawn: list[tuple[int, str | None, Found | None]]
-    if options.models:
-        every = [_found(panel, data, path, options, 1, False) for path in options.models]
+    if command.models:
+        every = [_found(panel, data, path, command, None, 1) for path in command.models]  # the limit is of all
         drawn = [
             (i, name, each) for name, images, results in every for i, each in zip(images.tolist(), results, strict=True)
         ]
     else:
         drawn = [(i, None, None) for i in range(data.n)]
-    some = np.unique(np.linspace(0, len(drawn) - 1, min(limit, len(drawn))).round().astype(int))
+    some = np.unique(np.linspace(0, len(drawn) - 1, min(command.limit, len(drawn))).round().astype(int))
     frames = [_frame(data, *drawn[j]) for j in some]
-    boxes(options.plot, frames)
+    boxes(command.plot, frames)
     right = [f.overlap >= 0.5 for f in frames if f.overlap is not None]
-    report = opening(panel, options, data=options.data, images=[drawn[j][0] for j in some], plot=str(options.plot))
-    report["right"] = sum(right) if right else None
+    report: dict[str, Any] = {"data": command.data, "images": [drawn[j][0] for j in some], "plot": str(command.plot)}
+    report |= {"right": sum(right) if right else None}
     score = f", {sum(right)} of {len(right)} boxes found overlap the true one by half or more" if right else ""
-    print_report(options, report, [f"{len(frames)} of {len(drawn)} images{score}", f"plot {options.plot}"])
+    return Report(report, [f"{len(frames)} of {len(drawn)} images{score}", f"plot {command.plot}"])
 
 
 def _frame(data: Localization, i: int, name: str | None, result: Found | None) -> Frame:
@@ -337,12 +359,18 @@ def _frame(data: Localization, i: int, name: str | None, result: Found | None) -
 
 
 def _found(
-    panel: ModuleType, data: Localization, path: str, options: argparse.Namespace, k: int, all_images: bool
+    panel: ModuleType,
+    data: Localization,
+    path: str,
+    command: Evaluate,
+    limit: int | None,
+    k: int,
+    all_images: bool = False,
 ) -> tuple[str, np.ndarray, list[Found]]:
     """A model's class, the images of that class, and the k best boxes of each image."""
-    model, w, name = _load(panel, path, options.most_bytes)
+    model, w, name = _load(panel, path, command.most_bytes)
     images = np.arange(data.n) if all_images or data.labels is None else data.of_class(name)
-    images = _limited(images, options)
+    images = _limited(images, limit)
     if not len(images):
         raise ValueError(
             f"{data.name}: no image of class {name}, which {path} finds; --all-images of predict looks at the others"
@@ -362,14 +390,14 @@ def _check_kind(path: str, model: Any, info: dict[str, Any]) -> None:
         raise ValueError(f"{path}: expected a model of localize train, got a {type(model).__name__}")
 
 
-def _limited(images: np.ndarray, options: argparse.Namespace) -> np.ndarray:
-    some: np.ndarray = images[limited(len(images), options.limit)]
+def _limited(images: np.ndarray, limit: int | None) -> np.ndarray:
+    some: np.ndarray = images[limited(len(images), limit)]
     return some
 
 
-def _named(options: argparse.Namespace, what: str, name: str, classes: list[str]) -> str | None:
+def _named(command: Train, what: str, name: str, classes: list[str]) -> str | None:
     """The file name in an option, for one class."""
-    path = getattr(options, what)
+    path = getattr(command, what)
     if path is not None and len(classes) > 1 and PLACE not in path:
         raise ValueError(
             f"--{what}: expected {PLACE} in the name, as there are {len(classes)} classes, or one --class; got {path}"

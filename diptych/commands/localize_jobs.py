@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -57,7 +56,7 @@ class Found(NamedTuple):
     scores: np.ndarray
 
 
-def job_of(options: argparse.Namespace, n: int) -> dict[str, Any]:
+def job_of(command: Any, n: int) -> dict[str, Any]:
     """The settings of a run on n images.
 
     Raises
@@ -65,24 +64,24 @@ def job_of(options: argparse.Namespace, n: int) -> dict[str, Any]:
     ValueError
         If the optimiser does not fit the model, or an option has no effect.
     """
-    kind = options.model
-    optimizer = options.optimizer or MODELS[kind][0]
+    kind = command.model
+    optimizer = command.optimizer or MODELS[kind][0]
     if optimizer not in MODELS[kind]:
         raise ValueError(f"--optimizer: a {kind} model is trained by {' or '.join(MODELS[kind])}, got {optimizer}")
-    solver = given(options, optimizer, OPTIMIZERS)
+    solver = given(command.solver, optimizer, OPTIMIZERS)
     for name, having in (("k", SMOOTHED), ("schedule", ("sgd",))):
-        if getattr(options, name) is not None and optimizer not in having:
+        if getattr(command, name) is not None and optimizer not in having:
             raise ValueError(f"--{name} has no effect with --optimizer {optimizer}; these have it: {', '.join(having)}")
-    if options.schedule is not None and options.step_size is None and kind == "linear":
-        raise ValueError(f"--schedule {options.schedule} needs --step-size")
-    lam = LAM[kind] / n if options.lam is None else options.lam
+    if command.schedule is not None and command.solver.get("step_size") is None and kind == "linear":
+        raise ValueError(f"--schedule {command.schedule} needs --step-size")
+    lam = LAM[kind] / n if command.lam is None else command.lam
     usual: dict[str, Any] = {}
     if optimizer in SMOOTHED:
-        usual = {"k": K if options.k is None else options.k, "mu": MU[optimizer]}
+        usual = {"k": K if command.k is None else command.k, "mu": MU[optimizer]}
     if optimizer == "sgd":
-        usual = {"step_size": None, "schedule": options.schedule}
+        usual = {"step_size": None, "schedule": command.schedule}
         if kind == "two-layer":
-            usual = {"step_size": STEP_SIZE, "schedule": options.schedule or "constant", "average": "last"}
+            usual = {"step_size": STEP_SIZE, "schedule": command.schedule or "constant", "average": "last"}
     elif kind == "linear":
         usual["tol"] = TOL if lam > 0 else None  # without lam there is no gap
     else:
@@ -92,8 +91,8 @@ def job_of(options: argparse.Namespace, n: int) -> dict[str, Any]:
         raise ValueError(f"--mu: {optimizer} needs a smoothing strength > 0, got {job['mu']}")
     if "k" in job and job["k"] < 1:
         raise ValueError(f"--k: expected an integer >= 1, got {job['k']}")
-    epochs = EPOCHS[optimizer] if options.epochs is None else options.epochs
-    return {"model": kind, "optimizer": optimizer, "lam": lam, "epochs": epochs, "rng": options.rng or 0, **job}
+    epochs = EPOCHS[optimizer] if command.epochs is None else command.epochs
+    return {"model": kind, "optimizer": optimizer, "lam": lam, "epochs": epochs, "rng": command.rng or 0, **job}
 
 
 def new_model(panel: ModuleType, kind: str, shape: Sequence[int], hidden: int) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import glob
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from diptych.commands.output import print_report
+from diptych.commands.output import Report
 from reference.files import save_bytes
 
 __all__ = ["are_many", "paths_of", "write_each"]
@@ -50,21 +49,21 @@ def _is_pattern(word: str) -> bool:
 
 
 def write_each(
-    options: argparse.Namespace,
+    command: Any,
     paths: Sequence[str],
     report: dict[str, Any],
     result_of: Callable[[str], tuple[Sequence[Any], str, str]],
-) -> None:
-    """Write a result for each file into the folder ``--out``, under the file's name, and print a summary.
+) -> Report:
+    """Write a result for each file into the folder ``--out``, under the file's name, and report a summary.
 
     Files whose result is there are skipped, so that a run that was cut goes on. A result is complete or not there.
 
     report: the first fields of the summary; result_of: from a file to its sentences, its result and the encoding.
     """
-    folder, results = Path(options.out), _results(Path(options.out), paths)
+    folder, results = Path(command.out), _results(Path(command.out), paths)
     folder.mkdir(parents=True, exist_ok=True)
     done: list[dict[str, Any]] = []
-    for path in tqdm(paths, "files", disable=options.quiet or None, unit="file", leave=False):
+    for path in tqdm(paths, "files", disable=command.quiet or None, unit="file", leave=False):
         each: dict[str, Any] = {"file": path, "out": str(results[path]), "skipped": results[path].exists()}
         sentences, text, codec = (None, "", "utf-8") if each["skipped"] else result_of(path)
         if sentences is not None:
@@ -72,7 +71,7 @@ def write_each(
         done.append({**each, "sentences": None if sentences is None else len(sentences)})
     skipped = sum(each["skipped"] for each in done)
     there = f", {skipped} were there already" if skipped else ""
-    print_report(options, report | {"files": done}, [f"{len(done) - skipped} files tagged into {folder}{there}"])
+    return Report(report | {"files": done}, [f"{len(done) - skipped} files tagged into {folder}{there}"])
 
 
 def _results(folder: Path, paths: Sequence[str]) -> dict[str, Path]:

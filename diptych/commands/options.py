@@ -1,31 +1,38 @@
-"""The options that commands share, each defined once (name, group, type, help), and functions that add commands."""
+"""How a command is declared: a dataclass with a field for each argument and option. The parser is made from the fields,
+and what is parsed becomes an instance, all that a run knows. Options that commands share are defined once, in FLAGS.
+"""
 
 from __future__ import annotations
 
 import argparse
 import math
 from collections.abc import Callable
-from functools import wraps
-from types import ModuleType
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, dataclass_transform
 
 from diptych.commands.parser import Parser
 from reference.archives import MOST_BYTES
 
 __all__ = [
-    "EVERYWHERE",
-    "TRAINING",
     "Action",
+    "Command",
+    "Training",
+    "Words",
     "above_zero",
     "add_command",
     "add_flags",
     "add_task",
+    "argument",
+    "command_of",
     "count",
+    "declared",
+    "flag",
     "large",
     "number",
+    "option",
     "positive",
     "share",
-    "without_panel",
 ]
 
 LONGEST = 80  # characters of a value that an error message repeats
@@ -117,8 +124,6 @@ FLAGS = {
     "quiet": Flag("output", "print no progress on stderr", {"action": "store_true"}),
     "top": Flag("output", "number of the best to show", {"type": positive, "metavar": "K"}),
 }  # fmt: skip
-EVERYWHERE = ("json", "quiet")
-TRAINING = ("limit", "checkpoint", "resume", "save", "plot", "log")  # of every command that trains
 
 
 def add_flags(sub: Parser, *names: str, **notes: str) -> None:
@@ -129,39 +134,113 @@ def add_flags(sub: Parser, *names: str, **notes: str) -> None:
         sub.option(flag.group, f"--{name.replace('_', '-')}", rare=flag.rare, help=text, **flag.how)
 
 
+# commands -------------------------------------------------------------------------------------------------------------
+
+
+def argument(help: str | None = None, **how: Any) -> Any:
+    """A field that is an argument without a name. how: further arguments of ``add_argument``."""
+    return declared(lambda sub, name: sub.add_argument(name, help=help, **how))
+
+
+def option(group: str, help: str, *names: str, rare: bool = False, **how: Any) -> Any:
+    """A field that is an option of this command alone; its name is that of the field unless ``names`` are given."""
+    usual = how.get("default", {"store_true": False, "store_false": True}.get(how.get("action", "")))
+
+    def add(sub: Parser, name: str) -> None:
+        every = names or (f"--{name.replace('_', '-')}",)
+        sub.option(group, *every, dest=name, rare=rare, help=help, **how)
+
+    return declared(add, usual)
+
+
+def flag(note: str = "", default: Any = None) -> Any:
+    """A field that is an option of FLAGS. note: text in parentheses after its help."""
+
+    def add(sub: Parser, name: str) -> None:
+        add_flags(sub, name, **({name: note} if note else {}))
+        if default is not None:
+            sub.set_defaults(**{name: default})
+
+    return declared(add, default)
+
+
+def declared(add: Callable[[Parser, str], Any], default: Any = None, of: Callable[..., Any] | None = None) -> Any:
+    """A field that ``add(parser, name)`` adds to a parser. of: its value, from all that is parsed."""
+    return field(default=default, metadata={"add": add, "of": of})
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(argument, declared, flag, option))
+class Words:
+    """Arguments and options: each class that inherits from this one is a frozen dataclass of them."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
+
+
+class Command(Words):
+    """What a command was told. ``name``: its words. Reports open with the command and the panel if ``opens``."""
+
+    opens: ClassVar[bool] = True
+    name: str = ""
+    json: bool = flag()
+    quiet: bool = flag()
+
+    @property
+    def written(self) -> list[str | None]:
+        """The files that the command writes, which are looked at before it runs; the last is a picture or None."""
+        return [getattr(self, name, None) for name in ("save", "log", "checkpoint", "out", "plot")]
+
+
+class Training(Command):
+    """A command that trains."""
+
+    limit: int | None = flag()
+    checkpoint: str | None = flag()
+    resume: str | None = flag()
+    save: str | None = flag()
+    plot: str | None = flag()
+    log: str | None = flag()
+
+
+def command_of(options: argparse.Namespace) -> Command:
+    """What was parsed, as the dataclass of its command."""
+    told: dict[str, Any] = vars(options)
+    kind: type[Command] = told["kind"]
+    values = {}
+    for each in fields(kind):
+        of = each.metadata.get("of")
+        if of is not None or each.name in told:
+            values[each.name] = told[each.name] if of is None else of(told)
+    return kind(**values)
+
+
 def add_command(
-    commands: Any, name: str, run: Callable[..., Any], summary: str, description: str = "", *, task: str = ""
+    commands: Any,
+    name: str,
+    run: Callable[..., Any],
+    kind: type[Command],
+    *,
+    task: str = "",
+    no_panel: str = "",
 ) -> Parser:
-    """Add a command, or an action of a task; ``run`` is called with the panel and the options."""
-    sub: Parser = commands.add_parser(
-        name, help=summary, description=description or f"{summary[0].upper()}{summary[1:]}."
-    )
-    sub.set_defaults(command=run, name=f"{task} {name}".strip(), reported=None)
-    add_flags(sub, *EVERYWHERE)
+    """Add a command, or an action of a task; ``run`` is called with the panel and a ``kind``, and returns a report.
+
+    The first paragraph of the docstring of ``kind`` is the command's help, the second, if there is one, says more.
+    no_panel: why the command rejects ``--panel``.
+    """
+    first, *more = (" ".join(text.split()) for text in str(kind.__doc__).strip().split("\n\n"))
+    summary = f"{first[0].lower()}{first[1:]}".removesuffix(".")
+    sub: Parser = commands.add_parser(name, help=summary, description=more[0] if more else first)
+    sub.set_defaults(command=run, kind=kind, name=f"{task} {name}".strip(), no_panel=no_panel)
+    for each in fields(kind):
+        if "add" in each.metadata:
+            each.metadata["add"](sub, each.name)
+    if no_panel:
+        sub.without_panel()
     return sub
-
-
-def without_panel(sub: Parser, why: str) -> None:
-    """Make a command reject ``--panel``, before and after its name, and leave it out of its help."""
-    sub.without_panel()
-    run = sub.get_default("command")
-
-    @wraps(run)
-    def command(panel: ModuleType, options: argparse.Namespace) -> Any:
-        if getattr(options, "panel_given", False):
-            raise ValueError(f"--panel {options.panel}: {why}")
-        return run(panel, options)
-
-    sub.set_defaults(command=command)
 
 
 def add_task(commands: Any, task: str, summary: str, description: str) -> Action:
     """Add a command with actions. Return a function that adds one action, as :func:`add_command` does."""
-    actions = commands.add_parser(task, help=summary, description=description).add_subparsers(
-        required=True, metavar="ACTION"
-    )
-
-    def action(name: str, run: Callable[..., Any], summary: str, description: str = "") -> Parser:
-        return add_command(actions, name, run, summary, description, task=task)
-
-    return action
+    parser = commands.add_parser(task, help=summary, description=description)
+    return partial(add_command, parser.add_subparsers(required=True, metavar="ACTION"), task=task)

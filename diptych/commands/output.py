@@ -1,8 +1,7 @@
-"""What the commands share: progress, output files, reports as text or JSON."""
+"""What the runs of commands share: progress, output files, reports as text or JSON."""
 
 from __future__ import annotations
 
-import argparse
 import errno
 import json
 import logging
@@ -11,13 +10,14 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from diptych.certificates import SCALE
+from diptych.commands.options import Command, Training
 from diptych.defaults import LBFGS_ITERATIONS
 from diptych.files.logs import LogWriter, jsonable
 from diptych.files.models import save_model
@@ -30,12 +30,13 @@ from reference.training.run import Lost
 __all__ = [
     "Failed",
     "Progress",
+    "Report",
     "announce_compilation",
     "ending",
     "error_text",
-    "finish",
     "opening",
     "outcome",
+    "performed",
     "print_report",
     "say",
     "status_of",
@@ -104,14 +105,14 @@ class Progress:
 
 def watched(
     panel: ModuleType,
-    options: argparse.Namespace,
+    command: Any,
     job: dict[str, Any],
     epochs: int | None,
     run: Callable[..., Result],
     more: Callable[[int], dict[str, Any]] | None = None,
     save: Callable[[Result], None] = lambda result: None,
 ) -> Result:
-    """Train with a progress bar and, if the options name one, a log; save the model.
+    """Train with a progress bar and, if the command names one, a log; save the model.
 
     job: the fields of the log's first line, besides the command and the panel. more: what else the bar shows, by name,
     from the number of epochs; it is asked once a second at most. Workers that it counts as lost are a line on stderr
@@ -120,8 +121,8 @@ def watched(
     """
     looked, lost = -math.inf, 0
     with (
-        Progress(epochs, options.quiet) as bar,
-        LogWriter(options.log, opening(panel, options, **job), more=options.resume is not None) as log,
+        Progress(epochs, command.quiet) as bar,
+        LogWriter(command.log, opening(panel, command, **job), more=command.resume is not None) as log,
     ):
 
         def callback(row: Row, w: Any) -> None:
@@ -136,7 +137,7 @@ def watched(
             before, lost, again = lost, bar.shown.get("lost", 0), bar.shown.get("repeated")
             if lost > before:
                 what = f"workers lost so far: {lost}; tasks that ran again: {again}"
-                print(f"diptych {options.name}: {what}", file=sys.stderr)
+                print(f"diptych {command.name}: {what}", file=sys.stderr)
                 log.write({"workers_lost": lost, "tasks_repeated": again})
 
         result = run(callback=callback)
@@ -198,9 +199,9 @@ def error_text(problem: Exception) -> str:
     return f"{problem.filename}: {kinds.get(type(problem), str(problem.strerror).lower())}"
 
 
-def opening(panel: ModuleType, options: argparse.Namespace, **what: Any) -> dict[str, Any]:
+def opening(panel: ModuleType, command: Command, **what: Any) -> dict[str, Any]:
     """The first fields of every report: the command, the panel and the subject."""
-    return {"command": options.name, "panel": panel.__name__, "version": panel.__version__, **what}
+    return {"command": command.name, "panel": panel.__name__, "version": panel.__version__, **what}
 
 
 def outcome(result: Result) -> dict[str, Any]:
@@ -225,7 +226,7 @@ def ending(report: dict[str, Any]) -> list[str]:
 
 def trained(
     panel: ModuleType,
-    options: argparse.Namespace,
+    command: Any,
     what: dict[str, Any],
     epochs: int,
     run: Callable[..., Any],
@@ -234,50 +235,60 @@ def trained(
     more: Callable[[int], dict[str, Any]] | None = None,
 ) -> tuple[Any, dict[str, Any]]:
     """Train with a bar and a log and save the model with ``info``. Return the result and the start of the report."""
-    to_convergence = options.epochs is None and epochs == LBFGS_ITERATIONS
+    to_convergence = command.epochs is None and epochs == LBFGS_ITERATIONS
 
     def save(result: Result) -> None:
-        if options.save:
-            save_model(options.save, model, result.x, info)
+        if command.save:
+            save_model(command.save, model, result.x, info)
 
-    result = watched(panel, options, what, None if to_convergence else epochs, run, more, save)
-    return result, opening(panel, options, **what) | outcome(result)
+    result = watched(panel, command, what, None if to_convergence else epochs, run, more, save)
+    return result, what | outcome(result)
 
 
-def finish(
-    options: argparse.Namespace,
-    report: dict[str, Any],
-    lines: list[str],
-    curves: dict[str, Sequence[Row]] | None = None,
-    title: str = "",
-) -> bool:
-    """End a training command: draw its curves, name the written files and print the report.
+class Report(NamedTuple):
+    """What a run has found: fields of one JSON object, and lines of text, which ``end`` ends.
 
-    Return whether training was interrupted.
+    curves, title: of the picture of a training. single: whether it is one training, whose end and files are named.
+    out, codec: the file to write to instead of printing, and the encoding of its text. problem: raised in the end.
     """
-    if options.plot and curves is not None:
-        plots.convergence(options.plot, curves, title)
-    report |= {what: str(file) for what, file in (("saved", options.save), ("plot", options.plot)) if file}
-    lines += [] if curves is None else ending(report)
-    if report["interrupted"] and options.checkpoint is not None and Path(options.checkpoint).exists():
-        lines.append(f"go on with the same options and --resume {options.checkpoint}")
-    print_report(options, report, lines + [f"{what} {report[what]}" for what in ("saved", "plot") if what in report])
-    return bool(report["interrupted"])
+
+    fields: dict[str, Any]
+    lines: Sequence[str]
+    curves: Mapping[str, Sequence[Row]] | None = None
+    title: str = ""
+    single: bool = True
+    out: str | None = None
+    codec: str = "utf-8"
+    end: str = "\n"
+    problem: BaseException | None = None
 
 
-def print_report(options: argparse.Namespace, report: dict[str, Any], lines: list[str], out: str | None = None) -> None:
-    """Print the report: one JSON object with ``--json``, else the lines. out: write to this file instead.
+def performed(run: Callable[..., Report], panel: ModuleType, command: Command) -> Report:
+    """The complete report of a run, whose picture is drawn."""
+    writable(*command.written)
+    report = run(panel, command)
+    fields = opening(panel, command, **report.fields) if command.opens else report.fields
+    lines = [*report.lines]
+    if isinstance(command, Training):
+        if command.plot and report.curves is not None:
+            plots.convergence(command.plot, report.curves, report.title)
+        files = {"saved": command.save if report.single else None, "plot": command.plot}
+        named = {what: str(file) for what, file in files.items() if file}
+        lines += ending(fields) if report.single and report.curves is not None else []
+        if report.single and fields["interrupted"] and command.checkpoint and Path(command.checkpoint).exists():
+            lines.append(f"go on with the same options and --resume {command.checkpoint}")
+        fields, lines = fields | named, lines + [f"{what} {file}" for what, file in named.items()]
+    return report._replace(fields=fields, lines=lines)
 
-    If the options have a function ``reported``, it gets the report, and nothing is printed.
-    """
-    if options.reported is not None:
-        options.reported(jsonable(report))
-        return
-    text = json.dumps(jsonable(report), allow_nan=False) if options.json else "\n".join(lines)
-    if out is None:
-        say(text)
+
+def print_report(command: Command, report: Report) -> None:
+    """Print the report, or write it to its file: one JSON object with ``--json``, else the lines."""
+    as_json = [json.dumps(jsonable(report.fields), allow_nan=False)] if command.json else None
+    text, end = "\n".join(as_json or report.lines), "\n" if as_json else report.end
+    if report.out is None:
+        say(text, end)
     else:
-        save_bytes(out, f"{text}\n".encode())
+        save_bytes(report.out, f"{text}{end}".encode("utf-8" if as_json else report.codec))
 
 
 def say(text: str, end: str = "\n") -> None:

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 import time
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from diptych.commands.cluster import (
-    Rehearsal,
-    add_cluster,
-    check_over,
-    for_workers,
-    line_of,
-    moved,
-    over_partitions,
-    parts_a_file,
-)
-from diptych.commands.executors import executor_of
+from diptych.commands import cluster
 from diptych.commands.jobs import limited
 from diptych.commands.many_files import paths_of
-from diptych.commands.options import TRAINING, add_flags, add_task, count
-from diptych.commands.output import announce_compilation, finish, opening, print_report, trained, writable
+from diptych.commands.options import Command, Training, add_task, argument, count, flag, option
+from diptych.commands.output import Report, announce_compilation, trained
 from diptych.commands.scores import heads_of_partition, parsing_scores
 from diptych.commands.show import add_show, template_lines, template_weights
-from diptych.commands.solvers import add_solver, check_start, given, listed, solve
+from diptych.commands.solvers import check_start, given, listed, solve, solver_options
 from diptych.distributed import Partitioned, TreebankFile
 from diptych.distributed.loaders import parts_of
 from diptych.files.models import load_model
@@ -49,6 +40,70 @@ MOST = 10  # templates that train lists
 FEW = 3  # sentences of a rehearsal
 
 
+SAVED = "a file written by parse train --save"
+
+
+class Train(cluster.Cluster, Training):
+    """Train on a treebank, and test on another."""
+
+    treebank: str = argument("'sentences', a file, or over partitions a pattern '*.conllu'")
+    test: str | None = flag()
+    start: str | None = flag()
+    rng: int | None = flag()
+    encoding: str | None = flag()
+    most_bytes: int = flag()
+    templates: str | None = option("model", "feature templates (default: 20)", choices=list(TEMPLATES))
+    bits: int | None = option("model",
+        "hash features to 2^bits weights (default: 20; with --blocks, 2^15 for each template)",
+        type=count, rare=True)  # fmt: skip
+    vocabulary: int | None = option("model", "instead of hashing: only features of at least N true arcs",
+        type=count, metavar="N", rare=True)  # fmt: skip
+    blocks: bool = option("model",
+        "give each template weights of its own, which show reports; always with online-proximal",
+        action="store_true")  # fmt: skip
+    single_root: bool = option("model", "allow several tokens without head", "--many-roots",
+        action="store_false", rare=True)  # fmt: skip
+    loss: str = option("solver", "hinge: structural SVM (default); crf: log loss",
+        choices=("hinge", "crf"), default="hinge")  # fmt: skip
+    optimizer: str | None = option("solver",
+        "default: bcfw for the hinge, sgd for crf; over partitions cocoa, lbfgs", choices=OPTIMIZERS)  # fmt: skip
+    regularizer: str | None = option("solver",
+        "online-proximal: lam/2 (sum of the templates' norms)^2, multiple kernel learning "
+        "(squared-l21, default); lam times that sum (l21); lam/2 ||w||^2 (l2)",
+        choices=list(REGULARIZERS), rare=True)  # fmt: skip
+    lam: float | None = flag(f"default: {listed(LAM)}")
+    epochs: int | None = flag(f"default: {listed(EPOCHS)}")
+    tol: float | None = flag(f"default: {TOL}")
+    solver: dict[str, Any] = solver_options(OPTIMIZERS, without=("mu",),
+        step_size=f"default: {listed(STEP_SIZE)}; online-proximal: over sqrt(t)")  # fmt: skip
+
+
+class Evaluate(Command):
+    """The share of right heads of a saved parser on a treebank."""
+
+    model: str = argument(SAVED)
+    treebank: str = argument()
+    limit: int | None = flag()
+    encoding: str | None = flag()
+    most_bytes: int = flag()
+
+
+class Predict(Evaluate):
+    """Parse sentences by a saved parser, to CoNLL-U; further results go into comments.
+
+    Parse sentences by a saved parser, to CoNLL-U. Of CoNLL-U and CoNLL-X all stays but HEAD, and DEPREL, which
+    becomes _: it is not predicted, and would be wrong for another head. Further results go into comments.
+    """
+
+    treebank: str = argument("a treebank, whose heads are ignored, or lines of word, tag")
+    out: str | None = flag()
+    top: int | None = flag("trees of each sentence, with their scores")
+    probabilities: bool = option("output",
+        "probability of each head under exp(score); meaningful for a parser trained with --loss crf",
+        action="store_true")  # fmt: skip
+    draw: bool = option("output", "the tree as text", action="store_true")
+
+
 def add(commands: Any) -> None:
     """Add the command ``parse`` to the subparsers of the command line."""
     action = add_task(commands, "parse", "learn to parse sentences from a treebank, and parse them",
@@ -57,160 +112,102 @@ def add(commands: Any) -> None:
         "come with the package), CoNLL-X, CoNLL-U (also Plus), lines of word, tag, head, or a zip of such; "
         "name.zip:1-160 is the first 160 of its files, name.zip:7 the seventh, name.zip:a.dp the one of "
         "that name.")  # fmt: skip
-    sub = action("train", _train, "train on a treebank, and test on another")
-    sub.add_argument("treebank", help="'sentences', a file, or over partitions a pattern '*.conllu'")
-    add_flags(sub, *TRAINING, "test", "start", "rng", "encoding", "most_bytes")
-    sub.option("model", "--templates", choices=list(TEMPLATES), help="feature templates (default: 20)")
-    sub.option("model", "--bits", type=count,
-        help="hash features to 2^bits weights (default: 20; with --blocks, 2^15 for each template)",
-        rare=True)  # fmt: skip
-    sub.option("model", "--vocabulary", type=count, metavar="N",
-        help="instead of hashing: only features of at least N true arcs", rare=True)  # fmt: skip
-    sub.option("model", "--blocks", action="store_true",
-        help="give each template weights of its own, which show reports; always with online-proximal")  # fmt: skip
-    sub.option("model", "--many-roots", dest="single_root", action="store_false",
-        help="allow several tokens without head", rare=True)  # fmt: skip
-    sub.option("solver", "--loss", choices=("hinge", "crf"), default="hinge",
-        help="hinge: structural SVM (default); crf: log loss")  # fmt: skip
-    sub.option(
-        "solver",
-        "--optimizer",
-        choices=OPTIMIZERS,
-        help="default: bcfw for the hinge, sgd for crf; over partitions cocoa, lbfgs",
-    )
-    sub.option("solver", "--regularizer", choices=list(REGULARIZERS),
-        help="online-proximal: lam/2 (sum of the templates' norms)^2, multiple kernel learning "
-        "(squared-l21, default); lam times that sum (l21); lam/2 ||w||^2 (l2)", rare=True)  # fmt: skip
-    add_flags(sub, lam=f"default: {listed(LAM)}", epochs=f"default: {listed(EPOCHS)}", tol=f"default: {TOL}")
-    add_solver(sub, OPTIMIZERS, without=("mu",),
-        step_size=f"default: {listed(STEP_SIZE)}; online-proximal: over sqrt(t)")  # fmt: skip
-    add_cluster(sub)
-
-    sub = action("evaluate", _evaluate, "the share of right heads of a saved parser on a treebank")
-    sub.add_argument("model", help="a file written by parse train --save")
-    sub.add_argument("treebank")
-    add_flags(sub, "limit", "encoding", "most_bytes")
-
-    sub = action("predict", _predict,
-        "parse sentences by a saved parser, to CoNLL-U; further results go into comments",
-        "Parse sentences by a saved parser, to CoNLL-U. Of CoNLL-U and CoNLL-X all stays but HEAD, and DEPREL, which "
-        "becomes _: it is not predicted, and would be wrong for another head. Further results go into "
-        "comments.")  # fmt: skip
-    sub.add_argument("model", help="a file written by parse train --save")
-    sub.add_argument("treebank", help="a treebank, whose heads are ignored, or lines of word, tag")
-    add_flags(sub, "limit", "encoding", "most_bytes", "out", top="trees of each sentence, with their scores")
-    sub.option("output", "--probabilities", action="store_true",
-        help="probability of each head under exp(score); meaningful for a parser trained with --loss crf")  # fmt: skip
-    sub.option("output", "--draw", action="store_true", help="the tree as text")  # fmt: skip
-
+    action("train", _train, Train)
+    action("evaluate", _evaluate, Evaluate)
+    action("predict", _predict, Predict)
     add_show(action, "parse train", _check_kind)
 
 
-def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
-    if over_partitions(options):
-        return _train_over_partitions(panel, options)
-    optimizer = options.optimizer or ("bcfw" if options.loss == "hinge" else "sgd")
-    if optimizer == "cocoa":
-        raise ValueError("--optimizer cocoa trains over partitions: give --workers, --scheduler or --partitions")
-    if options.loss == "crf" and optimizer == "bcfw":
+# training -----------------------------------------------------------------------------------------------------------
+
+
+def _train(panel: ModuleType, command: Train) -> Report:
+    over, optimizer = command.over_partitions, command.optimizer
+    usual = ("cocoa" if over else "bcfw"), ("lbfgs" if over else "sgd")
+    optimizer = optimizer or usual[command.loss == "crf"]
+    cluster.check_over(command, optimizer, "limit", "vocabulary", "regularizer")
+    if over and optimizer == "lbfgs" and command.loss == "hinge":
+        raise ValueError("--optimizer lbfgs needs --loss crf over partitions")
+    if command.loss == "crf" and optimizer == "bcfw":
         raise ValueError("--optimizer bcfw needs --loss hinge")
-    if options.regularizer is not None and optimizer != "online-proximal":
+    if command.regularizer is not None and optimizer != "online-proximal":
         raise ValueError("--regularizer needs --optimizer online-proximal")
-    solver = given(options, optimizer, OPTIMIZERS)
-    options.blocks |= optimizer == "online-proximal"
-    model, w0 = _start(panel, options, optimizer)
-    training = _with_heads(options, options.treebank, options.limit)
-    test = _with_heads(options, options.test) if options.test else None
-    writable(options.save, options.log, options.checkpoint, options.plot)
-    announce_compilation(panel, options.quiet)
-    started = time.perf_counter()
-    if model is None:
-        model = _new_model(panel, options, training)
-    data, test_data = _packed(model, training), None if test is None else _packed(model, test)
-    objective = (panel.LogLoss if options.loss == "crf" else panel.StructuralHinge)(model, data)
+    job = _job(command, optimizer)
+    model, w0 = _start(panel, command, optimizer)
+    command = replace(command, blocks=command.blocks or optimizer == "online-proximal")
+    test = _with_heads(command, command.test) if command.test else None
+    loss = panel.LogLoss if command.loss == "crf" else panel.StructuralHinge
+    with ExitStack() as stack:
+        objective: Any
+        if over:
+            started = time.perf_counter()
+            files, objective = _partitions(panel, command, optimizer, loss, model, job, stack)
+            model = objective.model
+        else:
+            training = _with_heads(command, command.treebank, command.limit)
+            announce_compilation(panel, command.quiet)
+            started = time.perf_counter()
+            model = _new_model(panel, command, training) if model is None else model
+            objective = loss(model, _packed(model, training))
+        what = {"treebank": command.treebank, "sentences": objective.n, "start": command.start}
+        what |= {"loss": command.loss, "optimizer": optimizer, "job": job}
+        arguments = _arguments(panel, model, job)
+        run = partial(solve, panel, optimizer, objective, w0=w0, checkpoint=command.checkpoint,
+            resume=command.resume, **arguments)  # fmt: skip
+        info = {"treebank": command.treebank, "start": command.start, "optimizer": optimizer, **job}
+        info |= {"partitions": objective.partitions} if over else {}
+        shown = partial(cluster.moved, objective) if over else None
+        result, report = trained(panel, command, what, job["epochs"], run, model, info, shown)
+        report |= {"weights": model.size, "seconds": time.perf_counter() - started}
+        first = f"{command.treebank}: {objective.n} sentences, objective {result.fun:.6f}, "
+        lines = [f"{first}{report['seconds']:.2f} seconds"]
+        if over:
+            report |= {**cluster.moved(objective, len(result.history)), "files": files}
+            lines.append(cluster.line_of(report))
+            heads = None if result.interrupted else objective.sum_of(heads_of_partition, result.x)
+            report["train"] = None if heads is None else parsing_scores(heads)
+        else:
+            weights = template_weights(model, result.x) if model.blocks else None
+            report |= {"templates": command.templates or "20", "template_weights": weights}
+            report["train"] = _scores(model, result.x, training, objective.data)
+    report["test"] = None if test is None else _scores(model, result.x, test, _packed(model, test))
+    lines += [_line(name, report[name]) for name in ("train", "test") if report[name] is not None]
+    lines += template_lines(report["template_weights"], MOST) if report.get("template_weights") else []
+    title = f"{command.loss}, {optimizer}, lam = {job['lam']:g}"
+    return Report(report, lines, {panel.__name__: result.history}, title)
+
+
+def _job(command: Train, optimizer: str) -> dict[str, Any]:
+    """The settings of the optimiser, with this command's defaults."""
     job: dict[str, Any] = {
-        "lam": LAM[optimizer] if options.lam is None else options.lam,
-        "epochs": EPOCHS[optimizer] if options.epochs is None else options.epochs,
-        "rng": options.rng or 0,
+        "lam": LAM[optimizer] if command.lam is None else command.lam,
+        "epochs": EPOCHS[optimizer] if command.epochs is None else command.epochs,
+        "rng": command.rng or 0,
     }
-    if optimizer == "bcfw":
+    if optimizer in ("bcfw", "cocoa"):
         job["tol"] = TOL
     elif optimizer != "lbfgs":
-        job["step_size"] = STEP_SIZE.get(optimizer, STEP_SIZE[options.loss])
-    job |= solver
+        job["step_size"] = STEP_SIZE.get(optimizer, STEP_SIZE[command.loss])
+    job |= given(command.solver, optimizer, OPTIMIZERS)
     if optimizer == "online-proximal":
-        job["regularizer"] = options.regularizer or "squared-l21"
-    what = {"treebank": options.treebank, "sentences": len(training), "start": options.start}
-    what |= {"loss": options.loss, "optimizer": optimizer, "job": job}
-    more = {"w0": w0, "checkpoint": options.checkpoint, "resume": options.resume}
-    arguments = _arguments(panel, model, job) | more
-    info = {"treebank": options.treebank, "start": options.start, "optimizer": optimizer, **job}
-    run = partial(solve, panel, optimizer, objective, **arguments)
-    result, report = trained(panel, options, what, job["epochs"], run, model, info)
-    report |= {
-        "templates": options.templates or "20",
-        "weights": model.size,
-        "template_weights": template_weights(model, result.x) if model.blocks else None,
-        "seconds": time.perf_counter() - started,
-        "train": _scores(model, result.x, training, data),
-        "test": None if test is None else _scores(model, result.x, test, test_data),
-    }
-    lines = [
-        f"{options.treebank}: {len(training)} sentences, objective {result.fun:.6f}, {report['seconds']:.2f} seconds",
-        _line("train", report["train"]),
-        *([] if test is None else [_line("test", report["test"])]),
-        *(template_lines(report["template_weights"], MOST) if model.blocks else []),
-    ]
-    title = f"{options.loss}, {optimizer}, lam = {job['lam']:g}"
-    return finish(options, report, lines, {panel.__name__: result.history}, title)
+        job["regularizer"] = command.regularizer or "squared-l21"
+    return job
 
 
-def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bool:
-    optimizer = options.optimizer or ("cocoa" if options.loss == "hinge" else "lbfgs")
-    check_over(options, optimizer, "limit", "vocabulary", "regularizer")
-    if optimizer == "lbfgs" and options.loss == "hinge":
-        raise ValueError("--optimizer lbfgs needs --loss crf over partitions")
-    model, w0 = _start(panel, options, optimizer)
-    writable(options.save, options.log, options.checkpoint, options.plot)
-    test = _with_heads(options, options.test) if options.test else None
-    files = [options.treebank] if options.treebank == "sentences" else paths_of([options.treebank])
-    sources = [
-        TreebankFile(path, options.most_bytes, options.encoding) for path in for_workers(options, files, "sentences")
-    ]
-    loaders = parts_of(sources, parts_a_file(options, len(files)))
-    model, started = model or _new_model(panel, options, []), time.perf_counter()
-    job: dict[str, Any] = {
-        "lam": LAM[optimizer] if options.lam is None else options.lam,
-        "epochs": EPOCHS[optimizer] if options.epochs is None else options.epochs,
-        "rng": options.rng or 0,
-    }
-    job |= {"tol": TOL} if optimizer == "cocoa" else {}
-    job |= given(options, optimizer, OPTIMIZERS)
-    loss = panel.LogLoss if options.loss == "crf" else panel.StructuralHinge
+def _partitions(
+    panel: ModuleType, command: Train, optimizer: str, loss: Any, model: Any, job: dict[str, Any], stack: ExitStack
+) -> tuple[list[str], Partitioned]:
+    """The files, and the objective over their partitions."""
+    files = [command.treebank] if command.treebank == "sentences" else paths_of([command.treebank])
+    paths = cluster.for_workers(command, files, "sentences")
+    sources = [TreebankFile(path, command.most_bytes, command.encoding) for path in paths]
+    loaders = parts_of(sources, cluster.parts_a_file(command, len(files)))
+    model = _new_model(panel, command, []) if model is None else model
     few = load_treebank("sentences")[:FEW]
     run = partial(solve, panel, optimizer, **job | {"epochs": 1})
-    rehearsal = Rehearsal(model, loss, run, [s.fields() for s in few], [s.heads for s in few])
-    with executor_of(options, panel, rehearsal) as executor:
-        objective = Partitioned(loaders, model, loss, executor, memory=options.memory)
-        what = {"treebank": options.treebank, "sentences": objective.n, "start": options.start}
-        what |= {"loss": options.loss, "optimizer": optimizer, "job": job}
-        more = {"w0": w0, "checkpoint": options.checkpoint, "resume": options.resume}
-        info = {"treebank": options.treebank, "start": options.start, "optimizer": optimizer, **job}
-        info["partitions"] = objective.partitions
-        run = partial(solve, panel, optimizer, objective, **(job | more))
-        result, report = trained(panel, options, what, job["epochs"], run, model, info, partial(moved, objective))
-        report |= moved(objective, len(result.history))
-        report["train"] = None if result.interrupted else parsing_scores(objective.sum_of(heads_of_partition, result.x))
-    report |= {"files": files, "weights": model.size, "seconds": time.perf_counter() - started}
-    report["test"] = None if test is None else _scores(model, result.x, test, _packed(model, test))
-    lines = [
-        f"{options.treebank}: {objective.n} sentences, objective {result.fun:.6f}, {report['seconds']:.2f} seconds",
-        line_of(report),
-        *([] if report["train"] is None else [_line("train", report["train"])]),
-        *([] if test is None else [_line("test", report["test"])]),
-    ]
-    title = f"{options.loss}, {optimizer}, lam = {job['lam']:g}"
-    return finish(options, report, lines, {panel.__name__: result.history}, title)
+    rehearsal = cluster.Rehearsal(model, loss, run, [s.fields() for s in few], [s.heads for s in few])
+    objective = cluster.partitioned(panel, command, loss, rehearsal, lambda _: model, lambda _: loaders)
+    return files, stack.enter_context(objective)
 
 
 def _arguments(panel: ModuleType, model: Any, job: dict[str, Any]) -> dict[str, Any]:
@@ -224,76 +221,73 @@ def _arguments(panel: ModuleType, model: Any, job: dict[str, Any]) -> dict[str, 
     return {**job, **chosen}
 
 
-def _start(panel: ModuleType, options: argparse.Namespace, optimizer: str) -> tuple[Any, np.ndarray | None]:
+def _start(panel: ModuleType, command: Train, optimizer: str) -> tuple[Any, np.ndarray | None]:
     """The saved model to start from and its weights, or None."""
-    if options.start is None:
+    if command.start is None:
         return None, None
     check_start(optimizer, OPTIMIZERS)
-    settings = {name: getattr(options, name) for name in ("templates", "bits", "vocabulary")}
-    settings["blocks"] = options.blocks if optimizer != "online-proximal" and options.blocks else None
-    settings["many-roots"] = None if options.single_root else True
+    settings = {name: getattr(command, name) for name in ("templates", "bits", "vocabulary")}
+    settings["blocks"] = command.blocks if optimizer != "online-proximal" and command.blocks else None
+    settings["many-roots"] = None if command.single_root else True
     for name, value in settings.items():
         if value is not None:
             raise ValueError(f"--{name} has no effect with --start: the saved model has its own")
-    return _parser(panel, options.start, options.most_bytes)
+    return _parser(panel, command.start, command.most_bytes)
 
 
-def _new_model(panel: ModuleType, options: argparse.Namespace, training: list[Sentence]) -> Any:
+def _new_model(panel: ModuleType, command: Train, training: list[Sentence]) -> Any:
     """A model that hashes features, or with ``--vocabulary`` a model of the features of the training data."""
-    templates = options.templates or "20"
-    settings = {"bits": options.bits, "single_root": options.single_root, "blocks": options.blocks}
+    templates = command.templates or "20"
+    settings = {"bits": command.bits, "single_root": command.single_root, "blocks": command.blocks}
     model = panel.ParsingModel(templates, **settings)
-    if options.vocabulary is None:
+    if command.vocabulary is None:
         return model
-    keys = model.vocabulary(_packed(model, training), max(options.vocabulary, 1))
+    keys = model.vocabulary(_packed(model, training), max(command.vocabulary, 1))
     return panel.ParsingModel(templates, vocabulary=keys, **settings)
 
 
-def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
-    model, w = _parser(panel, options.model, options.most_bytes)
-    sentences = _with_heads(options, options.treebank, options.limit)
-    announce_compilation(panel, options.quiet)
+def _evaluate(panel: ModuleType, command: Evaluate) -> Report:
+    model, w = _parser(panel, command.model, command.most_bytes)
+    sentences = _with_heads(command, command.treebank, command.limit)
+    announce_compilation(panel, command.quiet)
     scores = _scores(model, w, sentences, _packed(model, sentences))
-    report = opening(panel, options, model=str(options.model), treebank=options.treebank)
-    report |= {"sentences": len(sentences), **scores}
-    print_report(options, report, [_line(f"{len(sentences)} sentences:", scores)])
+    report = {"model": str(command.model), "treebank": command.treebank, "sentences": len(sentences), **scores}
+    return Report(report, [_line(f"{len(sentences)} sentences:", scores)])
 
 
-def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
-    writable(options.out, None)
-    model, w = _parser(panel, options.model, options.most_bytes)
-    reading = {"encoding": options.encoding, "most_bytes": options.most_bytes}
-    sentences = load_treebank(options.treebank, heads=False, **reading)
-    sentences = [sentences[i] for i in limited(len(sentences), options.limit)]
+def _predict(panel: ModuleType, command: Predict) -> Report:
+    model, w = _parser(panel, command.model, command.most_bytes)
+    sentences = load_treebank(command.treebank, heads=False, encoding=command.encoding, most_bytes=command.most_bytes)
+    sentences = [sentences[i] for i in limited(len(sentences), command.limit)]
     if not sentences:
-        raise ValueError(f"{options.treebank}: no sentences")
-    announce_compilation(panel, options.quiet)
+        raise ValueError(f"{command.treebank}: no sentences")
+    announce_compilation(panel, command.quiet)
     data = model.pack([s.fields() for s in sentences])
     parsed, results, noted = [], [], []
     for i, heads in enumerate(model.predict(data, None, w)):
         sentence, comments = sentences[i], list[str]()
         each: dict[str, Any] = {"words": sentence.words, "heads": heads.tolist()}
         structure = model.structure_type.unchecked(model.scores(data, np.array([i]), w))
-        if options.top:
-            best = structure.topk(options.top)
+        if command.top:
+            best = structure.topk(command.top)
             each["trees"] = [
                 {"score": float(score), "heads": np.asarray(y).tolist()}
                 for score, y in zip(best.scores, best.labels, strict=True)
                 if score > -np.inf
             ]
             comments += [f"# tree = {t['score']:.6g}: {' '.join(map(str, t['heads']))}" for t in each["trees"]]
-        if options.probabilities:
+        if command.probabilities:
             marginals = np.asarray(structure.expectation()[1].values)
             each["probabilities"] = marginals[np.arange(len(heads)), heads].tolist()
             comments.append(f"# probabilities = {' '.join(f'{p:.3f}' for p in each['probabilities'])}")
-        if options.draw:
+        if command.draw:
             comments += [f"# {line}" for line in drawn(sentence.words, sentence.tags, heads)]
         relations = ("_",) * len(heads)  # the file's relations belong to its own heads
         parsed.append(sentence._replace(heads=heads, relations=relations))
         noted.append(comments)
         results.append(each)
-    report = opening(panel, options, model=str(options.model), sentences=results)
-    print_report(options, report, list(write_conllu(parsed, noted)), options.out)
+    report = {"model": str(command.model), "sentences": results}
+    return Report(report, list(write_conllu(parsed, noted)), out=command.out)
 
 
 def drawn(words: tuple[str, ...], tags: tuple[str, ...], heads: np.ndarray) -> list[str]:
@@ -311,9 +305,9 @@ def drawn(words: tuple[str, ...], tags: tuple[str, ...], heads: np.ndarray) -> l
     return lines
 
 
-def _with_heads(options: argparse.Namespace, path: str, limit: int | None = None) -> list[Sentence]:
+def _with_heads(command: Train | Evaluate, path: str, limit: int | None = None) -> list[Sentence]:
     """The sentences of a treebank. ValueError if there are none, or if one has no heads."""
-    sentences = load_treebank(path, encoding=options.encoding, most_bytes=options.most_bytes)
+    sentences = load_treebank(path, encoding=command.encoding, most_bytes=command.most_bytes)
     sentences = [sentences[i] for i in limited(len(sentences), limit)]
     if not sentences:
         raise ValueError(f"{path}: no sentences")

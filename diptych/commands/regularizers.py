@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from diptych.commands.options import number
-from diptych.commands.parser import Parser
+from diptych.commands.options import Words, number, option
 from diptych.files.text import load_text
 
-__all__ = ["GROUPED", "OPTIONS", "REGULARIZERS", "add_regularizer", "check_regularizer", "groups_of", "regularizer_of"]
+__all__ = ["GROUPED", "OPTIONS", "REGULARIZERS", "Regularized", "check_regularizer", "groups_of", "regularizer_of"]
 
 # the job's options that each regularizer has
 REGULARIZERS = {
@@ -29,6 +28,27 @@ REGULARIZERS = {
 }
 GROUPED = tuple(name for name, options in REGULARIZERS.items() if "groups" in options)
 OPTIONS = ("tau", "group_tau", "power", "radius", "groups")
+
+
+class Regularized(Words):
+    """The options of the online proximal algorithm."""
+
+    regularizer: str | None = option("solver",
+        "regularizer of online-proximal; lam is the weight of its squared terms (default: squared-l21)",
+        choices=sorted(REGULARIZERS), rare=True)  # fmt: skip
+    tau: float | None = option("solver",
+        "weight of the norms of l1, elastic-net, l21, elastic-net-mkl, sparse-group-lasso",
+        type=number, rare=True)  # fmt: skip
+    group_tau: float | None = option("solver", "sparse-group-lasso's weight of the groups' norms",
+        type=number, rare=True)  # fmt: skip
+    power: float | None = option("solver", "non-sparse-mkl: lam/2 times the sum of the groups' norms to this power",
+        type=number, rare=True)  # fmt: skip
+    radius: float | None = option("solver", "l21-ball: upper bound of the sum of the groups' norms",
+        type=number, rare=True)  # fmt: skip
+    groups: str | None = option("solver",
+        "groups of weights: by feature, by label, or by a file with a group number per feature and line, -1 for "
+        "none (default: columns). Transitions, starts and ends are a group of their own; by label, they "
+        "go with the label they lead to", metavar="columns|labels|FILE", rare=True)  # fmt: skip
 
 
 def check_regularizer(job: Any) -> None:
@@ -99,21 +119,3 @@ def _numbers(path: str) -> np.ndarray:
             except (ValueError, OverflowError):
                 raise ValueError(f"--groups: {path}, line {place}: expected an integer, got {value!r:.80}") from None
     return np.array(numbers, np.int64)
-
-
-def add_regularizer(sub: Parser) -> None:
-    """Add the options of the online proximal algorithm."""
-    group = "solver"
-    sub.option(group, "--regularizer", choices=sorted(REGULARIZERS),
-        help="regularizer of online-proximal; lam is the weight of its squared terms (default: squared-l21)",
-        rare=True)  # fmt: skip
-    sub.option(group, "--tau", type=number,
-        help="weight of the norms of l1, elastic-net, l21, elastic-net-mkl, sparse-group-lasso", rare=True)  # fmt: skip
-    sub.option(group, "--group-tau", type=number, help="sparse-group-lasso's weight of the groups' norms", rare=True)
-    sub.option(group, "--power", type=number,
-        help="non-sparse-mkl: lam/2 times the sum of the groups' norms to this power", rare=True)  # fmt: skip
-    sub.option(group, "--radius", type=number, help="l21-ball: upper bound of the sum of the groups' norms", rare=True)
-    sub.option(group, "--groups", metavar="columns|labels|FILE",
-        help="groups of weights: by feature, by label, or by a file with a group number per feature and line, -1 for "
-        "none (default: columns). Transitions, starts and ends are a group of their own; by label, they "
-        "go with the label they lead to", rare=True)  # fmt: skip

@@ -1,4 +1,4 @@
-"""The command ``reproduce``: runs the papers' experiments, each with its own options."""
+"""The command ``reproduce``: runs the papers' experiments, each with its own command."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import diptych
-from diptych.commands.options import EVERYWHERE, add_command
-from diptych.commands.output import print_report
+from diptych.commands.options import Command, add_command, argument, option
+from diptych.commands.output import Report
 from diptych.commands.parser import did_you_mean
 from diptych.experiments.registry import EXPERIMENTS
 
@@ -22,32 +23,38 @@ __all__ = ["add"]
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
 
+class Reproduce(Command):
+    """Run an experiment of a paper.
+
+    Run an experiment of a paper. 'reproduce NAME --help' shows its options; no data are fetched.
+    """
+
+    opens: ClassVar[bool] = False
+    list: bool = option("output", "list the experiments with paper, data and, if known, time", action="store_true")
+    experiment: str | None = argument("see --list", metavar="NAME", nargs="?")
+    arguments: Sequence[str] = argument("data and options of the experiment", metavar="...", nargs=argparse.REMAINDER)
+
+
 def add(commands: Any) -> None:
     """Add the command to the subparsers of the command line."""
-    sub = add_command(commands, "reproduce", _reproduce, "run an experiment of a paper",
-        "Run an experiment of a paper. 'reproduce NAME --help' shows its options; no data are fetched.")  # fmt: skip
+    sub = add_command(commands, "reproduce", _reproduce, Reproduce)
     sub.without_panel()
-    sub.option(
-        "output", "--list", action="store_true", help="list the experiments with paper, data and, if known, time"
-    )
-    sub.add_argument("experiment", metavar="NAME", nargs="?", help="see --list")
-    sub.add_argument("arguments", metavar="...", nargs=argparse.REMAINDER, help="data and options of the experiment")
 
 
-def _reproduce(panel: ModuleType, options: argparse.Namespace) -> None:
+def _reproduce(panel: ModuleType, command: Reproduce) -> Report:
     if panel.__name__ != "accelerated":
         raise ValueError(f"--panel {panel.__name__}: experiments run in the accelerated panel")
-    if options.list:
-        return _list(options)
-    if options.experiment not in EXPERIMENTS:
-        name = options.experiment
+    if command.list:
+        return _listed()
+    if command.experiment not in EXPERIMENTS:
+        name = command.experiment
         problem = "no name" if name is None else f"{name!r:.80}{did_you_mean(name, EXPERIMENTS)}"
         raise ValueError(f"NAME: expected one of {', '.join(EXPERIMENTS)}, got {problem}")
-    shared = [f"--{name}" for name in EVERYWHERE if getattr(options, name)]  # those that stand before the name
-    sys.exit(_in_one_thread(options.experiment, [*shared, *options.arguments]))
+    shared = [f"--{name}" for name in ("json", "quiet") if getattr(command, name)]  # those that stand before the name
+    sys.exit(_in_one_thread(command.experiment, [*shared, *command.arguments]))
 
 
-def _list(options: argparse.Namespace) -> None:
+def _listed() -> Report:
     fields = [{"name": name, **experiment._asdict()} for name, experiment in EXPERIMENTS.items()]
     width = max(map(len, EXPERIMENTS))
     lines = []
@@ -55,7 +62,7 @@ def _list(options: argparse.Namespace) -> None:
         source = f"{experiment.paper}, {experiment.where}: " if experiment.paper else ""
         lines += [f"{name:{width}}  {source}{experiment.shows}", f"{'':{width}}  data: {experiment.data}"]
         lines[-1] += f"; time: {experiment.time}" if experiment.time else ""
-    print_report(options, {"experiments": fields}, lines)
+    return Report({"experiments": fields}, lines)
 
 
 def _in_one_thread(name: str, arguments: list[str]) -> int:

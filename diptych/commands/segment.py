@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from diptych.commands.jobs import limited
-from diptych.commands.options import TRAINING, add_flags, add_task, number, positive
-from diptych.commands.output import announce_compilation, finish, opening, print_report, trained, writable
+from diptych.commands.options import Command, Training, add_task, argument, flag, number, option, positive
+from diptych.commands.output import Report, announce_compilation, trained
 from diptych.commands.show import add_show
-from diptych.commands.solvers import add_solver, frank_wolfe_job, solve
+from diptych.commands.solvers import frank_wolfe_job, solve, solver_options
 from diptych.files.models import load_model
 from diptych.pictures import plots
 from diptych.pictures.grids import (
@@ -41,6 +41,61 @@ OPTIMIZERS = ("bcfw",)
 JOB: dict[str, Any] = {"lam": 10.0, "epochs": 60, "tol": 0.02, "rng": 0}
 
 
+def _share(text: str) -> float:
+    value = number(text)
+    if value > 0.5:
+        raise argparse.ArgumentTypeError(f"expected a share of the pixels in 0..0.5, got {text}")
+    return value
+
+
+CLEAN = "'letters' (handwritten words), or a file of clean pictures, such as an .npz with one an array"
+SAVED = "a file written by segment train --save"
+
+
+class Train(Training):
+    """Train on clean pictures and noisy copies, by Frank-Wolfe on the structural hinge."""
+
+    limit: int | None = flag("default: 10 words; all of a file")
+    pictures: str = argument(CLEAN)
+    noise: float = option("data", "share of pixels flipped in the copies (default: 0.15)", type=_share, default=0.15)
+    scale: int | None = option("data", "letters: scale of each pixel to N x N pixels (default: 2)",
+        type=positive, rare=True)  # fmt: skip
+    connectivity: int = option("model", "number of neighbours of a pixel (default: 4)",
+        type=int, choices=(4, 8), default=4)  # fmt: skip
+    most_bytes: int = flag()
+    rng: int | None = flag()
+    lam: float | None = flag("default: 10, next to wrong pixels a picture")
+    epochs: int | None = flag(f"default: {JOB['epochs']}")
+    tol: float | None = flag(f"default: {JOB['tol']}")
+    solver: dict[str, Any] = solver_options(OPTIMIZERS)
+
+
+class Evaluate(Command):
+    """The share of wrong pixels in noisy copies before and after a saved model has restored them."""
+
+    model: str = argument(SAVED)
+    pictures: str = argument(CLEAN)
+    noise: float | None = option("data", "share of pixels flipped (default: as in training)", type=_share)
+    most_bytes: int = flag()
+    rng: int | None = flag()
+    limit: int | None = flag("default: 10 words; all of a file")
+
+
+class Predict(Command):
+    """Restore noisy pictures by a saved model."""
+
+    model: str = argument(SAVED)
+    noisy: str = argument("a noisy picture, an .npz of several, or 'letters': a page of words, to which noise is added")
+    clean: str | None = option("data", "the same without noise, to count the wrong pixels", metavar="FILE")
+    words: int | None = option("data", "letters: words on the page (default: 6)", type=positive)
+    noise: float | None = option("data", "letters: share of pixels flipped (default: as in training)", type=_share)
+    limit: int | None = flag()
+    most_bytes: int = flag()
+    rng: int | None = flag()
+    out: str | None = flag("the restored picture: .npy, .pbm, .pgm, .png; .npz of several")
+    plot: str | None = flag("clean, where known, noisy and restored")
+
+
 def add(commands: Any) -> None:
     """Add the command ``segment`` to the subparsers of the command line."""
     action = add_task(commands, "segment", "learn to take the noise off binary pictures, and take it off",
@@ -48,59 +103,30 @@ def add(commands: Any) -> None:
         "model on other pictures (evaluate), restore noisy ones (predict), by minimum cuts, and see what "
         "a model holds (show). Picture files: .npy and .npz (zeros and ones), .pbm, .pgm, .png (dark is "
         "ink).")  # fmt: skip
-    clean = "'letters' (handwritten words), or a file of clean pictures, such as an .npz with one an array"
-    sub = action("train", _train, "train on clean pictures and noisy copies, by Frank-Wolfe on the structural hinge")
-    sub.add_argument("pictures", help=clean)
-    sub.option("data", "--noise", type=_share, default=0.15,
-        help="share of pixels flipped in the copies (default: 0.15)")  # fmt: skip
-    sub.option("data", "--scale", type=positive,
-        help="letters: scale of each pixel to N x N pixels (default: 2)", rare=True)  # fmt: skip
-    sub.option("model", "--connectivity", type=int, choices=(4, 8), default=4,
-        help="number of neighbours of a pixel (default: 4)")  # fmt: skip
-    add_flags(sub, *TRAINING, "most_bytes", "rng", limit="default: 10 words; all of a file",
-        lam="default: 10, next to wrong pixels a picture")  # fmt: skip
-    add_flags(sub, **{name: f"default: {JOB[name]}" for name in ("epochs", "tol")})
-    add_solver(sub, OPTIMIZERS)
-
-    sub = action("evaluate", _evaluate,
-        "the share of wrong pixels in noisy copies before and after a saved model has restored them")  # fmt: skip
-    sub.add_argument("model", help="a file written by segment train --save")
-    sub.add_argument("pictures", help=clean)
-    sub.option("data", "--noise", type=_share, help="share of pixels flipped (default: as in training)")
-    add_flags(sub, "most_bytes", "rng", limit="default: 10 words; all of a file")
-
-    sub = action("predict", _predict, "restore noisy pictures by a saved model")
-    sub.add_argument("model", help="a file written by segment train --save")
-    sub.add_argument(
-        "noisy", help="a noisy picture, an .npz of several, or 'letters': a page of words, to which noise is added"
-    )
-    sub.option("data", "--clean", metavar="FILE", help="the same without noise, to count the wrong pixels")
-    sub.option("data", "--words", type=positive, help="letters: words on the page (default: 6)")
-    sub.option("data", "--noise", type=_share, help="letters: share of pixels flipped (default: as in training)")
-    add_flags(sub, "limit", "most_bytes", "rng", out="the restored picture: .npy, .pbm, .pgm, .png; .npz of several",
-        plot="clean, where known, noisy and restored")  # fmt: skip
-
+    action("train", _train, Train)
+    action("evaluate", _evaluate, Evaluate)
+    action("predict", _predict, Predict)
     add_show(action, "segment train", _check_info)
 
 
-def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
-    training, test = _clean_pictures(options)
-    writable(options.save, options.log, options.checkpoint, options.plot)
-    announce_compilation(panel, options.quiet)
-    job = frank_wolfe_job(options, JOB)
+def _train(panel: ModuleType, command: Train) -> Report:
+    training, test = _clean_pictures(command, command.scale)
+    scale = 2 if command.scale is None and command.pictures == "letters" else command.scale
+    announce_compilation(panel, command.quiet)
+    job = frank_wolfe_job(command, JOB)
     rng = np.random.default_rng(job["rng"])
-    noisy = [noisy_copy(picture, options.noise, rng) for picture in training]
-    noisy_test = [noisy_copy(picture, options.noise, rng) for picture in test]
+    noisy = [noisy_copy(picture, command.noise, rng) for picture in training]
+    noisy_test = [noisy_copy(picture, command.noise, rng) for picture in test]
     started = time.perf_counter()
     model = panel.SegmentationModel(len(NODE_FEATURES), len(EDGE_FEATURES))
-    images = [features(picture, options.connectivity) for picture in noisy]
+    images = [features(picture, command.connectivity) for picture in noisy]
     objective = panel.StructuralHinge(model, model.pack(images, [picture.ravel() for picture in training]))
-    what = {"pictures": options.pictures, "job": job}
-    more = {"checkpoint": options.checkpoint, "resume": options.resume, **job}
-    settings = {"noise": options.noise, "connectivity": options.connectivity, "scale": options.scale}
-    info = {"pictures": options.pictures, "features": [*NODE_FEATURES, *EDGE_FEATURES], **settings, **job}
+    what = {"pictures": command.pictures, "job": job}
+    more = {"checkpoint": command.checkpoint, "resume": command.resume, **job}
+    settings = {"noise": command.noise, "connectivity": command.connectivity, "scale": scale}
+    info = {"pictures": command.pictures, "features": [*NODE_FEATURES, *EDGE_FEATURES], **settings, **job}
     run = partial(solve, panel, "bcfw", objective, **more)
-    result, report = trained(panel, options, what, job["epochs"], run, model, info)
+    result, report = trained(panel, command, what, job["epochs"], run, model, info)
     report |= settings
     w = np.asarray(result.x)
     report |= {
@@ -109,65 +135,64 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
         "relative_gap": _ratio(float(result.certificate), result.fun),
         "seconds": time.perf_counter() - started,
         "weights": dict(zip((*NODE_FEATURES, *EDGE_FEATURES), w.tolist(), strict=True)),
-        "train": _errors(model, w, training, noisy, options.connectivity),
-        "test": _errors(model, w, test, noisy_test, options.connectivity) if test else None,
+        "train": _errors(model, w, training, noisy, command.connectivity),
+        "test": _errors(model, w, test, noisy_test, command.connectivity) if test else None,
     }
     lines = [
-        f"{len(training)} pictures of {options.pictures}, {report['pixels']} pixels: objective {result.fun:.3f}, "
+        f"{len(training)} pictures of {command.pictures}, {report['pixels']} pixels: objective {result.fun:.3f}, "
         f"within {100 * report['relative_gap']:.3g} % of the optimum, {result.nit} epochs, {report['seconds']:.2f} "
         "seconds",
         *(f"  {name:14} {weight:8.3f}" for name, weight in report["weights"].items()),
         _error_line("pictures trained on", report["train"]),
         *([_error_line("new pictures", report["test"])] if test else []),
     ]
-    return finish(options, report, lines, {panel.__name__: result.history}, f"hinge, bcfw, lam = {job['lam']:g}")
+    return Report(report, lines, {panel.__name__: result.history}, f"hinge, bcfw, lam = {job['lam']:g}")
 
 
-def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
-    model, w, info = _load(panel, options)
-    options.scale = info.get("scale") if options.pictures == "letters" else None
-    pictures, others = _clean_pictures(options)
+def _evaluate(panel: ModuleType, command: Evaluate) -> Report:
+    model, w, info = _load(panel, command)
+    pictures, others = _clean_pictures(command, info.get("scale") if command.pictures == "letters" else None)
     pictures = others or pictures  # of the letters, use words that were not trained on
-    rng = np.random.default_rng(options.rng or 0)
-    noise = info["noise"] if options.noise is None else options.noise
+    rng = np.random.default_rng(command.rng or 0)
+    noise = info["noise"] if command.noise is None else command.noise
     noisy = [noisy_copy(picture, noise, rng) for picture in pictures]
-    announce_compilation(panel, options.quiet)
+    announce_compilation(panel, command.quiet)
     error = _errors(model, w, pictures, noisy, info["connectivity"])
-    report = opening(panel, options, model=str(options.model), pictures=options.pictures, images=len(pictures))
-    print_report(options, report | {"noise": noise, "error": error}, [_error_line(f"{len(pictures)} pictures", error)])
+    report = {"model": str(command.model), "pictures": command.pictures, "images": len(pictures)}
+    return Report(report | {"noise": noise, "error": error}, [_error_line(f"{len(pictures)} pictures", error)])
 
 
-def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
-    model, w, info = _load(panel, options)
-    noisy, clean = _to_restore(options, info)
-    _check_outputs(options, len(noisy))
-    announce_compilation(panel, options.quiet)
+def _predict(panel: ModuleType, command: Predict) -> Report:
+    model, w, info = _load(panel, command)
+    noisy, clean = _to_restore(command, info)
+    _check_outputs(command, len(noisy))
+    announce_compilation(panel, command.quiet)
     started = time.perf_counter()
     restored = _restored(model, w, noisy, info["connectivity"])
     seconds = time.perf_counter() - started
     each = [_described(before, after) for before, after in zip(noisy, restored, strict=True)]
     turned = sum(picture["turned"] for picture in each)
-    report = opening(panel, options, model=str(options.model), noisy=options.noisy)
+    report: dict[str, Any] = {"model": str(command.model), "noisy": command.noisy}
     report |= {"seconds": seconds, "error": None if clean is None else _wrong(clean, noisy, restored)}
-    if options.out:
-        _write(options.out, restored)
-        report["out"] = str(options.out)
+    if command.out:
+        _write(command.out, restored)
+        report["out"] = str(command.out)
     else:
         for picture, labels in zip(each, restored, strict=True):
             picture["restored"] = ["".join(map(str, row)) for row in labels.tolist()]
-    if options.plot:
+    if command.plot:
         shown = {"noisy": noisy[0], "restored": restored[0]}
-        plots.pictures(options.plot, shown if clean is None else {"clean": clean[0], **shown})
-        report["plot"] = str(options.plot)
+        plots.pictures(command.plot, shown if clean is None else {"clean": clean[0], **shown})
+        report["plot"] = str(command.plot)
     report |= each[0] if len(each) == 1 else {"pictures": each}
     sizes = " and ".join(dict.fromkeys(f"{picture['width']} x {picture['height']}" for picture in each))
     several = "" if len(each) == 1 else f"{len(each)} pictures of "
     lines = [
-        f"{options.noisy}: {several}{sizes} pixels, {turned} turned over in {seconds:.2f} seconds",
+        f"{command.noisy}: {several}{sizes} pixels, {turned} turned over in {seconds:.2f} seconds",
         *([] if clean is None else [_error_line("this picture" if len(each) == 1 else "all", report["error"])]),
         *(f"{what} {report[what]}" for what in ("out", "plot") if what in report),
     ]
-    print_report(options, report, lines)
+    return Report(report, lines)
 
 
 def _described(noisy: np.ndarray, restored: np.ndarray) -> dict[str, Any]:
@@ -175,15 +200,14 @@ def _described(noisy: np.ndarray, restored: np.ndarray) -> dict[str, Any]:
     return {"height": noisy.shape[0], "width": noisy.shape[1], "turned": int(np.sum(restored != noisy))}
 
 
-def _check_outputs(options: argparse.Namespace, n: int) -> None:
-    """Raise ValueError for files of --out and --plot that cannot be written, or that do not hold n pictures."""
-    writable(options.out, options.plot)
-    if options.plot and n > 1:
+def _check_outputs(command: Predict, n: int) -> None:
+    """Raise ValueError for files of --out and --plot that cannot hold n pictures."""
+    if command.plot and n > 1:
         raise ValueError(f"--plot: expected one picture, got {n}; --limit 1 takes the first")
-    if options.out and n > 1 and Path(options.out).suffix.lower() != ".npz":
-        raise ValueError(f"{options.out}: expected a name that ends with .npz, as {options.noisy} has {n} pictures")
-    if options.out and n == 1:
-        writable_picture(options.out)
+    if command.out and n > 1 and Path(command.out).suffix.lower() != ".npz":
+        raise ValueError(f"{command.out}: expected a name that ends with .npz, as {command.noisy} has {n} pictures")
+    if command.out and n == 1:
+        writable_picture(command.out)
 
 
 def _write(path: str, pictures: Sequence[np.ndarray]) -> None:
@@ -196,9 +220,9 @@ def _write(path: str, pictures: Sequence[np.ndarray]) -> None:
     save_bytes(path, content.getvalue())
 
 
-def _load(panel: ModuleType, options: argparse.Namespace) -> tuple[Any, np.ndarray, dict[str, Any]]:
-    model, w, info = load_model(options.model, panel, most_bytes=options.most_bytes)
-    _check_info(options.model, model, info)
+def _load(panel: ModuleType, command: Evaluate | Predict) -> tuple[Any, np.ndarray, dict[str, Any]]:
+    model, w, info = load_model(command.model, panel, most_bytes=command.most_bytes)
+    _check_info(command.model, model, info)
     return model, w, info
 
 
@@ -215,54 +239,54 @@ def _check_info(path: str, model: Any, info: dict[str, Any]) -> None:
             raise ValueError(f"{path}: info: {name}: expected {expected}, got {info.get(name)!r:.80}")
 
 
-def _clean_pictures(options: argparse.Namespace) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def _clean_pictures(command: Train | Evaluate, scale: int | None) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Pictures to train on, and other pictures to test on.
 
     For 'letters' both are words spread evenly over the data. For a file the second list is empty.
     """
-    if options.pictures == "letters":
-        options.scale = 2 if options.scale is None else options.scale
-        n = 10 if options.limit is None else options.limit
+    if command.pictures == "letters":
+        scale = 2 if scale is None else scale
+        n = 10 if command.limit is None else command.limit
         number_of_words = len(load_letters().X)
         if not 1 <= n <= number_of_words // 2:
             raise ValueError(f"--limit: expected 1..{number_of_words // 2} words, got {n}")
         words = np.arange(2 * n) * number_of_words // (2 * n)
-        return word_pictures(words[::2], options.scale), word_pictures(words[1::2], options.scale)
-    if options.scale is not None:
+        return word_pictures(words[::2], scale), word_pictures(words[1::2], scale)
+    if scale is not None:
         raise ValueError("--scale has no effect with a file of pictures")
-    return _some(options, options.pictures), []
+    return _some(command, command.pictures), []
 
 
-def _some(options: argparse.Namespace, path: str) -> list[np.ndarray]:
+def _some(command: Train | Evaluate | Predict, path: str) -> list[np.ndarray]:
     """The pictures of a file that --limit selects."""
-    pictures = read_pictures(path, most_bytes=options.most_bytes)
-    n = len(pictures) if options.limit is None else options.limit
+    pictures = read_pictures(path, most_bytes=command.most_bytes)
+    n = len(pictures) if command.limit is None else command.limit
     if not 1 <= n <= len(pictures):
         raise ValueError(f"--limit: {path} has {len(pictures)} pictures, got {n}")
     return [pictures[i] for i in limited(len(pictures), n)]
 
 
-def _to_restore(options: argparse.Namespace, info: dict[str, Any]) -> tuple[list[np.ndarray], list[np.ndarray] | None]:
+def _to_restore(command: Predict, info: dict[str, Any]) -> tuple[list[np.ndarray], list[np.ndarray] | None]:
     """The noisy pictures, and the clean ones or None."""
-    if options.noisy != "letters":
+    if command.noisy != "letters":
         for name in ("words", "noise", "rng"):
-            if getattr(options, name) is not None:
+            if getattr(command, name) is not None:
                 raise ValueError(f"--{name} has no effect with a noisy picture of your own")
-        noisy = _some(options, options.noisy)
-        clean = None if options.clean is None else _some(options, options.clean)
+        noisy = _some(command, command.noisy)
+        clean = None if command.clean is None else _some(command, command.clean)
         sizes = [[picture.shape for picture in pictures or ()] for pictures in (noisy, clean)]
         if clean is not None and sizes[0] != sizes[1]:
             expected, got = (", ".join(map(str, each)) for each in sizes)
-            raise ValueError(f"{options.clean}: expected shape {expected} as {options.noisy}, got {got}")
+            raise ValueError(f"{command.clean}: expected shape {expected} as {command.noisy}, got {got}")
         return noisy, clean
-    if options.limit is not None:
+    if command.limit is not None:
         raise ValueError("--limit has no effect with letters, which are one page; --words sets the words on it")
-    if options.clean is not None:
+    if command.clean is not None:
         raise ValueError("--clean has no effect with letters, which are clean before noise is added")
-    rng = np.random.default_rng(1 if options.rng is None else options.rng)
-    scale, words = info.get("scale") or 2, 6 if options.words is None else options.words
+    rng = np.random.default_rng(1 if command.rng is None else command.rng)
+    scale, words = info.get("scale") or 2, 6 if command.words is None else command.words
     drawn = page(word_pictures(rng.integers(0, len(load_letters().X), words), scale), 2 * scale)
-    return [noisy_copy(drawn, info["noise"] if options.noise is None else options.noise, rng)], [drawn]
+    return [noisy_copy(drawn, info["noise"] if command.noise is None else command.noise, rng)], [drawn]
 
 
 def _restored(model: Any, w: np.ndarray, noisy: Sequence[np.ndarray], connectivity: int) -> list[np.ndarray]:
@@ -294,10 +318,3 @@ def _error_line(what: str, error: dict[str, float]) -> str:
 
 def _ratio(gap: float, objective: float) -> float:
     return gap / objective if objective > 0 else 0.0
-
-
-def _share(text: str) -> float:
-    value = number(text)
-    if value > 0.5:
-        raise argparse.ArgumentTypeError(f"expected a share of the pixels in 0..0.5, got {text}")
-    return value

@@ -4,40 +4,30 @@ side by side.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
 import time
-from dataclasses import asdict, replace
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from tqdm import tqdm
 
-from diptych.commands.cluster import (
-    Rehearsal,
-    add_cluster,
-    check_over,
-    for_workers,
-    line_of,
-    loss_over,
-    moved,
-    over_partitions,
-    parts_a_file,
-)
-from diptych.commands.executors import executor_of
+from diptych.commands import cluster
 from diptych.commands.jobs import (
+    LOSSES,
     OPTIMIZERS,
     Job,
+    Solved,
     accuracies,
     accuracy,
     accuracy_line,
     accuracy_lines,
-    add_job,
     check_scorable,
     job_of,
     labellings,
@@ -47,31 +37,19 @@ from diptych.commands.jobs import (
     refuse_options,
     train,
 )
-from diptych.commands.kernel_jobs import KERNEL_OPTIONS, add_kernels, kernel_job, train_kernels
+from diptych.commands.kernel_jobs import KERNEL_OPTIONS, Kernels, kernel_job, train_kernels
 from diptych.commands.many_files import paths_of
-from diptych.commands.options import TRAINING, add_command, add_flags, count, without_panel
-from diptych.commands.output import (
-    Progress,
-    announce_compilation,
-    ending,
-    finish,
-    opening,
-    outcome,
-    print_report,
-    say,
-    trained,
-    writable,
-)
-from diptych.commands.parser import Parser
+from diptych.commands.options import Command, Training, add_command, argument, count, flag, option
+from diptych.commands.output import Progress, Report, announce_compilation, ending, outcome, say, trained
+from diptych.commands.regularizers import Regularized
 from diptych.commands.scores import of_partition, shares_of
 from diptych.commands.show import add_show
-from diptych.commands.solvers import check_start, epochs_of, listed
-from diptych.commands.sparse_jobs import SPARSE_OPTIONS, add_sparse, run_sparse, sparse_job
+from diptych.commands.solvers import check_start, epochs_of, listed, solver_options
+from diptych.commands.sparse_jobs import SPARSE_OPTIONS, Sparse, SparseJob, run_sparse, sparse_job
 from diptych.distributed import Partitioned, SequenceFile, sequence_model
 from diptych.distributed.loaders import parts_of
-from diptych.files.models import load_model, save_model
+from diptych.files.models import load_model
 from diptych.files.sequences import numbered, relabelled
-from diptych.interrupts import finishing
 from diptych.panels import PANELS, panel_of
 from diptych.pictures import plots
 from diptych.warm import DEMO, warm
@@ -82,172 +60,198 @@ from reference.training.result import Result, Row
 
 __all__ = ["add"]
 
+OVER = (*OPTIMIZERS, "cocoa")
+EPOCHS = listed({name: epochs_of(name) for name in OPTIMIZERS})
+SAVED = "a file written by train --save"
+FOLD = "only the sequences of this fold"
 DRAWN = 24  # words of a picture
+
+
+class Data(Command):
+    """Sequences, or a fold of them."""
+
+    data: str = argument("'letters', or a sequence file (.npz)")
+    fold: int | None = option("data", FOLD, type=count, metavar="N")
+    reverse: bool = False
+    limit: int | None = flag()
+    most_bytes: int = flag()
+
+
+class Split(Regularized, Solved, Data):
+    """Sequences to train on, others to test on, and how."""
+
+    data: str = argument("'letters', a sequence file or, over partitions, '*.npz'")
+    fold: int | None = option("data", "train on the other folds, test on this one", type=count, metavar="N")
+    reverse: bool = option("data", "with --fold: train on this fold, test on the others", action="store_true")
+    loss: str | None = option("solver", "crf: log loss; hinge: structural SVM (default: crf; of mkl: hinge)",
+        choices=LOSSES)  # fmt: skip
+    optimizer: str | None = option("solver", "(default: sgd; over partitions lbfgs, or cocoa for the hinge)",
+        choices=OVER)  # fmt: skip
+    lam: float | None = flag("default: 2/n for n sequences")
+    epochs: int | None = flag(f"default: {EPOCHS}; of sparse-crf, iterations for each beta: 10000; of mkl: 20")
+    tol: float | None = flag("default of sparse-crf: 1e-6")
+    solver: dict[str, Any] = solver_options(OVER, without=("mu", "k"))
+    start_stop: bool | None = option("model", "no weights for the first and the last label", "--no-start-stop",
+        action="store_const", const=False, rare=True)  # fmt: skip
+    scale: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.reverse and self.fold is None:
+            raise ValueError("--reverse has no effect without --fold")
+
+
+class Train(cluster.Cluster, Sparse, Kernels, Split, Training):
+    """Train a sequence labeller and report objective, accuracy and seconds."""
+
+    positions: bool | None = option("solver",
+        "make each position an example of its own, without transitions; needed by --rule l2-gap and half-space",
+        action="store_true", default=None, rare=True)  # fmt: skip
+    start: str | None = flag()
+
+
+class Saved(Command):
+    """A saved model."""
+
+    model: str = argument(SAVED)
+
+
+class Evaluate(Data, Saved):
+    """Accuracy of a saved model."""
+
+
+class Predict(Data, Saved):
+    """Labels that a saved model gives, a line for each sequence."""
+
+    out: str | None = flag()
+    plot: str | None = flag("of letters: draw the first words and what is read")
+
+
+class Compare(Split):
+    """Run one job in both panels and show them side by side.
+
+    Run one job in both panels from one rng and one start, side by side. The start is 1e-6 times normal draws of the
+    rng and not zero: at w = 0 every argmax of the hinge loss is a tie, and two correct panels may part there by a
+    whole step.
+    """
+
+    opens: ClassVar[bool] = False
+    plot: str | None = flag()
+    scale: float | None = 1e-6
+
+
+class Demo(Command):
+    """Both panels learn to read handwritten words; pictures of what they read."""
+
+    opens: ClassVar[bool] = False
+    out: str = flag("a folder; default: demo", default="demo")
+    epochs: int = flag("default: 3", default=3)
+    limit: int = flag("default: 2500", default=2500)
+
+    @property
+    def written(self) -> list[str | None]:
+        return []
 
 
 def add(commands: Any) -> None:
     """Add the commands for sequence labellers to the subparsers of the command line."""
-    sub = add_command(commands, "train", _train, "train a sequence labeller and report objective, accuracy and seconds")
-    _add_data(sub, "train")
-    _add_job(sub)
-    add_kernels(sub)
-    add_sparse(sub, positions=True)
-    add_flags(sub, *TRAINING, "start")
-    add_cluster(sub)
-
-    sub = add_command(commands, "evaluate", _evaluate, "accuracy of a saved model")
-    sub.add_argument("model", help="a file written by train --save")
-    _add_data(sub, "evaluate")
-    add_flags(sub, "limit")
-
-    sub = add_command(commands, "predict", _predict, "labels that a saved model gives, a line for each sequence")
-    sub.add_argument("model", help="a file written by train --save")
-    _add_data(sub, "predict")
-    add_flags(sub, "limit", "out", plot="of letters: draw the first words and what is read")
-
-    add_show(partial(add_command, commands), "train", _check_kind)
-
-    sub = add_command(commands, "compare", _compare,
-        "run one job in both panels and show them side by side",
-        "Run one job in both panels from one rng and one start, side by side. The start is 1e-6 times "
-        "normal draws of the rng and not zero: at w = 0 every argmax of the hinge loss is a tie, and two "
-        "correct panels may part there by a whole step.")  # fmt: skip
-    _add_data(sub, "train")
-    _add_job(sub)
-    sub.set_defaults(scale=1e-6)
-    add_flags(sub, "limit", "plot")
-    without_panel(sub, "compare runs both panels")
-
-    sub = add_command(commands, "demo", _demo,
-        "both panels learn to read handwritten words; pictures of what they read")  # fmt: skip
-    add_flags(sub, out="a folder; default: demo", epochs="default: 3", limit="default: 2500")
-    sub.set_defaults(out="demo", epochs=3, limit=2500)
-    without_panel(sub, "demo runs both panels")
-
-
-def _add_data(sub: Parser, action: str) -> None:
-    """Add the arguments that select the sequences: the data, and a fold of them."""
-    files = "a sequence file or, over partitions, '*.npz'" if action == "train" else "or a sequence file (.npz)"
-    sub.add_argument("data", help=f"'letters', {files}")
-    what = "train on the other folds, test on this one" if action == "train" else "only the sequences of this fold"
-    sub.option("data", "--fold", type=count, metavar="N", help=what)
-    if action == "train":
-        sub.option("data", "--reverse", action="store_true", help="with --fold: train on this fold, test on the others")
-    add_flags(sub, "most_bytes")
-
-
-def _add_job(sub: Parser) -> None:
-    each = listed({name: epochs_of(name) for name in OPTIMIZERS})
-    default = "(default: sgd; over partitions lbfgs, or cocoa for the hinge)"
-    add_job(sub, (*OPTIMIZERS, "cocoa"), default, loss="crf; of mkl: hinge", lam="default: 2/n for n sequences",
-        epochs=f"default: {each}; of sparse-crf, iterations for each beta: 10000; of mkl: 20",
-        tol="default of sparse-crf: 1e-6")  # fmt: skip
-    sub.option("model", "--no-start-stop", dest="start_stop", action="store_const", const=False,
-        help="no weights for the first and the last label", rare=True)  # fmt: skip
+    action = partial(add_command, commands)
+    action("train", _train, Train)
+    action("evaluate", _evaluate, Evaluate)
+    action("predict", _predict, Predict)
+    add_show(action, "train", _check_kind)
+    action("compare", _compare, Compare, no_panel="compare runs both panels")
+    action("demo", _demo, Demo, no_panel="demo runs both panels")
 
 
 # training -----------------------------------------------------------------------------------------------------------
 
 
-def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
-    if over_partitions(options):
-        return _train_over_partitions(panel, options)
-    if options.optimizer == "cocoa":
-        raise ValueError("--optimizer cocoa trains over partitions: give --workers, --scheduler or --partitions")
-    if options.learner == "mkl":
-        refuse_options(options, SPARSE_OPTIONS, "sparse-crf")
-        kernel_job(options)  # reports invalid options before the data are read
-        return train_kernels(panel, options, *_split(options, _read(options)))
-    refuse_options(options, KERNEL_OPTIONS, "mkl")
-    if options.learner == "sparse-crf":
-        return _train_sparse(panel, options)
-    refuse_options(options, SPARSE_OPTIONS, "sparse-crf")
-    job = _job(options)
-    model, w0 = (None, None) if options.start is None else _start(panel, options, job)
-    data = _read(options) if model is None else _read(options, fitting=(model, options.start))
-    if model is not None:
-        job = replace(job, start_stop=model.start_stop)
-    training, test = _split(options, data)
-    job = job.over(len(training.X))
-    writable(options.save, options.log, options.checkpoint, options.plot)
-    _warm_up(panel, job, training, options.quiet)
-    started = time.perf_counter()
-    objective = objective_of(panel, job, training, model)
-    what = {"data": options.data, "sequences": len(training.X), "fold": options.fold, "reverse": options.reverse}
-    what |= {"start": options.start, "job": job.as_dict()}
-    more = {"w0": w0, "checkpoint": options.checkpoint, "resume": options.resume}
-    info = {"data": options.data, "fold": options.fold, "start": options.start, **job.as_dict()}
-    run = partial(train, panel, job, objective, **more)
-    result, report = trained(panel, options, what, job.epochs or 0, run, objective.model, info)
-    report |= {
-        "iterate": result.iterate,
-        "seconds": result.history[-1].seconds if result.history else 0.0,
-        "seconds_in_all": time.perf_counter() - started,
-        **accuracies(objective.model, result.x, training, test),
-        "nonzeros": int(np.count_nonzero(result.x)),
-        "weights": int(result.x.shape[0]),
-    }
-    epochs = result.history[-1].epoch if result.history else 0
-    lines = [
-        f"{job.loss} by {job.optimizer} on {options.data}: {len(training.X)} sequences, {epochs} epochs "
-        f"({result.iterate} iterate)",
-        f"objective {result.fun:.6f}    seconds {report['seconds']:.3f}{_gap(result.certificate)}",
-        *accuracy_lines(report),
-    ]
-    if job.optimizer == "online-proximal":
-        lines.append(f"weights {report['nonzeros']} of {report['weights']} are not 0")
-    return finish(options, report, lines, {panel.__name__: result.history}, _title(job))
-
-
-def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bool:
-    job = job_of(options, (*OPTIMIZERS, "cocoa"), optimizer="cocoa" if options.loss == "hinge" else "lbfgs")
-    check_over(options, job.optimizer, "limit", "fold")
-    model, w0 = (None, None) if options.start is None else _start(panel, options, job)
+def _train(panel: ModuleType, command: Train) -> Report:
+    over, learner = command.over_partitions, command.learner
+    usual = "sgd" if not over else "cocoa" if command.loss == "hinge" else "lbfgs"
+    cluster.check_over(command, command.optimizer or usual, "limit", "fold")
+    for other, names in (("mkl", KERNEL_OPTIONS), ("sparse-crf", SPARSE_OPTIONS)):
+        if learner != other:
+            refuse_options(command, names, other)
+    if learner == "mkl":
+        kernel_job(command)  # reports invalid options before the data are read
+        return train_kernels(panel, command, *_split(command, _read(command)))
+    if learner == "sparse-crf":
+        return _train_sparse(panel, command, sparse_job(command))
+    job = job_of(command, OVER if over else OPTIMIZERS, optimizer=usual)
+    model, w0 = (None, None) if command.start is None else _start(panel, command, job)
     job = job if model is None else replace(job, start_stop=model.start_stop)
-    writable(options.save, options.log, options.checkpoint, options.plot)
-    files = [options.data] if options.data == "letters" else paths_of([options.data])
-    places, started = for_workers(options, files, "letters"), time.perf_counter()
-    sources = [SequenceFile(path, None, options.most_bytes) for path in places]
-    loss, small = loss_over(panel, job), panel.SequenceModel(2, 2, start_stop=job.start_stop)
+    with ExitStack() as stack:
+        started, test = time.perf_counter(), None
+        if over:
+            files, objective = _partitions(panel, command, job, model, stack)
+            job = job.over(objective.n)
+        else:
+            data = _read(command, fitting=() if model is None else (model, command.start))
+            training, test = _split(command, data)
+            job = job.over(len(training.X))
+            _warm_up(panel, job, training, command.quiet)
+            started = time.perf_counter()
+            objective = objective_of(panel, job, training, model)
+        fold = {} if over else {"fold": command.fold}
+        what: dict[str, Any] = {"data": command.data, "sequences": objective.n, **fold}
+        what |= ({} if over else {"reverse": command.reverse}) | {"start": command.start, "job": job.as_dict()}
+        run = partial(train, panel, job, objective, w0=w0, checkpoint=command.checkpoint, resume=command.resume)
+        info = {"data": command.data, **fold, "start": command.start}
+        info |= ({"partitions": objective.partitions} if over else {}) | job.as_dict()
+        shown = partial(cluster.moved, objective) if over else None
+        result, report = trained(panel, command, what, job.epochs or 0, run, objective.model, info, shown)
+        report |= {"weights": objective.model.size, "seconds_in_all": time.perf_counter() - started}
+        first = f"{job.loss} by {job.optimizer} on {command.data}: {objective.n} sequences"
+        if over:
+            report |= {
+                **cluster.moved(objective, len(result.history)),
+                "files": files,
+                "labels": objective.model.labels,
+            }
+            counts = None if result.interrupted else objective.sum_of(of_partition, result.x)
+            report["train"] = None if counts is None else shares_of(counts, "letter", "word")
+            lines = [cluster.line_of(report), *([] if counts is None else [accuracy_line("train", report["train"])])]
+        else:
+            seconds, epochs = (result.history[-1].seconds, result.history[-1].epoch) if result.history else (0.0, 0)
+            report |= {"iterate": result.iterate, "seconds": seconds, "nonzeros": int(np.count_nonzero(result.x))}
+            report |= accuracies(objective.model, result.x, training, test)
+            first, lines = f"{first}, {epochs} epochs ({result.iterate} iterate)", accuracy_lines(report)
+            if job.optimizer == "online-proximal":
+                lines.append(f"weights {report['nonzeros']} of {report['weights']} are not 0")
+    spent = report["seconds_in_all" if over else "seconds"]
+    lines = [first, f"objective {result.fun:.6f}    seconds {spent:.3f}{_gap(result.certificate)}", *lines]
+    return Report(report, lines, {panel.__name__: result.history}, _title(job))
+
+
+def _partitions(
+    panel: ModuleType, command: Train, job: Job, model: Any, stack: ExitStack
+) -> tuple[list[str], Partitioned]:
+    """The files, and the objective over their partitions."""
+    files = [command.data] if command.data == "letters" else paths_of([command.data])
+    sources = [SequenceFile(path, None, command.most_bytes) for path in cluster.for_workers(command, files, "letters")]
+    loss, small = cluster.loss_over(panel, job), panel.SequenceModel(2, 2, start_stop=job.start_stop)
     run = partial(train, panel, replace(job, epochs=1).over(2))
-    rehearsal = Rehearsal(small, loss, run, [np.eye(2), np.eye(2)], [np.arange(2), np.arange(2)])
-    with executor_of(options, panel, rehearsal) as executor:
-        if model is None:
-            model = sequence_model(panel, sources, executor, start_stop=job.start_stop)
-            _say_labels(options, model.labels)
-        loaders = parts_of([replace(each, labels=model.labels) for each in sources], parts_a_file(options, len(files)))
-        objective = Partitioned(loaders, model, loss, executor, memory=options.memory)
-        job = job.over(objective.n)
-        what = {"data": options.data, "sequences": objective.n, "start": options.start, "job": job.as_dict()}
-        more = {"w0": w0, "checkpoint": options.checkpoint, "resume": options.resume}
-        run = partial(train, panel, job, objective, **more)
-        info = {"data": options.data, "start": options.start, "partitions": objective.partitions, **job.as_dict()}
-        shown = partial(moved, objective)
-        result, report = trained(panel, options, what, job.epochs or 0, run, model, info, shown)
-        report |= moved(objective, len(result.history))
-        counts = None if result.interrupted else objective.sum_of(of_partition, result.x)
-    report["train"] = None if counts is None else shares_of(counts, "letter", "word")
-    report |= {
-        "files": files,
-        "labels": model.labels,
-        "weights": model.size,
-        "seconds_in_all": time.perf_counter() - started,
-    }
-    lines = [
-        f"{job.loss} by {job.optimizer} on {options.data}: {objective.n} sequences",
-        f"objective {result.fun:.6f}    seconds {report['seconds_in_all']:.3f}{_gap(result.certificate)}",
-        line_of(report),
-        *([] if counts is None else [accuracy_line("train", report["train"])]),
-    ]
-    return finish(options, report, lines, {panel.__name__: result.history}, _title(job))
+    rehearsal = cluster.Rehearsal(small, loss, run, [np.eye(2), np.eye(2)], [np.arange(2), np.arange(2)])
+
+    def model_of(executor: Any) -> Any:
+        if model is not None:
+            return model
+        made = sequence_model(panel, sources, executor, start_stop=job.start_stop)
+        _say_labels(command, made.labels)
+        return made
+
+    def loaders_of(model: Any) -> Any:
+        return parts_of(
+            [replace(each, labels=model.labels) for each in sources], cluster.parts_a_file(command, len(files))
+        )
+
+    return files, stack.enter_context(cluster.partitioned(panel, command, loss, rehearsal, model_of, loaders_of))
 
 
-def _train_sparse(panel: ModuleType, options: argparse.Namespace) -> bool:
-    job = sparse_job(options)
-    training, test = _split(options, _read(options))
-    n = len(training.X)
-    writable(options.save, options.log, options.plot)
-    started = time.perf_counter()
+def _train_sparse(panel: ModuleType, command: Train, job: SparseJob) -> Report:
+    training, test = _split(command, _read(command))
+    n, started = len(training.X), time.perf_counter()
     width, labels = training.X[0].shape[1], training.labels
     model = (
         panel.MulticlassModel(width, labels)
@@ -260,68 +264,61 @@ def _train_sparse(panel: ModuleType, options: argparse.Namespace) -> bool:
         each = (np.concatenate(part.X), np.concatenate(part.Y)) if job.positions else (part.X, part.Y)
         return panel.LogLoss(model, model.pack(*each))
 
-    what = {"data": options.data, "sequences": n, "fold": options.fold}
-    fit = run_sparse(panel, options, job, what, objective, n)
-    if options.save:
-        info = {"learner": "sparse-crf", "data": options.data, "fold": options.fold, **asdict(job)}
-        with finishing():
-            save_model(options.save, model, fit.w, {**info, "beta": fit.report["beta"]})
-    report = opening(panel, options, learner="sparse-crf", **what, reverse=options.reverse, job=asdict(job))
-    report |= fit.report | accuracies(model, fit.w, training, test)
+    what = {"data": command.data, "sequences": n, "fold": command.fold}
+    info = {"data": command.data, "fold": command.fold}
+    fit = run_sparse(panel, command, job, what, objective, n, info, lambda w: (model, w))
+    report = {**fit.report, "reverse": command.reverse, **accuracies(model, fit.w, training, test)}
     report["seconds_in_all"] = time.perf_counter() - started
-    lines = [f"sparse CRF on {options.data}: {n} sequences", *fit.lines, *accuracy_lines(report)]
-    return finish(options, report, lines)
+    return Report(report, [f"sparse CRF on {command.data}: {n} sequences", *fit.lines, *accuracy_lines(report)])
 
 
 # a saved model ------------------------------------------------------------------------------------------------------
 
 
-def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
-    model, w, info = load_model(options.model, panel, most_bytes=options.most_bytes)
-    data = _part(_read(options, fitting=(model, options.model, w)), options)
-    check_scorable(options.data, data)
-    announce_compilation(panel, options.quiet)
+def _evaluate(panel: ModuleType, command: Evaluate) -> Report:
+    model, w, info = load_model(command.model, panel, most_bytes=command.most_bytes)
+    data = _part(_read(command, fitting=(model, command.model, w)), command)
+    check_scorable(command.data, data)
+    announce_compilation(panel, command.quiet)
     started = time.perf_counter()
     scores = accuracy(model, w, data)
-    report = opening(panel, options, data=options.data, fold=options.fold, model=str(options.model), trained=info)
+    report: dict[str, Any] = {"data": command.data, "fold": command.fold, "model": str(command.model), "trained": info}
     report |= {"sequences": len(data.X), "accuracy": scores, "seconds": time.perf_counter() - started}
-    print_report(options, report, [accuracy_line(f"{len(data.X)} sequences:", scores)])
+    return Report(report, [accuracy_line(f"{len(data.X)} sequences:", scores)])
 
 
-def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
-    if options.plot and options.data != "letters":
-        raise ValueError(f"--plot: the words of letters can be drawn, not {options.data}")
-    writable(options.out, None, options.plot)
-    model, w, _ = load_model(options.model, panel, most_bytes=options.most_bytes)
-    data = _part(_read(options, labelled=False), options)
+def _predict(panel: ModuleType, command: Predict) -> Report:
+    if command.plot and command.data != "letters":
+        raise ValueError(f"--plot: the words of letters can be drawn, not {command.data}")
+    model, w, _ = load_model(command.model, panel, most_bytes=command.most_bytes)
+    data = _part(_read(command, labelled=False), command)
     if not data.X:
-        raise ValueError(f"{options.data}: no sequences")
-    _check_features(data, model, options.data, options.model, w)
-    announce_compilation(panel, options.quiet)
+        raise ValueError(f"{command.data}: no sequences")
+    _check_features(data, model, command.data, command.model, w)
+    announce_compilation(panel, command.quiet)
     predicted = [[model.labels[i] for i in labels] for labels in labellings(model, w, data)]
-    report = opening(panel, options, data=options.data, model=str(options.model), labels=predicted)
-    if options.plot:
+    report = {"data": command.data, "model": str(command.model), "labels": predicted}
+    if command.plot:
         shown = data.X[:DRAWN], data.Y[:DRAWN], predicted[:DRAWN]
         words = [("".join(data.labels[i] for i in y), "".join(read)) for _, y, read in zip(*shown, strict=True)]
-        plots.words(options.plot, shown[0], words)
-        report["plot"] = str(options.plot)
+        plots.words(command.plot, shown[0], words)
+        report["plot"] = str(command.plot)
     separator = "" if all(len(name) == 1 for name in model.labels) else " "
-    print_report(options, report, [separator.join(labels) for labels in predicted], options.out)
+    return Report(report, [separator.join(labels) for labels in predicted], out=command.out)
 
 
 # both panels --------------------------------------------------------------------------------------------------------
 
 
-def _compare(panel: ModuleType, options: argparse.Namespace) -> None:
-    job, data = _job(options), _read(options)
-    training, test = _split(options, data)
-    writable(options.plot)
-    report, _ = compare(job.over(len(training.X)), training, training if test is None else test, options.quiet)
-    report["data"] = options.data
-    if options.plot:
-        plots.convergence(options.plot, _histories(report), _title(job))
-        report["plot"] = str(options.plot)
-    print_report(options, report, _side_by_side(report))
+def _compare(panel: ModuleType, command: Compare) -> Report:
+    job, data = job_of(command), _read(command)
+    training, test = _split(command, data)
+    report, _ = compare(job.over(len(training.X)), training, training if test is None else test, command.quiet)
+    report["data"] = command.data
+    if command.plot:
+        plots.convergence(command.plot, _histories(report), _title(job))
+        report["plot"] = str(command.plot)
+    return Report(report, _side_by_side(report))
 
 
 def compare(job: Job, training: Sequences, test: Sequences, quiet: bool) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -347,17 +344,17 @@ def compare(job: Job, training: Sequences, test: Sequences, quiet: bool) -> tupl
     return report, trained
 
 
-def _demo(panel: ModuleType, options: argparse.Namespace) -> None:
-    folder = Path(options.out)
+def _demo(panel: ModuleType, command: Demo) -> Report:
+    folder = Path(command.out)
     folder.mkdir(parents=True, exist_ok=True)
-    job = Job(loss="crf", optimizer="sgd", lam=0.001, epochs=options.epochs, scale=1e-6, solver={"step_size": 0.02})
+    job = Job(loss="crf", optimizer="sgd", lam=0.001, epochs=command.epochs, scale=1e-6, solver={"step_size": 0.02})
     rest, held_out = load("letters").split(0)
-    training = rest.take(limited(len(rest.X), options.limit))
-    if not options.json:
+    training = rest.take(limited(len(rest.X), command.limit))
+    if not command.json:
         say(f"A linear-chain CRF learns to read {len(training.X)} handwritten words, in both panels from one start;")
         say(f"then it reads {len(held_out.X)} words in other handwriting.\n")
-    _compile(options.quiet or options.json)
-    report, trained = compare(job, training, held_out, options.quiet)
+    _compile(command.quiet or command.json)
+    report, trained = compare(job, training, held_out, command.quiet)
     report["command"] = "demo"
     model, w = trained["accelerated"]
     shown = held_out.take(np.argsort([-len(y) for y in held_out.Y], kind="stable")[:: max(1, len(held_out.Y) // 8)][:8])
@@ -375,7 +372,7 @@ def _demo(panel: ModuleType, options: argparse.Namespace) -> None:
         written += ["convergence.png", "words.png"]
     except ImportError as problem:
         lines += ["", f"no pictures: {problem}"]
-    print_report(options, report, [*lines, "", f"written to {folder}: {', '.join(written)}"])
+    return Report(report, [*lines, "", f"written to {folder}: {', '.join(written)}"])
 
 
 def _compile(quiet: bool) -> None:
@@ -390,52 +387,41 @@ def _compile(quiet: bool) -> None:
 # pieces ------------------------------------------------------------------------------------------------------------
 
 
-def _job(options: argparse.Namespace) -> Job:
-    _check_reverse(options)
-    return job_of(options)
-
-
-def _check_reverse(options: argparse.Namespace) -> None:
-    if options.reverse and options.fold is None:
-        raise ValueError("--reverse has no effect without --fold")
-
-
-def _read(options: argparse.Namespace, labelled: bool = True, fitting: tuple[Any, ...] = ()) -> Sequences:
-    """The sequences that the options select, at most ``--limit``. fitting: a model, its file and, where they count, its
+def _read(command: Data, labelled: bool = True, fitting: tuple[Any, ...] = ()) -> Sequences:
+    """The sequences that a command selects, at most ``--limit``. fitting: a model, its file and, where they count, its
     weights, which the data must fit.
     """
-    data = load(options.data, labelled=labelled, most_bytes=options.most_bytes)
-    data = _fitting(data, options.data, *fitting) if fitting else data
-    return data if options.limit is None else data.take(limited(len(data.X), options.limit))
+    data = load(command.data, labelled=labelled, most_bytes=command.most_bytes)
+    data = _fitting(data, command.data, *fitting) if fitting else data
+    return data if command.limit is None else data.take(limited(len(data.X), command.limit))
 
 
-def _split(options: argparse.Namespace, data: Sequences) -> tuple[Sequences, Sequences | None]:
+def _split(command: Split, data: Sequences) -> tuple[Sequences, Sequences | None]:
     """The training data, and the test data or None; both have labels to score."""
-    _check_reverse(options)
-    _say_labels(options, data.labels)
-    training, test = (data, None) if options.fold is None else data.split(options.fold, reverse=options.reverse)
-    check_scorable(options.data, *(part for part in (training, test) if part is not None))
+    _say_labels(command, data.labels)
+    training, test = (data, None) if command.fold is None else data.split(command.fold, reverse=command.reverse)
+    check_scorable(command.data, *(part for part in (training, test) if part is not None))
     return training, test
 
 
-def _say_labels(options: argparse.Namespace, labels: tuple[str, ...]) -> None:
+def _say_labels(command: Data, labels: tuple[str, ...]) -> None:
     """Print on stderr which integers are labels, unless they are 0..L-1 or --quiet is given."""
-    if not options.quiet and (others := numbered(labels)):
-        print(f"{options.data}: {others}", file=sys.stderr)
+    if not command.quiet and (others := numbered(labels)):
+        print(f"{command.data}: {others}", file=sys.stderr)
 
 
-def _part(data: Sequences, options: argparse.Namespace) -> Sequences:
-    return data if options.fold is None else data.split(options.fold)[1]
+def _part(data: Sequences, command: Data) -> Sequences:
+    return data if command.fold is None else data.split(command.fold)[1]
 
 
-def _start(panel: ModuleType, options: argparse.Namespace, job: Job) -> tuple[Any, np.ndarray]:
+def _start(panel: ModuleType, command: Train, job: Job) -> tuple[Any, np.ndarray]:
     """The saved model to start from, and its weights."""
     check_start(job.optimizer, OPTIMIZERS)
-    model, w, _ = load_model(options.start, panel, most_bytes=options.most_bytes)
+    model, w, _ = load_model(str(command.start), panel, most_bytes=command.most_bytes)
     if type(model).__name__ != "SequenceModel":
-        raise ValueError(f"{options.start} holds a {type(model).__name__}; expected a SequenceModel")
-    if options.start_stop is False and model.start_stop:
-        raise ValueError(f"--no-start-stop: {options.start} has weights for starting and ending")
+        raise ValueError(f"{command.start} holds a {type(model).__name__}; expected a SequenceModel")
+    if command.start_stop is False and model.start_stop:
+        raise ValueError(f"--no-start-stop: {command.start} has weights for starting and ending")
     return model, w
 
 

@@ -4,15 +4,14 @@ weights.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from diptych.commands.options import add_flags
-from diptych.commands.output import opening, print_report
+from diptych.commands.options import Command, argument, flag
+from diptych.commands.output import Report
 from diptych.commands.parser import Parser
 from diptych.files.models import load_model
 from reference.arrays import host
@@ -23,6 +22,14 @@ TOP = 10
 Details = tuple[dict[str, Any], list[str]]  # fields of the report, and lines of text
 
 
+class Show(Command):
+    """What a model file holds, with its largest weights where they have names."""
+
+    model: str = argument()
+    most_bytes: int = flag()
+    top: int = flag(f"default: {TOP}", default=TOP)
+
+
 def add_show(action: Callable[..., Parser], train: str, check: Callable[[str, Any, dict[str, Any]], Any]) -> None:
     """Add the action ``show`` to a task.
 
@@ -30,23 +37,21 @@ def add_show(action: Callable[..., Parser], train: str, check: Callable[[str, An
     settings; raises ValueError for a model of another task.
     """
 
-    def run(panel: ModuleType, options: argparse.Namespace) -> None:
-        model, w, info = load_model(options.model, panel, most_bytes=options.most_bytes)
+    def run(panel: ModuleType, command: Show) -> Report:
+        model, w, info = load_model(command.model, panel, most_bytes=command.most_bytes)
         try:
-            check(options.model, model, info)
+            check(command.model, model, info)
         except ValueError as problem:
-            reader = READERS.get(type(model).__name__, options.name)
-            hint = f"; diptych {reader} reads it" if info and reader != options.name else ""
+            reader = READERS.get(type(model).__name__, command.name)
+            hint = f"; diptych {reader} reads it" if info and reader != command.name else ""
             raise ValueError(f"{problem}{hint}") from None
-        _show(panel, options, model, w, info)
+        return _shown(command, model, w, info)
 
-    sub = action("show", run, "what a model file holds, with its largest weights where they have names")
-    sub.add_argument("model", help=f"a file written by {train} --save")
-    add_flags(sub, "most_bytes", top=f"default: {TOP}")
-    sub.set_defaults(top=TOP)
+    sub = action("show", run, Show)
+    next(each for each in sub._actions if each.dest == "model").help = f"a file written by {train} --save"
 
 
-def _show(panel: ModuleType, options: argparse.Namespace, model: Any, w: Any, info: dict[str, Any]) -> None:
+def _shown(command: Show, model: Any, w: Any, info: dict[str, Any]) -> Report:
     kind = type(model).__name__
     sizes = {name: value for name, value in model.settings().items() if isinstance(value, (bool, int, float, str))}
     arrays = list(w.coefficients) if kind == "KernelSequenceModel" else [np.asarray(host(w))]
@@ -54,13 +59,12 @@ def _show(panel: ModuleType, options: argparse.Namespace, model: Any, w: Any, in
         sum(int(each) for each in counts)
         for counts in zip(*((a.size, np.count_nonzero(a)) for a in arrays), strict=True)
     )
-    details, lines = DETAILS[kind](model, w, info, options.top) if kind in DETAILS else ({}, [])
-    report = opening(panel, options, model=str(options.model), kind=kind, weights=weights, nonzeros=nonzeros)
-    report |= {"sizes": sizes, "trained": info, **details}
-    first = [f"{options.model}: {kind}, {nonzeros} of {weights} weights are not 0"]
+    details, lines = DETAILS[kind](model, w, info, command.top) if kind in DETAILS else ({}, [])
+    report = {"model": str(command.model), "kind": kind, "weights": weights, "nonzeros": nonzeros}
+    first = [f"{command.model}: {kind}, {nonzeros} of {weights} weights are not 0"]
     first += [_listed("sizes", sizes)] if sizes else []
     first += [_listed("trained", {name: value for name, value in info.items() if value is not None})] if info else []
-    print_report(options, report, [*first, *lines])
+    return Report(report | {"sizes": sizes, "trained": info, **details}, [*first, *lines])
 
 
 def _listed(what: str, values: dict[str, Any]) -> str:

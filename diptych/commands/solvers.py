@@ -1,32 +1,33 @@
 """The solvers on the command line. The parameters of the public functions are the options.
 
-The name, type, default and help of an option come from the function's signature and docstring. A parameter becomes an
-option if its annotation is a number, an integer, a truth value or one of a list of words. ``lam``, ``epochs``, ``rng``
-and files have the same help for all solvers.
+The name, type, range, choices and default of an option come from the function's signature, its help from the docstring.
+A parameter becomes an option if its annotation is a number, an integer, a truth value or one of a list of words.
+``lam``, ``epochs``, ``rng`` and files have the same help for all solvers.
 """
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args, get_origin
+
+from docstring_parser import DocstringStyle, parse
 
 import reference
 from diptych.certificates import advised
-from diptych.commands.options import FLAGS, count, number
+from diptych.commands.options import FLAGS, above_zero, count, declared, number, positive, share
 from diptych.commands.parser import Parser
 from diptych.defaults import LBFGS_ITERATIONS
 from diptych.distributed import cocoa
 from diptych.panels import slow_path
+from reference.declared import Ge, Gt, OpenUnit, Range, members, options_of
 from reference.training.result import Result
 
 __all__ = [
-    "add_solver",
     "check_start",
     "epochs_of",
     "frank_wolfe_job",
@@ -34,12 +35,15 @@ __all__ = [
     "listed",
     "own",
     "solve",
+    "solver_options",
     "takes",
 ]
 
 SHARED = ("objective", "w0", "lam", "epochs", "iterations", "rng", "callback", "checkpoint", "resume")
-KINDS: dict[str, Callable[[str], Any]] = {"float": number, "int": count}
-UNREACHED = ("accuracy",)  # belongs to casimir's schedule "theory", which is not offered
+KINDS: dict[Any, Callable[[str], Any] | None] = {float: number, int: count, bool: None}
+RANGES: dict[Range, Callable[[str], Any]] = {Gt(0): above_zero, OpenUnit(): share, Ge(1): positive}
+UNREACHED = (("casimir", "schedule"), ("casimir", "accuracy"))  # presets choose them
+PRESETS = {"casimir-svrg-const": "casimir", "casimir-svrg-adapt": "casimir"}  # and what receives their **options
 RENAMED = {  # --schedule is of step sizes, --memory is of workers
     ("prox-linear", "schedule"): "mu_schedule",
     ("lbfgs", "memory"): "corrections",
@@ -47,12 +51,19 @@ RENAMED = {  # --schedule is of step sizes, --memory is of workers
 
 
 class Own(NamedTuple):
-    """A parameter of a solver as an option: type, choices, default, and the first sentence of its documentation."""
+    """A parameter of a solver as an option: type, choices, default, first sentence of its documentation, and range."""
 
     kind: str
     choices: tuple[str, ...]
     default: Any
     help: str
+    range: Range | None
+
+    @property
+    def type(self) -> Callable[[str], Any] | None:
+        """What reads the option: as the range says, or the kind."""
+        usual = {kind.__name__: read for kind, read in KINDS.items()}.get(self.kind)
+        return usual if self.range is None else RANGES.get(self.range, usual)
 
 
 @cache
@@ -60,19 +71,8 @@ def _parameters(solver: str) -> dict[str, inspect.Parameter]:
     """The parameters of a solver by name, with those of the function that receives its ``**options``."""
     parameters = dict(inspect.signature(_function(reference, solver)).parameters)
     if parameters.pop("options", None) is not None:
-        parameters = {**_parameters(_rest(solver)), **parameters}
+        parameters = {**_parameters(PRESETS[solver]), **parameters}
     return parameters
-
-
-def _rest(solver: str) -> str:
-    """The solver that receives a solver's ``**options``, as its docstring names it."""
-    named = re.search(r"\*\*options\n\s+Others of :func:`(\w+)`", _docstring(solver))
-    assert named is not None, solver
-    return named[1]
-
-
-def _docstring(solver: str) -> str:
-    return inspect.getdoc(_function(reference, solver)) or ""
 
 
 def _function(panel: ModuleType, solver: str) -> Callable[..., Result]:
@@ -84,29 +84,36 @@ def _function(panel: ModuleType, solver: str) -> Callable[..., Result]:
 @cache
 def own(solver: str) -> dict[str, Own]:
     """The options of a solver besides those that all solvers share."""
-    texts = _documented(_docstring(solver))
-    if "**options" in texts:
-        texts = _documented(_docstring(_rest(solver))) | texts
+    functions = [_function(reference, each) for each in (PRESETS.get(solver), solver) if each is not None]
+    hints = {name: hint for function in functions for name, hint in options_of(function).items()}
+    texts = {name: text for function in functions for name, text in _documented(function).items()}
     options = {}
     for name, parameter in _parameters(solver).items():
-        kind, sentence = texts.get(name, ("", ""))
-        choices = tuple(re.findall(r'"(\w+)"', kind)) if kind.startswith("{") else ()
-        words = [word for word in str(parameter.annotation).split(" | ") if word in ("float", "int", "bool", "str")]
-        if name not in (*SHARED, *UNREACHED) and words and (words[0] != "str" or choices):
-            default = None if parameter.default is inspect.Parameter.empty else parameter.default
-            options[RENAMED.get((solver, name), name)] = Own(words[0], choices, default, sentence)
+        kinds = dict(members(hints[name]))
+        plain = [kind for kind in kinds if kind in KINDS or _is_choice(kind)]
+        if name in SHARED or (PRESETS.get(solver, solver), name) in UNREACHED or not plain:
+            continue
+        kind, choices = plain[0], get_args(plain[0])
+        ranges = [mark for mark in kinds[kind] if isinstance(mark, Range)]
+        default = None if parameter.default is inspect.Parameter.empty else parameter.default
+        options[RENAMED.get((solver, name), name)] = Own(
+            "str" if choices else kind.__name__, choices, default, texts.get(name, ""), ranges[0] if ranges else None
+        )
     return options
 
 
-def _documented(docstring: str) -> dict[str, tuple[str, str]]:
-    """Type and first sentence of each parameter of a docstring."""
-    part = docstring.partition("Parameters\n----------\n")[2].partition("\n\nReturns")[0]
-    texts = {}
-    for names, kind, body in re.findall(r"^(\S.*?)(?: : (.*))?$((?:\n .*)*)", part, re.MULTILINE):
-        text = re.sub(r":\w+:|``|`", "", " ".join(body.split()))
+def _is_choice(kind: Any) -> bool:
+    origin: Any = get_origin(kind)
+    return origin is Literal
+
+
+def _documented(function: Callable[..., Any]) -> dict[str, str]:
+    """The first sentence of each parameter in a docstring, without its default."""
+    texts = dict[str, str]()
+    for each in parse(inspect.getdoc(function) or "", DocstringStyle.NUMPYDOC).params:
+        text = re.sub(r":\w+:|``|`", "", " ".join((each.description or "").split()))
         sentence = re.split(r"(?<=\.) (?=[A-Z])|; default ", text)[0].rstrip(".")
-        for name in names.split(", "):
-            texts[name] = (kind, sentence)
+        texts |= dict.fromkeys(each.arg_name.split(", "), sentence)
     return texts
 
 
@@ -147,7 +154,9 @@ def add_solver(sub: Parser, solvers: Iterable[str], *, without: Iterable[str] = 
             texts.setdefault((option.help or name.replace("_", " ")) + usual, []).append(solver)
         help = "; ".join(f"{', '.join(names)}: {text}" for text, names in texts.items())
         help += f" ({notes[name]})" if name in notes else ""
-        arguments: dict[str, Any] = {"type": KINDS.get(kinds.kind), "help": help.replace("%", "%%")}
+        types = {option.type for option in of.values()}
+        read = types.pop() if len(types) == 1 else KINDS[float if kinds.kind == "float" else int]
+        arguments: dict[str, Any] = {"type": read, "help": help.replace("%", "%%")}
         if kinds.kind == "bool":
             arguments = {"action": "store_const", "const": not kinds.default, "help": arguments["help"]}
         elif kinds.kind == "str":
@@ -164,8 +173,20 @@ def spelled(solvers: Iterable[str], name: str) -> str:
     return f"--{'no-' if option.default is True else ''}{name.replace('_', '-')}"
 
 
-def given(options: argparse.Namespace, solver: str, solvers: Iterable[str]) -> dict[str, Any]:
-    """A solver's own parameters that the command line gives.
+def solver_options(solvers: Sequence[str], *, without: Iterable[str] = (), **notes: str) -> Any:
+    """A field of a command for the solvers' own options: those that are given, by name. notes: as :func:`add_solver`
+    takes them.
+    """
+
+    def told(values: dict[str, Any]) -> dict[str, Any]:
+        names = dict.fromkeys(name for each in solvers for name in own(each))
+        return {name: values[name] for name in names if values.get(name) is not None}
+
+    return declared(lambda sub, _: add_solver(sub, solvers, without=without, **notes), of=told)
+
+
+def given(values: dict[str, Any], solver: str, solvers: Iterable[str]) -> dict[str, Any]:
+    """A solver's own parameters of the values that a command has for its solvers.
 
     Raises
     ------
@@ -174,8 +195,7 @@ def given(options: argparse.Namespace, solver: str, solvers: Iterable[str]) -> d
         choice of another solver only.
     """
     arguments = {}
-    for name in dict.fromkeys(name for each in solvers for name in own(each)):
-        value = getattr(options, name, None)
+    for name, value in values.items():
         if value is None:
             continue
         option = spelled(solvers, name)
@@ -189,10 +209,10 @@ def given(options: argparse.Namespace, solver: str, solvers: Iterable[str]) -> d
     return arguments
 
 
-def frank_wolfe_job(options: argparse.Namespace, usual: dict[str, Any]) -> dict[str, Any]:
+def frank_wolfe_job(command: Any, usual: dict[str, Any]) -> dict[str, Any]:
     """The settings of a command whose only solver is bcfw; usual: the defaults of that command."""
-    shared = {name: value for name in usual if (value := getattr(options, name)) is not None}
-    return usual | shared | given(options, "bcfw", ["bcfw"])
+    shared = {name: value for name in usual if (value := getattr(command, name)) is not None}
+    return usual | shared | given(command.solver, "bcfw", ["bcfw"])
 
 
 def check_start(solver: str, solvers: Iterable[str]) -> None:

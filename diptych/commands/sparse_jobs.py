@@ -4,10 +4,9 @@ their report.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -15,10 +14,11 @@ import numpy as np
 
 from diptych.certificates import advised, scaling
 from diptych.commands.jobs import learner_options
-from diptych.commands.options import above_zero, number, positive, share
+from diptych.commands.options import Words, above_zero, number, option, positive, share
 from diptych.commands.output import announce_compilation, ending, opening, watched
-from diptych.commands.parser import Parser
 from diptych.files.logs import LogWriter
+from diptych.files.models import save_model
+from diptych.interrupts import finishing
 from diptych.pictures import plots
 from diptych.sparse_fits import (
     LISTING,
@@ -35,18 +35,8 @@ from diptych.sparse_fits import (
 )
 from reference.objectives import LogLoss
 
-__all__ = ["SPARSE_OPTIONS", "add_sparse", "run_sparse", "sparse_job"]
+__all__ = ["SPARSE_OPTIONS", "Sparse", "SparseJob", "run_sparse", "sparse_job"]
 
-SPARSE_OPTIONS = (
-    "path",
-    "ratio",
-    "alpha",
-    "beta",
-    "beta_share",
-    "rule",
-    "held_out",
-    "positions",
-)  # options that only sparse-crf has
 SHARED = ("loss", "epochs", "tol", "rng", "start_stop")  # options that sparse-crf shares with Job
 COUNT, RATIO = 100, 0.1
 
@@ -98,86 +88,84 @@ class SparseJob:
         return {"alpha": self.alpha, "tol": self.tol, "iterations": self.epochs}
 
 
-def add_sparse(sub: Parser, *, positions: bool = False) -> None:
-    """Add the options of ``--learner sparse-crf``, which adds beta (alpha/2 ||w||^2 + ||w||_1) to the log loss.
+class Sparse(Words):
+    """The options of ``--learner sparse-crf``, which adds beta (alpha/2 ||w||^2 + ||w||_1) to the log loss."""
 
-    positions: whether the command has the option --positions.
-    """
-
-    def own(*names: str, **arguments: Any) -> None:
-        sub.option("solver", *names, rare=True, **arguments)
-
-    own("--path", type=positive, metavar="N",
-        help="sparse-crf: number of values of beta, the weight of alpha/2 ||w||^2 + ||w||_1, from the "
-        f"least at which all weights are 0 (default: {COUNT})")  # fmt: skip
-    own("--ratio", type=share, metavar="R",
-        help=f"the path's last beta, as a share of its first (default: {RATIO}, and below it four values a decade as "
-        "long as the loss falls)")  # fmt: skip
-    own("--held-out", type=share, metavar="SHARE",
-        help="train again along the path without a random share of the examples, and keep the beta "
-        "at which that share is likeliest (default: keep the last beta)")  # fmt: skip
-    own("--beta", type=above_zero, metavar="B", help="train at this beta alone")
-    own("--beta-share", type=above_zero, metavar="S", help="train at S times the least beta at which all weights are 0")
-    own("--alpha", type=number, metavar="A", help="0: the lasso (default: 1)")
-    own("--rule", choices=RULES,
-        help="screening rule of the weights; every rule gives the same solution (default: "
-        "l1-gap)")  # fmt: skip
-    if positions:
-        own("--positions", action="store_true", default=None,
-            help="make each position an example of its own, without transitions; needed by --rule l2-gap and "
-            "half-space")  # fmt: skip
+    path: int | None = option("solver",
+        "sparse-crf: number of values of beta, the weight of alpha/2 ||w||^2 + ||w||_1, from the "
+        f"least at which all weights are 0 (default: {COUNT})", type=positive, metavar="N", rare=True)  # fmt: skip
+    ratio: float | None = option("solver",
+        f"the path's last beta, as a share of its first (default: {RATIO}, and below it four values a decade as "
+        "long as the loss falls)", type=share, metavar="R", rare=True)  # fmt: skip
+    held_out: float | None = option("solver",
+        "train again along the path without a random share of the examples, and keep the beta "
+        "at which that share is likeliest (default: keep the last beta)",
+        type=share, metavar="SHARE", rare=True)  # fmt: skip
+    beta: float | None = option("solver", "train at this beta alone", type=above_zero, metavar="B", rare=True)
+    beta_share: float | None = option("solver", "train at S times the least beta at which all weights are 0",
+        type=above_zero, metavar="S", rare=True)  # fmt: skip
+    alpha: float | None = option("solver", "0: the lasso (default: 1)", type=number, metavar="A", rare=True)
+    rule: str | None = option("solver",
+        "screening rule of the weights; every rule gives the same solution (default: l1-gap)",
+        choices=RULES, rare=True)  # fmt: skip
 
 
-def sparse_job(options: argparse.Namespace) -> SparseJob:
-    """The job that the options describe. ValueError for an option that sparse-crf does not have."""
-    return SparseJob(**learner_options(options, "sparse-crf", (*SPARSE_OPTIONS, *SHARED)))
+SPARSE_OPTIONS = (*(each.name for each in fields(Sparse)), "positions")  # options that only sparse-crf has
+
+
+def sparse_job(command: Any) -> SparseJob:
+    """The job that a command describes. ValueError for an option that sparse-crf does not have."""
+    return SparseJob(**learner_options(command, "sparse-crf", (*SPARSE_OPTIONS, *SHARED)))
 
 
 class Trained(NamedTuple):
-    """Weights w (d,), the fields and the lines of the report, and whether Ctrl-C interrupted training."""
+    """Weights w (d,), the fields and the lines of the report."""
 
     w: np.ndarray
     report: dict[str, Any]
     lines: list[str]
-    interrupted: bool
 
 
 def run_sparse(
     panel: ModuleType,
-    options: argparse.Namespace,
+    command: Any,
     job: SparseJob,
     what: dict[str, Any],
     objective: Callable[[np.ndarray], Any],
     n: int,
+    info: dict[str, Any],
+    kept: Callable[[np.ndarray], tuple[Any, np.ndarray]],
 ) -> Trained:
-    """Train on n examples; write the log and draw the picture if the options name files for them.
+    """Train on n examples; write the model and the log and draw the picture if the command names files for them.
 
-    objective: from indices of examples to their log loss. what: fields of the log's first line.
+    objective: from indices of examples to their log loss. what: fields of the log's first line. info: saved with the
+    model. kept: from the weights to what is saved, a model and its weights.
     """
-    announce_compilation(panel, options.quiet)
+    announce_compilation(panel, command.quiet)
     if hasattr(panel, "kernels_are_cold"):  # load or compile before the clock starts
         panel.solve_sparse(objective(np.arange(min(n, 1))), beta=1e-3, iterations=2)
     full = objective(np.arange(n))
     rule = rule_of(panel, job.rule, job.rng, listed=job.positions, alpha=job.alpha)
     if job.path is None:
-        return _warned(_one(panel, options, job, what, full, rule), full)
-    return _warned(_path(panel, options, job, what, objective, full, rule, n), full)
-
-
-def _warned(fit: Trained, full: Any) -> Trained:
-    """The fit, with its warnings on stderr and in its report."""
+        fit = _one(panel, command, job, what, full, rule)
+    else:
+        fit = _path(panel, command, job, what, objective, full, rule, n)
     found = [*fit.report.get("warnings", []), one_label(full.model, full.data, fit.w, fit.report["beta_max"])]
     fit.report["warnings"] = [line for line in found if line]
     for line in fit.report["warnings"]:
         print(f"warning: {line}", file=sys.stderr, flush=True)
-    return fit
+    if command.save:
+        with finishing():
+            saved = {"learner": "sparse-crf", **info, **asdict(job), "beta": fit.report["beta"]}
+            save_model(command.save, *kept(fit.w), saved)
+    return fit._replace(report={"learner": "sparse-crf", **what, "job": asdict(job), **fit.report})
 
 
 # one beta -----------------------------------------------------------------------------------------------------------
 
 
 def _one(
-    panel: ModuleType, options: argparse.Namespace, job: SparseJob, what: dict[str, Any], objective: LogLoss, rule: Any
+    panel: ModuleType, command: Any, job: SparseJob, what: dict[str, Any], objective: LogLoss, rule: Any
 ) -> Trained:
     most = panel.beta_max(objective)
     beta = beta_of(job.beta, job.beta_share, most)
@@ -186,7 +174,7 @@ def _one(
         result = panel.solve_sparse(objective, beta=beta, rule=rule, callback=callback, **job.problem)
         return advised(panel, result, objective, {})
 
-    result: Any = watched(panel, options, {**what, "job": asdict(job)}, None, run)
+    result: Any = watched(panel, command, {**what, "job": asdict(job)}, None, run)
     report = {
         "beta_max": most,
         **_solution(beta, most, result, objective.model.size),
@@ -196,10 +184,10 @@ def _one(
         "interrupted": result.interrupted,
         "history": [row.as_dict() for row in result.history],
     }
-    if options.plot:
-        plots.convergence(options.plot, {panel.__name__: result.history}, f"sparse CRF, beta = {beta:.4g}")
+    if command.plot:
+        plots.convergence(command.plot, {panel.__name__: result.history}, f"sparse CRF, beta = {beta:.4g}")
     lines = [*_lines(report), *ending(report)]
-    return Trained(result.x, report, lines, result.interrupted)
+    return Trained(result.x, report, lines)
 
 
 # a path -------------------------------------------------------------------------------------------------------------
@@ -207,7 +195,7 @@ def _one(
 
 def _path(
     panel: ModuleType,
-    options: argparse.Namespace,
+    command: Any,
     job: SparseJob,
     what: dict[str, Any],
     objective: Callable[[np.ndarray], Any],
@@ -222,20 +210,20 @@ def _path(
         raise ValueError(f"--held-out: expected 2 or more sequences, got {n}")
     pairs = [] if job.held_out is None else splits(n, job.held_out, None, np.random.default_rng(job.rng), None)
     arguments = {"rule": rule, **job.problem}
-    first = opening(panel, options, **what, job=asdict(job))
+    first = opening(panel, command, **what, job=asdict(job))
     values, heard = list[dict[str, Any]](), list[float]()
-    with LogWriter(options.log, first) as log:
+    with LogWriter(command.log, first) as log:
 
         def tell(point: Any) -> None:
             values.append(_solution(point.beta, most, point, size))
             log.write({"value": len(values), **values[-1]})
-            _say(options, _row(len(values), max(total, len(values)), values[-1]))
+            _say(command, _row(len(values), max(total, len(values)), values[-1]))
 
         def tell_held_out(_: int, point: Any, loss: float) -> None:
             heard.append(loss)
             log.write({"value": len(heard), "held_out": loss})
             seconds = point.solver_seconds + point.screening_seconds
-            _say(options, f"{len(heard):4}/{max(total, len(heard))}  held out {loss:.6f}    {seconds:.2f} s")
+            _say(command, f"{len(heard):4}/{max(total, len(heard))}  held out {loss:.6f}    {seconds:.2f} s")
 
         path = follow(panel, full, tell, count=total, ratio=job.ratio, **arguments)
         if len(values) < len(path.points):  # Ctrl-C interrupted the last value
@@ -243,7 +231,7 @@ def _path(
         held, interrupted, parts = HeldOut([]), path.interrupted, list[Any]()
         if pairs and not interrupted:
             parts = [(objective(training), objective(held)) for training, held in pairs]
-            _say(options, f"once more, on {parts[0][0].n} of the {n} examples:")
+            _say(command, f"once more, on {parts[0][0].n} of the {n} examples:")
             held, interrupted = held_out_losses(panel, parts, path.betas, tell_held_out, **arguments)
         found = choose(path, held)
         if not interrupted and job.ratio is None:
@@ -262,8 +250,8 @@ def _path(
                 message += f" among the first {len(held.mean)} values alone, as Ctrl-C ended the comparison"
         success = not interrupted and all(point.success for point in path.points)
         log.write({"outcome": message, "success": success, "interrupted": interrupted, "objective": path.points[k].fun})
-    if options.plot:
-        plots.plot_path(options.plot, path, held_out=held.mean, chosen=k)
+    if command.plot:
+        plots.plot_path(command.plot, path, held_out=held.mean, chosen=k)
     report = {
         "beta_max": most,
         **values[k],
@@ -284,11 +272,11 @@ def _path(
         *([f"not converged: {held.unsolved} of the values without what is held out"] if held.unsolved else []),
         *(["not converged: Ctrl-C ended it"] if interrupted else []),
     ]
-    return Trained(path.weights(k), report, lines, interrupted)
+    return Trained(path.weights(k), report, lines)
 
 
-def _say(options: argparse.Namespace, line: str) -> None:
-    if not options.quiet:
+def _say(command: Any, line: str) -> None:
+    if not command.quiet:
         print(line, file=sys.stderr, flush=True)
 
 

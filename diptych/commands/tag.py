@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-import argparse
 import time
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from diptych.commands.cluster import (
-    Rehearsal,
-    add_cluster,
-    check_over,
-    for_workers,
-    line_of,
-    loss_over,
-    moved,
-    over_partitions,
-    parts_a_file,
-)
-from diptych.commands.executors import executor_of
+from diptych.commands import cluster
 from diptych.commands.jobs import OPTIMIZERS as SOLVERS
-from diptych.commands.jobs import Job, add_job, job_of, limited, loss_of, refuse_options, train
+from diptych.commands.jobs import Job, Solved, job_of, limited, loss_of, refuse_options, train
 from diptych.commands.many_files import are_many, paths_of, write_each
-from diptych.commands.options import TRAINING, add_flags, add_task, count
-from diptych.commands.output import announce_compilation, finish, opening, print_report, say, trained, writable
-from diptych.commands.parser import Parser
+from diptych.commands.options import Command, Training, Words, add_task, argument, count, flag, option
+from diptych.commands.output import Report, announce_compilation, trained
 from diptych.commands.scores import counted, of_partition, tagging_lines, tagging_scores
 from diptych.commands.show import add_show
-from diptych.commands.solvers import check_start
-from diptych.commands.sparse_jobs import SPARSE_OPTIONS, add_sparse, run_sparse, sparse_job
+from diptych.commands.solvers import check_start, solver_options
+from diptych.commands.sparse_jobs import SPARSE_OPTIONS, Sparse, SparseJob, run_sparse, sparse_job
 from diptych.commands.tag_files import (
     info_of,
     labelled,
@@ -43,16 +32,14 @@ from diptych.commands.tag_files import (
     told_layout,
     untagged,
 )
-from diptych.distributed import Partitioned, column_parts, tagging_model
+from diptych.distributed import column_parts, tagging_model
 from diptych.distributed.vocabulary import check_scheme
 from diptych.files.columns import SEPARATORS, Columns, Layout
-from diptych.files.models import load_model, save_model
+from diptych.files.models import load_model
 from diptych.files.sources import named
 from diptych.files.tagged import tagged_text
-from diptych.interrupts import finishing
 from diptych.sparse_fits import sequences_of
 from reference.arrays import host
-from reference.files import save_bytes
 from reference.models.schemes import SAME, SCHEMES
 from reference.models.token_templates import TOKEN_TEMPLATES, attributes_of, check_templates
 
@@ -62,6 +49,91 @@ __all__ = ["add"]
 TOL = 1e-4
 FEW = 3  # sentences of a rehearsal
 OPTIMIZERS = (*(name for name in SOLVERS if name != "online-proximal"), "cocoa")
+SAVED = "a file written by tag train --save"
+
+
+class Columned(Words):
+    """How a column file is read."""
+
+    comment: str | None = option("data", "leave out lines that start with PREFIX", metavar="PREFIX", rare=True)
+    separator: str | None = option("data",
+        "what is between columns (default: as the file looks, later as the model has it)",
+        choices=SEPARATORS, rare=True)  # fmt: skip
+    encoding: str | None = flag()
+    most_bytes: int = flag()
+
+
+def _scheme(name: str) -> str:
+    return SAME.get(name.lower(), name.lower())
+
+
+def _read_scheme() -> Any:
+    text = f"{', '.join(SCHEMES)}: read chunks in this scheme alone (default: in any)"
+    return option("data", text, choices=SCHEMES, type=_scheme, rare=True)
+
+
+class Train(cluster.Cluster, Sparse, Solved, Training, Columned):
+    """Train on column files, and test on another."""
+
+    file: list[str] = argument("several, a pattern 'train/*.txt', or - (standard input)", nargs="+")
+    columns: tuple[str, ...] | None = option("data",
+        "names of the columns, one of them label (default: by their number; of CoNLL-U, UPOS is the label)",
+        type=lambda text: tuple(text.split(",")), metavar="A,B,...")  # fmt: skip
+    test: str | None = flag()
+    start: str | None = flag()
+    templates: str | None = option("model",
+        f"{', '.join(TOKEN_TEMPLATES)}, or a TOML file with templates = [...] (default: chunks, or words "
+        "without a column tag)", metavar="T")  # fmt: skip
+    bits: int | None = option("model",
+        "hash attributes, to 2^bits weights if all pairs have one (default: a vocabulary)",
+        type=count, rare=True)  # fmt: skip
+    pairs: str | None = option("model", "attribute-label pairs with a weight (default: observed)",
+        choices=("observed", "all"), rare=True)  # fmt: skip
+    least: int | None = option("model", "only attributes that occur at least N times (default: 1)",
+        type=count, metavar="N", rare=True)  # fmt: skip
+    transitions: str | None = option("model", f"{', '.join(SCHEMES)}: forbid others", choices=SCHEMES, type=_scheme)
+    scheme: str | None = _read_scheme()
+    learner: str = option("model", "linear, or sparse-crf: few weights (default: linear)",
+        choices=("linear", "sparse-crf"), default="linear")  # fmt: skip
+    optimizer: str | None = option("solver",
+        "(default: lbfgs for crf, sgd for hinge; of hinge over partitions cutting-planes or, with --pairs all, cocoa)",
+        choices=OPTIMIZERS)  # fmt: skip
+    lam: float | None = flag("default: 2/n, which is crfsuite's c2 = 1")
+    epochs: int | None = flag("of sparse-crf, for each beta")
+    tol: float | None = flag(f"default of exponentiated-gradient: {TOL}, of sparse-crf: 1e-6")
+    solver: dict[str, Any] = solver_options(OPTIMIZERS, without=("mu", "k"))
+
+
+class Evaluate(Columned, Command):
+    """Accuracy and chunks of a saved tagger on a column file."""
+
+    model: str = argument(SAVED)
+    file: str = argument("- is standard input")
+    scheme: str | None = _read_scheme()
+    limit: int | None = flag()
+
+
+class Predict(Columned, Command):
+    """Tag sentences by a saved tagger: their columns, and the label found, a line for each token; CoNLL-U stays as
+    it is but for the column of labels.
+    """
+
+    model: str = argument(SAVED)
+    file: list[str] = argument(
+        "- is standard input; labels are not looked at; of several files or a pattern 'new/*.txt', each is "
+        "tagged into the folder --out, but for those that are there", nargs="+")  # fmt: skip
+    tokens: bool = option("data", "the file has one tokenised sentence per line, for a model that uses words alone",
+        action="store_true")  # fmt: skip
+    limit: int | None = flag()
+    out: str | None = flag()
+    top: int | None = flag("label sequences, with scores, above each sentence")
+    probabilities: bool = option("output",
+        "probability of each predicted label under exp(score), as a last column; in CoNLL-U as a comment",
+        action="store_true")  # fmt: skip
+
+    @property
+    def written(self) -> list[str | None]:
+        return [None if are_many(self.file) else self.out, None]
 
 
 def add(commands: Any) -> None:
@@ -71,230 +143,134 @@ def add(commands: Any) -> None:
         "Learn the labels of tokens from a file of columns such as word, tag, label (train), score a "
         "tagger on another (evaluate), tag (predict), and look at its weights (show). Files: CoNLL column "
         "files, empty lines between sentences; name.zip:train.txt is a file in a zip.")  # fmt: skip
-    sub = action("train", _train, "train on column files, and test on another")
-    _add_file(sub, "several, a pattern 'train/*.txt', or - (standard input)", many=True)
-    sub.option(
-        "data",
-        "--columns",
-        type=_names,
-        metavar="A,B,...",
-        help="names of the columns, one of them label (default: by their number; of CoNLL-U, UPOS is the label)",
-    )
-    add_flags(sub, *TRAINING, "test", "start")
-    sub.option(
-        "model",
-        "--templates",
-        metavar="T",
-        help=f"{', '.join(TOKEN_TEMPLATES)}, or a TOML file with templates = [...] (default: chunks, or words "
-        f"without a column tag)",
-    )
-    sub.option("model", "--bits", type=count,
-        help="hash attributes, to 2^bits weights if all pairs have one (default: a vocabulary)",
-        rare=True)  # fmt: skip
-    sub.option("model", "--pairs", choices=("observed", "all"),
-        help="attribute-label pairs with a weight (default: observed)", rare=True)  # fmt: skip
-    sub.option("model", "--least", type=count, metavar="N",
-        help="only attributes that occur at least N times (default: 1)", rare=True)  # fmt: skip
-    sub.option("model", "--transitions", choices=SCHEMES, type=_scheme,
-        help=f"{', '.join(SCHEMES)}: forbid others")  # fmt: skip
-    _add_scheme(sub)
-    sub.option("model", "--learner", choices=("linear", "sparse-crf"), default="linear",
-        help="linear, or sparse-crf: few weights (default: linear)")  # fmt: skip
-    add_job(sub, OPTIMIZERS, "(default: lbfgs for crf, sgd for hinge; of hinge over partitions "
-        "cutting-planes or, with --pairs all, cocoa)",
-        lam="default: 2/n, which is crfsuite's c2 = 1", epochs="of sparse-crf, for each beta",
-        tol=f"default of exponentiated-gradient: {TOL}, of sparse-crf: 1e-6")  # fmt: skip
-    add_sparse(sub)
-    add_cluster(sub)
-
-    sub = action("evaluate", _evaluate, "accuracy and chunks of a saved tagger on a column file")
-    sub.add_argument("model", help="a file written by tag train --save")
-    _add_file(sub)
-    _add_scheme(sub)
-    add_flags(sub, "limit")
-
-    sub = action("predict", _predict,
-        "tag sentences by a saved tagger: their columns, and the label found, a line for each token; CoNLL-U stays as "
-        "it is but for the column of labels")  # fmt: skip
-    sub.add_argument("model", help="a file written by tag train --save")
-    _add_file(sub, "- is standard input; labels are not looked at; of several files or a pattern 'new/*.txt', each is "
-        "tagged into the folder --out, but for those that are there", many=True)  # fmt: skip
-    sub.option("data", "--tokens", action="store_true",
-        help="the file has one tokenised sentence per line, for a model that uses words alone")  # fmt: skip
-    add_flags(sub, "limit", "out", top="label sequences, with scores, above each sentence")
-    sub.option("output", "--probabilities", action="store_true",
-        help="probability of each predicted label under exp(score), as a last column; "
-        "in CoNLL-U as a comment")  # fmt: skip
-
+    action("train", _train, Train)
+    action("evaluate", _evaluate, Evaluate)
+    action("predict", _predict, Predict)
     add_show(action, "tag train", _columns_of)
 
 
-def _add_file(sub: Parser, what: str = "- is standard input", many: bool = False) -> None:
-    sub.add_argument("file", help=what, nargs="+" if many else None)
-    sub.option("data", "--comment", metavar="PREFIX", help="leave out lines that start with PREFIX", rare=True)
-    sub.option("data", "--separator", choices=SEPARATORS, rare=True,
-        help="what is between columns (default: as the file looks, later as the model has it)")  # fmt: skip
-    add_flags(sub, "encoding", "most_bytes")
+# training -----------------------------------------------------------------------------------------------------------
 
 
-def _add_scheme(sub: Parser) -> None:
-    sub.option("data", "--scheme", choices=SCHEMES, type=_scheme,
-        help=f"{', '.join(SCHEMES)}: read chunks in this scheme alone (default: in any)", rare=True)  # fmt: skip
+class Ready(NamedTuple):
+    """What a tagger is trained on. data: packed sentences, or an objective over partitions; scored: from weights."""
+
+    layout: Layout
+    model: Any
+    n: int
+    data: Any
+    test: list[Columns] | None
+    scored: Callable[[np.ndarray], dict[str, Any]]
+    started: float
+    report: dict[str, Any]
 
 
-def _scheme(name: str) -> str:
-    return SAME.get(name.lower(), name.lower())
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(text.split(","))
-
-
-def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
-    options.files = paths_of(options.file)
-    options.file = ", ".join(options.file)
-    if options.bits is not None and options.least is not None:
+def _train(panel: ModuleType, command: Train) -> Report:
+    files, file, over = paths_of(command.file), ", ".join(command.file), command.over_partitions
+    if command.bits is not None and command.least is not None:
         raise ValueError("--least has no effect with --bits: hashed attributes have no vocabulary")
-    if over_partitions(options):
-        return _train_over_partitions(panel, options)
-    if options.optimizer == "cocoa":
-        raise ValueError("--optimizer cocoa trains over partitions: give --workers, --scheduler or --partitions")
-    if options.learner == "sparse-crf":
-        return _train_sparse(panel, options)
-    refuse_options(options, SPARSE_OPTIONS, "sparse-crf")
-    model, w0, layout = _start(panel, options)
-    layout, training, test = _labelled(options, layout)
-    job = _job(options, len(training))
-    if options.start:
-        check_start(job.optimizer, OPTIMIZERS)
-    writable(options.save, options.log, options.checkpoint, options.plot)
-    announce_compilation(panel, options.quiet)
+    job = _job(command) if command.learner == "linear" else sparse_job(command)
+    cluster.check_over(command, job.optimizer if isinstance(job, Job) else OPTIMIZERS[0], "limit")
+    model, w0, layout = _start(panel, command)
+    with ExitStack() as stack:
+        if over and isinstance(job, Job):
+            ready = _partitions(panel, command, job, files, layout, model, stack)
+        else:
+            ready = _sentences(panel, command, files, layout, model)
+        what, columns, finished = {"file": file, "sentences": ready.n}, info_of(ready.layout), True
+        if isinstance(job, SparseJob):
+            fit = run_sparse(panel, command, job, what, _losses(panel, ready), ready.n, {"file": file, **columns},
+                partial(_without_zeros, panel, ready.model))  # fmt: skip
+            w, report, lines = fit.w, fit.report, [f"sparse CRF on {ready.n} sentences of {file}", *fit.lines]
+            curves, title = None, ""
+        else:
+            objective, job = ready.data if over else loss_of(panel, job, ready.model, ready.data), job.over(ready.n)
+            run = partial(train, panel, job, objective, w0=w0, checkpoint=command.checkpoint, resume=command.resume)
+            what |= {"start": command.start, "job": job.as_dict()}
+            info = {"file": file, "start": command.start, **columns, **job.as_dict()}
+            info |= {"partitions": objective.partitions} if over else {}
+            shown = partial(cluster.moved, objective) if over else None
+            result, report = trained(panel, command, what, job.epochs or 0, run, ready.model, info, shown)
+            report |= {"weights": ready.model.size, "seconds": time.perf_counter() - ready.started, **ready.report}
+            report |= cluster.moved(objective, len(result.history)) if over else {}
+            first = f"{ready.n} sentences of {file}: {ready.model.size} weights, objective {result.fun:.6f}, "
+            lines = [f"{first}{report['seconds']:.2f} seconds", *([cluster.line_of(report)] if over else [])]
+            w, finished = result.x, not (over and result.interrupted)
+            curves, title = {panel.__name__: result.history}, f"{job.loss}, {job.optimizer}, lam = {job.lam:g}"
+        report |= {"columns": ready.layout.columns, "labels": ready.model.labels}
+        report["train"] = ready.scored(w) if finished else None
+    report["test"] = None if ready.test is None else _scores(command, ready.model, w, ready.test)
+    report.setdefault("seconds", time.perf_counter() - ready.started)
+    lines += [] if report["train"] is None else tagging_lines("train", report["train"], types=False)
+    lines += [] if report["test"] is None else tagging_lines("test", report["test"])
+    return Report(report, lines, curves, title)
+
+
+def _sentences(panel: ModuleType, command: Train, files: list[str], layout: Layout, model: Any) -> Ready:
+    """The sentences of all files, packed together."""
+    layout, training, _ = labelled(files[0], layout, command.most_bytes)
+    known = _labels(training)
+    for path in files[1:]:
+        training = training + labelled(path, layout, command.most_bytes, known=known).sentences
+    test = _to_test(command, layout, known)
+    training = [training[i] for i in limited(len(training), command.limit)]
+    announce_compilation(panel, command.quiet)
     started = time.perf_counter()
+    attributes: Any = training
     Y = [sentence["label"] for sentence in training]
-    model, attributes = _new_model(panel, options, layout, training, Y) if model is None else (model, training)
-    with named(training):
-        objective = loss_of(panel, job, model, model.pack(attributes, Y))
-    packed = time.perf_counter() - started
-    what = {"file": options.file, "sentences": len(training), "start": options.start, "job": job.as_dict()}
-    more = {"w0": w0, "checkpoint": options.checkpoint, "resume": options.resume}
-    info = {"file": options.file, "start": options.start, **info_of(layout), **job.as_dict()}
-    run = partial(train, panel, job, objective, **more)
-    result, report = trained(panel, options, what, job.epochs or 0, run, model, info)
-    report |= {
-        "columns": layout.columns,
-        "labels": model.labels,
-        "weights": model.size,
-        "seconds_packing": packed,
-        "seconds": time.perf_counter() - started,
-        "train": _scores(options, model, result.x, training, objective.data),
-        "test": None if test is None else _scores(options, model, result.x, test),
-    }
-    lines = [
-        f"{len(training)} sentences of {options.file}: {model.size} weights, objective {result.fun:.6f}, "
-        f"{report['seconds']:.2f} seconds",
-        *tagging_lines("train", report["train"], types=False),
-        *([] if test is None else tagging_lines("test", report["test"])),
-    ]
-    title = f"{job.loss}, {job.optimizer}, lam = {job.lam:g}"
-    return finish(options, report, lines, {panel.__name__: result.history}, title)
-
-
-def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bool:
-    all_pairs = options.pairs == "all" and options.transitions is None and options.start is None
-    usual = "lbfgs", "cocoa" if all_pairs else "cutting-planes"
-    job, parts = _job(options, 1, usual), parts_a_file(options, len(options.files))
-    check_over(options, job.optimizer, "limit")
-    refuse_options(options, SPARSE_OPTIONS, "sparse-crf")
-    model, w0, layout = _start(panel, options)
-    if options.start:
-        check_start(job.optimizer, OPTIMIZERS)
-    writable(options.save, options.log, options.checkpoint, options.plot)
-    files = for_workers(options, options.files)
-    layout, sample, _ = labelled(files[0], layout, options.most_bytes, parts[0])
-    known = _labels(sample)
-    test = labelled(options.test, layout, options.most_bytes, known=known).sentences if options.test else None
-    loaders = [
-        loader
-        for path, many in zip(files, parts, strict=True)
-        for loader in column_parts([path], many, layout, most_bytes=options.most_bytes)
-    ]
-    few, templates = sample[:FEW], None
-    small, Y = model, [sentence["label"] for sentence in few]
-    settings: dict[str, Any] = {"bits": options.bits, "pairs": options.pairs or "observed"}
-    settings["transitions"] = options.transitions
     if model is None:
-        name, templates = templates_of(options.templates, options.file, layout.columns or ())
-        say_read(options, layout, None, name)
-        with named(few):
-            small = panel.TaggingModel.of(few, Y, templates, **settings)
-    loss, started = loss_over(panel, job), time.perf_counter()
-    rehearsal = Rehearsal(small, loss, partial(train, panel, replace(job, epochs=1)), few, Y)
-    with executor_of(options, panel, rehearsal) as executor:
-        if model is None:
-            least = max(options.least or 1, 1)
-            model = tagging_model(panel, loaders, templates, executor, least=least, **settings)
-        objective = Partitioned(loaders, model, loss, executor, memory=options.memory)
-        job = _job(options, objective.n, usual)
-        what = {"file": options.file, "sentences": objective.n, "start": options.start, "job": job.as_dict()}
-        more = {"w0": w0, "checkpoint": options.checkpoint, "resume": options.resume}
-        info = {"file": options.file, "start": options.start, **info_of(layout), **job.as_dict()}
-        info["partitions"] = objective.partitions
-        run = partial(train, panel, job, objective, **more)
-        shown = partial(moved, objective)
-        result, report = trained(panel, options, what, job.epochs or 0, run, model, info, shown)
-        report |= moved(objective, len(result.history))
-        scored = partial(of_partition, scheme=options.scheme)
-        report["train"] = None if result.interrupted else tagging_scores(objective.sum_of(scored, result.x))
-    report |= {
-        "files": options.files,
-        "columns": layout.columns,
-        "labels": model.labels,
-        "weights": model.size,
-        "seconds": time.perf_counter() - started,
-        "test": None if test is None else _scores(options, model, result.x, test),
-    }
-    lines = [
-        f"{objective.n} sentences of {options.file}: {model.size} weights, objective {result.fun:.6f}, "
-        f"{report['seconds']:.2f} seconds",
-        line_of(report),
-        *([] if report["train"] is None else tagging_lines("train", report["train"], types=False)),
-        *([] if test is None else tagging_lines("test", report["test"])),
-    ]
-    title = f"{job.loss}, {job.optimizer}, lam = {job.lam:g}"
-    return finish(options, report, lines, {panel.__name__: result.history}, title)
-
-
-def _train_sparse(panel: ModuleType, options: argparse.Namespace) -> bool:
-    job = sparse_job(options)
-    layout, training, test = _labelled(options, _start(panel, options)[2])
-    writable(options.save, options.log, options.plot)
-    started = time.perf_counter()
-    Y = [sentence["label"] for sentence in training]
-    model, attributes = _new_model(panel, options, layout, training, Y)
+        templates = _templates(command, layout, len(training))
+        settings = {"bits": command.bits, "pairs": command.pairs or "observed", "least": max(command.least or 1, 1)}
+        with named(training):
+            attributes = attributes_of(training, check_templates(templates))
+            check_scheme(command.transitions, Y)
+            model = panel.TaggingModel.of(attributes, Y, templates, transitions=command.transitions, **settings)
     with named(training):
         data = model.pack(attributes, Y)
+    report = {"seconds_packing": time.perf_counter() - started}
+    scored = partial(_scores, command, model, sentences=training, data=data)
+    return Ready(layout, model, len(training), data, test, scored, started, report)
 
-    def objective(examples: np.ndarray) -> Any:
-        return panel.LogLoss(model, sequences_of(data, examples))
 
-    what = {"file": options.file, "sentences": len(training)}
-    fit = run_sparse(panel, options, job, what, objective, len(training))
-    if options.save:
-        info = {"learner": "sparse-crf", "file": options.file, **info_of(layout), **asdict(job)}
-        with finishing():
-            save_model(options.save, *_without_zeros(panel, model, fit.w), {**info, "beta": fit.report["beta"]})
-    report = opening(panel, options, learner="sparse-crf", **what, columns=layout.columns, labels=model.labels)
-    report |= {"job": asdict(job), **fit.report}
-    report["train"] = _scores(options, model, fit.w, training, data)
-    report["test"] = None if test is None else _scores(options, model, fit.w, test)
-    report["seconds"] = time.perf_counter() - started
-    lines = [
-        f"sparse CRF on {len(training)} sentences of {options.file}",
-        *fit.lines,
-        *tagging_lines("train", report["train"], types=False),
-        *([] if test is None else tagging_lines("test", report["test"])),
+def _partitions(
+    panel: ModuleType, command: Train, job: Job, files: list[str], layout: Layout, model: Any, stack: ExitStack
+) -> Ready:
+    """The objective over partitions of the files."""
+    paths, parts = cluster.for_workers(command, files), cluster.parts_a_file(command, len(files))
+    layout, sample, _ = labelled(paths[0], layout, command.most_bytes, parts[0])
+    test = _to_test(command, layout, _labels(sample))
+    loaders = [
+        loader
+        for path, many in zip(paths, parts, strict=True)
+        for loader in column_parts([path], many, layout, most_bytes=command.most_bytes)
     ]
-    return finish(options, report, lines)
+    few, small, started = sample[:FEW], model, time.perf_counter()
+    Y = [sentence["label"] for sentence in few]
+    settings: dict[str, Any] = {"bits": command.bits, "pairs": command.pairs or "observed"}
+    settings["transitions"] = command.transitions
+    templates = () if model is not None else _templates(command, layout, None)
+    if model is None:
+        with named(few):
+            small = panel.TaggingModel.of(few, Y, templates, **settings)
+
+    def model_of(executor: Any) -> Any:
+        least = max(command.least or 1, 1)
+        return model or tagging_model(panel, loaders, templates, executor, least=least, **settings)
+
+    loss = cluster.loss_over(panel, job)
+    rehearsal = cluster.Rehearsal(small, loss, partial(train, panel, replace(job, epochs=1).over(1)), few, Y)
+    objective = stack.enter_context(cluster.partitioned(panel, command, loss, rehearsal, model_of, lambda _: loaders))
+    score = partial(of_partition, scheme=command.scheme)
+
+    def scored(w: np.ndarray) -> dict[str, Any]:
+        return tagging_scores(objective.sum_of(score, w))
+
+    return Ready(layout, objective.model, objective.n, objective, test, scored, started, {"files": files})
+
+
+def _losses(panel: ModuleType, ready: Ready) -> Callable[[np.ndarray], Any]:
+    """The log loss of some examples, from their indices."""
+    return lambda examples: panel.LogLoss(ready.model, sequences_of(ready.data, examples))
 
 
 def _without_zeros(panel: ModuleType, model: Any, w: np.ndarray) -> tuple[Any, np.ndarray]:
@@ -310,88 +286,77 @@ def _without_zeros(panel: ModuleType, model: Any, w: np.ndarray) -> tuple[Any, n
     return panel.TaggingModel(**settings), w[kept]
 
 
-def _start(panel: ModuleType, options: argparse.Namespace) -> tuple[Any, np.ndarray | None, Layout]:
+def _start(panel: ModuleType, command: Train) -> tuple[Any, np.ndarray | None, Layout]:
     """The saved model to start from (or None), its weights (or None), and the layout of the files."""
-    if options.start is None:
-        return None, None, told_layout(options)
+    if command.start is None:
+        return None, None, told_layout(command)
     for name in ("columns", "templates", "bits", "pairs", "least", "transitions"):
-        if getattr(options, name) is not None:
+        if getattr(command, name) is not None:
             raise ValueError(f"--{name} has no effect with --start: the saved model has its own")
-    return _tagger(panel, options.start, options)
+    return _tagger(panel, command.start, command)
 
 
-def _labelled(options: argparse.Namespace, layout: Layout) -> tuple[Layout, list[Columns], list[Columns] | None]:
-    """The layout of the files, the sentences to train on, and the sentences to test on or None."""
-    layout, training, _ = labelled(options.files[0], layout, options.most_bytes)
-    known = _labels(training)
-    for path in options.files[1:]:
-        training = training + labelled(path, layout, options.most_bytes, known=known).sentences
-    test = labelled(options.test, layout, options.most_bytes, known=known).sentences if options.test else None
-    return layout, [training[i] for i in limited(len(training), options.limit)], test
+def _to_test(command: Train, layout: Layout, known: set[str]) -> list[Columns] | None:
+    return labelled(command.test, layout, command.most_bytes, known=known).sentences if command.test else None
 
 
 def _labels(sentences: list[Columns]) -> set[str]:
     return {label for sentence in sentences for label in sentence["label"]}
 
 
-def _new_model(
-    panel: ModuleType, options: argparse.Namespace, layout: Layout, training: list[Columns], Y: list[Any]
-) -> tuple[Any, Any]:
-    """A model for the sentences, and their attributes."""
-    name, templates = templates_of(options.templates, options.file, layout.columns or ())
-    say_read(options, layout, len(training), name)
-    settings = {"bits": options.bits, "pairs": options.pairs or "observed", "least": max(options.least or 1, 1)}
-    with named(training):
-        attributes = attributes_of(training, check_templates(templates))
-        check_scheme(options.transitions, Y)
-        return panel.TaggingModel.of(attributes, Y, templates, transitions=options.transitions, **settings), attributes
+def _templates(command: Train, layout: Layout, sentences: int | None) -> tuple[str, ...]:
+    """The templates that are given, or those for the columns; what was inferred is said."""
+    file = ", ".join(command.file)
+    name, templates = templates_of(command.templates, file, layout.columns or ())
+    say_read(command, file, layout, sentences, name)
+    return templates
 
 
-def _job(options: argparse.Namespace, n: int, usual: tuple[str, str] = ("lbfgs", "sgd")) -> Job:
-    """The options as a job, with this command's defaults. usual: the optimisers of the log loss and of the hinge."""
-    optimizer = usual[0] if options.loss in (None, "crf") else usual[1]
-    if options.tol is None and (options.optimizer or optimizer) == "exponentiated-gradient":
-        options.tol = TOL
-    return job_of(options, OPTIMIZERS, optimizer=optimizer, start_stop=False).over(n)
+def _job(command: Train) -> Job:
+    """The job, with this command's defaults."""
+    refuse_options(command, SPARSE_OPTIONS, "sparse-crf")
+    usual, hinge = "lbfgs", "sgd"
+    if command.over_partitions:
+        all_pairs = command.pairs == "all" and command.transitions is None and command.start is None
+        hinge = "cocoa" if all_pairs else "cutting-planes"
+    solver = command.optimizer or (usual if command.loss in (None, "crf") else hinge)
+    if command.tol is None and solver == "exponentiated-gradient":
+        command = replace(command, solver={**command.solver, "tol": TOL})
+    job = job_of(command, OPTIMIZERS, optimizer=solver, start_stop=False)
+    if command.start is not None:
+        check_start(job.optimizer, OPTIMIZERS)
+    return job
 
 
-def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
-    model, w, layout = _tagger(panel, options.model, options)
-    sentences = labelled(options.file, layout, options.most_bytes, known=model.labels).sentences
-    sentences = [sentences[i] for i in limited(len(sentences), options.limit)]
-    announce_compilation(panel, options.quiet)
-    scores = _scores(options, model, w, sentences)
-    report = opening(panel, options, model=str(options.model), file=options.file, sentences=len(sentences)) | scores
-    print_report(options, report, tagging_lines(f"{len(sentences)} sentences:", scores))
+def _evaluate(panel: ModuleType, command: Evaluate) -> Report:
+    model, w, layout = _tagger(panel, command.model, command)
+    sentences = labelled(command.file, layout, command.most_bytes, known=model.labels).sentences
+    sentences = [sentences[i] for i in limited(len(sentences), command.limit)]
+    announce_compilation(panel, command.quiet)
+    scores = _scores(command, model, w, sentences)
+    report = {"model": str(command.model), "file": command.file, "sentences": len(sentences), **scores}
+    return Report(report, tagging_lines(f"{len(sentences)} sentences:", scores))
 
 
-def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
-    many, paths = are_many(options.file), paths_of(options.file)
-    if many and options.out is None:
+def _predict(panel: ModuleType, command: Predict) -> Report:
+    many, paths = are_many(command.file), paths_of(command.file)
+    if many and command.out is None:
         raise ValueError("--out: several files are tagged into a folder; give one")
-    writable(None if many else options.out, None)
-    model, w, layout = _tagger(panel, options.model, options)
-    announce_compilation(panel, options.quiet)
+    model, w, layout = _tagger(panel, command.model, command)
+    announce_compilation(panel, command.quiet)
+    report: dict[str, Any] = {"model": str(command.model)}
     if many:
-        report = opening(panel, options, model=str(options.model))
-        write_each(options, paths, report, lambda path: _tagged(options, path, model, w, layout))
-        return
-    tagged, text, codec = _tagged(options, paths[0], model, w, layout)
-    report = opening(panel, options, model=str(options.model), sentences=tagged)
-    if options.json or options.reported is not None:
-        print_report(options, report, [], options.out)
-    elif options.out is None:
-        say(text, "")
-    else:
-        save_bytes(options.out, text.encode(codec))
+        return write_each(command, paths, report, lambda path: _tagged(command, path, model, w, layout))
+    tagged, text, codec = _tagged(command, paths[0], model, w, layout)
+    return Report(report | {"sentences": tagged}, [text], out=command.out, codec=codec, end="")
 
 
 def _tagged(
-    options: argparse.Namespace, path: str, model: Any, w: np.ndarray, layout: Layout
+    command: Predict, path: str, model: Any, w: np.ndarray, layout: Layout
 ) -> tuple[list[dict[str, Any]], str, str]:
     """The sentences of a file with their labels, the text to write and its encoding."""
-    found = untagged(path, layout, model, options.tokens, options.most_bytes)
-    chosen = limited(len(found.sentences), options.limit)
+    found = untagged(path, layout, model, command.tokens, command.most_bytes)
+    chosen = limited(len(found.sentences), command.limit)
     sentences = [found.sentences[i] for i in chosen]
     with named(sentences):
         data = model.pack(sentences)
@@ -399,17 +364,17 @@ def _tagged(
         {"columns": sentence, "labels": [model.labels[i] for i in labels]}
         for sentence, labels in zip(sentences, model.predict(data, None, w), strict=True)
     ]
-    for piece in model.chunks(data, np.arange(data.n)) if options.top or options.probabilities else ():
+    for piece in model.chunks(data, np.arange(data.n)) if command.top or command.probabilities else ():
         structure = model.structure_type.unchecked(model.scores(data, piece, w))
-        if options.top:
-            _add_best(model, structure.topk(options.top), [tagged[i] for i in piece])
-        if options.probabilities:
+        if command.top:
+            _add_best(model, structure.topk(command.top), [tagged[i] for i in piece])
+        if command.probabilities:
             marginals = host(structure.expectation()[1].unary)
             for each, p in zip((tagged[i] for i in piece), marginals, strict=True):
                 each["probabilities"] = [float(p[t, model.labels.index(y)]) for t, y in enumerate(each["labels"])]
-    if options.tokens:
+    if command.tokens:
         return tagged, "".join(f"{line}\n" for each in tagged for line in _tagged_lines(each)), "utf-8"
-    return tagged, *tagged_text(path, found, dict(zip(chosen, tagged, strict=True)), most_bytes=options.most_bytes)
+    return tagged, *tagged_text(path, found, dict(zip(chosen, tagged, strict=True)), most_bytes=command.most_bytes)
 
 
 def _add_best(model: Any, best: Any, tagged: list[dict[str, Any]]) -> None:
@@ -435,10 +400,10 @@ def _tagged_lines(each: dict[str, Any]) -> list[str]:
 # pieces -------------------------------------------------------------------------------------------------------------
 
 
-def _tagger(panel: ModuleType, path: str, options: argparse.Namespace) -> tuple[Any, np.ndarray, Layout]:
+def _tagger(panel: ModuleType, path: str, command: Any) -> tuple[Any, np.ndarray, Layout]:
     """A saved model, its weights, and the layout of the file that it was trained on."""
-    model, w, info = load_model(path, panel, most_bytes=options.most_bytes)
-    return model, w, _layout_of(path, model, info, options)
+    model, w, info = load_model(path, panel, most_bytes=command.most_bytes)
+    return model, w, _layout_of(path, model, info, command)
 
 
 def _columns_of(path: str, model: Any, info: dict[str, Any]) -> tuple[str, ...]:
@@ -446,14 +411,14 @@ def _columns_of(path: str, model: Any, info: dict[str, Any]) -> tuple[str, ...]:
     return _layout_of(path, model, info).columns or ()
 
 
-def _layout_of(path: str, model: Any, info: dict[str, Any], options: argparse.Namespace | None = None) -> Layout:
+def _layout_of(path: str, model: Any, info: dict[str, Any], command: Any = None) -> Layout:
     if type(model).__name__ != "TaggingModel" or "columns" not in info:
         raise ValueError(f"{Path(path)}: expected a model of tag train, got a {type(model).__name__}")
-    return layout_of(path, info, options)
+    return layout_of(path, info, command)
 
 
 def _scores(
-    options: argparse.Namespace, model: Any, w: np.ndarray, sentences: list[Columns], data: Any = None
+    command: Train | Evaluate, model: Any, w: np.ndarray, sentences: list[Columns], data: Any = None
 ) -> dict[str, Any]:
     """The shares of tokens and of sentences with right labels, and chunk scores (None unless all are chunk labels).
 
@@ -463,4 +428,4 @@ def _scores(
         data = data or model.pack(sentences)
     predicted = [[model.labels[i] for i in y] for y in model.predict(data, None, w)]
     truth = [sentence["label"] for sentence in sentences]
-    return tagging_scores(counted(truth, predicted, model.labels, options.scheme, lambda: sentences))
+    return tagging_scores(counted(truth, predicted, model.labels, command.scheme, lambda: sentences))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Collection
 from pathlib import Path
@@ -21,13 +20,13 @@ HEADERS = (("word", "token", "form", "words", "tokens"), ("label", "tag", "label
 UNKNOWN = frozenset("_-?*.")  # placeholders for unknown labels
 
 
-def told_layout(options: argparse.Namespace) -> Layout:
-    """The layout that the options give."""
-    names = options.columns
+def told_layout(command: Any) -> Layout:
+    """The layout that a command gives."""
+    names = command.columns
     if names is not None and ("label" not in names or len(names) < 2 or len(set(names)) < len(names) or not all(names)):
         expected = "different names, one of them label, such as word,tag,label"
         raise ValueError(f"--columns: expected {expected}, got {','.join(names)}")
-    return Layout(names, None, options.comment, options.separator, options.encoding)
+    return Layout(names, None, command.comment, command.separator, command.encoding)
 
 
 def info_of(layout: Layout) -> dict[str, Any]:
@@ -35,7 +34,7 @@ def info_of(layout: Layout) -> dict[str, Any]:
     return {**layout._asdict(), "columns": list(layout.columns or ())}
 
 
-def layout_of(path: str, info: dict[str, Any], options: argparse.Namespace | None = None) -> Layout:
+def layout_of(path: str, info: dict[str, Any], command: Any = None) -> Layout:
     """The layout that a model file keeps; the options --comment, --separator and --encoding take precedence."""
     columns, form, comment = info["columns"], info.get("form", "columns"), info.get("comment")
     separator, encoding = info.get("separator"), info.get("encoding")
@@ -54,7 +53,7 @@ def layout_of(path: str, info: dict[str, Any], options: argparse.Namespace | Non
         raise ValueError(f"{Path(path)}: info: header: expected a name for each column, got {header!r:.80}")
     header = None if header is None else tuple(map(str, header))
     kept = Layout(tuple(columns), form, comment, separator, encoding, header)
-    told = {} if options is None else {name: getattr(options, name) for name in ("comment", "separator", "encoding")}
+    told = {} if command is None else {name: getattr(command, name) for name in ("comment", "separator", "encoding")}
     return kept._replace(**{name: value for name, value in told.items() if value is not None})
 
 
@@ -223,20 +222,20 @@ def templates_of(name: str | None, path: str, columns: tuple[str, ...]) -> tuple
     return told, templates
 
 
-def say_read(options: argparse.Namespace, layout: Layout, sentences: int | None, templates: str) -> None:
+def say_read(command: Any, file: str, layout: Layout, sentences: int | None, templates: str) -> None:
     """Print on stderr what was inferred about the file, unless ``--quiet`` or nothing was inferred.
 
     sentences: None where they are not known yet.
     """
-    inferred = options.columns is None or options.templates is None
-    if options.quiet or not inferred or options.start is not None:
+    inferred = command.columns is None or command.templates is None
+    if command.quiet or not inferred or command.start is not None:
         return
     form = (
         "CoNLL-U, label = UPOS"
-        if layout.form == "conllu" and options.columns is None
+        if layout.form == "conllu" and command.columns is None
         else f"columns {', '.join(layout.columns or ())}{' apart by tabs' * (layout.separator == 'tab')}"
     )
     several = {None: "", 1: "one sentence (an empty line ends a sentence), "}
     read = several.get(sentences, f"{sentences} sentences, ")
     hint = f"{form} (--columns names others); templates {templates} (--templates)"
-    print(f"{options.file}: {read}{hint}", file=sys.stderr)
+    print(f"{file}: {read}{hint}", file=sys.stderr)

@@ -33,8 +33,9 @@ from typing import Any
 from diptych.commands.options import positive
 from diptych.distributed import Runs
 from diptych.experiments.casimir_pictures import draw
-from diptych.experiments.entity_curves import FIGURES, Curve, Grids, chosen, last_objective
-from diptych.experiments.entity_runs import CERTIFICATE, Run, Sentences, runs_of
+from diptych.experiments.casimir_runs import CERTIFICATE, ends, last_objective, without_rows
+from diptych.experiments.entity_curves import FIGURES, Curve, Grids, chosen
+from diptych.experiments.entity_runs import Run, Sentences, runs_of
 from diptych.experiments.machine import versions
 from diptych.experiments.shell import (
     Parser,
@@ -88,7 +89,7 @@ def measure(performed: Runs, curves: Sequence[Curve], passes: int, repeats: int)
                 "method": curve.method,
                 "c": curve.c,
                 "options": runs[0].options,
-                "tuned": _ends(curve.grid, runs[0].options),
+                "tuned": ends(curve.grid, runs[0].options),
                 "runs": performed.perform(runs),
             }
             for curve, runs in zip(curves, drawn, strict=True)
@@ -107,12 +108,6 @@ def _best(c: float, records: Iterable[dict[str, Any]]) -> dict[str, float | None
     rows = [row for record in records if record["c"] == c for row in record["rows"]]
     values = {name: [row[name] for row in rows if row[name] is not None] for name in ("objective", "dual")}
     return {"objective": min(values["objective"], default=None), "dual": max(values["dual"], default=None)}
-
-
-def _ends(grid: Sequence[dict[str, float]], options: dict[str, Any]) -> dict[str, bool]:
-    """For each tuned option, whether an end of more than two values was chosen: a longer grid might be better."""
-    values = {name: sorted({point[name] for point in grid}) for name in grid[0]}
-    return {name: len(x) > 2 and options[name] in (x[0], x[-1]) for name, x in values.items()}
 
 
 def table(report: dict[str, Any]) -> str:
@@ -193,15 +188,5 @@ def _run(figure: str, options: argparse.Namespace) -> None:
     path.write_text(json.dumps(report), encoding="utf-8")
     picture = picture_of(options, path)
     draw(picture, report)
-    print(json.dumps(_without_rows(report), indent=1) if options.json else table(report))
+    print(json.dumps(without_rows(report), indent=1) if options.json else table(report))
     say_written(path, picture, kept)
-
-
-def _without_rows(report: dict[str, Any]) -> dict[str, Any]:
-    """The report with only the last row of each run, and without tuning."""
-    curves = [
-        {**curve, "runs": [{**record, "rows": record["rows"][-1:]} for record in curve["runs"]]}
-        for curve in report["curves"]
-    ]
-    kept = ("figure", "settings", "versions", "best")
-    return {**{name: report[name] for name in kept}, "curves": curves}

@@ -11,7 +11,7 @@ import numpy as np
 
 from diptych.pictures.plots import require_matplotlib, save_figure
 
-__all__ = ["draw"]
+__all__ = ["draw", "line"]
 
 ROWS = (  # horizontal axis, vertical axis, and their labels
     ("without_full_gradients", "objective", "passes of oracle calls, without full gradients", "objective - best known"),
@@ -36,7 +36,7 @@ def draw(path: Path, report: dict[str, Any]) -> None:
         for axis, (across, up, below, beside) in zip(axes, ROWS, strict=True):
             for number, curve in enumerate(curves):
                 best = report["best"][f"{curve['c']:g}"]["objective"]
-                _line(axis, curve, across, up, best if up == "objective" else None, f"C{number}")
+                line(axis, curve, across, up, best if up == "objective" else None, f"C{number}")
             axis.set(xlabel=below, ylabel=beside if column == columns[0] else "")
             if up == "objective":
                 axis.set_yscale("log")
@@ -52,17 +52,23 @@ def draw(path: Path, report: dict[str, Any]) -> None:
     save_figure(figure, path)
 
 
-def _line(axis: Any, curve: dict[str, Any], across: str, up: str, best: float | None, color: str) -> None:
-    """The mean over the runs up to the end of the shortest run, and a band of one standard deviation."""
+def line(
+    axis: Any, curve: dict[str, Any], across: str, up: str, best: float | None, color: str, short: int = 0
+) -> None:
+    """The mean over the runs up to the end of the shortest run, and a band of one standard deviation.
+
+    short: curves of at most so many rows have marks.
+    """
     runs = [[row for row in record["rows"] if row[up] is not None] for record in curve["runs"]]
     length = min(map(len, runs))
     if length == 0:
         axis.plot([], [], color=color, label=f"{curve['label']} (diverged)")
         return
     x, y = (np.array([[row[name] for row in rows[:length]] for rows in runs]) for name in (across, up))
-    passes, middle = x.mean(axis=0) / curve["runs"][0]["n"], y.mean(axis=0)
+    x, middle = x.mean(axis=0) / (1 if across == "seconds" else curve["runs"][0]["n"]), y.mean(axis=0)
     low, high = middle - y.std(axis=0), middle + y.std(axis=0)
     if best is not None:
         low, middle, high = (np.maximum(values - best, LEAST * best) for values in (low, middle, high))
-    axis.plot(passes, middle, color=color, linewidth=1.4, label=curve["label"])
-    axis.fill_between(passes, low, high, color=color, alpha=0.2, linewidth=0)
+    marker = "o" if length <= short else None
+    axis.plot(x, middle, color=color, linewidth=1.4, marker=marker, markersize=3, label=curve["label"])
+    axis.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)

@@ -4,16 +4,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
+
+from diptych.experiments.casimir_runs import ADAPT, CONST, last_objective
 
 __all__ = ["FIGURES", "Curve", "Grids", "chosen"]
 
 C = (0.01, 0.1, 1, 10)  # lam = c/n
 MU, K = 2.0, 5  # section 7.3.1 for named entities; 7.3
 CENTER = {"k": K, "warm_start": "center"}
-CONST, ADAPT = "casimir-svrg-const", "casimir-svrg-adapt"
 SHORT = {CONST: "C-SVRG-const", ADAPT: "C-SVRG-adapt", "svrg": "SVRG", "sgd": "SGD", "bcfw": "BCFW"}
 WARM_STARTS = {"center": "Prox-center", "extrapolated": "Extrapolation", "last": "Prev-iterate"}
 
@@ -164,9 +164,3 @@ def chosen(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
     f1 = [max((row["f1"] or 0.0 for row in record["rows"]), default=0.0) for record in records]
     near = [record for record, score in zip(records, f1, strict=True) if score >= 0.99 * max(f1)]
     return min(near, key=last_objective)
-
-
-def last_objective(record: dict[str, Any]) -> float:
-    """The last objective of the run; inf if the run diverged."""
-    last = record["rows"][-1]["objective"] if record["rows"] else None
-    return math.inf if last is None else last

@@ -8,8 +8,6 @@ non-smooth problem.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,16 +18,16 @@ import accelerated
 from diptych.chunks import chunk_scores
 from diptych.commands.output import announce_compilation
 from diptych.distributed import Runs
-from diptych.experiments.shell import whole
+from diptych.experiments.casimir_runs import ADAPT, CONST, described, rows_of
 from diptych.files.columns import Columns, load_columns
 from reference.models.token_templates import TOKEN_TEMPLATES
-from reference.training.result import Result, Row
+from reference.training.result import Row
 
-__all__ = ["CERTIFICATE", "METHODS", "Problem", "Run", "Sentences", "perform", "runs_of"]
+__all__ = ["Problem", "Run", "Sentences", "perform", "runs_of"]
 
 TEMPLATES = [template for template in TOKEN_TEMPLATES["entities"] if template != "bias"]
-FULL_GRADIENTS = {"svrg", "casimir-svrg-const", "casimir-svrg-adapt"}  # methods with one full gradient per pass
-CERTIFICATE = "certificate"  # the method that finds the best known objective and dual
+K = 5  # outputs of the smoothing, section 7.3
+FULL_GRADIENTS = {"svrg", CONST, ADAPT}  # methods with one full gradient per pass
 
 
 class Sentences(NamedTuple):
@@ -84,13 +82,9 @@ class Problem:
         self.truth = [sentence["label"] for sentence in validation]
         self.validation = self.model.pack(validation)
 
-    def smoothed(self, k: int) -> Any:
+    def smoothed(self, k: int = K) -> Any:
         """The hinge, smoothed by its k best outputs."""
         return accelerated.StructuralHinge(self.model, self.data, smoothing=accelerated.smoothings.TopK(k))
-
-    def objective(self, w: np.ndarray, lam: float) -> float:
-        """F(w) + lam/2 ||w||^2 without smoothing."""
-        return self.hinge.value_and_gradient(w)[0] + 0.5 * lam * float(w @ w)
 
     def f1(self, w: np.ndarray) -> float:
         """Chunk F1 on the validation sentences, between 0 and 1."""
@@ -99,88 +93,14 @@ class Problem:
         return chunk_scores(self.truth, predicted).f1
 
 
-# the methods of section 7.2: (problem, lam, options, common arguments) -> result --------------------------------------
-
-
-def _sgd(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
-    """gamma_t = gamma0 / (1 + floor(t / t0)), t0 in passes."""
-    steps = accelerated.steps.Steps(options["gamma0"], options["t0"] * problem.n)
-    return accelerated.sgd(problem.hinge, lam=lam, step_size=steps, average="last", **common)
-
-
-def _bcfw(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
-    """bcfw-wavg: line search, weighted average."""
-    return accelerated.bcfw(problem.hinge, lam=lam, cached_passes=0, average="weighted", tol=None, **common)
-
-
-def _certificate(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
-    """BCFW with cached passes, to a relative gap of 1e-4."""
-    return accelerated.bcfw(problem.hinge, lam=lam, tol=1e-4, **common)
-
-
-def _svrg(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
-    """SVRG; a pass starts from the average of the last pass."""
-    smoothing = {"mu": options["mu"], "step_size": options["step_size"]}
-    return accelerated.svrg(problem.smoothed(options["k"]), lam=lam, average="uniform", **smoothing, **common)
-
-
-def _casimir_const(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
-    """Proposition 29 with the tuned L = A/mu: kappa = L/n - lam, or lam; gamma = 1/(L + lam + kappa)."""
-    L = options["L"]
-    kappa = L / problem.n - lam if L / problem.n > 4 * lam else lam
-    chosen = {"mu": options["mu"], "kappa": kappa, "step_size": 1 / (L + lam + kappa)}
-    return accelerated.casimir_svrg_const(
-        problem.smoothed(options["k"]), lam=lam, warm_start=options["warm_start"], **chosen, **common
-    )
-
-
-def _casimir_adapt(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
-    """Proposition 30: mu_k decreases geometrically, kappa = lam (section 7.3.1)."""
-    chosen = {"mu": options["mu"], "step_size": options["step_size"]}
-    return accelerated.casimir_svrg_adapt(
-        problem.smoothed(options["k"]), lam=lam, warm_start=options["warm_start"], **chosen, **common
-    )
-
-
-METHODS: dict[str, Callable[[Problem, float, dict[str, Any], dict[str, Any]], Result]] = {
-    "sgd": _sgd,
-    "bcfw": _bcfw,
-    "svrg": _svrg,
-    "casimir-svrg-const": _casimir_const,
-    "casimir-svrg-adapt": _casimir_adapt,
-    CERTIFICATE: _certificate,
-}
-
-
 def perform(problem: Problem, run: Run) -> dict[str, Any]:
-    """Run and return a record: settings, a row for each pass, and the final message.
+    """Run and return a record: settings, a row for each pass, and the final message."""
 
-    Objectives are unsmoothed. Values that are missing or not finite are None.
-    """
-    lam, rows = run.c / problem.n, []
+    def steps(row: Row) -> int:
+        return row.oracle_calls - (row.epoch * problem.n if run.method in FULL_GRADIENTS else 0)
 
-    def note(row: Row, w: np.ndarray) -> bool:
-        value = problem.objective(w, lam) if run.method == "svrg" else row.objective
-        full = row.epoch * problem.n if run.method in FULL_GRADIENTS else 0
-        finite = math.isfinite(value)
-        dual = row.dual if run.method in ("bcfw", CERTIFICATE) else None
-        rows.append(
-            {
-                "passes": row.epoch,
-                "oracle_calls": row.oracle_calls,
-                "without_full_gradients": row.oracle_calls - full,
-                "seconds": row.seconds,
-                "objective": value if finite else None,
-                "dual": dual if dual is not None and math.isfinite(dual) else None,
-                "f1": problem.f1(w) if finite and run.method != CERTIFICATE else None,
-            }
-        )
-        return not finite
-
-    with np.errstate(over="ignore", invalid="ignore"):  # the grids contain steps that diverge
-        common = {"epochs": run.passes, "rng": run.rng, "callback": note}
-        result = whole(METHODS[run.method](problem, lam, run.options, common))
-    return {**run._asdict(), "n": problem.n, "rows": rows, "message": result.message}
+    rows, message = rows_of(problem, run, run.passes, steps, lambda w: {"f1": problem.f1(w)}, ["f1"])
+    return {**run._asdict(), "n": problem.n, "rows": rows, "message": message}
 
 
 def runs_of(sentences: Sentences, kept: Path, executor: Any) -> Runs:
@@ -189,8 +109,7 @@ def runs_of(sentences: Sentences, kept: Path, executor: Any) -> Runs:
     _loaded(sentences)  # reports errors in the file before processes start
 
     def describe(run: Run, record: dict[str, Any]) -> str:
-        last = record["rows"][-1]["objective"] if record["rows"] else None
-        return f"{run.method}, lam = {run.c:g}/n, {run.options}, rng {run.rng}: {last}"
+        return described(f"{run.method}, lam = {run.c:g}/n", run, record)
 
     def key(run: Run) -> list[Any]:
         return [*sentences[1:], run._asdict()]

@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["ADAPT", "CONST", "LINEAR", "NONLINEAR", "PL", "Curve", "Figure", "K", "Sizes"]
+from diptych.experiments.casimir_runs import ADAPT, CONST, PL
+
+__all__ = ["LINEAR", "NONLINEAR", "Curve", "Figure", "K", "Sizes"]
 
 K = 10  # section 7.3
-CONST, ADAPT, PL = "casimir-svrg-const", "casimir-svrg-adapt", "prox-linear"
 
 
 class Sizes(NamedTuple):

@@ -13,9 +13,10 @@ from typing import Any
 
 from diptych.commands.options import positive
 from diptych.distributed import Runs
+from diptych.experiments.casimir_runs import CERTIFICATE, ends, last_objective, without_rows
 from diptych.experiments.localization_pictures import draw
 from diptych.experiments.localization_plan import Figure, Sizes
-from diptych.experiments.localization_runs import CERTIFICATE, Run, runs_of
+from diptych.experiments.localization_runs import Run, runs_of
 from diptych.experiments.machine import versions
 from diptych.experiments.shell import (
     Parser,
@@ -58,7 +59,7 @@ def command(
 
 def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path, *written: Path) -> None:
     draw(picture, report)
-    print(json.dumps(_without_rows(report), indent=1) if options.json else table(report))
+    print(json.dumps(without_rows(report), indent=1) if options.json else table(report))
     say_written(*(written or (picture,)))
 
 
@@ -105,7 +106,7 @@ def measure(runs: Runs, figure: Figure, classes: str, sizes: Sizes, quick: bool,
                     Run(curve.method, name, figure.c, options, rng, sizes) for rng in range(sizes.repeats)
                 )
                 title = f"class {name}" + (f", {column}" if column else "")
-                ends = _ends(grid, options) if curve.tuned_as is None else {}
+                chosen_ends = ends(grid, options) if curve.tuned_as is None else {}
                 of_class.append(
                     {
                         "column": title,
@@ -113,7 +114,7 @@ def measure(runs: Runs, figure: Figure, classes: str, sizes: Sizes, quick: bool,
                         "label": curve.label,
                         "method": curve.method,
                         "options": options,
-                        "tuned": ends,
+                        "tuned": chosen_ends,
                         "runs": records,
                     }
                 )
@@ -130,18 +131,6 @@ def measure(runs: Runs, figure: Figure, classes: str, sizes: Sizes, quick: bool,
 def _thinned(grid: Sequence[dict[str, float]]) -> Sequence[dict[str, float]]:
     """Two points of a grid."""
     return grid if len(grid) < 3 else [grid[len(grid) // 2 - 1], grid[len(grid) // 2]]
-
-
-def _ends(grid: Sequence[dict[str, float]], options: dict[str, Any]) -> dict[str, bool]:
-    """For each tuned option, whether an end of more than two values was chosen: a longer grid might be better."""
-    values = {name: sorted({point[name] for point in grid}) for name in grid[0]}
-    return {name: len(x) > 2 and options[name] in (x[0], x[-1]) for name, x in values.items()}
-
-
-def last_objective(record: dict[str, Any]) -> float:
-    """The last objective of the run; inf if the run diverged."""
-    last = record["rows"][-1]["objective"] if record["rows"] else None
-    return math.inf if last is None else last
 
 
 def table(report: dict[str, Any]) -> str:
@@ -192,12 +181,3 @@ def _at(curve: dict[str, Any], what: str, limit: float, value: str, scale: float
             return "diverged"
         values.append(scale * rows[-1][value])
     return f"{statistics.fmean(values):.4g} ± {statistics.pstdev(values):.2g}"
-
-
-def _without_rows(report: dict[str, Any]) -> dict[str, Any]:
-    """The report with only the last row of each run, and without tuning."""
-    curves = [
-        {**curve, "runs": [{**record, "rows": record["rows"][-1:]} for record in curve["runs"]]}
-        for curve in report["curves"]
-    ]
-    return {**{name: report[name] for name in ("figure", "settings", "versions", "best")}, "curves": curves}

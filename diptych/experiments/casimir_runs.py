@@ -1,0 +1,191 @@
+"""The methods of Pillutla et al. (2018), section 7.2, what a run of one of them records, and how runs are summed up:
+for named entities and localisation.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+import accelerated
+from diptych.experiments.shell import whole
+from reference.training.prox_linear import casimir_svrg
+from reference.training.result import Result, Row
+
+__all__ = ["ADAPT", "CERTIFICATE", "CONST", "PL", "Problem", "described", "ends", "last_objective", "rows_of",
+           "without_rows"]  # fmt: skip
+
+CONST, ADAPT, PL = "casimir-svrg-const", "casimir-svrg-adapt", "prox-linear"
+CERTIFICATE = "certificate"  # the method that finds the best known objective and dual
+SCHEDULES = {
+    "const": accelerated.steps.Constant,
+    "sqrt": accelerated.steps.InverseSqrt,
+    "inverse": accelerated.steps.InverseTime,
+}
+
+
+class Problem(Protocol):
+    """n examples and their hinge, which ``smoothed`` smooths by its best outputs, of a given or the usual number."""
+
+    n: int
+    hinge: Any
+
+    def smoothed(self, k: int = ..., /) -> Any: ...
+
+
+class Run(Protocol):
+    """A method with its options, lam = c/n, and the seed of orders and starts."""
+
+    @property
+    def method(self) -> str: ...
+    @property
+    def c(self) -> float: ...
+    @property
+    def options(self) -> dict[str, Any]: ...
+    @property
+    def rng(self) -> int: ...
+
+
+# the methods: (problem, lam, options, common arguments) -> result -----------------------------------------------------
+
+
+def _sgd(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
+    """gamma_t = gamma0 / (1 + floor(t / t0)), t0 in passes; on two layers gamma0, gamma0 / sqrt(t) or gamma0 / t."""
+    steps: Any
+    if "t0" in options:
+        steps = accelerated.steps.Steps(options["gamma0"], options["t0"] * problem.n)
+    else:
+        steps = SCHEDULES[options["schedule"]](options["gamma0"])
+    return accelerated.sgd(problem.hinge, lam=lam, step_size=steps, average="last", **common)
+
+
+def _bcfw(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
+    """bcfw-wavg: line search, weighted average."""
+    return accelerated.bcfw(problem.hinge, lam=lam, cached_passes=0, average="weighted", tol=None, **common)
+
+
+def _certificate(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
+    """BCFW with cached passes, to a relative gap of 1e-4."""
+    return accelerated.bcfw(problem.hinge, lam=lam, tol=1e-4, **common)
+
+
+def _smoothed(problem: Problem, options: dict[str, Any]) -> Any:
+    return problem.smoothed(*(options[name] for name in ("k",) if name in options))
+
+
+def _svrg(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
+    """SVRG; a pass starts from the average of the last pass."""
+    smoothing = {"mu": options["mu"], "step_size": options["step_size"]}
+    return accelerated.svrg(_smoothed(problem, options), lam=lam, average="uniform", **smoothing, **common)
+
+
+def _casimir_const(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
+    """Proposition 29 with the tuned L = A/mu = 1/step: kappa = L/n - lam, or lam; gamma = 1/(L + lam + kappa)."""
+    L = options["L"] if "L" in options else 1 / options["step_size"]
+    kappa = L / problem.n - lam if L / problem.n > 4 * lam else lam
+    chosen = {"mu": options["mu"], "kappa": kappa, "step_size": 1 / (L + lam + kappa)}
+    start = options.get("warm_start", "center")
+    smoothed = _smoothed(problem, options)
+    return accelerated.casimir_svrg_const(smoothed, lam=lam, warm_start=start, **chosen, **common)
+
+
+def _casimir_adapt(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
+    """Proposition 30: mu_k decreases geometrically, kappa = lam (section 7.3.1)."""
+    chosen = {"mu": options["mu"], "step_size": options["step_size"]}
+    start = options.get("warm_start", "center")
+    smoothed = _smoothed(problem, options)
+    return accelerated.casimir_svrg_adapt(smoothed, lam=lam, warm_start=start, **chosen, **common)
+
+
+def _prox_linear(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
+    """PL-Casimir-SVRG (section 7.3.2) with ``budget`` passes of Casimir-SVRG-const for each step."""
+    common = dict(common)
+    iterations = common.pop("epochs") // options["budget"]
+    chosen = {name: options[name] for name in ("eta", "mu", "L", "budget", "schedule")}
+    inner = functools.partial(casimir_svrg, warm_start=options["warm_start"])
+    return accelerated.prox_linear(problem.smoothed(), lam=lam, inner=inner, iterations=iterations, **chosen, **common)
+
+
+METHODS: dict[str, Callable[[Problem, float, dict[str, Any], dict[str, Any]], Result]] = {
+    "sgd": _sgd,
+    "bcfw": _bcfw,
+    "svrg": _svrg,
+    CONST: _casimir_const,
+    ADAPT: _casimir_adapt,
+    PL: _prox_linear,
+    CERTIFICATE: _certificate,
+}
+
+
+# records --------------------------------------------------------------------------------------------------------------
+
+
+def rows_of(
+    problem: Problem,
+    run: Run,
+    passes: int,
+    steps: Callable[[Row], int],
+    scores: Callable[[np.ndarray], dict[str, float]],
+    names: Iterable[str],
+) -> tuple[list[dict[str, Any]], str]:
+    """A row for each pass (of prox-linear: for each step), and the final message.
+
+    Objectives are unsmoothed. Values that are missing or not finite are None. steps: the oracle calls without those of
+    full gradients; scores: on other examples, with these names.
+    """
+    lam, rows = run.c / problem.n, list[dict[str, Any]]()
+
+    def note(row: Row, w: np.ndarray) -> bool:
+        value = row.objective
+        if run.method == "svrg":  # its rows have the smoothed objective
+            value = problem.hinge.value_and_gradient(w)[0] + 0.5 * lam * float(w @ w)
+        finite = math.isfinite(value)
+        dual = row.dual if run.method in ("bcfw", CERTIFICATE) else None
+        scored = scores(w) if finite and run.method != CERTIFICATE else dict.fromkeys(names)
+        rows.append(
+            {
+                "passes": row.epoch * run.options.get("budget", 1),
+                "oracle_calls": row.oracle_calls,
+                "without_full_gradients": steps(row),
+                "seconds": row.seconds,
+                "objective": value if finite else None,
+                "dual": dual if dual is not None and math.isfinite(dual) else None,
+                **{name: scored[name] for name in names},
+            }
+        )
+        return not finite
+
+    with np.errstate(over="ignore", invalid="ignore"):  # the grids contain steps that diverge
+        common = {"epochs": passes, "rng": run.rng, "callback": note}
+        return rows, whole(METHODS[run.method](problem, lam, run.options, common)).message
+
+
+def described(what: str, run: Run, record: dict[str, Any]) -> str:
+    """A line about a run that is done."""
+    last = record["rows"][-1]["objective"] if record["rows"] else None
+    return f"{what}, {run.options}, rng {run.rng}: {last}"
+
+
+def last_objective(record: dict[str, Any]) -> float:
+    """The last objective of the run; inf if the run diverged."""
+    last = record["rows"][-1]["objective"] if record["rows"] else None
+    return math.inf if last is None else last
+
+
+def ends(grid: Sequence[dict[str, float]], options: dict[str, Any]) -> dict[str, bool]:
+    """For each tuned option, whether an end of more than two values was chosen: a longer grid might be better."""
+    values = {name: sorted({point[name] for point in grid}) for name in grid[0]}
+    return {name: len(x) > 2 and options[name] in (x[0], x[-1]) for name, x in values.items()}
+
+
+def without_rows(report: dict[str, Any]) -> dict[str, Any]:
+    """The report with only the last row of each run, and without tuning."""
+    curves = [
+        {**curve, "runs": [{**record, "rows": record["rows"][-1:]} for record in curve["runs"]]}
+        for curve in report["curves"]
+    ]
+    return {**{name: report[name] for name in ("figure", "settings", "versions", "best")}, "curves": curves}
