@@ -303,66 +303,10 @@ def test_compare_shows_both_panels(backend, data_file, capsys):
     assert status == 0 and "reference" in out and "largest difference of weights" in out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["train", "leters"], "leters: no such file; did you mean letters?"),
-        (["train", "ocr"], "ocr: no such file (the data set that comes with diptych is called letters)"),
-        (["train", "DATA", "--fold", "7"], "fold: expected one of 0, 1, got 7"),
-        (["train", "DATA", "--lam", "0", "--epochs", "1"], "step_size: lam = 0 has no default step size"),
-        (["train", "DATA", "--schedule", "steps", "--step-size", "1"], "--schedule steps needs --step-every"),
-        (["train", "DATA", "--save", "no/such/folder/m.npz"], "no such folder"),
-        (["evaluate", "DATA", "DATA"], "not a model file of diptych: no field weights, header; found"),
-        (["predict", "nowhere.npz", "DATA"], "nowhere.npz"),
-        (["evaluate", "MODEL", "letters"], "letters has 128 features"),
-        (["evaluate", "TREES", "DATA"], "holds a TreeModel; expected a SequenceModel"),
-        (["train", "DATA", "--reverse"], "--reverse has no effect without --fold"),
-        (
-            ["train", "DATA", "--optimizer", "lbfgs", "--step-size", "1"],
-            "--step-size has no effect with --optimizer lbfgs",
-        ),
-        (["train", "DATA", "--step-every", "2"], "--step-every has no effect with no --schedule"),
-        (
-            ["train", "DATA", "--schedule", "pegasos", "--step-size", "7"],
-            "--step-size has no effect with --schedule pegasos",
-        ),
-        (["train", "DATA", "--save", "."], "is a folder"),
-        (["train", "DATA", "--fold", "0", "--limit", "1"], "every sequence is in fold 0"),
-    ],
-)
-def test_a_wrong_request_is_one_line_and_status_2(backend, data_file, tmp_path, capsys, arguments, message):
-    model = backend.SequenceModel(3, ["a", "b", "c"])
-    save_model(tmp_path / "m.npz", model, np.zeros(model.size))
-    trees = backend.TreeModel(3, 3)
-    save_model(tmp_path / "t.npz", trees, np.zeros(trees.size))
-    places = {"DATA": data_file, "MODEL": tmp_path / "m.npz", "TREES": tmp_path / "t.npz"}
-    status, out, err = run(backend.module, capsys, *[places.get(a, a) for a in arguments])
-    lines = [line for line in err.splitlines() if not line.startswith("compiling")]
-    assert status == 2 and out == "" and len(lines) == 1 and message in lines[0]
-
-
 def test_a_training_that_diverges_is_one_line_and_status_1(backend, data_file, capsys):
     status, out, err = run(backend.module, capsys, "train", data_file, "--step-size", "1e300", "--lam", "1")
     lines = [line for line in err.splitlines() if not line.startswith("compiling")]
     assert status == 1 and out == "" and "diverged in epoch 1" in lines[-1]
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["fly"],
-        ["train"],
-        ["train", "letters", "--lam", "-1"],
-        ["train", "letters", "--loss", "x"],
-        ["train", "letters", "--epochs", "two"],
-    ],
-)
-def test_bad_options_exit_with_2(capsys, arguments):
-    with pytest.raises(SystemExit) as stop:
-        main(arguments)
-    assert stop.value.code == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 1 and lines[0].startswith("diptych") and "_number" not in lines[0]
 
 
 def test_no_matplotlib_is_said_before_the_run(backend, data_file, tmp_path, capsys, monkeypatch):

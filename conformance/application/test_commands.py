@@ -150,12 +150,6 @@ def test_options_reach_the_solver(backend, data_file, tmp_path, capsys):
     assert not np.array_equal(w, plain.x)
 
 
-def test_a_choice_of_another_solver_is_refused(data_file, capsys):
-    job = ["--loss", "hinge", "--optimizer", "bcfw", "--average", "uniform"]
-    status, _, err = run(reference, capsys, "train", data_file, *job)
-    assert status == 2 and "--average: bcfw takes one of last, weighted, got uniform" in err
-
-
 # help ----------------------------------------------------------------------------------------------------------------
 
 
@@ -200,29 +194,6 @@ def test_help_is_a_word_too(capsys):
 @pytest.mark.parametrize("words", [[], ["tag"], ["localize"]])
 def test_a_command_of_commands_alone_shows_its_help(capsys, words):
     assert said(capsys, *words) == said(capsys, *words, "--help")
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["trian", "letters"], "got 'trian'; did you mean train?"),
-        (["tag", "evalute"], "got 'evalute'; did you mean evaluate?"),
-        (["train", "letters", "--optimzer", "sgd"], "unknown option --optimzer; did you mean --optimizer?"),
-        (["train", "--optimzer", "sgd"], "unknown option --optimzer; did you mean --optimizer?"),
-        (["demo", "--output", "x"], "unknown option --output; did you mean --out?"),
-        (["--pannel", "reference", "train", "letters"], "unknown option --pannel; did you mean --panel?"),
-        (["train", "letters", "--loss", "hing"], "got 'hing'; did you mean hinge?"),
-        (["train", "letters", "--loss", "xyz"], "expected one of crf, hinge, got 'xyz' ("),
-        (["train", "letters", "--zzzzz"], "unknown option --zzzzz ("),
-        (["segment", "predict", "m", "x", "--limi", "3"], "unknown option --limi; did you mean --limit?"),
-        (["train", "letters", "--beta-sh", "3"], "unknown option --beta-sh; did you mean --beta-share?"),
-        (["warm", "--limt", "3"], "unknown option --limt ("),  # not a name that shares the hyphens and two letters
-        (["curves", "--limt", "3"], "unknown option --limt ("),
-    ],
-)
-def test_did_you_mean(capsys, words, message):
-    status, out, err = said(capsys, *words)
-    assert status == 2 and out == "" and err.count("\n") == 1 and message in err
 
 
 def test_what_follows_reproduce_is_of_the_experiment(capsys):

@@ -212,36 +212,6 @@ def test_many_files_are_tagged_and_a_cut_run_goes_on(files, capsys):
     assert (out / "part1.txt").read_bytes() == (files / "alone1.txt").read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("tag train none*.txt", "none*.txt: no file matches"),
-        ("tag train part0.txt part0.txt", "part0.txt: named twice"),
-        ("tag train part0.txt --workers 1 --optimizer sgd", "--optimizer sgd needs single examples"),
-        ("tag train part0.txt --optimizer cocoa", "--optimizer cocoa trains over partitions"),
-        ("tag train part0.txt --partitions 2 --limit 3", "--limit: not over partitions"),
-        ("tag train part0.txt --workers 1 --scheduler tcp://h:1", "--workers: the workers are those"),
-        ("tag train part0.txt --partitions 2 --tls-cert c", "--tls-*: has no effect"),
-        ("tag train part0.txt --scheduler tcp://127.0.0.1:9 --tls-cert c", "--scheduler: expected tls"),
-        ("tag train part0.txt --scheduler 127.0.0.1:9 --tls-cert c", "--tls-ca-file: is needed too"),
-        ("tag train part0.txt --scheduler 127.0.0.1:9 --tls-ca-file c", "--tls-cert: is needed too"),
-        (
-            "tag train part0.txt --scheduler h:9 --tls-ca-file none.pem --tls-cert none.pem",
-            "--tls-ca-file: none.pem: no such file",
-        ),
-        ("tag train - part0.txt --partitions 2", "-: standard input is not read over partitions"),
-        ("train letters --partitions 2 --fold 0", "--fold: not over partitions"),
-        ("train letters --partitions 2 --learner mkl", "--learner mkl: not over partitions"),
-        ("parse train sentences --partitions 2 --vocabulary 2", "--vocabulary: not over partitions"),
-        ("tag train part0.txt --memory 1kB --partitions 1", "split it into at least"),
-    ],
-)
-def test_wrong_requests_name_the_option(files, capsys, monkeypatch, words, message):
-    monkeypatch.chdir(files)
-    assert run(*words.split()) == 2
-    assert message in capsys.readouterr().err
-
-
 def test_this_process_needs_no_dask_and_workers_say_what_to_install(files, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     monkeypatch.chdir(files)

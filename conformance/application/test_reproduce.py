@@ -166,23 +166,6 @@ def test_data_that_are_not_there_are_named(name, capsys, tmp_path):
     assert not out and len(lines) == 1 and lines[0].startswith(f"diptych reproduce {name}: {missing}")
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["reproduce"], "NAME: expected one of casimir-figure-2"),
-        (["reproduce", "figure-2"], "got 'figure-2'; did you mean casimir-figure-2?"),
-        (["reproduce", "table-1"], "got 'table-1'; did you mean "),
-        (["reproduce", "mkl-figure-2"], "got 'mkl-figure-2'; did you mean mkl-figure-1?"),
-        (["reproduce", "xyz"], "got 'xyz'"),
-        (["--panel", "reference", "reproduce", "casimir-slopes"], "--panel reference: experiments run in"),
-    ],
-)
-def test_a_wrong_name_or_panel_is_said(words, message, capsys):
-    assert main(words) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("diptych reproduce: ") and message in line
-
-
 @pytest.mark.beyond("starts processes")
 def test_a_whole_experiment(tmp_path):
     """In a process of its own, where a folder of the user's that is called as a panel is not taken for it."""
