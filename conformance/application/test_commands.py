@@ -21,7 +21,6 @@ from diptych.commands.parser import Parser
 from diptych.commands.solvers import RENAMED, epochs_of, own, takes
 from diptych.defaults import LBFGS_ITERATIONS
 from diptych.files import load_model, load_sequences, save_model
-from diptych.files.localization_writer import LocalizationImage, save_localization
 
 __all__ = ["data_file"]  # a fixture
 TASKS = ("", "tag", "parse", "segment", "align", "localize")
@@ -269,51 +268,3 @@ def test_show_of_each_task(backend, tmp_path, capsys, task, make, info, key, fou
         status, out, err = run(backend.module, capsys, *other.split(), "show", tmp_path / "m.npz")
         assert status == 2 and out == "" and "expected a model of" in err
         assert not info or err.endswith(f"; diptych {words[0]}{' show' if task else ''} reads it\n")
-
-
-def test_predict_writes_what_it_would_print(backend, data_file, tmp_path, capsys):
-    run(backend.module, capsys, "train", data_file, "--epochs", 2, "--save", tmp_path / "m.npz")
-    for form in ([], ["--json"]):
-        words = ["predict", tmp_path / "m.npz", data_file, "--limit", 3, *form]
-        _, printed, _ = run(backend.module, capsys, *words)
-        status, out, _ = run(backend.module, capsys, *words, "--out", tmp_path / "labels.txt")
-        assert status == 0 and out == "" and (tmp_path / "labels.txt").read_text() == printed
-    status, _, err = run(backend.module, capsys, *words, "--out", tmp_path / "none" / "labels.txt")
-    assert status == 2 and "no such folder" in err
-
-
-@pytest.mark.beyond("a long training through a command or learner")
-def test_limit_and_plot_of_the_other_tasks(backend, tmp_path, capsys):
-    pytest.importorskip("matplotlib")
-    boxes = tmp_path / "a.boxes"
-    image = LocalizationImage([[0, 0, 2, 2], [0, 0, 1, 1]], np.ones((2, 1, 1, 1)), (4, 4), [0, 0, 2, 2], 0)
-    save_localization(boxes, [image] * 5, ["a"])
-    for words, what, number in (
-        (["parse", "train", "sentences", "--bits", 4], "sentences", 3),
-        (["align", "train", "names"], "examples", 3),
-        (["segment", "train", "letters", "--scale", 1], "images", 3),
-        (["localize", "train", boxes], None, 3),
-    ):
-        picture = tmp_path / f"{words[0]}.png"
-        more = ["--limit", 3, "--epochs", 1, "--plot", picture, "--json", "--quiet"]
-        status, out, err = run(backend.module, capsys, *words, *more)
-        assert status == 0, err
-        report = json.loads(out)
-        assert (report[what] if what else report["classes"][0]["images"]) == number
-        assert picture.read_bytes().startswith(b"\x89PNG") and report["plot"] == str(picture)
-
-
-def test_align_and_segment_evaluate(backend, tmp_path, capsys):
-    saved = tmp_path / "a.npz"
-    _, out, _ = run(backend.module, capsys, "align", "train", "names", "--epochs", 5, "--save", saved, "--json")
-    status, again, _ = run(backend.module, capsys, "align", "evaluate", saved, "names", "--json")
-    assert status == 0 and json.loads(again)["accuracy"] == json.loads(out)["train"]
-    assert "accuracy by string" in run(backend.module, capsys, "align", "evaluate", saved, "names")[1]
-    saved = tmp_path / "s.npz"
-    clean = np.zeros((12, 12), np.uint8)
-    clean[3:9, 4:8] = 1
-    np.savez(tmp_path / "clean.npz", one=clean)
-    train = ["segment", "train", tmp_path / "clean.npz", "--epochs", 20, "--save", saved, "--json"]
-    _, out, _ = run(backend.module, capsys, *train)
-    status, again, _ = run(backend.module, capsys, "segment", "evaluate", saved, tmp_path / "clean.npz", "--json")
-    assert status == 0 and json.loads(again)["error"] == json.loads(out)["train"]

@@ -131,6 +131,8 @@ def test_from_training_to_labels(backend, data_file, tmp_path, capsys):
     assert list(report["beta"]) == ["linear", "gaussian", "explicit", "transitions"]
     assert abs(sum(report["beta"].values()) - 1) < 1e-12 and report["train"]["letter"] == 1.0
     assert len(log.read_text().splitlines()) == 7
+    status, out, _ = run(backend.module, capsys, "train", data_file, *how, "--transitions", "each", "--json")
+    assert status == 0 and list(json.loads(out)["beta"]) == ["linear", "gaussian", "explicit"]
     status, out, _ = run(backend.module, capsys, "train", data_file, *how)
     assert status == 0 and "beta" in out and "gaussian 0." in out and "accuracy by letter 100.00 %" in out
     status, out, _ = run(backend.module, capsys, "evaluate", saved, data_file, "--json")
@@ -142,20 +144,6 @@ def test_from_training_to_labels(backend, data_file, tmp_path, capsys):
     assert status == 0 and "".join(out.split()) == truth
     status, _, err = run(backend.module, capsys, "evaluate", saved, "letters")
     assert status == 2 and "letters has 128 features" in err
-
-
-def test_a_command_goes_on_from_its_checkpoint(backend, data_file, tmp_path, capsys):
-    how = ["--learner", "mkl", "--kernels", "linear,gaussian", "--transitions", "each", "--loss", "crf", "--fold"]
-    how += ["0", "--json"]
-    _, out, _ = run(backend.module, capsys, "train", data_file, *how, "--epochs", 6)
-    whole = json.loads(out)
-    run(backend.module, capsys, "train", data_file, *how, "--epochs", 2, "--checkpoint", tmp_path / "c.npz")
-    status, out, _ = run(
-        backend.module, capsys, "train", data_file, *how, "--epochs", 6, "--resume", tmp_path / "c.npz"
-    )
-    report = json.loads(out)
-    assert status == 0 and report["objective"] == whole["objective"] and report["beta"] == whole["beta"]
-    assert list(report["beta"]) == ["linear", "gaussian"] and report["test"] == whole["test"] is not None
 
 
 def test_weights_of_the_penalty():

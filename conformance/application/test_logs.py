@@ -14,27 +14,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import reference
 from conformance.application.test_app import PNG, data_file, run
 from conformance.application.test_interrupts import installed
 from conformance.application.test_tag import bank
 from conformance.tolerances import close
 from diptych.files import load_log, load_model, load_sequences
-from diptych.files.logs import LogWriter
 
 __all__ = ["bank", "data_file", "installed"]  # fixtures
-TIMES = ("seconds", "seconds_in_all", "seconds_packing")
 
 
 def report(backend, capsys, *arguments):
     status, out, err = run(backend.module, capsys, *arguments, "--json")
     assert status == 0, err
     return json.loads(out)
-
-
-def untimed(found):
-    history = [{**row, "seconds": None} for row in found["history"]]
-    return {key: value for key, value in found.items() if key not in (*TIMES, "saved", "job")} | {"history": history}
 
 
 def test_a_log_has_the_job_the_rows_and_the_outcome(backend, data_file, tmp_path, capsys):
@@ -47,33 +39,6 @@ def test_a_log_has_the_job_the_rows_and_the_outcome(backend, data_file, tmp_path
     assert [row.as_dict() for row in rows] == found["history"] and all(type(row) is backend.Row for row in rows)
     assert outcome["objective"] == found["objective"] and outcome["outcome"] == found["message"]
     assert outcome["success"] == found["success"] and not outcome["interrupted"]
-
-
-COMMANDS = {
-    "train": ["train", "DATA", "--optimizer", "svrg", "--lam", 0.1],
-    "tag": ["tag", "train", "BANK", "--optimizer", "exponentiated-gradient", "--tol", 0],
-    "parse": ["parse", "train", "sentences", "--bits", 8, "--templates", "20", "--tol", 0],
-    "align": ["align", "train", "names", "--tol", 0],
-    "segment": ["segment", "train", "letters", "--limit", 1, "--scale", 1, "--tol", 0],
-}
-
-
-@pytest.mark.beyond("a long training through a command or learner")
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_goes_on_from_its_checkpoint(backend, data_file, bank, tmp_path, capsys, command):
-    """The report of a run cut in two is that of one run, but for the time; the log has all rows."""
-    names = {"DATA": data_file, "BANK": bank}
-    words = [names.get(word, word) for word in COMMANDS[command]]
-    log, file = tmp_path / "log.jsonl", tmp_path / "run.npz"
-    uncut = report(backend, capsys, *words, "--epochs", 3, "--log", tmp_path / "uncut.jsonl")
-    report(backend, capsys, *words, "--epochs", 1, "--log", log, "--checkpoint", file)
-    found = report(backend, capsys, *words, "--epochs", 3, "--log", log, "--resume", file)
-    for each in (uncut, found):
-        each.setdefault("history", [])
-    assert untimed(found) == untimed(uncut)
-    both = [load_log(tmp_path / name) for name in ("uncut.jsonl", "log.jsonl")]
-    plain = [[{**row.as_dict(), "seconds": None} for row in each.rows] for each in both]
-    assert plain[0] == plain[1] and len(plain[0]) == 3 and both[0].outcome == both[1].outcome
 
 
 @pytest.mark.beyond("starts processes")
@@ -113,30 +78,6 @@ def test_a_signal_saves_the_best_weights(backend, data_file, tmp_path, optimizer
     gone_on = optimise(hinge, epochs=len(rows) + 1, resume=file, **options)
     uncut = optimise(hinge, epochs=len(rows) + 1, **options)
     assert np.array_equal(gone_on.x, uncut.x) and len(gone_on.history) == len(rows) + 1
-
-
-@pytest.mark.beyond("a training through every command")
-@pytest.mark.parametrize("command", [*COMMANDS, "path", "mkl", "partitions"])
-def test_sigterm_keeps_the_weights(data_file, bank, tmp_path, capsys, monkeypatch, command, installed):
-    """It comes after the first epoch; a second one, as timeout(1) sends it, changes nothing."""
-
-    def terminated(self, row):
-        write(self, row)
-        if {"epoch", "value"} & set(row):
-            signal.raise_signal(signal.SIGTERM)
-
-    write = LogWriter.write
-    monkeypatch.setattr(LogWriter, "write", terminated)
-    more = {
-        "path": ["train", "DATA", "--learner", "sparse-crf", "--path", 3],
-        "mkl": ["train", "DATA", "--learner", "mkl", "--epochs", 9],
-        "partitions": ["train", "DATA", "--partitions", 2],
-    }
-    words = [{"DATA": data_file, "BANK": bank}.get(word, word) for word in (COMMANDS | more)[command]]
-    model, log = tmp_path / "m.npz", tmp_path / "log.jsonl"
-    status, out, _ = run(reference, capsys, *words, "--quiet", "--save", model, "--log", log)
-    assert status == 143 and "not converged: " in out and load_log(log).outcome["interrupted"]
-    assert np.all(np.isfinite(np.concatenate([np.ravel(each) for each in load_model(model, reference)[1]])))
 
 
 def test_an_interrupt_before_anything_is_done(backend, data_file, tmp_path, capsys, monkeypatch):

@@ -69,27 +69,6 @@ def test_partitions_reach_the_objective_of_the_whole(files, capsys, panel, more)
     assert abs(parts["objective"] - whole["objective"]) <= (1e-2 if "hinge" in more else 1e-5) * scale
 
 
-@pytest.mark.parametrize("panel", ["reference", "accelerated"])
-def test_scores_of_partitions_are_those_of_the_whole(files, capsys, panel):
-    """What train reports over partitions is what evaluate, or a training that holds all, says of the same weights."""
-    common = "--panel", panel, "--partitions", "5", "--save", files / "m.npz", "--epochs", "3"
-    for lines in (files / "part*.txt", "--templates", "words"), (files / "labels.txt",):
-        (files / "labels.txt").write_text("a X\nb Y\n\nb X\n\na Y\nb Y\n")
-        report = reported(capsys, "tag", "train", *lines, *common)
-        path = files / "whole.txt" if "--templates" in lines else files / "labels.txt"
-        alone = reported(capsys, "tag", "evaluate", files / "m.npz", path, "--panel", panel)
-        assert report["train"] == {name: alone[name] for name in ("accuracy", "chunks")}
-        assert (report["train"]["chunks"] is None) == ("--templates" not in lines)
-    report = reported(capsys, "parse", "train", "sentences", *common, "--bits", 9)
-    alone = reported(capsys, "parse", "evaluate", files / "m.npz", "sentences", "--panel", panel)
-    assert report["train"] == {name: alone[name] for name in ("uas", "uas_without_punctuation")}
-    rng = np.random.default_rng(0)
-    np.savez(files / "s.npz", features=rng.normal(size=(9, 2)), labels=rng.integers(0, 3, 9), offsets=[0, 2, 3, 7, 9])
-    report = reported(capsys, "train", files / "s.npz", *common)
-    alone = reported(capsys, "evaluate", files / "m.npz", files / "s.npz", "--panel", panel)
-    assert report["train"] == alone["accuracy"] and 0 < report["train"]["letter"] < 1
-
-
 @pytest.mark.parametrize("task", ["tag", "parse", ""])
 def test_a_run_starts_from_a_saved_model(files, capsys, task):
     """Its optimum is known to be one at once, and the model's labels and settings stay."""
@@ -185,15 +164,6 @@ def test_the_number_of_workers_changes_no_bit(files, capsys, words, monkeypatch)
         assert (report["bytes_a_pass"] > 0) == (workers > 0)
         saved.append(weights(path))
     assert saved[0] == saved[1] == saved[2]
-
-
-def test_a_checkpoint_goes_on_over_partitions(files, capsys):
-    words = "tag", "train", files / "part*.txt", "--partitions", 6, "--optimizer", "cocoa", "--tol", "0"
-    once = reported(capsys, *words, "--epochs", 5, "--save", files / "once.npz")
-    reported(capsys, *words, "--epochs", 2, "--checkpoint", files / "c.npz")
-    again = reported(capsys, *words, "--epochs", 5, "--resume", files / "c.npz", "--save", files / "again.npz")
-    assert once["objective"] == again["objective"]
-    assert weights(files / "once.npz") == weights(files / "again.npz")
 
 
 def test_many_files_are_tagged_and_a_cut_run_goes_on(files, capsys):

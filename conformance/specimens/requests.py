@@ -43,6 +43,8 @@ FILES: dict[str, str | bytes] = {
     "cycle.conllu": f"{TREE}\n# x\ty\n" + TREE.replace("_\t0", "_\t1"),
     "roots.conllu": f"{TREE}\n" + TREE.replace("_\t2", "_\t0"),
     "beyond.conllu": f"{TREE}\n" + TREE.replace("_\t2", "_\t3"),
+    "left.txt": "Juli\nFinnland\n\nquux\n",
+    "right.txt": "Finland\nJuly\n",
     "empty.dp": "\n",
     "alone.tsv": "a\ta\n\n# note\nz\tz\na\t\n\tc\n",
     "twice.json": '[{"left": ["a", "b"], "right": ["a"], "pairs": [[0, 0], [1, 0]]}]',
