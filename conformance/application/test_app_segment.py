@@ -151,13 +151,13 @@ def test_png_colours(tmp_path):
 
 @pytest.mark.parametrize("kind", ["npy", "npz", "pbm", "pgm", "png"])
 def test_damaged_files_are_named(tmp_path, rng, kind):
-    """Cut off anywhere, or empty: refused by name, never read as another picture."""
+    """Cut off at sixty places, or empty: refused by name, never read as another picture."""
     if kind == "png":
         pytest.importorskip("matplotlib")
     path, x = tmp_path / f"a.{kind}", rng.integers(0, 2, (5, 9))
     np.savez(path, x) if kind == "npz" else grids.write_picture(path, x)
     whole = path.read_bytes()
-    for length in range(len(whole)):
+    for length in range(0, len(whole), 1 + len(whole) // 60):
         path.write_bytes(whole[:length])
         try:
             found = grids.read_picture(path)
@@ -165,28 +165,6 @@ def test_damaged_files_are_named(tmp_path, rng, kind):
             assert str(path) in str(problem)
         else:  # a PNG's last bytes hold no pixels
             assert kind == "png" and np.array_equal(found, x)
-
-
-@pytest.mark.parametrize("kind", ["npy", "npz", "pbm", "pgm", "png"])
-def test_turned_bytes_are_read_or_refused(tmp_path, rng, kind):
-    """One byte after another turned over: a picture, or an error that names the file; and a file under another's
-    name.
-    """
-    if kind == "png":
-        pytest.importorskip("matplotlib")
-    path, x = tmp_path / f"a.{kind}", rng.integers(0, 2, (5, 9))
-    np.savez(path, x) if kind == "npz" else grids.write_picture(path, x)
-    whole = path.read_bytes()
-    for content in [whole[:at] + bytes([whole[at] ^ 255]) + whole[at + 1 :] for at in range(len(whole))]:
-        path.write_bytes(content)
-        try:
-            assert set(np.unique(grids.read_picture(path))) <= {0, 1}
-        except ValueError as problem:
-            assert str(path) in str(problem)
-    other = tmp_path / ("b.npz" if kind == "npy" else "b.npy")
-    other.write_bytes(whole)
-    with pytest.raises(ValueError, match=rf"{other.name}: not a readable"):
-        grids.read_picture(other)
 
 
 def test_features_are_what_is_seen(rng):

@@ -14,7 +14,6 @@ import reference
 from diptych.commands.cluster import parts_a_file, size
 from diptych.commands.executors import LOCAL, executor_of
 from diptych.commands.main import main
-from diptych.commands.many_files import paths_of
 from diptych.files import load_model
 
 SENTENCES = [
@@ -166,22 +165,6 @@ def test_the_number_of_workers_changes_no_bit(files, capsys, words, monkeypatch)
     assert saved[0] == saved[1] == saved[2]
 
 
-def test_many_files_are_tagged_and_a_cut_run_goes_on(files, capsys):
-    model, out = files / "model.npz", files / "tagged"
-    reported(capsys, "tag", "train", files / "whole.txt", "--save", model)
-    for k in range(3):
-        assert run("tag", "predict", model, files / f"part{k}.txt", "--out", files / f"alone{k}.txt") == 0
-    capsys.readouterr()
-    first = reported(capsys, "tag", "predict", model, files / "part*.txt", "--out", out)
-    assert [each["skipped"] for each in first["files"]] == [False] * 3
-    for k in range(3):
-        assert (out / f"part{k}.txt").read_bytes() == (files / f"alone{k}.txt").read_bytes()
-    (out / "part1.txt").unlink()
-    again = reported(capsys, "tag", "predict", model, files / "part*.txt", "--out", out)
-    assert [each["skipped"] for each in again["files"]] == [True, False, True]
-    assert (out / "part1.txt").read_bytes() == (files / "alone1.txt").read_bytes()
-
-
 def test_this_process_needs_no_dask_and_workers_say_what_to_install(files, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     monkeypatch.chdir(files)
@@ -210,11 +193,6 @@ def test_sizes_have_units():
     for wrong in ("3", "-1MB", "x", "10", "1e9", "5 parsecs"):
         with pytest.raises(ArgumentTypeError, match="expected a number of bytes such as 500MB"):
             size(wrong)
-
-
-def test_patterns_are_sorted_and_names_stay(files):
-    assert paths_of([str(files / "part[12].txt")]) == [str(files / "part1.txt"), str(files / "part2.txt")]
-    assert paths_of(["data.zip:train*.txt", "missing.txt"]) == ["data.zip:train*.txt", "missing.txt"]
 
 
 @pytest.mark.parametrize("address", ["tcp://10.1.2.3:8786", "scheduler.example:8786"])
