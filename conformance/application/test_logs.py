@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import reference
 from conformance.application.test_app import PNG, data_file, run
 from conformance.application.test_interrupts import installed
 from conformance.application.test_tag import bank
