@@ -92,7 +92,7 @@ def test_conllu_without_ranges_empty_nodes_and_comments(tmp_path):
     assert lines == [(4, 5, 7), (9,)]
     assert layout.form == "conllu" and layout.columns[1] == "word" and layout.columns[3] == "label"
     (tmp_path / "b").write_text("a b\n")
-    with pytest.raises(ValueError, match="b, line 1: expected the 10 columns of CoNLL-U, apart by tabs, got 1"):
+    with pytest.raises(ValueError, match="b, line 1: expected the 10 columns of CoNLL-U, separated by tabs, got 1"):
         load_tokens(str(tmp_path / "b"), layout)
 
 

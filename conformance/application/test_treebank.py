@@ -158,7 +158,7 @@ def test_heads_that_are_not_looked_at():
     assert all(s.heads is None for s in load_treebank("sentences", heads=False))
     with pytest.raises(ValueError, match=r"a, line 1: expected 2 columns \(word, tag\) or 3 columns .* got 1: 'a'"):
         read_sentences("a", b"a\n", heads=False)
-    with pytest.raises(ValueError, match=r"a, line 2: expected 2 columns \(word, tag\) apart by tabs, got 3"):
+    with pytest.raises(ValueError, match=r"a, line 2: expected 2 columns \(word, tag\) separated by tabs, got 3"):
         read_sentences("a", b"a\tX\nb\tY\t1", heads=False)
 
 
