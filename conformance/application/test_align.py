@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.application.test_app import PNG, run
 from conformance.tolerances import close
-from diptych.files import load_model, save_model
+from diptych.files import load_model
 from diptych.files.pairs import FEATURES, load_pairs, pair_features, read_lines
 
 WORDS = st.text(st.sampled_from("abcé É1.-"), max_size=6)
@@ -96,32 +95,6 @@ def test_text_and_json_say_the_same(tmp_path):
     assert read_lines(str(tmp_path / "list.txt"), encoding="latin-1") == ["café"]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"one\ttwo\tthree\n", "pairs.txt, line 1: expected left TAB right, got 'one"),
-        (b"# only\na\tb\n\nalone\n", "pairs.txt, line 4: expected left TAB right, got 'alone'"),
-        (b"a\tb\n\xff", "pairs.txt, line 2: not UTF-8: byte 0xff; --encoding names another encoding"),
-        (b"[{", "not JSON"),
-        (b"{}", "expected a list of examples, got dict"),
-        (b"[1]", 'example 0: expected {"left": strings'),
-        (b'[{"left": ["a"], "right": [1], "pairs": []}]', "example 0: right: expected a list of strings"),
-        (b'[{"left": ["a"], "right": ["b"], "pairs": [[0, 1]]}]', r"pairs: expected [i, j] in 0..0, 0..0, got [0, 1]"),
-        (b'[{"left": ["a"], "right": ["b"], "pairs": 3}]', r"pairs: expected [i, j] in 0..0, 0..0, got 3"),
-        (b'[{"left": ["a"], "right": ["b", "c"], "pairs": [[0, 1], [0, 0]]}]', "left string 0 has two partners"),
-        (
-            b'[{"left": ["a", "d"], "right": ["b"], "pairs": [[0, 0], [1, 0]]}]',
-            "example 0: pairs: right string 0 has two partners",
-        ),
-        (b"", "no examples to train on"),
-    ],
-)
-def test_malformed_examples_are_named(backend, tmp_path, capsys, content, message):
-    (tmp_path / "pairs.txt").write_bytes(content)
-    status, _, err = run(backend.module, capsys, "align", "train", tmp_path / "pairs.txt")
-    assert status == 2 and message in err and "Traceback" not in err
-
-
 # train and predict ---------------------------------------------------------------------------------------------------
 
 
@@ -193,29 +166,6 @@ def test_panels_learn_the_same_alignments(some_names, capsys):
     reports = [json.loads(run(panel, capsys, *command)[1]) for panel in (reference, accelerated)]
     slack = max(r["certificate"] for r in reports)
     assert abs(reports[0]["objective"] - reports[1]["objective"]) <= slack
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["train", "nams"], "nams: no such file (the examples that come with diptych are called names)"),
-        (["train", "PAIRS", "--hold-out", 1], "--hold-out: expected 2..4, the number of examples, got 1"),
-        (["train", "PAIRS", "--hold-out", 9], "--hold-out: expected 2..4, the number of examples, got 9"),
-        (["train", "PAIRS", "--save", "no/such/folder/m.npz"], "no such folder"),
-        (["train", "PAIRS", "--lam", 0], "lam"),
-        (["predict", "PAIRS", "PAIRS", "PAIRS"], "not a readable model file"),
-        (
-            ["predict", "SEQUENCES", "PAIRS", "PAIRS"],
-            "expected a model of align train of this version, got a SequenceModel",
-        ),
-    ],
-)
-def test_what_cannot_be_aligned_is_said(backend, some_names, tmp_path, capsys, arguments, message):
-    model = backend.SequenceModel(1, 2)
-    save_model(tmp_path / "s.npz", model, np.zeros(model.size))
-    places = {"PAIRS": some_names, "SEQUENCES": tmp_path / "s.npz"}
-    status, _, err = run(backend.module, capsys, "align", *(places.get(a, a) for a in arguments))
-    assert status == 2 and message in err
 
 
 def test_files_with_a_byte_order_mark_or_too_deep(tmp_path):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.application.test_app import PNG, run
-from diptych.files import load_model, save_model
+from diptych.files import load_model
 from diptych.pictures import grids
 
 
@@ -151,13 +151,13 @@ def test_png_colours(tmp_path):
 
 @pytest.mark.parametrize("kind", ["npy", "npz", "pbm", "pgm", "png"])
 def test_damaged_files_are_named(tmp_path, rng, kind):
-    """Cut off anywhere, or empty: refused by name, never read as another picture."""
+    """Cut off at sixty places, or empty: refused by name, never read as another picture."""
     if kind == "png":
         pytest.importorskip("matplotlib")
     path, x = tmp_path / f"a.{kind}", rng.integers(0, 2, (5, 9))
     np.savez(path, x) if kind == "npz" else grids.write_picture(path, x)
     whole = path.read_bytes()
-    for length in range(len(whole)):
+    for length in range(0, len(whole), 1 + len(whole) // 60):
         path.write_bytes(whole[:length])
         try:
             found = grids.read_picture(path)
@@ -165,28 +165,6 @@ def test_damaged_files_are_named(tmp_path, rng, kind):
             assert str(path) in str(problem)
         else:  # a PNG's last bytes hold no pixels
             assert kind == "png" and np.array_equal(found, x)
-
-
-@pytest.mark.parametrize("kind", ["npy", "npz", "pbm", "pgm", "png"])
-def test_turned_bytes_are_read_or_refused(tmp_path, rng, kind):
-    """One byte after another turned over: a picture, or an error that names the file; and a file under another's
-    name.
-    """
-    if kind == "png":
-        pytest.importorskip("matplotlib")
-    path, x = tmp_path / f"a.{kind}", rng.integers(0, 2, (5, 9))
-    np.savez(path, x) if kind == "npz" else grids.write_picture(path, x)
-    whole = path.read_bytes()
-    for content in [whole[:at] + bytes([whole[at] ^ 255]) + whole[at + 1 :] for at in range(len(whole))]:
-        path.write_bytes(content)
-        try:
-            assert set(np.unique(grids.read_picture(path))) <= {0, 1}
-        except ValueError as problem:
-            assert str(path) in str(problem)
-    other = tmp_path / ("b.npz" if kind == "npy" else "b.npy")
-    other.write_bytes(whole)
-    with pytest.raises(ValueError, match=rf"{other.name}: not a readable"):
-        grids.read_picture(other)
 
 
 def test_features_are_what_is_seen(rng):
@@ -200,65 +178,6 @@ def test_features_are_what_is_seen(rng):
     flat = x.ravel()
     assert [g.tolist() for g in of_edges] == [[1, float(flat[a] == flat[b])] for a, b in edges]
     assert grids.noisy_copy(x, 0.0, rng).tolist() == x.tolist()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["train", "nowhere.npz"], "nowhere.npz"),
-        (["train", "letters.txt"], "letters.txt: expected a picture file that ends with one of .npy, .npz, .pbm"),
-        (["train", "HALF"], "expected zeros and ones, got 0.5"),
-        (["train", "FLAT"], "expected a picture (h, w) of zeros and ones, got float64 of shape (3,)"),
-        (["train", "OBJECT"], "not a readable .npy"),
-        (["train", "CLEAN", "--limit", "9"], "--limit: "),
-        (["train", "letters", "--limit", "9999"], "--limit: expected 1..3438 words, got 9999"),
-        (["train", "CLEAN", "--scale", "2"], "--scale has no effect with a file of pictures"),
-        (["train", "CLEAN", "--save", "no/such/m.npz"], "no such folder"),
-        (["train", "CLEAN", "--lam", "0"], "lam: "),
-        (["predict", "CLEAN", "NOISY"], "not a model file of diptych"),
-        (["predict", "OTHER", "NOISY"], "expected a model of segment train of this version, got a MulticlassModel"),
-        (["predict", "MODEL", "CLEAN", "--limit", "5"], "has 4 pictures, got 5"),
-        (["predict", "MODEL", "CLEAN", "--plot", "p.png"], "--plot: expected one picture, got 4; --limit 1 takes the"),
-        (["predict", "MODEL", "CLEAN", "--out", "r.pbm"], "r.pbm: expected a name that ends with .npz, as"),
-        (["predict", "MODEL", "CLEAN", "--clean", "ONE"], "expected shape (14, 14), (14, 14), (14, 14), (14, 14) as"),
-        (["predict", "MODEL", "letters", "--limit", "2"], "--limit has no effect with letters, which are one page"),
-        (["predict", "MODEL", "NOISY", "--clean", "SMALL"], "expected shape (14, 14) as"),
-        (["predict", "MODEL", "NOISY", "--words", "2"], "--words has no effect with a noisy picture of your own"),
-        (["predict", "MODEL", "letters", "--clean", "ONE"], "--clean has no effect with letters"),
-        (["predict", "MODEL", "NOISY", "--out", "r.jpg"], "r.jpg: expected a picture file that ends with one of"),
-        (["predict", "MODEL", "NOISY", "--out", "r.npz"], "r.npz: expected a name that ends with .npy, .pbm, .pgm or"),
-    ],
-)
-def test_a_wrong_request_is_one_line_and_status_2(backend, files, capsys, arguments, message):
-    np.save(files / "half.npy", np.full((2, 2), 0.5))
-    np.save(files / "flat.npy", np.zeros(3))
-    np.save(files / "small.npy", np.zeros((2, 2)))
-    np.save(files / "object.npy", np.array([None]), allow_pickle=True)
-    info = {
-        "features": [*grids.NODE_FEATURES, *grids.EDGE_FEATURES],
-        "connectivity": 4,
-        "noise": 0.1,
-        "scale": None,
-    }
-    save_model(files / "m.npz", backend.SegmentationModel(3, 2), np.zeros(5), info)
-    save_model(files / "c.npz", backend.MulticlassModel(1, 2), np.zeros(2))
-    places = {"HALF": "half.npy", "FLAT": "flat.npy", "OBJECT": "object.npy", "CLEAN": "clean.npz", "MODEL": "m.npz",
-              "OTHER": "c.npz", "NOISY": "noisy.pbm", "ONE": "one.npy", "SMALL": "small.npy"}  # fmt: skip
-    command = [files / places[a] if a in places else a for a in arguments]
-    status, out, err = run(backend.module, capsys, "segment", *command)
-    lines = [line for line in err.splitlines() if not line.startswith("compiling")]
-    assert status == 2 and out == "" and len(lines) == 1 and message in lines[0]
-    assert lines[0].startswith(f"diptych segment {arguments[0]}: ")
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [[], ["train"], ["train", "letters", "--noise", "0.7"], ["predict", "m"], ["train", "letters", "--scale", "0"]],
-)
-def test_bad_options_exit_with_2(backend, capsys, arguments):
-    with pytest.raises(SystemExit) as stop:
-        run(backend.module, capsys, "segment", *arguments)
-    assert stop.value.code == 2 and len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_blanks_without_a_number_are_refused_at_once(tmp_path):

@@ -67,40 +67,6 @@ def test_members_of_a_zip(tmp_path):
         load_columns(f"{path}:a")
 
 
-@pytest.mark.parametrize(
-    ("content", "names", "message"),
-    [
-        (b"a b\nc", None, "a, line 2: expected 2 columns, as above, got 1: 'c'"),
-        (b"a b\n\n\nc d e", None, r"a, line 4: expected 2 columns \(word, label\), as above, got 3: 'c d e'"),
-        (b"\na b c d e", None, "a, line 2: got 5 columns; .* such as --columns word,c2,c3,c4,label$"),
-        (b"a b\n# text = c", None, r"a, line 2: expected 2 columns.* got 4: '# text = c' \(--comment '# ' leaves out"),
-        (b"# a note\na b", None, r"a, line 2: expected 3 columns.* got 2: 'a b' \(--comment '# ' leaves out"),
-        (b"1\t" * 9 + b"x\n1\tb", None, "a, line 2: expected the 10 columns of CoNLL-U, separated by tabs, got 2"),
-        (b"1\t" * 9 + b"x\n1\t" + b"\tb" * 8, None, "a, line 2: expected the 10 columns .*, got an empty one"),
-        (b"1\t" * 9 + b"x\n" + b"3\t" * 9 + b"x", None, "a, line 2: expected word 2 of its sentence, got 3"),
-        (b"1\t" * 9 + b"x\n" + b"b\t" * 9 + b"x", None, "a, line 2: expected the number of a word, got 'b'"),
-        (
-            b"1\t" * 9 + b"x",
-            ("word", "label"),
-            r"a, line 1: expected 2 columns \(word, label\), or 1 without .* got 10",
-        ),
-        (b"a b", ("word", "tag", "chunk"), r"a, line 1: expected 3 columns \(word, tag, chunk\), got 2"),
-        (
-            b"a\n",
-            ("word", "tag", "label"),
-            r"a, line 1: expected 3 columns \(word, tag, label\), or 2 without labels \(word, tag\), got 1$",
-        ),
-        (b"a b", ("word", "word"), "names: expected different ones, got word, word"),
-        (b"a b\r\xe9 b\n", None, "a, line 2: not UTF-8: byte 0xe9; --encoding names another encoding, such as latin-1"),
-        (b"\xff\xfea b", None, "a, line 1: not UTF-16: byte 0x62"),
-        (b"a b\nc \0", None, "a, line 2: expected text, got a NUL byte, as in UTF-16 without its mark"),
-    ],
-)
-def test_what_is_wrong_is_named(content, names, message):
-    with pytest.raises(ValueError, match=message):
-        read_columns("a", content, names)
-
-
 CONLLU = """# sent_id = 1
 # text = Vámonos al mar
 1-2\tVámonos\t_\t_\t_\t_\t_\t_\t_\t_

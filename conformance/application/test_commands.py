@@ -21,7 +21,6 @@ from diptych.commands.parser import Parser
 from diptych.commands.solvers import RENAMED, epochs_of, own, takes
 from diptych.defaults import LBFGS_ITERATIONS
 from diptych.files import load_model, load_sequences, save_model
-from diptych.files.localization_writer import LocalizationImage, save_localization
 from reference.declared import members, options_of
 
 __all__ = ["data_file"]  # a fixture
@@ -153,12 +152,6 @@ def test_options_reach_the_solver(backend, data_file, tmp_path, capsys):
     assert not np.array_equal(w, plain.x)
 
 
-def test_a_choice_of_another_solver_is_refused(data_file, capsys):
-    job = ["--loss", "hinge", "--optimizer", "bcfw", "--average", "uniform"]
-    status, _, err = run(reference, capsys, "train", data_file, *job)
-    assert status == 2 and "--average: bcfw takes one of last, weighted, got uniform" in err
-
-
 # help ----------------------------------------------------------------------------------------------------------------
 
 
@@ -203,29 +196,6 @@ def test_help_is_a_word_too(capsys):
 @pytest.mark.parametrize("words", [[], ["tag"], ["localize"]])
 def test_a_command_of_commands_alone_shows_its_help(capsys, words):
     assert said(capsys, *words) == said(capsys, *words, "--help")
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["trian", "letters"], "got 'trian'; did you mean train?"),
-        (["tag", "evalute"], "got 'evalute'; did you mean evaluate?"),
-        (["train", "letters", "--optimzer", "sgd"], "unknown option --optimzer; did you mean --optimizer?"),
-        (["train", "--optimzer", "sgd"], "unknown option --optimzer; did you mean --optimizer?"),
-        (["demo", "--output", "x"], "unknown option --output; did you mean --out?"),
-        (["--pannel", "reference", "train", "letters"], "unknown option --pannel; did you mean --panel?"),
-        (["train", "letters", "--loss", "hing"], "got 'hing'; did you mean hinge?"),
-        (["train", "letters", "--loss", "xyz"], "expected one of crf, hinge, got 'xyz' ("),
-        (["train", "letters", "--zzzzz"], "unknown option --zzzzz ("),
-        (["segment", "predict", "m", "x", "--limi", "3"], "unknown option --limi; did you mean --limit?"),
-        (["train", "letters", "--beta-sh", "3"], "unknown option --beta-sh; did you mean --beta-share?"),
-        (["warm", "--limt", "3"], "unknown option --limt ("),  # not a name that shares the hyphens and two letters
-        (["curves", "--limt", "3"], "unknown option --limt ("),
-    ],
-)
-def test_did_you_mean(capsys, words, message):
-    status, out, err = said(capsys, *words)
-    assert status == 2 and out == "" and err.count("\n") == 1 and message in err
 
 
 def test_what_follows_reproduce_is_of_the_experiment(capsys):
@@ -301,51 +271,3 @@ def test_show_of_each_task(backend, tmp_path, capsys, task, make, info, key, fou
         status, out, err = run(backend.module, capsys, *other.split(), "show", tmp_path / "m.npz")
         assert status == 2 and out == "" and "expected a model of" in err
         assert not info or err.endswith(f"; diptych {words[0]}{' show' if task else ''} reads it\n")
-
-
-def test_predict_writes_what_it_would_print(backend, data_file, tmp_path, capsys):
-    run(backend.module, capsys, "train", data_file, "--epochs", 2, "--save", tmp_path / "m.npz")
-    for form in ([], ["--json"]):
-        words = ["predict", tmp_path / "m.npz", data_file, "--limit", 3, *form]
-        _, printed, _ = run(backend.module, capsys, *words)
-        status, out, _ = run(backend.module, capsys, *words, "--out", tmp_path / "labels.txt")
-        assert status == 0 and out == "" and (tmp_path / "labels.txt").read_text() == printed
-    status, _, err = run(backend.module, capsys, *words, "--out", tmp_path / "none" / "labels.txt")
-    assert status == 2 and "no such folder" in err
-
-
-@pytest.mark.beyond("a long training through a command or learner")
-def test_limit_and_plot_of_the_other_tasks(backend, tmp_path, capsys):
-    pytest.importorskip("matplotlib")
-    boxes = tmp_path / "a.boxes"
-    image = LocalizationImage([[0, 0, 2, 2], [0, 0, 1, 1]], np.ones((2, 1, 1, 1)), (4, 4), [0, 0, 2, 2], 0)
-    save_localization(boxes, [image] * 5, ["a"])
-    for words, what, number in (
-        (["parse", "train", "sentences", "--bits", 4], "sentences", 3),
-        (["align", "train", "names"], "examples", 3),
-        (["segment", "train", "letters", "--scale", 1], "images", 3),
-        (["localize", "train", boxes], None, 3),
-    ):
-        picture = tmp_path / f"{words[0]}.png"
-        more = ["--limit", 3, "--epochs", 1, "--plot", picture, "--json", "--quiet"]
-        status, out, err = run(backend.module, capsys, *words, *more)
-        assert status == 0, err
-        report = json.loads(out)
-        assert (report[what] if what else report["classes"][0]["images"]) == number
-        assert picture.read_bytes().startswith(b"\x89PNG") and report["plot"] == str(picture)
-
-
-def test_align_and_segment_evaluate(backend, tmp_path, capsys):
-    saved = tmp_path / "a.npz"
-    _, out, _ = run(backend.module, capsys, "align", "train", "names", "--epochs", 5, "--save", saved, "--json")
-    status, again, _ = run(backend.module, capsys, "align", "evaluate", saved, "names", "--json")
-    assert status == 0 and json.loads(again)["accuracy"] == json.loads(out)["train"]
-    assert "accuracy by string" in run(backend.module, capsys, "align", "evaluate", saved, "names")[1]
-    saved = tmp_path / "s.npz"
-    clean = np.zeros((12, 12), np.uint8)
-    clean[3:9, 4:8] = 1
-    np.savez(tmp_path / "clean.npz", one=clean)
-    train = ["segment", "train", tmp_path / "clean.npz", "--epochs", 20, "--save", saved, "--json"]
-    _, out, _ = run(backend.module, capsys, *train)
-    status, again, _ = run(backend.module, capsys, "segment", "evaluate", saved, tmp_path / "clean.npz", "--json")
-    assert status == 0 and json.loads(again)["error"] == json.loads(out)["train"]

@@ -2,44 +2,103 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import tracemalloc
+from importlib import resources
 
 import numpy as np
 import pytest
 
 from conformance.damage import damaged
 from conformance.readers import READERS
+from diptych.files import load_log
+from diptych.files.columns import read_columns
+from diptych.files.treebank import read_sentences
 
 COPIES, MEMORY = 200, 64 << 20
+pytestmark = pytest.mark.filterwarnings("ignore:.*no other integer occurs:UserWarning")  # of labels that are damaged
 
 
-@pytest.mark.beyond("fuzz: thousands of damaged files")
-@pytest.mark.filterwarnings("ignore:.*no other integer occurs:UserWarning")  # of labels that are damaged
-@pytest.mark.parametrize("name", READERS)
-def test_damaged_files_are_read_or_refused_by_name(tmp_path, name):
-    """Bytes turned over, cuts, spans twice; members of zips and values of JSON changed, checksums made to fit."""
+@pytest.fixture
+def given(tmp_path, name):
+    """A reader, the path of a valid file, and its content."""
     write, read = READERS[name]
     if name.endswith(".png"):
         pytest.importorskip("matplotlib")
-    path = tmp_path / name
-    write(path)
-    read(path)
-    whole, refused = path.read_bytes(), 0
+    write(tmp_path / name)
+    read(tmp_path / name)
+    return read, tmp_path / name, (tmp_path / name).read_bytes()
+
+
+def refused(read, path, content):
+    """Whether a content is refused, in one line that names the file."""
+    path.write_bytes(content)
+    try:
+        read(path)
+    except ValueError as problem:
+        assert path.name in str(problem) and "\n" not in str(problem), (content, problem)
+        return True
+    return False
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_files_that_are_cut_turned_or_of_another_kind_are_refused_by_name(given, name):
+    """Cut at twelve places, with one byte turned over at sixteen; another kind of file, a folder, none."""
+    read, path, whole = given
+    n = len(whole)
+    cut = [refused(read, path, whole[:k]) for k in np.linspace(0, n - 1, 12, dtype=int)]
+    turned = [
+        refused(read, path, whole[:k] + bytes([whole[k] ^ 255]) + whole[k + 1 :])
+        for k in np.linspace(0, n - 1, 16, dtype=int)
+    ]
+    if path.suffix == ".npz":  # an archive ends with its directory; and its members have checksums
+        assert all(cut) and sum(turned) > 5
+    for content in (b"PK not", b"\x00\xff" * 8, b"[" * 100_000):
+        refused(read, path, content)
+    path.unlink()
+    for _ in range(2):  # none, then a folder
+        with pytest.raises((ValueError, OSError)) as error:
+            read(path)
+        assert name in str(error.value)
+        path.mkdir(exist_ok=True)
+
+
+def unreadable():
+    """(reader, content, pattern) of each entry of ``specimens/unreadable.txt``."""
+    lines = resources.files("conformance.specimens").joinpath("unreadable.txt").read_text("utf-8").splitlines()
+    for entry, message in zip(lines[1::2], lines[2::2], strict=True):
+        reader, _, content = entry.partition(" ")
+        yield reader, ast.literal_eval(content), message.removeprefix("  ")
+
+
+@pytest.mark.parametrize(("reader", "content", "message"), [*unreadable()])
+def test_what_is_wrong_with_a_file_is_said_with_its_line(tmp_path, reader, content, message):
+    kind, _, names = reader.partition(":")
+    (tmp_path / "a").write_bytes(content)
+    read = {
+        "columns": lambda: read_columns("a", content, tuple(names.split(",")) if names else None),
+        "treebank": lambda: read_sentences("a", content),
+        "log": lambda: load_log(tmp_path / "a"),
+    }
+    with pytest.raises(ValueError, match=message):
+        read[kind]()
+
+
+@pytest.mark.beyond("fuzz: thousands of damaged files")
+@pytest.mark.parametrize("name", READERS)
+def test_damaged_files_are_read_or_refused_by_name(given, name):
+    """Bytes turned over, cuts, spans twice; members of zips and values of JSON changed, checksums made to fit."""
+    read, path, whole = given
+    count = 0
     tracemalloc.start()
     try:
         for content in itertools.islice(damaged(whole, np.random.default_rng(len(name))), COPIES):
-            path.write_bytes(content)
             tracemalloc.reset_peak()
             before = tracemalloc.get_traced_memory()[0]
-            try:
-                read(path)
-            except ValueError as problem:
-                assert name in str(problem), (content, problem)
-                assert "\n" not in str(problem)
-                refused += 1
+            count += refused(read, path, content)
             used = tracemalloc.get_traced_memory()[1] - before
             assert used < MEMORY, (content, used)
     finally:
         tracemalloc.stop()
-    assert refused > 0
+    assert count > 0

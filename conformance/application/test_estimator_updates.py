@@ -16,6 +16,7 @@ from conformance.application.test_estimators import (
     tokens,
     words,
 )
+from conformance.application.test_example_places import Frame
 from conformance.tolerances import close
 from diptych.files.columns import load_columns
 
@@ -82,6 +83,7 @@ def one_example(learner, x, y):
     return [x], [[learner.classes_.tolist().index(label) for label in y]]
 
 
+@pytest.mark.beyond("a long training through a command or learner")
 def test_passes_come_near_to_the_optimum(estimators):
     X, Y = tokens()
     labels = ["B-NP", "I-NP", "O"]
@@ -171,19 +173,6 @@ def test_top_features(estimators):
     assert signs == {(3, 0): True, (3, 1): False, (7, 0): False, (7, 1): True}
     parser = estimators.DependencyParser(templates=[("h.tag", "m.tag")], bits=8, random_state=0)
     assert "names are not kept" in repr(parser.fit([{"tag": list("DNV")}], [[2, 3, 0]]).top_features(3))
-
-
-class Frame:
-    """As much of a data frame as learners look at."""
-
-    def __init__(self, columns):
-        self.data, self.columns = columns, list(columns)
-
-    def to_dict(self, orient):
-        if orient == "list":
-            return {name: list(column) for name, column in self.data.items()}
-        assert orient == "records"
-        return [dict(zip(self.data, row, strict=True)) for row in zip(*self.data.values(), strict=True)]
 
 
 def test_a_data_frame_a_sentence(estimators):

@@ -47,14 +47,24 @@ def tokens():
 
 
 @pytest.mark.beyond("scikit-learn's own checks")
-@pytest.mark.parametrize("loss", ["crf", "hinge"])
-def test_the_classifier_passes_every_check_of_scikit_learn(estimators, loss):
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("MulticlassClassifier", {}),
+        (
+            "MulticlassClassifier",
+            {"loss": "hinge", "optimizer": "cutting_planes", "options": {"tol": 1e-9, "epochs": 2000}},
+        ),
+        ("SparseClassifier", {}),
+        ("SparseClassifierPath", {"count": 2, "tol": 1e-3}),
+    ],
+)
+def test_every_check_of_scikit_learn(estimators, name, options):
     from sklearn.utils.estimator_checks import check_estimator
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        options = {} if loss == "crf" else {"optimizer": "cutting_planes", "options": {"tol": 1e-9, "epochs": 2000}}
-        found = check_estimator(estimators.MulticlassClassifier(loss=loss, **options), on_fail=None)
+        found = check_estimator(getattr(estimators, name)(**options), on_fail=None)
     assert len(found) > 50
     failed = {result["check_name"]: str(result["exception"]) for result in found if result["status"] == "failed"}
     assert not failed
@@ -112,9 +122,7 @@ def test_margins_are_costs(estimators):
 # sequences ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name", ["SequenceLabeler", "DependencyParser", "MulticlassClassifier", "KernelSequenceLabeler"]
-)
+@pytest.mark.parametrize("name", diptych.estimators.__all__)
 def test_the_checks_that_need_no_table_of_numbers(name):
     from sklearn.base import clone
     from sklearn.utils import estimator_checks as checks
@@ -133,10 +141,11 @@ def test_the_checks_that_need_no_table_of_numbers(name):
         checks.check_mixin_order,
     ):
         check(name, clone(estimator))
-    weight = "C" if name == "KernelSequenceLabeler" else "lam"
+    weight = "alpha" if name.startswith("Sparse") else "C" if name == "KernelSequenceLabeler" else "lam"
     assert repr(clone(estimator).set_params(**{weight: 0.25})) == f"{name}({weight}=0.25)"
-    with pytest.raises(sklearn.exceptions.NotFittedError):
-        estimator.predict([])
+    for ask in [estimator.predict, *([estimator.selected] if hasattr(estimator, "selected") else [])]:
+        with pytest.raises(sklearn.exceptions.NotFittedError):
+            ask([])
 
 
 @pytest.mark.beyond("a long training through a command or learner")
@@ -370,7 +379,7 @@ def test_without_scikit_learn():
     code = """
 import sys
 sys.modules["sklearn"] = None
-from diptych.estimators import MulticlassClassifier, SequenceLabeler
+from diptych.estimators import MulticlassClassifier, SequenceLabeler, SparseClassifierPath
 labeler = SequenceLabeler(lam=1.0).set_params(lam=0.1)
 X, Y = [[["w=the"], ["w=duck"]], [["w=duck"]]], [["D", "N"], ["N"]]
 try:
@@ -383,9 +392,8 @@ try:
     labeler.set_params(lamda=1)
 except ValueError as problem:
     print("lamda: no parameter of SequenceLabeler" in str(problem))
+path = SparseClassifierPath(count=3, random_state=0).fit([[0.0], [1.0], [0.1], [0.9]], ["n", "y", "n", "y"])
+print(path.predict([[-5.0], [5.0]]).tolist() == ["n", "y"] and "count=3" in repr(path))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split("\n")[:4] == ["True", "[['D', 'N'], ['N']] 0.1 True", "['b']", "True"]
-
-
-# defaults, more examples, names ---------------------------------------------------------------------------------------
+    assert done.stdout.split("\n")[:5] == ["True", "[['D', 'N'], ['N']] 0.1 True", "['b']", "True", "True"]

@@ -238,29 +238,6 @@ def test_brackets_within_one_another_are_said(tmp_path):
             read(tmp_path / name)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "[1, 2]",
-        '{"command": "train", "job": [1, 2]}',
-        '{"epoch": 1e999, "oracle_calls": 3, "seconds": 0.1, "objective": 1.0}',
-        '{"epoch": 1, "oracle_calls": 3.5, "seconds": 0.1, "objective": 1.0}',
-        '{"epoch": "1", "oracle_calls": 3, "seconds": 0.1, "objective": 1.0}',
-        '{"epoch": 1, "oracle_calls": 3, "seconds": null, "objective": 1.0}',
-        '{"epoch": 1, "oracle_calls": 3, "seconds": 0.1, "objective": NaN}',
-        '{"epoch": 1, "oracle_calls": 3, "seconds": 0.1, "objective": 1' + "0" * 400 + "}",
-    ],
-)
-def test_lines_of_logs_that_no_run_writes_are_named(tmp_path, line):
-    path = tmp_path / "log.jsonl"
-    path.write_text(f'{{"command": "train", "job": {{}}}}\n{line}\n{{"outcome": "done"}}\n')
-    with pytest.raises(ValueError, match=r"log.jsonl, line 2: not a line of a log of training"):
-        load_log(path)
-    path.write_text(f"{line}\n{line}\n")
-    with pytest.raises(ValueError, match=r"log.jsonl, line 1: "):
-        load_log(path)
-
-
 def test_images_whose_numbers_wrap_around_are_refused(tmp_path):
     """Differences of offsets that are all >= 1 in 64 bits, and areas whose sum there is 0."""
     path, side = tmp_path / "a.boxes", 2**30

@@ -17,7 +17,7 @@ import pytest
 import reference
 from conformance.application.test_app import data_file, run
 from diptych.files import LocalizationImage, load_log, load_model, save_localization, save_model
-from diptych.pictures.grids import read_picture, write_picture
+from diptych.pictures.grids import write_picture
 from diptych.pictures.plots import convergence
 from reference.files import NotWritten, save_bytes
 
@@ -133,15 +133,6 @@ def test_a_folder_that_is_not_there_is_named_by_the_file(name, tmp_path, rng):
     assert error.value.filename == str(path)
 
 
-@pytest.mark.parametrize("kind", [".npy", ".pbm", ".pgm", ".png"])
-def test_a_picture_is_read_as_it_was_written(kind, tmp_path, rng):
-    if kind == ".png":
-        pytest.importorskip("matplotlib")
-    picture = rng.integers(0, 2, (5, 11))
-    write_picture(tmp_path / f"p{kind}", picture)
-    assert np.array_equal(read_picture(tmp_path / f"p{kind}"), picture)
-
-
 # logs and reports ----------------------------------------------------------------------------------------------------
 
 
@@ -192,6 +183,7 @@ def test_a_full_standard_output_is_said(data_file, tmp_path, capsys):
     assert "standard output: no space left on device" in done.stderr
 
 
+@pytest.mark.beyond("a long training through a command or learner")
 def test_a_report_on_a_full_disk_is_named(tmp_path, capsys):
     words = ["demo", "--epochs", 1, "--limit", 5, "--quiet", "--json", "--out", tmp_path]
     assert run(reference, capsys, *words)[0] == 0

@@ -101,47 +101,6 @@ def test_words_of_the_command_name_what_varies(data_file, tmp_path, capsys):
         assert report["trained"]["lam"] == float(lam)
 
 
-@pytest.mark.parametrize(
-    ("options", "words", "message"),
-    [
-        (["--vary", "lam=1,2"], ["--save", "m.npz"], "--save m.npz: two runs would write it; name what "),
-        (["--vary", "lam=1,2", "--vary", "lam=3"], [], "--vary: expected each option once, got lam twice"),
-        (["--vary", "lam=1,2", "--mean", "fold"], [], "--mean: expected one of lam, which vary, got fold"),
-        (["--vary", "lam=1,2", "--by", "f1"], [], "--by: expected one of objective, train.letter, train.word, got f1"),
-        (["--vary", "lam=1,2", "--workers", "1"], ["--workers", "1"], "--workers: expected before COMMAND or after it"),
-    ],
-)  # fmt: skip
-def test_what_makes_no_grid_is_said(options, words, message, data_file, tmp_path, capsys):
-    _, (*_, line) = grid(capsys, tmp_path / "kept.jsonl", data_file, "--epochs", "1", *words, options=options, status=2)
-    assert line.startswith(f"diptych grid: {message}")
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--vary", "lam", "--kept", "k", "train", "letters"], "argument --vary: expected NAME=A,B,..., got lam"),
-        (["--vary", "lam=1,,2", "--kept", "k", "train", "letters"], "expected NAME=A,B,..., got lam=1,,2"),
-        (["--vary", "lam=1,1", "--kept", "k", "train", "letters"], "expected different values, got lam=1,1"),
-        (["--vary", "lamm=1,2", "--kept", "k", "train", "letters"], "unknown option --lamm; did you mean --lam?"),
-        (["--vary", "lam=1,x", "--kept", "k", "train", "letters"], "--lam: expected a finite number >= 0, got x"),
-        (["--kept", "k", "train", "letters"], "the following arguments are required: --vary"),
-    ],
-)  # fmt: skip
-def test_words_that_are_no_options_are_said_before_a_run(words, message, tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as stop:
-        main(["grid", *words])
-    assert stop.value.code == 2 and message in capsys.readouterr().err and not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("command", ["grid", "reproduce"])
-def test_commands_without_a_report_are_refused(command, tmp_path, capsys):
-    assert main(["grid", "--kept", str(tmp_path / "k"), "--vary", "lam=1", command, "x"]) == 2
-    assert capsys.readouterr().err == (
-        f"diptych grid: COMMAND: expected one that trains, such as train or tag train, got {command}\n"
-    )
-
-
 def test_values_with_commas(tmp_path, capsys):
     """Between semicolons; a path of a sparse CRF is a run."""
     file = tmp_path / "train.txt"

@@ -221,55 +221,16 @@ def test_curves_tell_classes_apart(backend, data_file, capsys):
     assert status == 2 and "different problems: class left and right" in error
 
 
-def test_a_run_goes_on(backend, data_file, capsys):
-    """From a checkpoint to the weights of a run that was not cut in two."""
+def test_a_start_from_a_saved_model(backend, data_file, capsys):
+    """Without an epoch the objective is that of the model."""
     folder = data_file.parent
     job = ["train", data_file, "--class", "left", "--optimizer", "sgd", "--rng", 3]
     whole = told(backend, capsys, *job, "--epochs", 6, "--save", folder / "whole.npz")
-    told(backend, capsys, *job, "--epochs", 2, "--checkpoint", folder / "c.npz")
-    told(backend, capsys, *job, "--epochs", 6, "--resume", folder / "c.npz", "--save", folder / "two.npz")
-    one, two = (load_model(folder / name, backend.module)[1] for name in ("whole.npz", "two.npz"))
-    assert np.array_equal(one, two)
     again = told(backend, capsys, *job, "--epochs", 0, "--start", folder / "whole.npz")
     assert again["classes"][0]["objective"] == whole["classes"][0]["objective"]
     start = ["--start", folder / "whole.npz", "--model", "two-layer"]
     status, _, error = run(backend.module, capsys, "localize", "train", data_file, "--class", "left", *start)
     assert status == 2 and "whole.npz has a CandidateModel, --model two-layer is another" in error
-
-
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        (["train", "DATA", "--save", "m.npz"], "--save: expected {class} in the name, as there are 2 classes"),
-        (["train", "DATA", "--class", "up"], "no class 'up'; it has left, right"),
-        (["train", "DATA", "--optimizer", "prox-linear"], "--optimizer: a linear model is trained by bcfw or sgd"),
-        (
-            ["train", "DATA", "--model", "two-layer", "--optimizer", "bcfw"],
-            "is trained by prox-linear or sgd, got bcfw",
-        ),
-        (["train", "DATA", "--eta", "1"], "--eta has no effect with --optimizer bcfw"),
-        (["train", "DATA", "--optimizer", "sgd", "--tol", "1"], "--tol has no effect with --optimizer sgd"),
-        (
-            ["train", "DATA", "--optimizer", "sgd", "--schedule", "inverse-sqrt"],
-            "--schedule inverse-sqrt needs --step-size",
-        ),
-        (["train", "DATA", "--optimizer", "svrg", "--mu", "0"], "--mu: svrg needs a smoothing strength > 0"),
-        (["train", "DATA", "--optimizer", "svrg", "--k", "0"], "--k: expected an integer >= 1"),
-        (["train", "DATA", "--hidden", "3"], "--hidden needs --model two-layer"),
-        (["train", "DATA", "--class", "left", "--start", "m.npz"], "--start: bcfw starts from a point of its dual"),
-        (["train", "DATA", "--class", "left", "--save", "no/m.npz"], "no such folder"),
-        (["train", "none.boxes"], "none.boxes: no such file"),
-        (["evaluate", "DATA", "none.npz"], "none.npz: no such file"),
-        (["make", "no/a.boxes"], "no such folder"),
-        (["make", "a.boxes", "--classes", "aa"], "classes: expected different letters"),
-    ],
-)
-def test_requests_that_make_no_sense(backend, data_file, capsys, monkeypatch, command, message):
-    monkeypatch.chdir(data_file.parent)
-    command = [str(data_file) if part == "DATA" else part for part in command]
-    status, _, error = run(backend.module, capsys, "localize", *command)
-    assert status == 2 and message in error and len(error.splitlines()) == 1
-    assert sorted(p.name for p in data_file.parent.iterdir()) == ["spots.boxes"]
 
 
 def test_models_and_files_that_do_not_fit(backend, tmp_path, rng, data_file, capsys):

@@ -93,27 +93,3 @@ def test_an_error_in_a_file_keeps_the_others(backend, model, folder, tmp_path, c
     status, printed, err = run(backend.module, capsys, *words)
     assert status == 2 and printed == "" and "b.txt, line 1" in err
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["a.txt"]
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["NEW/a.txt", "NEW/b.txt"], "--out: several files are tagged into a folder; give one"),
-        (["NEW/a*.txt"], "--out: several files are tagged into a folder; give one"),
-        (["NEW/*.txt", "--out", "NEW/a.txt"], "--out: several files are tagged into a folder, got the file "),
-        (["NEW/*.txt", "--out", "NEW"], "would be overwritten by its labels; give another folder"),
-        (["NEW/*.txt", "--out", "LINK"], "would be overwritten by its labels; give another folder"),
-        (["NEW/a.txt", "NEW/../a.txt", "--out", "OUT"], "would both be written to "),
-        (["NEW/a.txt", "-", "--out", "OUT"], "-: standard input has no name for its result"),
-        (["NEW/*.csv", "--out", "OUT"], "*.csv: no file matches"),
-    ],
-)
-def test_what_cannot_be_written_is_said_before_anything_is(backend, model, folder, tmp_path, capsys, words, message):
-    (tmp_path / "a.txt").write_text(NEW["a.txt"])
-    (tmp_path / "link").symlink_to(folder)
-    places = {"NEW": str(folder), "OUT": str(tmp_path / "out"), "LINK": str(tmp_path / "link")}
-    for name, place in places.items():
-        words = [word.replace(name, place) for word in words]
-    status, printed, err = run(backend.module, capsys, "tag", "predict", model, *words)
-    assert status == 2 and printed == "" and message in err
-    assert not (tmp_path / "out").exists() and {path.name: path.read_text() for path in folder.iterdir()} == NEW

@@ -12,7 +12,7 @@ import pytest
 from conformance.application.test_app import run
 from conformance.tolerances import close
 from diptych.commands.parse import drawn
-from diptych.files import load_model, save_model
+from diptych.files import load_model
 from diptych.files.treebank import load_treebank
 
 SENTENCES = """The\tDT\t2
@@ -143,29 +143,3 @@ def test_a_zip_is_no_model(backend, bank, tmp_path, capsys):
     np.savez(tmp_path / "bank.npz", **{f"{number}": np.zeros(1) for number in range(100, 299)})
     status, _, err = run(backend.module, capsys, "parse", "predict", tmp_path / "bank.npz", bank)
     assert status == 2 and "no field weights, header; found 100, 101, 102 and 196 more" in err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["train", "none.conllu"], "none.conllu: no such file"),
-        (["train", "."], ".: is a folder"),
-        (["train", "BANK", "--loss", "crf", "--optimizer", "bcfw"], "--optimizer bcfw needs --loss hinge"),
-        (["train", "BANK", "--regularizer", "l21"], "--regularizer needs --optimizer online-proximal"),
-        (["show", "BANK"], "not a readable model file"),
-        (["train", "EMPTY"], "empty.dp: no sentences"),
-        (["evaluate", "BANK", "BANK"], "not a readable model file"),
-        (["evaluate", "none.npz", "BANK"], "parse evaluate: none.npz: no such file"),
-        (["predict", "OTHER", "BANK"], "expected a model of parse train, got a SequenceModel"),
-    ],
-)
-def test_what_cannot_be_parsed_is_said(backend, bank, tmp_path, capsys, arguments, message):
-    model = backend.SequenceModel(1, 2)
-    save_model(tmp_path / "s.npz", model, np.zeros(model.size))
-    shared = backend.ParsingModel([("h.tag",)], bits=1)
-    save_model(tmp_path / "shared.npz", shared, np.zeros(2))
-    places = {"SHARED": tmp_path / "shared.npz", "BANK": bank, "OTHER": tmp_path / "s.npz"}
-    places["EMPTY"] = tmp_path / "empty.dp"
-    places["EMPTY"].write_text("\n")
-    status, _, err = run(backend.module, capsys, "parse", *(places.get(a, a) for a in arguments))
-    assert status == 2 and message in err

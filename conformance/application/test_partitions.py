@@ -14,7 +14,6 @@ import reference
 from diptych.commands.cluster import parts_a_file, size
 from diptych.commands.executors import LOCAL, executor_of
 from diptych.commands.main import main
-from diptych.commands.many_files import paths_of
 from diptych.files import load_model
 
 SENTENCES = [
@@ -67,27 +66,6 @@ def test_partitions_reach_the_objective_of_the_whole(files, capsys, panel, more)
     assert parts["partitions"] == 5 and parts["workers"] == 1 and parts["bytes_a_pass"] == 0
     scale = abs(whole["objective"])
     assert abs(parts["objective"] - whole["objective"]) <= (1e-2 if "hinge" in more else 1e-5) * scale
-
-
-@pytest.mark.parametrize("panel", ["reference", "accelerated"])
-def test_scores_of_partitions_are_those_of_the_whole(files, capsys, panel):
-    """What train reports over partitions is what evaluate, or a training that holds all, says of the same weights."""
-    common = "--panel", panel, "--partitions", "5", "--save", files / "m.npz", "--epochs", "3"
-    for lines in (files / "part*.txt", "--templates", "words"), (files / "labels.txt",):
-        (files / "labels.txt").write_text("a X\nb Y\n\nb X\n\na Y\nb Y\n")
-        report = reported(capsys, "tag", "train", *lines, *common)
-        path = files / "whole.txt" if "--templates" in lines else files / "labels.txt"
-        alone = reported(capsys, "tag", "evaluate", files / "m.npz", path, "--panel", panel)
-        assert report["train"] == {name: alone[name] for name in ("accuracy", "chunks")}
-        assert (report["train"]["chunks"] is None) == ("--templates" not in lines)
-    report = reported(capsys, "parse", "train", "sentences", *common, "--bits", 9)
-    alone = reported(capsys, "parse", "evaluate", files / "m.npz", "sentences", "--panel", panel)
-    assert report["train"] == {name: alone[name] for name in ("uas", "uas_without_punctuation")}
-    rng = np.random.default_rng(0)
-    np.savez(files / "s.npz", features=rng.normal(size=(9, 2)), labels=rng.integers(0, 3, 9), offsets=[0, 2, 3, 7, 9])
-    report = reported(capsys, "train", files / "s.npz", *common)
-    alone = reported(capsys, "evaluate", files / "m.npz", files / "s.npz", "--panel", panel)
-    assert report["train"] == alone["accuracy"] and 0 < report["train"]["letter"] < 1
 
 
 @pytest.mark.parametrize("task", ["tag", "parse", ""])
@@ -187,61 +165,6 @@ def test_the_number_of_workers_changes_no_bit(files, capsys, words, monkeypatch)
     assert saved[0] == saved[1] == saved[2]
 
 
-def test_a_checkpoint_goes_on_over_partitions(files, capsys):
-    words = "tag", "train", files / "part*.txt", "--partitions", 6, "--optimizer", "cocoa", "--tol", "0"
-    once = reported(capsys, *words, "--epochs", 5, "--save", files / "once.npz")
-    reported(capsys, *words, "--epochs", 2, "--checkpoint", files / "c.npz")
-    again = reported(capsys, *words, "--epochs", 5, "--resume", files / "c.npz", "--save", files / "again.npz")
-    assert once["objective"] == again["objective"]
-    assert weights(files / "once.npz") == weights(files / "again.npz")
-
-
-def test_many_files_are_tagged_and_a_cut_run_goes_on(files, capsys):
-    model, out = files / "model.npz", files / "tagged"
-    reported(capsys, "tag", "train", files / "whole.txt", "--save", model)
-    for k in range(3):
-        assert run("tag", "predict", model, files / f"part{k}.txt", "--out", files / f"alone{k}.txt") == 0
-    capsys.readouterr()
-    first = reported(capsys, "tag", "predict", model, files / "part*.txt", "--out", out)
-    assert [each["skipped"] for each in first["files"]] == [False] * 3
-    for k in range(3):
-        assert (out / f"part{k}.txt").read_bytes() == (files / f"alone{k}.txt").read_bytes()
-    (out / "part1.txt").unlink()
-    again = reported(capsys, "tag", "predict", model, files / "part*.txt", "--out", out)
-    assert [each["skipped"] for each in again["files"]] == [True, False, True]
-    assert (out / "part1.txt").read_bytes() == (files / "alone1.txt").read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("tag train none*.txt", "none*.txt: no file matches"),
-        ("tag train part0.txt part0.txt", "part0.txt: named twice"),
-        ("tag train part0.txt --workers 1 --optimizer sgd", "--optimizer sgd needs single examples"),
-        ("tag train part0.txt --optimizer cocoa", "--optimizer cocoa trains over partitions"),
-        ("tag train part0.txt --partitions 2 --limit 3", "--limit: not over partitions"),
-        ("tag train part0.txt --workers 1 --scheduler tcp://h:1", "--workers: the workers are those"),
-        ("tag train part0.txt --partitions 2 --tls-cert c", "--tls-*: has no effect"),
-        ("tag train part0.txt --scheduler tcp://127.0.0.1:9 --tls-cert c", "--scheduler: expected tls"),
-        ("tag train part0.txt --scheduler 127.0.0.1:9 --tls-cert c", "--tls-ca-file: is needed too"),
-        ("tag train part0.txt --scheduler 127.0.0.1:9 --tls-ca-file c", "--tls-cert: is needed too"),
-        (
-            "tag train part0.txt --scheduler h:9 --tls-ca-file none.pem --tls-cert none.pem",
-            "--tls-ca-file: none.pem: no such file",
-        ),
-        ("tag train - part0.txt --partitions 2", "-: standard input is not read over partitions"),
-        ("train letters --partitions 2 --fold 0", "--fold: not over partitions"),
-        ("train letters --partitions 2 --learner mkl", "--learner mkl: not over partitions"),
-        ("parse train sentences --partitions 2 --vocabulary 2", "--vocabulary: not over partitions"),
-        ("tag train part0.txt --memory 1kB --partitions 1", "split it into at least"),
-    ],
-)
-def test_wrong_requests_name_the_option(files, capsys, monkeypatch, words, message):
-    monkeypatch.chdir(files)
-    assert run(*words.split()) == 2
-    assert message in capsys.readouterr().err
-
-
 def test_this_process_needs_no_dask_and_workers_say_what_to_install(files, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     monkeypatch.chdir(files)
@@ -270,11 +193,6 @@ def test_sizes_have_units():
     for wrong in ("3", "-1MB", "x", "10", "1e9", "5 parsecs"):
         with pytest.raises(ArgumentTypeError, match="expected a number of bytes such as 500MB"):
             size(wrong)
-
-
-def test_patterns_are_sorted_and_names_stay(files):
-    assert paths_of([str(files / "part[12].txt")]) == [str(files / "part1.txt"), str(files / "part2.txt")]
-    assert paths_of(["data.zip:train*.txt", "missing.txt"]) == ["data.zip:train*.txt", "missing.txt"]
 
 
 @pytest.mark.parametrize("address", ["tcp://10.1.2.3:8786", "scheduler.example:8786"])

@@ -32,17 +32,6 @@ def test_the_list_has_every_experiment(capsys):
     assert [each["name"] for each in listed] == list(EXPERIMENTS) and all(each["data"] for each in listed)
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_each_says_its_options_under_its_name(name, capsys):
-    with pytest.raises(SystemExit) as stop:
-        perform(name, ["--help"])
-    text = capsys.readouterr().out
-    assert stop.value.code == 0 and text.startswith(f"usage: diptych reproduce {name} ") and "--json" in text
-    module = importlib.import_module(f"diptych.experiments.{EXPERIMENTS[name].module}")
-    family = [each for each, found in EXPERIMENTS.items() if found.module == EXPERIMENTS[name].module]
-    assert any(f"diptych reproduce {each}" in module.__doc__ for each in family)
-
-
 def stopped(capsys, name, *words):
     """What an experiment prints that ends before it starts, and its status."""
     with pytest.raises(SystemExit) as stop:
@@ -56,10 +45,13 @@ def test_help_is_one_screen_and_help_all_has_the_text_too(name, capsys, monkeypa
     monkeypatch.setenv("COLUMNS", "80")
     status, brief, _ = stopped(capsys, name, "--help")
     assert status == 0 and len(brief.splitlines()) <= 40 and all(len(line) <= 80 for line in brief.splitlines())
+    assert brief.startswith(f"usage: diptych reproduce {name} ") and "--json" in brief
     assert "\noutput:\n" in brief and "--quiet" in brief and "--out" in brief and "--panel" not in brief
     assert ("--plot" in brief) == ("--draw" in brief or name == "multisample-gaps")
     status, whole, _ = stopped(capsys, name, "--help-all")
     text = importlib.import_module(f"diptych.experiments.{EXPERIMENTS[name].module}").__doc__
+    family = [each for each, found in EXPERIMENTS.items() if found.module == EXPERIMENTS[name].module]
+    assert any(f"diptych reproduce {each}" in text for each in family)
     assert status == 0 and whole.endswith(f"{inspect.cleandoc(text)}\n")
 
 
@@ -134,6 +126,7 @@ def test_quiet_does_not_hide_that_a_scheduler_is_not_encrypted(capsys, monkeypat
     assert shell.ended(parser, options, command) == 0 and capsys.readouterr().err == "not encrypted\n"
 
 
+@pytest.mark.beyond("runs an experiment")
 def test_a_picture_has_the_name_and_the_format_of_plot(capsys, tmp_path):
     pytest.importorskip("matplotlib")
     words = ["syn1", "--quick", "--values", "2", "--rules", "l1 gap", "--out", str(tmp_path)]
@@ -164,23 +157,6 @@ def test_data_that_are_not_there_are_named(name, capsys, tmp_path):
     out, err = capsys.readouterr()
     lines = [line for line in err.splitlines() if not line.startswith("compiling")]
     assert not out and len(lines) == 1 and lines[0].startswith(f"diptych reproduce {name}: {missing}")
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["reproduce"], "NAME: expected one of casimir-figure-2"),
-        (["reproduce", "figure-2"], "got 'figure-2'; did you mean casimir-figure-2?"),
-        (["reproduce", "table-1"], "got 'table-1'; did you mean "),
-        (["reproduce", "mkl-figure-2"], "got 'mkl-figure-2'; did you mean mkl-figure-1?"),
-        (["reproduce", "xyz"], "got 'xyz'"),
-        (["--panel", "reference", "reproduce", "casimir-slopes"], "--panel reference: experiments run in"),
-    ],
-)
-def test_a_wrong_name_or_panel_is_said(words, message, capsys):
-    assert main(words) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("diptych reproduce: ") and message in line
 
 
 @pytest.mark.beyond("starts processes")

@@ -14,7 +14,6 @@ import reference
 from conformance.application.test_app import PNG, data_file, run  # noqa: F401 (a fixture)
 from conformance.application.test_tag import SENTENCES
 from diptych.commands import sparse_jobs
-from diptych.commands.main import main
 from diptych.files import load_model, load_sequences
 from diptych.files.columns import load_columns
 from diptych.pictures.plots import plot_path
@@ -255,61 +254,6 @@ def test_ctrl_c_keeps_the_values_there_are(backend, data_file, tmp_path, capsys,
     assert json.loads(log.read_text().splitlines()[-1])["interrupted"]
     status, _, err = run(backend.module, capsys, "curves", log)
     assert status == 2 and "of a path of sparse CRFs, which train --plot draws" in err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--beta", "1", "--beta-share", "1"], "--beta and --beta-share: expected one of them"),
-        (["--beta", "1", "--path", "3"], "--path has no effect with --beta"),
-        (["--beta-share", "1", "--held-out", "0.2"], "--held-out has no effect with --beta-share"),
-        (["--positions", "--no-start-stop"], "--no-start-stop has no effect with --positions"),
-        (["--rule", "half-space"], "--rule half-space: it lists all outputs, and sequences have too many"),
-        (["--loss", "hinge"], "--loss: sparse-crf has the log loss alone, got hinge"),
-        (["--lam", "1"], "--lam has no effect with --learner sparse-crf"),
-        (["--optimizer", "sgd"], "--optimizer has no effect with --learner sparse-crf"),
-        (["--checkpoint", "c.npz"], "--checkpoint has no effect with --learner sparse-crf"),
-        (["--start", "m.npz"], "--start has no effect with --learner sparse-crf"),
-        (["--kernels", "linear"], "--kernels has no effect without --learner mkl"),
-        (["--reverse"], "--reverse has no effect without --fold"),
-        (["--limit", "1", "--held-out", "0.5"], "--held-out: expected 2 or more sequences, got 1"),
-        (["--save", "no/such/folder/m.npz"], "no such folder"),
-    ],
-)
-def test_a_wrong_request_is_one_line(backend, data_file, capsys, arguments, message):
-    status, out, err = run(backend.module, capsys, "train", data_file, *HOW, *arguments)
-    lines = [line for line in err.splitlines() if not line.startswith("compiling")]
-    assert status == 2 and out == "" and len(lines) == 1 and message in lines[0]
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "expected"),
-    [
-        ("--path", "0", "an integer >= 1"),
-        ("--ratio", "0", "a number in (0, 1)"),
-        ("--ratio", "1", "a number in (0, 1)"),
-        ("--held-out", "1", "a number in (0, 1)"),
-        ("--held-out", "nan", "a number in (0, 1)"),
-        ("--beta", "0", "a finite number > 0"),
-        ("--beta-share", "0", "a finite number > 0"),
-        ("--beta-share", "inf", "a finite number > 0"),
-    ],
-)
-def test_a_value_out_of_its_range_is_one_line(data_file, capsys, option, value, expected):
-    for command in (["train", data_file], ["tag", "train", "nowhere.txt"]):
-        with pytest.raises(SystemExit) as stop:
-            main([*map(str, command), *HOW, option, value])
-        out, err = capsys.readouterr()
-        line = f"argument {option}: expected {expected}, got {value} (--help lists the options)\n"
-        assert stop.value.code == 2 and out == "" and err.endswith(line) and err.count("\n") == 1
-
-
-@pytest.mark.parametrize("learner", [[], ["--learner", "mkl"]])
-def test_options_of_sparse_crfs_need_them(backend, data_file, capsys, learner):
-    for option in ("--path", "--ratio", "--alpha", "--beta", "--beta-share", "--held-out", "--rule", "--positions"):
-        value = {"--rule": ["none"], "--positions": []}.get(option, ["1" if option == "--path" else "0.5"])
-        status, _, err = run(backend.module, capsys, "train", data_file, *learner, option, *value)
-        assert status == 2 and f"{option} has no effect without --learner sparse-crf" in err
 
 
 def test_nothing_to_tell_labels_by(backend, data_file, capsys):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 
@@ -84,27 +82,3 @@ def test_a_log_a_checkpoint_and_curves(backend, data_file, tmp_path, capsys):
     report(backend, capsys, *words(data_file, "elastic-net"), "--log", tmp_path / "other.jsonl")
     status, _, err = run(backend.module, capsys, "curves", logs["uncut"], tmp_path / "other.jsonl")
     assert status == 2 and "regularizer None and elastic-net" in err
-
-
-def test_what_does_not_fit_is_named(backend, data_file, capsys):
-    train = ["train", data_file, "--optimizer", "online-proximal"]
-    (data_file.parent / "words.txt").write_text("one\ntwo\n")
-    (data_file.parent / "short.txt").write_text("0\n")
-    for more, message in (
-        (["--regularizer", "l1"], "--regularizer l1 needs --tau"),
-        (["--regularizer", "l1", "--tau", 1, "--lam", 1], "--lam has no effect with --regularizer l1"),
-        (["--regularizer", "l2", "--groups", "labels"], "--groups has no effect with --regularizer l2"),
-        (["--regularizer", "non-sparse-mkl", "--power", 0.5], "--power: expected a number >= 1, got 0.5"),
-        (["--tau", 1], "--tau has no effect with --regularizer squared-l21"),
-        (["--groups", "rows"], "--groups: expected columns, labels or a file, got rows: no such file"),
-        (["--groups", data_file.parent / "words.txt"], "words.txt, line 1: expected an integer, got .one."),
-        (["--groups", data_file.parent / "short.txt"], "expected 3 integers >= -1, one a feature, got 1 of them"),
-        (["--average", "weighted"], "--average: online-proximal takes one of last, uniform, got weighted"),
-        (["--tol", 0.1], "--tol has no effect with --optimizer online-proximal"),
-        (["--schedule", "inverse-sqrt"], "--schedule inverse-sqrt needs --step-size"),
-        (["--mu", 0.1], "--mu has no effect with --loss crf"),
-    ):
-        status, _, err = run(backend.module, capsys, *train, *more)
-        assert status == 2 and re.search(message, err), (more, err)
-    status, _, err = run(backend.module, capsys, "train", data_file, "--regularizer", "l1")
-    assert status == 2 and "--regularizer has no effect with --optimizer sgd" in err

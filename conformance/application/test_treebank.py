@@ -148,30 +148,6 @@ def test_a_zip_and_a_part_of_it(tmp_path):
         load_treebank(str(tmp_path / "none.conllu"))
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (PLAIN, r"a, line 6: expected something in each column, got '\\tx\\t'"),
-        (b"a\tb", r"a, line 1: expected 3 columns \(word, tag, head\) or 10 columns .* got 2: 'a\\tb'"),
-        (
-            b"a\tX\t0\na\tb\tc\td\te\tf\tg\th\ti\tj",
-            r"a, line 2: expected 3 columns \(word, tag, head\) separated by "
-            r"tabs, got 10",
-        ),
-        (b"a\tX\t0\n\nb\tX\tx", r"a, line 3: head: expected a token number in 0..1, got 'x'"),
-        (b"a\tX\t-1", r"a, line 1: head: expected a token number in 0..1, got '-1'"),
-        (b"a\tX\t0\nb\tX\t2", r"a, line 2: head: token 2 cannot be its own head"),
-        (b"a\tX\t0\nb\tX\t_", r"a, line 2: head: expected a token number in 0..2, got '_'"),
-        (CONLL_U.replace("3\t#", "4\t#").encode(), r"a, line 7: expected word 3 of its sentence, got 4"),
-        (CONLL_U.split("\n")[2].encode(), "a, line 1: a sentence without words"),
-        (b"a\tX\t0\r\n\xff", "a, line 2: not UTF-8: byte 0xff"),
-    ],
-)
-def test_what_is_wrong_is_named(content, message):
-    with pytest.raises(ValueError, match=message):
-        read_sentences("a", content)
-
-
 def test_heads_that_are_not_looked_at():
     """Two columns, heads that are open in part or none at all; what else is wrong is still said."""
     for content in (b"a\tX\nb\tY\n", b"a\tX\t0\nb\tY\t_", b"a\tX\t9\nb\tY\tx"):

@@ -1,0 +1,106 @@
+"""Commands that train: the words of a short run, how its model is scored and applied, and what both must agree on.
+
+They run in a folder with the files of ``conformance.specimens.requests.prepare``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+__all__ = ["COMMANDS", "Command"]
+
+
+class Command(NamedTuple):
+    """``task train data options``; MODEL stands for the saved model in the words that score and apply it.
+
+    ``agree(report, scores)`` gives what a training's report and an evaluation on its data say of one model.
+    """
+
+    task: list[str]
+    data: list[str]
+    options: list[str]
+    evaluate: list[str]
+    predict: list[str]
+    agree: Callable[[Any, Any], tuple[Any, Any]]
+    epochs: tuple[int, int] = (1, 3)  # of a run that is cut, and of the whole one
+    checkpoint: bool = True
+
+    def train(self, *more: object) -> list[str]:
+        """The words of a training."""
+        return [*self.task, "train", *self.data, *self.options, *map(str, more)]
+
+
+def _of_sequences(options: str, **others: Any) -> Command:
+    """``train`` on the file of sequences."""
+    data = ["toy.npz"]
+    return Command(
+        [],
+        data,
+        options.split(),
+        ["evaluate", "MODEL", *data],
+        ["predict", "MODEL", *data],
+        lambda report, scores: (report["train"], scores["accuracy"]),
+        **others,
+    )
+
+
+def _of_columns(options: str) -> Command:
+    """``tag train`` on the file of columns."""
+    return Command(
+        ["tag"],
+        ["bank.txt"],
+        options.split(),
+        ["tag", "evaluate", "MODEL", "bank.txt"],
+        ["tag", "predict", "MODEL", "bank.txt", "--top", "2", "--probabilities"],
+        lambda report, scores: (report["train"], {name: scores[name] for name in ("accuracy", "chunks")}),
+    )
+
+
+def _of_trees(data: str, options: str, examples: str = "") -> Command:
+    """``parse train`` on trees."""
+    return Command(
+        ["parse"],
+        [data],
+        options.split(),
+        ["parse", "evaluate", "MODEL", data, *examples.split()],
+        ["parse", "predict", "MODEL", "bank.dp", "--top", "2", "--draw"],
+        lambda report, scores: (report["train"], {n: scores[n] for n in ("uas", "uas_without_punctuation")}),
+    )
+
+
+COMMANDS = {
+    "letters": _of_sequences("--optimizer svrg --lam 0.1"),
+    "letters by online-proximal": _of_sequences("--optimizer online-proximal --regularizer l2 --lam 0.1"),
+    "letters by kernels": _of_sequences("--learner mkl --kernels linear,gaussian --transitions each --loss crf"),
+    "letters by a path": _of_sequences("--learner sparse-crf --path 2 --ratio 0.3", epochs=(20, 20), checkpoint=False),
+    "letters over partitions": _of_sequences("--partitions 2 --optimizer lbfgs"),
+    "tag": _of_columns("--optimizer exponentiated-gradient --tol 0"),
+    "tag over partitions": _of_columns("--partitions 2 --optimizer cocoa --tol 0"),
+    "parse": _of_trees("sentences", "--limit 9 --bits 8 --templates 20 --tol 0", "--limit 9"),
+    "parse over partitions": _of_trees("bank.dp", "--partitions 2 --bits 9"),
+    "align": Command(
+        ["align"],
+        ["some.tsv"],
+        ["--tol", "0"],
+        ["align", "evaluate", "MODEL", "some.tsv"],
+        ["align", "predict", "MODEL", "left.txt", "right.txt"],
+        lambda report, scores: (report["train"], scores["accuracy"]),
+    ),
+    "segment": Command(
+        ["segment"],
+        ["clean.npz"],
+        ["--tol", "0"],
+        ["segment", "evaluate", "MODEL", "clean.npz"],
+        ["segment", "predict", "MODEL", "noisy.pbm"],
+        lambda report, scores: (report["train"], scores["error"]),
+    ),
+    "localize": Command(
+        ["localize"],
+        ["spots.boxes"],
+        ["--class", "left", "--optimizer", "sgd"],
+        ["localize", "evaluate", "spots.boxes", "MODEL"],
+        ["localize", "predict", "spots.boxes", "MODEL"],
+        lambda report, scores: (report["classes"][0]["train"], scores["models"][0]),
+    ),
+}
