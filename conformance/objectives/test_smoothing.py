@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from conformance import brute, strategies
+from conformance import strategies
 from conformance.models.test_models import sequence_model
 from conformance.specimens.outputs import listing
 from conformance.specimens.structures import chains
@@ -266,9 +268,7 @@ def test_diameters_bound_all_pairs_of_outputs(backend):
         model, data = sequence_model(backend, problem)
         bounds = model.squared_diameters(data)
         for i, x in enumerate(problem.X):
-            labellings, _ = brute.labellings(
-                np.zeros((len(x), problem.n_labels)), np.zeros((max(len(x) - 1, 0), problem.n_labels, problem.n_labels))
-            )
+            labellings = list(itertools.product(range(problem.n_labels), repeat=len(x)))
             one = model.pack([x] * len(labellings), [np.array(y, np.int64) for y in labellings])
             phi = [model.pullback(one, np.array([j]), None, model.gold(one, np.array([j]))) for j in range(one.n)]
             for a in phi:

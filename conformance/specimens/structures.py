@@ -112,8 +112,9 @@ def cuts(
 
 @st.composite
 def matchings(draw: Any, forbidden: bool = True, batched: bool = True) -> MatchingScores:
-    """Up to 4 rows and columns; rows or columns may be none."""
-    return MatchingScores(draw(arrays((draw(st.integers(0, 4)), draw(st.integers(0, 4))), forbidden)))
+    """Up to 4 rows and columns, either may be none; some scores are far from 0."""
+    values = draw(arrays((draw(st.integers(0, 4)), draw(st.integers(0, 4))), forbidden))
+    return MatchingScores(values + draw(st.sampled_from([0.0, 0.0, 0.0, 1e6])))
 
 
 @st.composite
@@ -210,9 +211,9 @@ class StructureSpecimen(Specimen):
 
     ``small`` and ``large``: instances within and beyond enumeration, of scores that a function of their shape draws.
     ``ends(instance)``: the two variables (e, 2) that each matrix of pairwise scores joins, and which matrices (e,) do;
-    None if marginals of pairs and of variables are rounded apart.
-    ``first``: of tied outputs the best is the one with the smallest key ``first(instance, y)``, or None if the
-    structure does not say.
+    None if marginals of pairs and of variables are rounded apart. ``functions``: those of the max and of the exp
+    oracle, which return -inf where the methods raise. ``first``: of tied outputs the best is the one with the smallest
+    key ``first(instance, y)``, or None if the structure does not say.
     """
 
     kind: str = ""
@@ -220,6 +221,7 @@ class StructureSpecimen(Specimen):
     small: dict[str, Callable[..., Any]] = field(default_factory=dict)
     large: dict[str, Callable[..., Any]] = field(default_factory=dict)
     ends: Callable[[Any], tuple[np.ndarray, np.ndarray]] | None = None
+    functions: tuple[str, ...] = ()
     first: Callable[[Any, Any], Any] | None = None
 
 
@@ -313,6 +315,7 @@ STRUCTURES: list[StructureSpecimen] = [
         "Table",
         listed,
         promises="batches expectation",
+        functions=("argmax", "softmax"),
         small={"Table": lambda draw: TableScores(draw((6,)))},
         large={"Table": lambda draw: TableScores(draw((3, 200)))},
         first=lambda instance, y: y,
@@ -329,6 +332,7 @@ STRUCTURES: list[StructureSpecimen] = [
         "Chain",
         chains,
         promises="batches expectation",
+        functions=("viterbi", "forward_backward"),
         small={
             "Chain": lambda draw: ChainScores(draw((3, 3)), draw((2, 3, 3))),
             "Chain, shared": lambda draw: ChainScores(draw((4, 2)), draw((2, 2))),
@@ -361,6 +365,7 @@ STRUCTURES: list[StructureSpecimen] = [
         "Tree",
         trees,
         promises="batches expectation",
+        functions=("max_product", "sum_product"),
         small={
             "Tree": lambda draw: TreeScores(draw((4, 2)), draw((4, 2, 2)), np.array([1, -1, 1, 1])),
             "Tree, shared": lambda draw: TreeScores(
@@ -471,6 +476,7 @@ STRUCTURES: list[StructureSpecimen] = [
     _specimen(
         "Matching",
         matchings,
+        functions=("assignment",),
         small={
             "Matching": lambda draw: MatchingScores(draw((3, 3))),
             "Matching, wide": lambda draw: MatchingScores(draw((2, 4))),
@@ -500,6 +506,7 @@ STRUCTURES: list[StructureSpecimen] = [
     _specimen(
         "Arborescence",
         dependencies,
+        functions=("maximum_arborescence", "tree_partition"),
         promises="expectation",
         small={"Arborescence": lambda draw: ArborescenceScores(draw((3, 4)))},
         large={"Arborescence": lambda draw: ArborescenceScores(draw((9, 10)))},
@@ -528,6 +535,7 @@ STRUCTURES: list[StructureSpecimen] = [
     _specimen(
         "Arborescence",
         dependencies,
+        functions=("maximum_arborescence", "tree_partition"),
         name="Arborescence, one root",
         promises="expectation",
         options={"single_root": True},

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import reference
+from conformance.namespaces import Space
 from conformance.specimens.structures import LARGE, PARENTS, SMALL, random_parents
 from conformance.tolerances import close
 from reference.structures.scores import score_fields
@@ -194,24 +195,46 @@ def test_panels_give_the_same_bits_at_every_width(other, rng, L, forbidden, kind
 
 
 def equal_bits(ours, theirs, *best):
+    if np.all(best[0][0] > -np.inf):
+        assert np.array_equal(theirs.sample(3, 0.8, rng=1), ours.sample(3, 0.8, rng=1))
     for k in (1, 2, 5, 12):
         assert all(np.array_equal(b, a) for a, b in zip(ours.topk(k), theirs.topk(k), strict=True))
     fields = zip(score_fields(ours.max_marginals()), score_fields(theirs.max_marginals()), strict=True)
     assert all(np.array_equal(b, a) for a, b in (*zip(*best, strict=True), *fields))
 
 
-@everywhere
-@of_all_kinds
-def test_more_of_the_k_best_come_behind(backend, rng, name, kind):
-    """The answer for k is the beginning of the answer for k + 1, bit for bit, and its first output is the best."""
-    structure = made(backend, name, instance(name, rng, kind))
-    best = possible(structure)
-    if best is None:
-        return
-    for k in (1, 7, 20):
-        few, more = structure.topk(k), structure.topk(k + 1)
-        assert np.array_equal(few.scores, more.scores[..., :k])
-        assert np.array_equal(
-            few.labels, more.labels[..., :k, :] if more.labels.ndim > more.scores.ndim else more.labels[..., :k]
-        )
-        close(few.scores[..., 0], best)
+@pytest.mark.parametrize("scale", SCALES)
+def test_equal_scores_of_listed_outputs_are_equally_likely(backend, scale):
+    values = scale * np.array([1.0, -2.0, 1.0, 0.0, 1.0])
+    value, marginals = backend.Table(values).expectation(scale * 1e-3)
+    np.testing.assert_allclose(marginals.values, [1 / 3, 0, 1 / 3, 0, 1 / 3], rtol=0, atol=1e-15)
+    np.testing.assert_allclose(value, scale * (1.0 + 1e-3 * math.log(3)), rtol=1e-15)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_batch_of_lengths_at_every_scale(backend, rng, scale):
+    """Padding stays out of it, as small as it may be beside the scores."""
+    lengths = np.array([0, 1, 3, 6])
+    unary, pairwise = (NEAR["nearly tied"](rng, scale, shape) for shape in ((4, 6, 3), (3, 3)))
+    value, marginals = backend.Chain(unary, pairwise, lengths).expectation()
+    np.testing.assert_allclose(
+        np.asarray(marginals.unary).sum(axis=-1), 1.0 * (np.arange(6) < lengths[:, None]), rtol=0, atol=1e-13
+    )
+    for i, n in enumerate(lengths):
+        alone, each = backend.Chain(unary[i, :n], pairwise).expectation()
+        np.testing.assert_allclose(value[i], alone, rtol=1e-13, atol=1e-13)
+        np.testing.assert_allclose(marginals.unary[i, :n], each.unary, rtol=0, atol=1e-13)
+
+
+@summed
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_no_log_probability_is_above_zero(backend, rng, name, dtype):
+    """The best output's share is at most 1, so its score is at most the log-partition, as floats too."""
+    specimen, make = BOTH[name]
+    for scale, mu in itertools.product([1.0, 1e3, 3e7, 1e15], (1e-3, 1.0)):
+        for _ in range(5):
+            scores = make(lambda shape, scale=scale: NEAR["nearly tied"](rng, scale, shape))
+            structure = specimen.make(backend, scores, Space("numpy", dtype, np.asarray))
+            (best, y), value = structure.best(), structure.log_partition(mu)
+            assert value.dtype == dtype and np.all(best <= value) and np.all(structure.score(y) - value <= 0)
+            assert structure.marginals(mu)[0].max() <= 1 + 4 * np.finfo(dtype).eps

@@ -47,13 +47,22 @@ def test_the_best_output_is_the_best_of_all(backend, space, specimen, data):
             if structure.supports(oracle) and oracle not in structure.intractable:
                 with pytest.raises(backend.InfeasibleError, match="every output is forbidden"):
                     getattr(structure, oracle)(*[1] * (oracle == "sample"))
+        for name, mu in zip(specimen.functions, ([], [1.0]), strict=False):
+            value, answer = getattr(structure.ops, name)(structure.scores, *mu, *specimen.options.values())
+            value, filler = space.get(value), 0 if mu else -1
+            assert value == -np.inf and value.shape == () and value.dtype == space.dtype
+            assert all(np.all(space.get(x) == filler) for x in score_fields(answer))
 
 
 @everywhere
 @given(data=st.data(), k=KS)
 def test_the_k_best_outputs_have_the_k_largest_scores(backend, space, specimen, data, k):
+    """And the answer for k is the beginning of the answer for k + 1, bit for bit."""
     structure, outputs = single(data, specimen, backend, space)
     laws.check_top_k(structure, outputs, k)
+    few, more = structure.topk(k), structure.topk(k + 1)
+    for a, b in ((few.scores, more.scores), (few.labels, more.labels)):
+        assert np.array_equal(space.get(a), space.get(b)[:k])
 
 
 @everywhere
