@@ -180,18 +180,24 @@ def test_panels_give_the_same_bits_at_every_width(other, rng, L, forbidden, kind
         chain = reference.ChainScores(draw(5, 23, L), pairwise, lengths)
         ours, theirs = reference.Chain(*chain), other.Chain(*chain)
         equal_bits(ours, theirs, ours.ops.viterbi(chain), theirs.ops.viterbi(chain))
+        close_sums(chain, ours.ops.forward_backward, theirs.ops.forward_backward)
     for shape in PARENTS:
         parents, counts = random_parents(rng, 23, shape), rng.integers((L + 1) // 2, L + 1, 23)
         for pairwise in (draw(L, L), draw(5, 23, L, L)):
             tree = reference.TreeScores(draw(5, 23, L), pairwise, parents, counts)
             ours, theirs = reference.Tree(*tree), other.Tree(*tree)
             equal_bits(ours, theirs, ours.ops.max_product(tree), theirs.ops.max_product(tree))
-            for scale in (0.1, 10.0, 1e4):
-                scores = tree._replace(unary=scale * tree.unary, pairwise=scale * pairwise)
-                (value, marginals), (v, m) = ours.ops.sum_product(scores), theirs.ops.sum_product(scores)
-                close(v, value)
-                for a, b in zip(score_fields(marginals), score_fields(m), strict=True):
-                    close(b, a, scale=max(1.0, 1e-3 * scale) * 20)
+            close_sums(tree, ours.ops.sum_product, theirs.ops.sum_product)
+
+
+def close_sums(scores, ours, theirs):
+    """At scales where products underflow."""
+    for scale in (0.1, 10.0, 1e4):
+        scaled = scores._replace(unary=scale * scores.unary, pairwise=scale * scores.pairwise)
+        (value, marginals), (v, m) = ours(scaled), theirs(scaled)
+        close(v, value)
+        for a, b in zip(score_fields(marginals), score_fields(m), strict=True):
+            close(b, a, scale=max(1.0, 1e-3 * scale) * 20)
 
 
 def equal_bits(ours, theirs, *best):
