@@ -2,7 +2,7 @@
 
 A law is a test function. Its cases are the parameters that it runs on: namespaces, dtypes, models, regularizers, ...
 
-    {"law": "test_chain::test_viterbi_finds_a_best_labelling", "rows": ["P Algorithm 1"], "backend": "accelerated",
+    {"law": "test_laws::test_the_best_output_is_the_best_of_all", "rows": ["P Algorithm 1"], "backend": "accelerated",
      "outcome": "passed", "cases": 2, "failed": [], "instance": null}
 
 outcome: "failed" if a case failed, else "passed" if one passed, else "expected failure", else "skipped". backend: null

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance import brute, strategies
+from conformance import strategies
 from conformance.models.test_models import sequence_model
+from conformance.specimens.outputs import listing, log_sum_exp
 from conformance.tolerances import close
 
 
@@ -23,11 +24,11 @@ def by_enumeration(backend, problem, w, mu, augmented):
             np.asarray(scores.unary)[0],
             np.broadcast_to(scores.pairwise, (max(len(y) - 1, 0), *scores.pairwise.shape)),
         )
-        outputs, values = brute.labellings(unary, pairwise)
+        outputs, values, _ = listing("Chain", {"unary": unary, "pairwise": pairwise})
         gold = values[outputs.index(tuple(y))]
         if augmented:
             values = values + [sum(cost[a, b] for a, b in zip(y, z, strict=True)) for z in outputs]
-        total += (values.max() if mu == 0 else brute.log_sum_exp(values, mu)[0]) - gold
+        total += (values.max() if mu == 0 else log_sum_exp(values, mu)[0]) - gold
     return total / len(problem.Y)
 
 

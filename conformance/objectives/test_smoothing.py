@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from conformance import brute, strategies
+from conformance import strategies
 from conformance.models.test_models import sequence_model
+from conformance.specimens.outputs import listing
+from conformance.specimens.structures import chains
 from conformance.tolerances import close
 from reference.smoothings import certified, top_k_weights
 
@@ -143,10 +147,10 @@ def test_fixed_k_has_a_kink_where_ranks_tie(backend):
     assert (value(h) - value(0.0)) / h > 0.99 and abs(value(0.0) - value(-h)) / h < 0.01
 
 
-@given(instance=strategies.chains(batched=False), mu=MUS, max_k=st.sampled_from([1, 3, 200]))
+@given(instance=chains(batched=False), mu=MUS, max_k=st.sampled_from([1, 3, 200]))
 def test_growing_k_on_chains(backend, instance, mu, max_k):
     """Certified answers are the projection over all labellings; otherwise the answer is that of TopK(max_k)."""
-    outputs, scores = brute.labellings(*instance.each()[0])
+    scores = listing("Chain", instance._asdict()).scores
     if scores.max() == -np.inf:
         return
     chain = backend.Chain(*instance)
@@ -161,35 +165,6 @@ def test_growing_k_on_chains(backend, instance, mu, max_k):
         assert abs(float(answer.value) - float(fixed.value)) <= 1e-9 * size
     if max_k == 200:
         assert bool(answer.exact)
-    assert len(outputs) == len(scores)
-
-
-@given(instance=strategies.chains(), mu=st.sampled_from([0.3, 10.0]), k=st.integers(1, 4))
-def test_expected_parts_are_weighted_parts(backend, space, instance, mu, k):
-    """A batch, ragged or not, shared pairwise or not: the weighted sum of what parts() gives for each output alone."""
-    chain = backend.Chain(
-        space.put(instance.unary),
-        space.put(instance.pairwise),
-        None if instance.lengths is None else space.integers(instance.lengths),
-    )
-    best = chain.topk(k)
-    _, u = top_k_weights(best.scores, mu)
-    together = chain.expected_parts(best.labels, u)
-    u, labels = space.get(u), space.get(best.labels)
-    unary, pairwise = np.zeros(instance.unary.shape), np.zeros(instance.pairwise.shape)
-    for at in np.ndindex(*instance.unary.shape[:-2]):
-        n = instance.unary.shape[-2] if instance.lengths is None else instance.lengths[at]
-        for rank in range(k):
-            y = labels[(*at, rank)]
-            for t in range(n):
-                if y[t] >= 0:
-                    unary[(*at, t, y[t])] += u[(*at, rank)]
-                    if t > 0:
-                        pairwise[(y[t - 1], y[t]) if instance.pairwise.ndim == 2 else (*at, t - 1, y[t - 1], y[t])] += (
-                            u[(*at, rank)]
-                        )
-    close(space.get(together.unary), unary, space.dtype)
-    close(space.get(together.pairwise), pairwise, space.dtype)
 
 
 # objectives -----------------------------------------------------------------------------------------------------------
@@ -293,9 +268,7 @@ def test_diameters_bound_all_pairs_of_outputs(backend):
         model, data = sequence_model(backend, problem)
         bounds = model.squared_diameters(data)
         for i, x in enumerate(problem.X):
-            labellings, _ = brute.labellings(
-                np.zeros((len(x), problem.n_labels)), np.zeros((max(len(x) - 1, 0), problem.n_labels, problem.n_labels))
-            )
+            labellings = list(itertools.product(range(problem.n_labels), repeat=len(x)))
             one = model.pack([x] * len(labellings), [np.array(y, np.int64) for y in labellings])
             phi = [model.pullback(one, np.array([j]), None, model.gold(one, np.array([j]))) for j in range(one.n)]
             for a in phi:

@@ -16,7 +16,7 @@ from conformance.modules import module_path
 from conformance.reports import Report
 
 VITERBI = f"{module_path('test_chain')}::test_viterbi_finds_a_best_labelling"
-LAW = "test_chain::test_viterbi_finds_a_best_labelling"
+LAW = "test_laws::test_the_best_output_is_the_best_of_all"
 
 
 def told(when="call", outcome="passed", case="[numpy]", test=LAW, message="E boom", **properties):
