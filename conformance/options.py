@@ -23,8 +23,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--tier": {
         "choices": TIERS,
         "default": "all",
-        "help": "first: every law, on NumPy in float64, without the tests marked beyond; rest: what first leaves out "
-        "(default: all)",
+        "help": "first: every law, on few instances, on NumPy in float64, without the tests marked beyond; rest: what "
+        "first leaves out, and more draws (default: all)",
     },
     "--namespace": {
         "action": "append",
@@ -40,7 +40,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "type": int,
         "default": None,
         "metavar": "N",
-        "help": "draw N random instances a test, from --seed (default: 40, the same each time)",
+        "help": "draw N random instances a test, from --seed (default: 40, in the first tier 5, the same each time)",
     },
     "--seed": {
         "type": int,

@@ -27,6 +27,8 @@ PROMISES = (
     "exact selections",
     "checked kernels",
 )  # values of a module's __conformance_promises__: more than equality up to rounding
+DRAWS, FEW_DRAWS = 40, 5  # random instances of a test; in the first tier
+FEW = 3  # instances of a test on a backend in the first tier, of those that it is parametrised by
 _BACKENDS = pytest.StashKey[list[str]]()
 _SPACES: list[namespaces.Space] = []  # of this run
 _MISSING: dict[str, str] = {}
@@ -90,7 +92,8 @@ def pytest_configure(config: pytest.Config) -> None:
         found, missing = namespaces.spaces(config.getoption("--namespace"), config.getoption("--device"))
     except ValueError as problem:
         raise pytest.UsageError(str(problem)) from None
-    if config.getoption("--tier") == "first":
+    first = config.getoption("--tier") == "first"
+    if first:
         found = [space for space in found if _first(space)]
     _SPACES[:] = found
     _MISSING.clear()
@@ -108,7 +111,7 @@ def pytest_configure(config: pytest.Config) -> None:
     phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate, hypothesis.Phase.shrink]
     hypothesis.settings.register_profile(
         "conformance",
-        max_examples=given or 40,
+        max_examples=given or (FEW_DRAWS if first else DRAWS),
         derandomize=seed is None,
         deadline=None,
         database=None,
@@ -147,7 +150,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def _header(config: pytest.Config) -> list[str]:
     lines = [f"backend {name}: {importlib.import_module(name).__file__}" for name in _names(config)]
     if (seed := config.getoption("--seed")) is not None:
-        count = config.getoption("--examples") or 40
+        count = config.getoption("--examples") or DRAWS
         lines.append(f"{count} random instances a test: --examples {count} --seed {seed} draws the same")
     return (
         lines
@@ -195,9 +198,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Mark the known gaps of each backend as strict expected failures; a gap that matches no test is an error."""
     tier = config.getoption("--tier")
     if tier != "all":
-        kept = [item for item in items if _in_first_tier(item) == (tier == "first")]
-        config.hook.pytest_deselected(items=[item for item in items if _in_first_tier(item) != (tier == "first")])
-        items[:] = kept
+        first = _first_tier(items)
+        kept = {item for item in items if (item in first if tier == "first" else item not in first or _drawn(item))}
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = [item for item in items if item in kept]
     selected = config.option.keyword or config.getoption("--namespace") or tier != "all"
     whole = not selected and len({item.fspath for item in items}) > 3
     for name in _names(config):
@@ -225,9 +229,24 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def _in_first_tier(item: pytest.Item) -> bool:
-    space = item.callspec.params.get("space") if hasattr(item, "callspec") else None
-    return item.get_closest_marker("beyond") is None and (space is None or _first(space))
+def _first_tier(items: list[pytest.Item]) -> set[pytest.Item]:
+    """What is not marked beyond, on NumPy in float64; of a test on a backend FEW instances, from first to last."""
+    tests: dict[tuple[str, str], list[pytest.Item]] = {}
+    for item in items:
+        given = item.callspec.params if hasattr(item, "callspec") else {}
+        backend = given.get("backend", given.get("other", item.nodeid))  # a test of no backend runs on each instance
+        if item.get_closest_marker("beyond") is None and ("space" not in given or _first(given["space"])):
+            tests.setdefault((item.nodeid.partition("[")[0], str(backend)), []).append(item)
+    return {
+        instances[k]
+        for instances in tests.values()
+        for k in np.linspace(0, len(instances) - 1, min(FEW, len(instances))).astype(int)
+    }
+
+
+def _drawn(item: pytest.Item) -> bool:
+    """Whether a test draws random instances: few of them in the first tier, the usual number in the rest."""
+    return hypothesis.is_hypothesis_test(getattr(item, "obj", None))
 
 
 @pytest.hookimpl(wrapper=True)

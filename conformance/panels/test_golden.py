@@ -10,6 +10,7 @@ from conformance.golden.runs import FAMILIES, recorded_runs
 SHOWN = 20
 
 
+@pytest.mark.beyond("hundreds of runs")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_runs_come_to_what_was_recorded(backend, family):
     """``python -m conformance.golden compare`` says the same, ``record`` writes down anew what is meant to differ."""

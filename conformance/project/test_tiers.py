@@ -7,7 +7,7 @@ import ast
 import pytest
 
 import reference
-from conformance import modules
+from conformance import modules, plugin
 from conformance.ledger import ROWS
 
 
@@ -58,6 +58,22 @@ def test_the_first_tier_uses_every_public_name():
                 used |= {part.id for part in each if isinstance(part, ast.Name)}
                 used |= {part.value for part in each if isinstance(part, ast.Constant) and isinstance(part.value, str)}
     assert set(reference.__all__) <= used, set(reference.__all__) - used
+
+
+def test_every_law_of_a_backend_is_in_the_first_tier(request):
+    """A test that has an instance on a backend has one there, unless it is marked; the rest has all others."""
+    items = request.session.items
+    first = plugin._first_tier(items)
+    assert plugin._first_tier([item for item in items if item in first]) == first  # whichever tier runs
+    laws, kept = set(), set()
+    for item in items:
+        given = item.callspec.params if hasattr(item, "callspec") else {}
+        law = item.nodeid.partition("[")[0], str(given.get("backend", given.get("other")))
+        if item.get_closest_marker("beyond") is None and ("space" not in given or plugin._first(given["space"])):
+            laws.add(law)
+        if item in first:
+            kept.add(law)
+    assert kept == laws
 
 
 def test_every_mark_has_its_reason(request):

@@ -296,7 +296,7 @@ def cocoa(
         Weight of the squared norm; C = 1/(lam n).
     local : box, optional
         The local method with its options: ``algorithms.BCFW`` for the hinge, ``algorithms.ExponentiatedGradient`` for
-        the log loss. Its lam is not used. Default: these boxes with the defaults of ``bcfw`` and ``exponentiated_gradient``.
+        the log loss. Its lam is not used. Default: these with the defaults of ``bcfw`` and ``exponentiated_gradient``.
     epochs : int >= 0
         The maximum number of rounds, rejected ones included.
     evaluate_every : int >= 1
