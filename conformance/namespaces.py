@@ -27,6 +27,13 @@ class Space(NamedTuple):
         """Floats (and booleans) in the space's floating dtype."""
         return self.send(np.array(x, dtype=self.dtype))
 
+    def put_fields(self, scores: Any) -> tuple[Any, ...]:
+        """The fields of a tuple of scores: floats in the space, and lengths as integers there; the rest stays."""
+        return tuple(
+            x if x is None else self.put(x) if x.dtype.kind == "f" else self.integers(x) if name == "lengths" else x
+            for name, x in zip(scores._fields, scores, strict=True)
+        )
+
     @property
     def device(self) -> str:
         """As its library prints it."""
@@ -50,6 +57,9 @@ class Space(NamedTuple):
         assert type(x) is type(probe) or np.isscalar(x), f"{type(x)} is not in {self.name}"
         assert str(getattr(x, "device", None)) == self.device, f"{x.device} is not {self.name}"
         return host(x)
+
+
+HOST = Space("numpy", "float64", np.asarray)  # without a namespace to test
 
 
 def _numpy(device: str) -> Send:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance import strategies
+from conformance.specimens.structures import chains
 from conformance.tolerances import close
 from reference.arrays import host
 from reference.identities import pillutla as law
@@ -128,7 +129,7 @@ def flat(parts):
 @given(data=st.data(), mu=st.sampled_from([0.2, 1.0, 5.0]))
 def test_max_and_exp_oracles_of_a_chain(backend, data, mu):
     """Lemma 7 (i) and (ii), Proposition 9: the weights are the scores themselves."""
-    instance = data.draw(strategies.chains(forbidden=False, batched=False))
+    instance = data.draw(chains(forbidden=False, batched=False))
     chain = backend.Chain(instance.unary, instance.pairwise)
     moved = instance._replace(
         unary=instance.unary + data.draw(strategies.arrays(instance.unary.shape, False)),

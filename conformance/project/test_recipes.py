@@ -128,15 +128,6 @@ def test_the_compiled_structure_never_calls_what_it_replaced(monkeypatch, rng):
         Combination(np.zeros(3), 1).log_partition()
 
 
-@given(data=st.data())
-def test_our_structures_obey_the_same_laws(backend, data):
-    chain = backend.Chain(*data.draw(strategies.chains(batched=False)))
-    if chain.count():
-        check_structure(chain)
-    values = data.draw(strategies.tables().filter(lambda v: v.ndim == 1 and v.max() > -np.inf))
-    check_structure(backend.Table(values))
-
-
 @given(x=st.lists(st.floats(-3, 3), min_size=0, max_size=4))
 def test_the_regularizer_recipe_obeys_the_laws(x):
     check_regularizer(NonNegative(), np.array(x))

@@ -1,0 +1,200 @@
+"""All outputs of a small instance and their parts, by enumeration: nothing clever, and no code of a panel.
+
+The arguments are those of a structure's constructor by name: arrays of any kind with ``shape`` and ``tolist``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["OUTPUTS", "Listing", "Outputs", "listing"]
+
+Arguments = Mapping[str, Any]
+Part = tuple[str, tuple[int, ...], Fraction | int]  # a field, an index, and how often the output has it
+
+
+class Outputs(NamedTuple):
+    """all: every output, forbidden or not; parts: what the score of one adds up; shapes: of the fields with an entry
+    for each part, where a field that positions share has one for each position.
+    """
+
+    all: Callable[[Arguments], Iterator[Any]]
+    parts: Callable[[Arguments, Any], list[Part]]
+    shapes: Callable[[Arguments], dict[str, tuple[int, ...]]]
+
+
+def _labellings(given: Arguments) -> Iterator[tuple[int, ...]]:
+    p, L = given["unary"].shape
+    counts = given.get("counts")
+    return itertools.product(*map(range, [L] * p if counts is None else counts.tolist()))
+
+
+def _labels(y: tuple[int, ...]) -> list[Part]:
+    return [("unary", (t, label), 1) for t, label in enumerate(y)]
+
+
+def _chain_parts(given: Arguments, y: tuple[int, ...]) -> list[Part]:
+    pairs: list[Part] = [("pairwise", (t - 1, y[t - 1], y[t]), 1) for t in range(1, len(y))]
+    return _labels(y) + pairs
+
+
+def _chain_shapes(given: Arguments) -> dict[str, tuple[int, ...]]:
+    n, L = given["unary"].shape
+    return {"unary": (n, L), "pairwise": (max(n - 1, 0), L, L)}
+
+
+def _tree_parts(given: Arguments, y: tuple[int, ...]) -> list[Part]:
+    pairs: list[Part] = [("pairwise", (v, y[u], y[v]), 1) for v, u in enumerate(given["parents"].tolist()) if u >= 0]
+    return _labels(y) + pairs
+
+
+def _tree_shapes(given: Arguments) -> dict[str, tuple[int, ...]]:
+    p, L = given["unary"].shape
+    return {"unary": (p, L), "pairwise": (p, L, L)}
+
+
+def _graph_parts(given: Arguments, y: tuple[int, ...]) -> list[Part]:
+    pairs: list[Part] = [("pairwise", (e, y[a], y[b]), 1) for e, (a, b) in enumerate(given["edges"].tolist())]
+    return _labels(y) + pairs
+
+
+def _graph_shapes(given: Arguments) -> dict[str, tuple[int, ...]]:
+    return {"unary": given["unary"].shape, "pairwise": given["pairwise"].shape}
+
+
+def _matchings(given: Arguments) -> Iterator[tuple[int, ...]]:
+    p, q = given["values"].shape
+    if p <= q:
+        yield from itertools.permutations(range(q), p)
+    else:
+        for rows in itertools.permutations(range(p), q):
+            yield tuple(rows.index(v) if v in rows else -1 for v in range(p))
+
+
+def _arborescences(given: Arguments) -> Iterator[tuple[int, ...]]:
+    """Heads from which every token reaches the root."""
+    n = given["values"].shape[0]
+    for heads in itertools.product(range(n + 1), repeat=n):
+        reached = {0}
+        for _ in range(n):
+            reached |= {m + 1 for m in range(n) if heads[m] in reached}
+        if len(reached) == n + 1 and not (given.get("single_root") and n and heads.count(0) != 1):
+            yield heads
+
+
+def _projective(given: Arguments) -> Iterator[tuple[int, ...]]:
+    """Those without crossing arcs, where tokens stand in a row with the root at its left end."""
+    for heads in _arborescences(given):
+        arcs = [sorted((h, m + 1)) for m, h in enumerate(heads)]
+        if not any(a < c < b < d for (a, b), (c, d) in itertools.permutations(arcs, 2)):
+            yield heads
+
+
+def _span_trees(given: Arguments) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Each binary tree over n positions as its sorted spans (i, j), both ends included."""
+
+    def spans(first: int, last: int) -> Iterator[tuple[tuple[int, int], ...]]:
+        if first == last:
+            yield ((first, first),)
+        for split in range(first, last):
+            for left, right in itertools.product(spans(first, split), spans(split + 1, last)):
+                yield ((first, last), *left, *right)
+
+    return (tuple(sorted(tree)) for tree in spans(0, len(given["values"]) - 1))
+
+
+def _boxes(given: Arguments) -> Iterator[tuple[int, ...]]:
+    H, W = given["pixels"].shape
+    ends = itertools.product(range(H), range(W), range(H + 1), range(W + 1))
+    return (y for y in ends if y[0] < y[2] and y[1] < y[3])
+
+
+def _box_parts(given: Arguments, y: tuple[int, ...]) -> list[Part]:
+    def pixels(box: Any) -> set[tuple[int, int]]:
+        return set(itertools.product(range(box[0], box[2]), range(box[1], box[3])))
+
+    parts: list[Part] = [("pixels", pixel, 1) for pixel in sorted(pixels(y))]
+    if given.get("truth") is not None:
+        ours, true = pixels(y), pixels(given["truth"].tolist())
+        parts.append(("loss", (), 1 - Fraction(len(ours & true), len(ours | true))))
+    return parts
+
+
+def _values(given: Arguments) -> dict[str, tuple[int, ...]]:
+    return {"values": given["values"].shape}
+
+
+def _each_value(given: Arguments, y: tuple[int, ...]) -> list[Part]:
+    return [("values", (v, j), 1) for v, j in enumerate(y) if j >= 0]
+
+
+OUTPUTS = {
+    "Table": Outputs(
+        lambda given: iter(range(given["values"].shape[0])), lambda given, y: [("values", (y,), 1)], _values
+    ),
+    "Chain": Outputs(_labellings, _chain_parts, _chain_shapes),
+    "Tree": Outputs(_labellings, _tree_parts, _tree_shapes),
+    "Graph": Outputs(_labellings, _graph_parts, _graph_shapes),
+    "Cut": Outputs(_labellings, _graph_parts, _graph_shapes),
+    "Matching": Outputs(_matchings, _each_value, _values),
+    "Arborescence": Outputs(_arborescences, _each_value, _values),
+    "ProjectiveTree": Outputs(_projective, _each_value, _values),
+    "SpanTree": Outputs(_span_trees, lambda given, y: [("values", span, 1) for span in y], _values),
+    "Boxes": Outputs(_boxes, _box_parts, lambda given: {"pixels": given["pixels"].shape, "loss": ()}),
+}
+
+
+class Listing(NamedTuple):
+    """outputs: m of them; scores (m,); parts: for each field an array (m, ...) of how often each output has them."""
+
+    outputs: list[Any]
+    scores: np.ndarray
+    parts: dict[str, np.ndarray]
+
+    def possible(self) -> Listing:
+        """Those that are not forbidden."""
+        some = self.scores > -np.inf
+        outputs = [y for y, one in zip(self.outputs, some, strict=True) if one]
+        return Listing(outputs, self.scores[some], {name: part[some] for name, part in self.parts.items()})
+
+    def log_sum_exp(self, mu: float) -> tuple[float, np.ndarray]:
+        """mu log sum_y exp(score(y) / mu) and the probabilities of the outputs; -inf and zeros if all are forbidden."""
+        top = self.scores.max(initial=-np.inf)
+        if top == -np.inf:
+            return -np.inf, np.zeros(len(self.scores))
+        weights = np.exp((self.scores - top) / mu)
+        return float(top + mu * np.log(weights.sum())), weights / weights.sum()
+
+
+def listing(kind: str, given: Arguments) -> Listing:
+    """Every output of an instance with floats as NumPy arrays, forbidden ones too."""
+    given = {name: value for name, value in given.items() if value is not None}
+    floats = {name: np.asarray(x, np.float64) for name, x in given.items() if np.asarray(x).dtype.kind == "f"}
+    others = {name: np.asarray(x) for name, x in given.items() if name not in floats}
+    key = tuple((name, x.shape) for name, x in floats.items())
+    rest = tuple((name, x.shape, str(x.dtype), x.tobytes()) for name, x in others.items())
+    outputs, parts = _parts(kind, key, rest)
+    scores = np.zeros(len(outputs))
+    for name, part in parts.items():  # a forbidden part that is not used counts 0
+        scores += np.sum(np.where(part > 0, floats[name], 0.0) * part, axis=tuple(range(1, part.ndim)))
+    return Listing(outputs, scores, parts)
+
+
+@lru_cache(maxsize=4096)
+def _parts(kind: str, floats: tuple[Any, ...], others: tuple[Any, ...]) -> tuple[list[Any], dict[str, np.ndarray]]:
+    """The outputs and their parts, which depend on the shapes and on what is no score."""
+    given: dict[str, Any] = {name: np.zeros(shape) for name, shape in floats}
+    given |= {name: np.frombuffer(x, dtype).reshape(shape) for name, shape, dtype, x in others}
+    enumeration = OUTPUTS[kind]
+    outputs = list(enumeration.all(given))
+    parts = {name: np.zeros((len(outputs), *shape)) for name, shape in enumeration.shapes(given).items()}
+    for i, y in enumerate(outputs):
+        for name, index, count in enumeration.parts(given, y):
+            parts[name][(i, *index)] += float(count)
+    return outputs, {name: part for name, part in parts.items() if name in given}
