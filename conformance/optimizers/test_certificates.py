@@ -54,8 +54,8 @@ def test_bounds_hold_the_optimum_between_them(backend, rng, name, way, lam):
             assert row.dual <= high + slack
             close(row.gap, row.objective - row.dual)
     assert result.certificate == rows[-1][0].gap and result.fun == rows[-1][0].objective
-    duals = [row.dual for row, _ in rows]
-    assert way.falls or None in duals or name == "svrg" or np.all(np.diff([0.0, *duals]) >= -slack)
+    if LEARNERS["casimir" if name.startswith("casimir") else name].dual and not way.falls:
+        assert np.all(np.diff([0.0, *(row.dual for row, _ in rows)]) >= -slack)
     first, last = rows[0][0], rows[-1][0]
     if lam == 0.05 and not name.startswith("casimir_"):
         assert last.gap <= max(0.5 * first.gap, 0.05 * last.objective)
@@ -67,8 +67,8 @@ RUNS = {  # of each loss: learners, options that reach a gap, and which gap
     "hinge": (
         ("bcfw", {"epochs": 500}, 1e-4),
         ("cutting_planes", {}, 1e-8),
-        *(("multisample", {"epochs": 300, **way.options}, 1e-2) for way in LEARNERS["multisample"].ways[:-2]),
-        ("exponentiated_gradient", {"epochs": 600}, 3e-2),
+        *(("multisample", {"epochs": 300, **LEARNERS["multisample"].ways[i].options}, 2e-2) for i in (1, 3, 4)),
+        ("exponentiated_gradient", {"epochs": 300}, 0.1),
     ),
     "log loss": (
         ("exponentiated_gradient", {"epochs": 300}, 1e-5),
@@ -83,12 +83,10 @@ RUNS = {  # of each loss: learners, options that reach a gap, and which gap
 def test_learners_of_a_loss_have_one_optimum(backend, loss, model):
     """No dual of one is above an objective of another, whatever the structure."""
     objective = loss_of(backend, loss, *Problems(backend).model(model))
-    lam, results = 0.2, []
+    lam, results = 0.5, []
     if loss == "log loss":
         results.append(backend.lbfgs(objective, lam=lam, iterations=500, tol=1e-9))
     for name, options, tol in RUNS[loss]:
-        if name == "exponentiated_gradient" and (loss, model) == ("hinge", "parsing"):
-            continue  # trees that tie: its steps are short
         results.append(run(backend, name, objective, **{**seeded(name), **options, "lam": lam, "tol": tol}))
         assert results[-1].success and 0 <= results[-1].certificate <= tol * results[-1].fun
     for result in results:

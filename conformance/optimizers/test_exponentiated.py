@@ -13,9 +13,7 @@ import reference
 from conformance import strategies
 from conformance.listed_svm import labelling, listed
 from conformance.models.test_models import sequence_model
-from conformance.models.test_parsing import planted
 from conformance.models.test_tagging import OPTIONS, fitted
-from conformance.models.test_tree_model import make_trees
 from conformance.tolerances import close
 
 TEMPERATURES = {"log loss": 1.0, "entropy": 0.4, "hinge": 0.0}
@@ -98,67 +96,6 @@ def test_it_is_its_equations(backend, rng, kind, lam):
     assert result.oracle_calls == result.history[-1].oracle_calls >= 30 and result.iterate == "last"
 
 
-@pytest.mark.parametrize("sampling", ["gains", "permutation"])
-@pytest.mark.parametrize("lam", [1e-3, 0.03, 1e3])
-def test_bounds_hold_the_optimum_between_them(backend, rng, sampling, lam):
-    """L-BFGS lies between dual and objective in every row, the dual never falls, and, unless lam n is tiny, both
-    arrive there.
-    """
-    X, Y = labelling(rng, (5, 1, 6, 0, 4, 6, 2), L=4)
-    model = backend.SequenceModel(3, 4)
-    data = model.pack(X, Y)
-    best = backend.lbfgs(backend.LogLoss(model, data), lam=lam, iterations=500, tol=1e-12).fun
-    result = run(backend, "log loss", model, data, lam=lam, tol=1e-6, epochs=100, sampling=sampling)
-    if lam > 1e-3:  # below, steps must be short
-        assert result.success and result.certificate <= 1e-6 * result.fun and "reached" in result.message
-    duals = [0.0, *(row.dual for row in result.history)]
-    assert np.all(np.diff(duals) >= -1e-12)
-    assert all(row.dual <= best + 1e-10 and row.objective >= best - 1e-10 for row in result.history)
-    assert all(row.gap > 1e-6 * row.objective for row in result.history[:-1])
-
-
-@pytest.mark.parametrize("kind", TEMPERATURES)
-def test_the_gap_bounds_the_distance(backend, rng, kind):
-    """lam/2 ||w - w*||^2 <= gap, as the objective is lam-strongly convex: after every epoch, w* by another
-    optimiser.
-    """
-    X, Y = labelling(rng, (4, 3, 2, 4, 1))
-    model, lam = backend.SequenceModel(3, 3), 0.1
-    data = model.pack(X, Y)
-    objective = objective_of(backend, kind, model, data)
-    if kind == "hinge":
-        best = backend.bcfw(objective, lam=lam, tol=1e-8, epochs=2000, rng=0)
-    else:
-        best = backend.lbfgs(objective, lam=lam, mu=TEMPERATURES[kind], iterations=500, tol=1e-12)
-    bounds = []
-    run(
-        backend,
-        kind,
-        model,
-        data,
-        lam=lam,
-        epochs=15,
-        tol=None,
-        callback=lambda row, w: bounds.append((0.5 * lam * np.sum((w - best.x) ** 2), row.gap)),
-    )
-    slack = 1e-3 if kind == "hinge" else 1e-6  # w* is within that of the minimiser, relative to its norm
-    assert len(bounds) == 15 and all(near <= gap + slack * best.fun for near, gap in bounds)
-    assert bounds[0][0] > 1e-3 * bounds[0][1]  # and is no empty statement
-
-
-def test_the_hinge_has_the_optimum_of_frank_wolfe(backend, rng):
-    X, Y = labelling(rng, (4, 3, 2, 4, 1, 4))
-    model = backend.SequenceModel(3, 3)
-    data = model.pack(X, Y)
-    exact = backend.bcfw(backend.StructuralHinge(model, data), lam=0.05, tol=1e-6, rng=0)
-    result = run(backend, "hinge", model, data, lam=0.05, tol=2e-2, epochs=400)
-    assert result.success and np.all(np.diff([row.dual for row in result.history]) >= -1e-12)
-    for row in result.history:
-        assert row.dual <= exact.fun + 1e-12 and row.objective >= exact.history[-1].dual - 1e-12
-    smooth = run(backend, "entropy", model, data, lam=0.05, tol=1e-6, epochs=400)
-    assert smooth.success and smooth.fun >= exact.fun - 1e-12  # the entropy only adds
-
-
 @pytest.mark.parametrize("kind", TEMPERATURES)
 @given(problem=strategies.sequence_problems())
 def test_gaps_are_never_below_zero(backend, kind, problem):
@@ -169,34 +106,6 @@ def test_gaps_are_never_below_zero(backend, kind, problem):
     assert all(row.gap >= -1e-12 * scale for row in result.history)
     value = objective_of(backend, kind, model, data).value_and_gradient(result.x, None, TEMPERATURES[kind])[0]
     close(result.fun, value + 0.05 * result.x @ result.x)
-
-
-def examples(backend, structure, rng):
-    """A model of each kind of structure, and packed data."""
-    if structure == "tree":
-        model = backend.TreeModel(4, 3)
-        return model, model.pack(*make_trees(6, rng)[:2])
-    if structure == "parser":
-        _, X, Y, _ = planted(rng, 6)
-        model = backend.ParsingModel([("h.tag", "m.tag"), ("h.tag", "direction")], bits=7)
-        return model, model.pack(X, Y)
-    X, Y = rng.normal(size=(8, 2)), rng.integers(0, 3, 8)
-    if structure == "classes":
-        model = backend.MulticlassModel(2, 3)
-    else:
-        model = backend.ListModel(
-            lambda x: np.kron(x[None, :], np.eye(3)), backend.Table, task_loss=lambda x, y: np.arange(3) != y, size=6
-        )
-    return model, model.pack(X, Y)
-
-
-@pytest.mark.parametrize("structure", ["tree", "parser", "classes", "list"])
-def test_every_structure_with_marginals(backend, rng, structure):
-    model, data = examples(backend, structure, rng)
-    best = backend.lbfgs(backend.LogLoss(model, data), lam=0.02, iterations=500, tol=1e-12).fun
-    result = run(backend, "log loss", model, data, lam=0.02, tol=1e-5, epochs=300)
-    assert result.success and np.all(np.diff([row.dual for row in result.history]) >= -1e-12)
-    assert result.history[-1].dual <= best + 1e-10 and best - 1e-10 <= result.fun <= best * (1 + 1e-5)
 
 
 @pytest.mark.parametrize("options", OPTIONS)
