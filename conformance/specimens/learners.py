@@ -25,6 +25,7 @@ __all__ = [
     "case",
     "chains",
     "flat",
+    "kernels",
     "loss_of",
     "nonlinear",
     "objective_of",
