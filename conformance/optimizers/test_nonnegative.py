@@ -206,15 +206,6 @@ def test_sequences_with_nonnegative_transitions(other, rng):
 def test_who_cannot_says_so(backend, rng):
     problem = drawn(rng, slice(1, 4))
     hinge = problem.hinge(backend)
-    smooth = backend.StructuralHinge(hinge.model, hinge.data, smoothing=backend.smoothings.Entropy())
-    for name, objective, options in (
-        ("svrg", smooth, {"mu": 1.0}),
-        ("casimir", smooth, {}),
-        ("lbfgs", smooth, {"mu": 1.0}),
-    ):
-        message = rf"weights 1..3 must be >= 0, which {name} does not support; use bcfw or sgd"
-        with pytest.raises(ValueError, match=message):
-            getattr(backend, name)(objective, lam=0.1, **options)
     with pytest.raises(ValueError, match=r"w0: weights 1..3 must be >= 0, got -2.0 for weight 2"):
         backend.sgd(hinge, np.array([-1.0, 0.0, -2.0, -3.0, -1.0]), lam=0.1)
     problem.where = slice(0, 5, 2)

@@ -119,7 +119,6 @@ LEARNERS = {
         {"mu": 0.5, "step_size": 0.2},
         averages=TWO,
         too_long={"sigma": 1.0, **LONG},
-        constrained=True,
         plain=True,
         ways=(
             Way({"step_size": 0.2, "average": "uniform"}, "log loss"),
