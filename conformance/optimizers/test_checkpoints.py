@@ -47,7 +47,7 @@ def test_what_differs_is_named(backend, tmp_path):
         ({"epochs": 2}, "resume: .*run.npz has done 3 epochs, this run asks for 2 in all"),
         ({"objective": loss_of(backend, "hinge", *chains(backend))}, "objective = LogLoss, this one has Structural"),
         (
-            {"objective": loss_of(backend, "log loss", *Problems(backend).model("classes"))},
+            {"objective": classes},
             r"examples = 5, this one has 8",
         ),
         ({"objective": loss_of(backend, "log loss", *chains(backend, seed=8))}, "run.npz is of other data"),
