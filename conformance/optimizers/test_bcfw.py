@@ -7,8 +7,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import accelerated
+import reference
 from conformance.listed_svm import Listed, by_hand, hinge, labelling, listed
 from conformance.tolerances import close
+from reference.training.counterparts import counterpart
 
 
 @pytest.mark.parametrize("average", ["weighted", "last"])
@@ -48,3 +51,17 @@ def test_multiclass_and_listed_outputs(backend, rng):
             w, dual = by_hand(problem, 5, 2, **options)[-1]
             close(result.x, w)
             close(result.history[-1].dual, dual)
+
+
+def test_labels_without_weights_are_one_output():
+    """Two labellings with equal features and losses, of which one joins a set: the attribute has a weight for A."""
+    X, Y = [[["x"]], [["y"]], [["y"]]], [["A"], ["B"], ["C"]]
+    for panel in (reference, accelerated):
+        model = panel.TaggingModel.of(X, Y, None)
+        objective = panel.StructuralHinge(model, model.pack(X, Y))
+        box = counterpart(panel.algorithms.BCFW(1.0, cached_passes=0), objective)
+        state = box.init(objective, objective.zeros())
+        for _ in range(4):
+            state = box.epoch(objective, state, np.random.default_rng(0))
+        sizes = state.sets.outputs if panel is accelerated else [len(state.sets[i].alpha) for i in range(3)]
+        assert sizes[0] == 2

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-import reference
 from conformance.listed_svm import labelling, listed
-from conformance.models.test_tagging import OPTIONS, fitted
 from conformance.tolerances import close
 
 TEMPERATURES = {"log loss": 1.0, "entropy": 0.4, "hinge": 0.0}
@@ -91,25 +89,6 @@ def test_it_is_its_equations(backend, rng, kind, lam):
         close(row.gap, every.primal(w) - dual)
     assert result.fun == result.history[-1].objective and result.certificate == result.history[-1].gap
     assert result.oracle_calls == result.history[-1].oracle_calls >= 30 and result.iterate == "last"
-
-
-@pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize("kind", TEMPERATURES)
-def test_taggers(other, kind, options):
-    """Pairs that have no weight, label sequences that are forbidden: both panels take the same steps, and the gap
-    holds the optimum.
-    """
-    runs = []
-    for b in (reference, other):
-        model, data, *_ = fitted(b, np.random.default_rng(5), options)
-        runs.append(run(b, kind, model, data, lam=0.1, epochs=5, tol=0.0))
-        if kind == "log loss":
-            best = b.lbfgs(b.LogLoss(model, data), lam=0.1, iterations=200).fun
-            assert all(row.dual <= best + 1e-12 and best <= row.objective + 1e-12 for row in runs[-1].history)
-    ours, theirs = runs
-    np.testing.assert_allclose(theirs.x, ours.x, rtol=1e-9, atol=1e-9)
-    close([row.dual for row in theirs.history], [row.dual for row in ours.history])
-    close([row.objective for row in theirs.history], [row.objective for row in ours.history])
 
 
 def test_what_has_no_dual_here_is_named(backend, rng):

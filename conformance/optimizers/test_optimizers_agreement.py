@@ -29,6 +29,7 @@ from conformance.specimens.learners import (
 from conformance.tolerances import close
 
 DUAL = [(name, way) for name, way in WAYS if name in LEARNERS and LEARNERS[name].dual]
+TAGGED = [(name, way) for name, way in DUAL if name in ("bcfw", "exponentiated_gradient")]
 ways, duals = (pytest.mark.parametrize(("name", "way"), each, ids=map(case, each)) for each in (WAYS, DUAL))
 
 
@@ -53,6 +54,33 @@ def test_panels_take_the_same_steps(other, rng, name, way):
         close(one, two, scale=way.scale)
     for field in ("objective", "dual", "gap", "oracle_calls"):
         close(*([getattr(row, field) or 0.0 for row in each.history] for each in (theirs, ours)), scale=way.scale)
+
+
+def sentences(rng, n):
+    """Attributes with values, some in most sentences and some rare; labels that are valid in the scheme bio."""
+    X, Y = [], []
+    for _ in range(n):
+        length, before = int(rng.integers(0, 7)), "O"
+        X.append([{f"a{j}": rng.normal() for j in rng.integers(9, size=3)} for _ in range(length)])
+        Y.append([])
+        for _ in range(length):
+            before = str(rng.choice(["B", "O"] if before == "O" else ["B", "I", "O"]))
+            Y[-1].append(before)
+    return X, Y
+
+
+@pytest.mark.parametrize("kept", [{}, {"transitions": "bio"}, {"pairs": "all", "transitions": "bio"}, {"least": 5}])
+@pytest.mark.parametrize(("name", "way"), TAGGED, ids=map(case, TAGGED))
+def test_so_they_do_over_tags(other, rng, name, way, kept):
+    """Pairs that have no weight, label sequences that are forbidden."""
+    (X, Y), runs = sentences(rng, 12), []
+    for b in (reference, other):
+        model = b.TaggingModel.of(X, Y, None, **kept)
+        options = {"epochs": 8, **seeded(name, 1), **way.options, "lam": 0.05}
+        runs.append(run(b, name, loss_of(b, way.loss, model, model.pack(X, Y)), **options))
+    ours, theirs = runs
+    close(theirs.x, ours.x)
+    close(*([(row.objective, row.dual) for row in each.history] for each in (theirs, ours)))
 
 
 @pytest.mark.parametrize(
