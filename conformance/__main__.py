@@ -19,6 +19,7 @@ MODULES = {
     "adapters": "hold other libraries to the laws",
     "counts": "print counted work beside its kept values",
     "golden": "compare runs of the learners with those recorded",
+    "kept": "write files of this version, which later versions must read",
     "ledger": "print the claims ledger",
     "mutate": "list changes of the reference that no test notices",
 }  # python -m conformance.NAME

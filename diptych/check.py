@@ -1,5 +1,5 @@
-"""The checks of ``diptych check``: versions, threads, the kernel cache, a law of each structure and a training of each
-loss.
+"""The checks of ``diptych check``: versions, the packages' folders, threads, the kernel cache, a law of each structure
+and a training of each loss.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import platform
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+import diptych
 from diptych.panels import PANELS, panel_of
 from reference import __version__
 from reference.arrays import host
@@ -24,6 +26,7 @@ from reference.structures.scores import score_fields
 __all__ = ["STATUSES", "STRUCTURES", "Line", "checks", "problem"]
 
 STATUSES = ("ok", "cold", "slow to compile", "not installed", "not kept", "FAILED")
+PACKAGES = ("reference", "accelerated", "diptych", "conformance")
 REQUIRED = ("numpy", "scipy", "numba", "networkx", "array-api-compat", "tqdm")
 OPTIONAL = {  # module, and the command that installs it
     "matplotlib": ("matplotlib", "pip install 'diptych[plots]'"),
@@ -57,6 +60,7 @@ class Line(NamedTuple):
 def checks(seed: int = 0) -> Iterator[Line]:
     """Run the checks one after another."""
     yield from _versions()
+    yield from _packages()
     yield from _machine()
     for name, draw in STRUCTURES.items():
         yield _line("law", name, partial(_law, draw, seed))
@@ -80,6 +84,20 @@ def _versions() -> Iterator[Line]:
             yield Line("version", name, "not installed", f"optional: {command}")
         else:
             yield Line("version", name, "ok", importlib.metadata.version(name))
+
+
+def _packages() -> Iterator[Line]:
+    """The folder of each package. Two distributions that install a package of one name overwrite each other's files."""
+    owners = importlib.metadata.packages_distributions()
+    for name in PACKAGES:
+        ours, spec = Path(diptych.__file__).parent.with_name(name), importlib.util.find_spec(name)
+        if spec is None or spec.origin is None or not Path(spec.origin).parent.samefile(ours):
+            found = "none" if spec is None else spec.origin or "a folder without __init__.py"
+            yield Line("package", name, "FAILED", f"expected {ours}, but Python finds {found}")
+        elif others := sorted(set(owners.get(name, ())) - {"diptych"}):
+            yield Line("package", name, "FAILED", f"{ours} is also installed by {', '.join(others)}")
+        else:
+            yield Line("package", name, "ok", str(ours))
 
 
 def _machine() -> Iterator[Line]:

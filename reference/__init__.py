@@ -1,4 +1,4 @@
-"""Diptych's readable panel: structured prediction straight from the papers, over any array namespace."""
+"""The readable panel of Diptych: structured prediction as in the papers, over any array namespace."""
 
 from reference import algorithms, kernels, smoothings, steps
 from reference.arrays import Rows

@@ -1,5 +1,5 @@
-"""The algorithms alone, to be read and stepped through. Each is its paper's; its docstring names corrections and
-additions.
+"""The algorithms without the training loop, to read and to step through. Each is as printed in its paper; its docstring
+names corrections and additions.
 
 casimir = algorithms.Casimir(Corollary17(lam=0.1, kappa=0.1, mu=1.0), OnePass(SVRG(), step_size=0.5))
 state = casimir.init(objective, objective.zeros())

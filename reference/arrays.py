@@ -1,4 +1,4 @@
-"""The array layer: which namespace, which device, which dtype, and sparse rows with their two primitives.
+"""The array layer: namespace, device and dtype of arrays, and sparse rows with their two primitives.
 
 The reference is written against the array API standard, so that the same code runs on NumPy, PyTorch, JAX (with
 ``jax_enable_x64``) and ``array_api_strict``, and on other libraries that follow the standard. Only this module names
@@ -33,7 +33,7 @@ __all__ = ["Place", "Rows", "gather_sum", "scatter_sum"]
 
 Array = Any  # an array of any namespace
 LARGEST = 2**63 - 1  # of int64
-LARGEST_ODD = 2**53  # float64 holds all integers up to this size, and beyond it not the odd ones
+LARGEST_ODD = 2**53  # float64 holds all integers up to this size, beyond it no odd ones
 MOST = float(np.finfo(np.float64).max)
 
 
@@ -365,8 +365,7 @@ class Rows(Packed):
             Naming row and column: a width that does not fit, a column outside 0..width-1, a number that is not finite,
             a masked entry; of a CSR matrix or Rows, arrays that are not vectors.
         TypeError
-            A matrix that is not CSR, columns or offsets that are not integers, lists that hold something else than
-            columns.
+            A matrix that is not CSR, columns or offsets that are not integers, lists with other items than columns.
         """
         fields, x = list(x.columns) if is_frame(x) else None, values_of(x)
         if isinstance(x, Rows):

@@ -1,4 +1,4 @@
-"""Errors about one example, which keep its place, so that who read the example from a file can name file and line."""
+"""Errors about one example, which contain its place, so that a reader of files can add the file and the line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ExampleError(ValueError):
     """A wrong example: ``X[3][7]: size: expected a number, got nan``.
 
     argument: the name of the argument, such as "X" or "Y". example: its index. position: the token, node or row in the
-    example; None: the whole example. problem: the rest of the message: field, what was expected, what came.
+    example; None: the whole example. problem: the rest of the message: the field, what was expected and what it got.
     """
 
     def __init__(self, argument: str, example: int, position: int | None, problem: str) -> None:
@@ -71,7 +71,7 @@ def each_example(argument: str, given: Any, read: Callable[[Example, Any], Any])
 
 
 def listed(argument: str, given: Any) -> Any:
-    """Examples that may be looked at twice: a list of what a generator or a series gives, others as they are."""
+    """Examples that can be iterated over twice: generators and series become lists, others are returned as they are."""
     if is_frame(given):
         raise TypeError(f"{argument}: expected a list of examples, got a single data frame; [frame] is a list of one")
     iterable = any(hasattr(given, name) for name in ("__iter__", "__getitem__", "__array__"))

@@ -47,10 +47,9 @@ class Gram:
         ``kernel`` is not a kernel; an unknown storage; the errors of :class:`Kernel` for X; a number of the matrix that
         is not finite, a matrix that is not symmetric up to rounding (:func:`reference.kernels.symmetrised`).
 
-    Notes
-    -----
-    A kernel of the user's is checked where it is computed, and rounding is averaged out; "sparse" and "blocks" compute
-    the block opposite as well. A warning says that at most 256 rows, spread evenly, have a negative eigenvalue.
+    Notes ----- A user's kernel is checked for symmetry, and its rounding errors are averaged; for this, "sparse" and
+    "blocks" also compute the transposed block. A warning is given if the Gram matrix of at most 256 rows, evenly
+    spaced, has a negative eigenvalue.
     """
 
     arrays = reference.arrays

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 ROUNDING = 1024  # times machine epsilon and the largest entry: the asymmetry that rounding can cause
-SAMPLE = 256  # points whose eigenvalues are looked at
+SAMPLE = 256  # the most rows whose Gram matrix is tested for negative eigenvalues
 
 
 class Kernel:
@@ -70,10 +70,7 @@ class Kernel:
 
     def _of_products(self, xp: Any, products: Array, x: Array, y: Array) -> Array:
         """k from <x, y>, ||x||^2 and ||y||^2, arrays that broadcast."""
-        raise TypeError(
-            f"{type(self).__name__} does not say what it is: a subclass of Kernel defines _of_products, or _block "
-            f"and diagonal"
-        )
+        raise TypeError(f"{type(self).__name__} must define _of_products, or _block and diagonal")
 
 
 class Products:
@@ -341,12 +338,13 @@ class Precomputed(Kernel):
 
 @dataclass(frozen=True)
 class Explicit:
-    """A group of explicit features: the linear kernel, with weights stored as a matrix (d, L) instead of coefficients.
+    """A group of explicit features: the linear kernel with weights (d, L) instead of coefficients of training
+    positions.
 
     Parameters
     ----------
     unit_diagonal : bool
-        Whether rows are scaled to length 1 (but for rows of zeros): ``Linear(unit_diagonal=True)``.
+        Whether rows are scaled to length 1 (rows of zeros are not), as by ``Linear(unit_diagonal=True)``.
     """
 
     unit_diagonal: bool = False
@@ -365,7 +363,8 @@ def is_known(kernel: Any, *others: type) -> bool:
 
 def symmetrised(name: str, K: Array, other: Array | None = None, rows: Any = None, columns: Any = None) -> Array:
     """(K + K')/2 of K (n, m), which may be asymmetric by rounding: |K_ij - K_ji| <= 1024 eps max |K|, eps that of its
-    dtype. ``other`` (m, n): of a block K, the block opposite. ValueError for more, and for numbers that are not finite.
+    dtype. ``other`` (m, n): for a block K, the transposed block. Raises ValueError for more asymmetry, and for numbers
+    that are not finite.
 
     Two orders of summing d products differ by at most d eps sum |x y|, hence by d eps times the largest entry of a
     positive definite K; 1024 eps is 2.3e-13 in float64, 1.2e-4 in float32.
@@ -392,7 +391,7 @@ def symmetrised(name: str, K: Array, other: Array | None = None, rows: Any = Non
 
 def warn_if_indefinite(kernel: Any, X: Array) -> None:
     """Warn if the Gram matrix of rows of X (n, d) has a negative eigenvalue beyond rounding, for kernels without a
-    formula of this module. At most SAMPLE rows, spread evenly, are looked at.
+    formula of this module. At most SAMPLE rows, evenly spaced, are used.
     """
     n = int(X.shape[0])
     if n == 0 or is_known(kernel):
@@ -405,8 +404,8 @@ def warn_if_indefinite(kernel: Any, X: Array) -> None:
     if values[0] < -ROUNDING * np.finfo(K.dtype).eps * np.abs(values).max():
         warnings.warn(
             f"kernel {titled(kernel)} is not positive definite: the Gram matrix of {len(some)} of {n} positions has "
-            f"the eigenvalue {values[0]:.3g}, so that training may not converge; {-values[0]:.3g} more on the diagonal "
-            f"makes that 0",
+            f"the eigenvalue {values[0]:.3g}, so that training may not converge; add {-values[0]:.3g} to the "
+            f"diagonal to make it 0",
             stacklevel=2,
         )
 

@@ -32,8 +32,8 @@ O = TypeVar("O", bound=StructuralHinge | Weighted)
 def linearized(
     objective: StructuralHinge | Weighted, w: Array, center: Array
 ) -> StructuralHinge | Weighted | LinearizedObjective:
-    """v -> F(center + v; w): the objective over a linear model if its own model can write out its Jacobians and has a
-    task loss, which takes up the constants; else a :class:`LinearizedObjective`.
+    """v -> F(center + v; w): an objective over a linear model if the model can write out its Jacobians and the loss has
+    a task loss, to which the constants are added; else a :class:`LinearizedObjective`.
     """
     whole = _whole(objective)
     if isinstance(whole.model, NonlinearModel) and whole.loss_augmented:
@@ -111,15 +111,15 @@ class LinearizedObjective(OfObjective):
         return _without_one(self.homogeneous.sampled_corners(_with_one(v), batch, k, mu, rng, sampler))
 
     def smoothness(self, mu: float | None = None) -> float | None:
-        """L of the smoothed losses; known for linear models."""
+        """L of the smoothed losses; None except for linear models."""
         return self.affine.smoothness(mu)
 
     def local_smoothness(self, mu: float | None = None) -> float:
-        """L where the K best outputs stay the same, if it is known."""
+        """L where the K best outputs do not change; inf if none is known."""
         return self.affine.local_smoothness(mu)
 
     def width(self) -> float:
-        """D: smoothing at mu adds at most mu D to any example's loss."""
+        """D such that smoothing at mu changes any example's loss by at most mu D."""
         return self.objective.width()
 
 

@@ -1,17 +1,17 @@
 """Finite sums over examples: the structural hinge loss, smoothed or not, and the CRF log loss.
 
-F(w) = (1/n) sum_i [ max_y (score_i(y; w) + loss_i(y)) - score_i(y_i; w) ], with the max possibly smoothed
-(Pillutla et al., equations (1), (3) and (13)). Neither lam nor mu lives here: the regulariser is the optimiser's, and
-mu is an argument. One loop serves every model and structure.
+F(w) = (1/n) sum_i [ max_y (score_i(y; w) + loss_i(y)) - score_i(y_i; w) ], with the max possibly smoothed (Pillutla et
+al., equations (1), (3) and (13)). The regulariser belongs to the optimiser, and mu is an argument. One loop serves all
+models and structures.
 
-Whatever the (smoothed) max, its gradient is an average of outputs, so it is a dual point: with u_i the weights of
-example i,
+The gradient of any max, smoothed or not, is an average of outputs, and therefore a dual point: with u_i the weights of
+the outputs of example i,
 
     D(u) = mean_i <u_i, loss_i> - ||g||^2 / (2 lam) <= min F + lam/2 ||w||^2,
     g = mean_i sum_y u_i(y) phi_i(y) - phi_i(y_i)
 
-and a gradient and the mean task loss (:meth:`StructuralHinge.linearize`) are a certificate. Where some weights must
-be >= 0, the norm is that of -g with 0 for what is below 0 there.
+so a gradient and the mean task loss (:meth:`StructuralHinge.linearize`) give a certificate. With constraints w_N >= 0,
+negative entries of -g on N count as 0 in the norm.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ __all__ = ["Corners", "Linearization", "LogLoss", "StructuralHinge"]
 
 
 class Corners(NamedTuple):
-    """The k best loss-augmented outputs of b examples, as the planes that make up the hinge.
+    """The k best loss-augmented outputs of b examples, as affine functions of w whose maximum is the hinge.
 
     hinge_i(w) = max_y losses_i(y) + <directions_i(y), w>, with directions_i(y) = phi(x_i, y) - phi(x_i, y_i)
 
-    directions (b, k, d); losses (b, k), the task losses; count (b,) int64, how many of the k there are. Past the count,
-    directions are 0 and losses -inf.
+    directions (b, k, d); losses (b, k), the task losses; count (b,) int64, the number of outputs found, at most k. Past
+    the count, directions are 0 and losses -inf.
     """
 
     directions: Array
@@ -49,8 +49,8 @@ class Corners(NamedTuple):
 
 
 class Linearization(NamedTuple):
-    """Means over a batch at w: the loss, its gradient (d,), the task loss under the oracle's weights, the share of
-    exact calls.
+    """Means over a batch at w: the loss, its gradient (d,), the task loss averaged with the oracle's weights, and the
+    share of exact calls.
 
     The loss at any v, smoothed or not, is at least task_loss + <gradient, v>.
     """
@@ -122,11 +122,11 @@ class StructuralHinge:
 
     @property
     def nonnegative(self) -> slice | None:
-        """The weights that must be >= 0, as the model says; None: all are free."""
+        """The weights that the model constrains to be >= 0; None: no constraint."""
         return getattr(self.model, "nonnegative", None)
 
     def zeros(self) -> Array:
-        """Weights of zero (d,): size, namespace, device and dtype of what the optimiser works on."""
+        """Zero weights (d,), in the namespace, dtype and device in which the optimiser computes."""
         try:
             return self.model.zeros(self.data)
         except MemoryError as problem:
@@ -141,7 +141,7 @@ class StructuralHinge:
         batch : int array (b,), optional
             Example numbers; None: all. A number that occurs twice counts twice.
         mu : float, optional
-            Smoothing; None: the class's own.
+            Strength of the smoothing; None: the loss's own, 0 for the hinge and 1 for the log loss.
 
         Returns
         -------
@@ -153,27 +153,27 @@ class StructuralHinge:
         ValueError, TypeError
             Weights of another size or dtype, a batch that is empty or out of range, mu out of range.
         InfeasibleError
-            An example's every output is forbidden.
+            Every output of an example is forbidden.
         """
         batch = self._batch(w, batch)
         total, gradient = self._sum(w, batch, self._mu(mu))
         return total / len(batch), gradient / len(batch)
 
     def value(self, w: Array, batch: Any = None, mu: float | None = None) -> float:
-        """The value of :meth:`value_and_gradient` alone; arguments and errors as there."""
+        """The value of :meth:`value_and_gradient`, with the same arguments and errors, without the gradient."""
         if type(self).value_and_gradient is not StructuralHinge.value_and_gradient:  # a subclass's own loss
             return self.value_and_gradient(w, batch, mu)[0]
         batch = self._batch(w, batch)
         return self._total(w, batch, self._mu(mu)) / len(batch)
 
     def linearize(self, w: Array, batch: Any = None, mu: float | None = None) -> Linearization:
-        """Value and gradient as :meth:`value_and_gradient`, with what a duality gap needs besides, and how exact they
-        are.
+        """Value and gradient as by :meth:`value_and_gradient`, the task loss that a duality gap needs, and the share of
+        exact values.
 
         Parameters
         ----------
         w, batch, mu
-            As there.
+            As for :meth:`value_and_gradient`.
 
         Returns
         -------
@@ -184,7 +184,7 @@ class StructuralHinge:
         Raises
         ------
         ValueError, TypeError, InfeasibleError
-            As there.
+            As for :meth:`value_and_gradient`.
         """
         batch = self._batch(w, batch)
         value, gradient, task_loss, exact = self._linearized(w, batch, self._mu(mu))
@@ -192,12 +192,12 @@ class StructuralHinge:
         return Linearization(value / n, gradient / n, task_loss / n, exact / n)
 
     def smoothness(self, mu: float | None = None) -> float | None:
-        """L: the gradient of each example's loss, smoothed at mu, is L-Lipschitz in w. The largest over examples, not
-        that of the mean.
+        """L such that the gradient of every example's loss, smoothed at mu, is L-Lipschitz in w. (For the mean loss a
+        smaller L may hold.)
 
         Entropy: max_i diam_i^2 / (4 mu), with diam_i the diameter of the feature vectors of example i's outputs;
-        squared l2 over listed outputs: max_i ||A_i||_2^2 / mu. None where no usable constant is known: the max itself,
-        the top-K strategy, a model that does not bound its features.
+        squared l2 over listed outputs: max_i ||A_i||_2^2 / mu. None where no constant is known: for the max itself, for
+        the top-K strategy, and for a model without bounds on its features.
 
         Source
         ------
@@ -208,11 +208,12 @@ class StructuralHinge:
         return None if mu == 0 or self._curvature is None else self._curvature / mu
 
     def local_smoothness(self, mu: float | None = None) -> float:
-        """L: what each example's gradient obeys wherever its K best outputs stay the same; inf where nothing is known.
+        """L such that each example's gradient is L-Lipschitz where its K best outputs do not change; inf if none is
+        known.
 
         Top-K strategy: (K - 1)/2 max_i diam_i^2 / mu, since ||A||_2^2 is at most the sum of the squared distances of
         the K feature vectors from their mean, and that is at most (K - 1)/2 times the square of the largest distance
-        between two. The hinge has kinks where ranks tie.
+        between two. The gradient jumps where the K-th and the next output tie.
         """
         mu = self._mu(mu)
         if mu == 0 or not isinstance(self.smoothing, TopK | SquaredL2) or self._squared_diameter is None:
@@ -222,7 +223,7 @@ class StructuralHinge:
 
     @cached_property
     def _squared_diameter(self) -> float | None:
-        """The largest squared diameter of an example's feature vectors, where the model bounds it."""
+        """The largest squared diameter of an example's feature vectors; None if the model has no bound."""
         bounds = self.model.squared_diameters(self.data)
         return None if bounds is None else float(np.max(bounds))
 
@@ -255,10 +256,9 @@ class StructuralHinge:
         Raises
         ------
         ValueError, TypeError
-            As :meth:`value_and_gradient`; k < 1; a true output whose own task loss is not 0
-            (it would be no corner at 0).
+            As for :meth:`value_and_gradient`; k < 1; a true output whose task loss is not 0.
         UnsupportedError
-            On the log loss, which is not a maximum of affine functions; k > 1 without ``topk``.
+            The log loss, which is not a maximum of affine functions; k > 1 without ``topk``.
 
         Notes
         -----
@@ -292,9 +292,9 @@ class StructuralHinge:
         mu : float > 0
             Temperature.
         rng : int, numpy.random.Generator or None
-            The numbers that decide, drawn on the host.
+            Random numbers are drawn on the host.
         sampler : callable, optional
-            What proposes the k - 1 outputs in place of these draws, as :func:`multisample` takes it.
+            A function that proposes the k - 1 outputs instead, as for :func:`multisample`.
 
         Returns
         -------
@@ -304,11 +304,10 @@ class StructuralHinge:
         Raises
         ------
         ValueError, TypeError, UnsupportedError
-            As :meth:`corners`; mu not > 0; a sampler's answer that is no list of at most k - 1 possible outputs.
+            As for :meth:`corners`; mu <= 0; a sampler that does not return a list of at most k - 1 possible outputs.
 
-        Source
-        ------
-        Branson et al., section 1.2: the set of samples has the subgradient as its first.
+        Source ------ Branson et al., section 1.2: the first sample is the best output, whose direction is the
+        subgradient.
         """
         k, mu, rng = integer("k", k, 1), positive_mu(mu), generator(rng)
         if sampler is None:
@@ -316,7 +315,7 @@ class StructuralHinge:
         return self._corners(w, batch, k, lambda space, i: best_and_proposed(space, i, k, sampler, rng))
 
     def _corners(self, w: Array, batch: Any, k: int, choose: Callable[[Any, int], Iterable[Any]]) -> Corners:
-        """The planes of the outputs that ``choose`` takes from each example's loss-augmented space, at most k."""
+        """The corners of the outputs, at most k, that ``choose`` takes from each example's loss-augmented space."""
         check_weights(self.model, w, self._like)
         at_most("k", k, self.model.size, "whose directions take")
         batch, place = all_of(self.n, batch), Place.of(w)
@@ -334,9 +333,7 @@ class StructuralHinge:
         return Corners(together, xp.reshape(place.floats(losses), shape), place.integers(count))
 
     def _planes(self, w: Array, i: int, choose: Callable[[Any, int], Iterable[Any]]) -> Iterator[tuple[Array, float]]:
-        """Direction and task loss of the outputs that are chosen from the loss-augmented space of example i, one
-        after another.
-        """
+        """Direction and task loss of each output that ``choose`` takes from the loss-augmented space of example i."""
         model, data = self.model, self.data
         (piece,) = model.chunks(data, np.array([i]))
         task_loss, gold = model.task_loss(data, piece), model.gold(data, piece)
@@ -348,11 +345,11 @@ class StructuralHinge:
             yield model.pullback(data, piece, w, add(parts, gold, -1.0)), inner(task_loss, parts)
 
     def width(self) -> float:
-        """D: smoothing at mu adds at most mu D to any example's loss. Asks the model for numbers of outputs."""
+        """D such that smoothing at mu changes any example's loss by at most mu D. The model counts the outputs."""
         return max(self.smoothing.width(m) for m in self.model.counts(self.data))
 
     def _batch(self, w: Array, batch: Any) -> np.ndarray:
-        """The example numbers of a batch. The errors of :meth:`value_and_gradient` for it and for w."""
+        """The example numbers of a batch, checked, and w, as for :meth:`value_and_gradient`."""
         check_weights(self.model, w, self._like)
         numbers: np.ndarray = all_of(self.n, batch)
         if len(numbers) == 0:
@@ -407,7 +404,7 @@ class LogLoss(StructuralHinge):
 
     mean_i  log sum_y exp(score_i(y; w)) - score_i(y_i; w)
 
-    No task loss; mu is 1 and nothing else.
+    There is no task loss, and mu is always 1.
 
     Source
     ------
@@ -425,7 +422,9 @@ class LogLoss(StructuralHinge):
 
     def corners(self, w: Array, batch: Any = None, k: int = 1) -> Corners:
         """Raises UnsupportedError: the log loss is not a maximum of affine functions."""
-        raise UnsupportedError(f"{type(self).__name__} has no corners: it is no maximum of planes; StructuralHinge is")
+        raise UnsupportedError(
+            f"{type(self).__name__} has no corners because it is not piecewise linear; use StructuralHinge"
+        )
 
     def sampled_corners(
         self,
@@ -448,7 +447,7 @@ class LogLoss(StructuralHinge):
 
 
 def _smoothed(smoothing: Any, structure: Any, mu: float) -> Smoothed:
-    """The smoothing's answer with its exactness; a smoothing of the user's that does not say is taken as exact."""
+    """The smoothed max, and whether it is exact; a user's smoothing without ``smoothed`` counts as exact."""
     if hasattr(smoothing, "smoothed"):
         answer: Smoothed = smoothing.smoothed(structure, mu)
     else:
@@ -468,7 +467,7 @@ def _total(value: Any) -> float:
 
 
 def _labels(k_best: KBest) -> Iterator[Any]:
-    """The outputs of the one example of a batch (or of no batch), from the best on."""
+    """The outputs of a single example (no batch, or a batch of one), from the best on."""
     batch = (slice(None),) * k_best.count.ndim
     for j in range(int(array_namespace(k_best.count).sum(k_best.count))):
         yield k_best.labels[(*batch, j, ...)]

@@ -20,8 +20,8 @@ class Packed:
     """A record of read-only fields. A subclass is a frozen dataclass whose :meth:`validate` checks its fields.
 
     as_given: names of the fields that belong to the user and are neither made read-only nor copied. not_copied: names
-    of the fields that may be mapped from a file and are made read-only without a copy. counted: the name, in the repr,
-    of the things that the last of ``offsets`` counts.
+    of the fields that may be mapped from a file and are made read-only without a copy. counted: what the last of
+    ``offsets`` counts, in words for the repr.
     """
 
     as_given: ClassVar[tuple[str, ...]] = ()
@@ -39,7 +39,7 @@ class Packed:
 
     def validate(self) -> None:
         """Raise ValueError or TypeError that names the first invalid field."""
-        raise TypeError(f"{type(self).__name__} does not say what its fields must be: define validate()")
+        raise TypeError(f"{type(self).__name__} must define validate()")
 
     def __repr__(self) -> str:
         """Sizes, and no arrays: ``ChainData(n=2, positions=7)``. For subclasses that are decorated with repr=False."""
@@ -96,7 +96,7 @@ def check_indices(name: str, x: Any, shape: tuple[int, ...] | None = None) -> No
 
 
 def check_offsets(name: str, offsets: Any, end: int, of: str, least: int = 0) -> None:
-    """Raise unless offsets (n + 1,) rise from 0 to ``end``, the number of ``of``, by at least ``least`` each."""
+    """Raise unless offsets (n + 1,) rise from 0 to ``end``, the number of ``of``, in steps of at least ``least``."""
     check_indices(name, offsets)
     wrong = len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != end or np.any(offsets[1:] < offsets[:-1])
     if wrong or np.any(np.diff(offsets) < least):

@@ -79,14 +79,14 @@ class TopK:
     """max_u sum_{i <= K} u_i psi_(i) + (mu/2)(1 - ||u||^2), u in the simplex over the K best outputs.
 
     For any fixed K this is convex in the scores and lies between the max and the max + (mu/2)(1 - 1/K); its weights u
-    are a feasible dual point. It has no gradient where the K-th and the (K+1)-th score tie while u_K > 0 (what is
-    returned there depends on how the tie is broken), and no usable Lipschitz constant: finite differences need points
-    away from such ties. Where :func:`certified`, it equals the max smoothed by squared l2 over all outputs.
+    are a feasible dual point. It has no gradient where the K-th and the (K+1)-th score tie while u_K > 0; the gradient
+    returned there depends on how the tie is broken. The gradient is therefore not Lipschitz, and finite differences
+    need points away from such ties. Where :func:`certified`, it equals the max smoothed by squared l2 over all outputs.
 
     Parameters
     ----------
     k : int >= 1
-        Number of outputs K; may exceed how many there are.
+        Number of outputs K; may exceed the number of outputs.
 
     Source
     ------

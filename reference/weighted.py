@@ -39,7 +39,7 @@ class OfObjective:
 
     @property
     def smoothing(self) -> Any:
-        """The objective's own."""
+        """The smoothing of the objective."""
         return self.objective.smoothing
 
     @property
@@ -121,7 +121,7 @@ class Weighted(OfObjective):
         return Linearization(*self._mean(w, batch, mu, self.objective.linearize))
 
     def _mean(self, w: Array, batch: Any, mu: float | None, means: Any) -> tuple[float, Array, float, float]:
-        """The objective's means over the examples of each different weight, put together; examples of weight 0 are
+        """The weighted mean of what the objective returns for the examples of each weight; examples of weight 0 are
         skipped.
         """
         batch = all_of(self.n, batch)
@@ -141,7 +141,9 @@ class Weighted(OfObjective):
         return total, gradient, task_loss, exact
 
     def corners(self, w: Array, batch: Any = None, k: int = 1) -> Corners:
-        """The k best outputs as planes of s_i f_i; arguments and errors as :meth:`StructuralHinge.corners`."""
+        """The k best outputs as affine functions, corners of s_i f_i; arguments and errors as for
+        :meth:`StructuralHinge.corners`.
+        """
         return self._scaled(self.objective.corners(w, batch, k), batch)
 
     def sampled_corners(
@@ -153,7 +155,7 @@ class Weighted(OfObjective):
         rng: int | np.random.Generator | None = None,
         sampler: Sampler | None = None,
     ) -> Corners:
-        """The best output and k - 1 drawn ones as planes of s_i f_i; as :meth:`StructuralHinge.sampled_corners`."""
+        """The best output and k - 1 drawn ones as corners of s_i f_i; as :meth:`StructuralHinge.sampled_corners`."""
         return self._scaled(self.objective.sampled_corners(w, batch, k, mu, rng, sampler), batch)
 
     def _scaled(self, corners: Corners, batch: Any) -> Corners:
@@ -170,9 +172,9 @@ class Weighted(OfObjective):
         return None if L is None else float(self.weights.max()) * L
 
     def local_smoothness(self, mu: float | None = None) -> float:
-        """L wherever the K best outputs stay the same: the largest weight times that of the objective."""
+        """L where the K best outputs do not change: the largest weight times that of the objective."""
         return float(self.weights.max()) * self.objective.local_smoothness(mu)
 
     def width(self) -> float:
-        """D: smoothing at mu adds at most mu D to any s_i f_i."""
+        """D such that smoothing at mu changes any s_i f_i by at most mu D."""
         return float(self.weights.max()) * self.objective.width()

@@ -23,7 +23,7 @@ from accelerated.mirror import mirrors
 from reference.arrays import Array
 from reference.structures.boxes import BoxScores, iou
 
-ROOM, LARGEST = 2**12, 2**24  # waiting sets, 56 bytes each
+ROOM, LARGEST = 2**12, 2**24  # sets in the queue, 56 bytes each
 SPLITS = 2**18  # per call: Python handles Ctrl-C between calls
 
 __all__ = ["BoxScores", "Boxes", "best_boxes", "iou", "listed_scores"]
@@ -39,9 +39,8 @@ def best_boxes(scores: BoxScores, k: int = 1) -> np.ndarray:
             room *= 2
             if room > LARGEST:
                 raise MemoryError(
-                    f"best_boxes: {room // 2} sets of boxes wait, and no bound tells them apart; pixels of both "
-                    f"signs without a "
-                    "region of one do that. among() answers for a list of boxes"
+                    f"best_boxes: {room // 2} sets of boxes wait and none can be excluded, as in images of noise; "
+                    "among() searches a list of boxes"
                 )
             queue = with_more_room(queue, room)
     return queue.boxes[: queue.state[3]]

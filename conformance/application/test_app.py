@@ -191,7 +191,7 @@ def test_what_cannot_be_saved_is_said(backend, model, tmp_path):
     with pytest.raises(TypeError, match="model: expected one of .*SequenceModel.*, got Mine"):
         mine = type("Mine", (backend.SequenceModel,), {})(3, 2)
         save_model(tmp_path / "m.npz", mine, np.zeros(mine.size))
-    with pytest.raises(TypeError, match="got SequenceModel, which has no file form"):
+    with pytest.raises(TypeError, match="got SequenceModel, which cannot be saved"):
         mine = type("SequenceModel", (backend.SequenceModel,), {})(3, 2)
         save_model(tmp_path / "m.npz", mine, np.zeros(mine.size))
     assert not list(tmp_path.iterdir())

@@ -60,7 +60,25 @@ def test_a_line_each(few, capsys):
     *lines, last = capsys.readouterr().out.splitlines()
     named = [line[10:].split("  ")[0] for line in lines]
     assert named[:4] == ["diptych", "Python", "numpy", "scipy"] and named[-2:] == ["Table", "LogLoss by lbfgs"]
+    assert named[-8:-4] == list(check.PACKAGES)
     assert "kernel cache" in named and "threads" in named and last.startswith("everything works")
+
+
+def test_a_module_found_first_is_named(monkeypatch, tmp_path):
+    (tmp_path / "conformance.py").write_text("")
+    monkeypatch.delitem(sys.modules, "conformance")
+    monkeypatch.syspath_prepend(tmp_path)
+    *ours, suite = check._packages()
+    assert [line.status for line in ours] == ["ok"] * 3
+    assert suite.status == "FAILED" and suite.detail.endswith(f"Python finds {tmp_path / 'conformance.py'}")
+
+
+def test_a_package_of_two_distributions_is_named(monkeypatch):
+    owners = {"reference": ["diptych", "another"], "accelerated": ["diptych"]}
+    monkeypatch.setattr(check.importlib.metadata, "packages_distributions", lambda: owners)
+    first, *others = check._packages()
+    assert first.status == "FAILED" and first.detail.endswith("is also installed by another")
+    assert [line.status for line in others] == ["ok"] * 3
 
 
 @pytest.mark.parametrize("wrong", ["value", "error"])

@@ -75,7 +75,7 @@ def test_members_of_a_zip(tmp_path):
         (b"\na b c d e", None, "a, line 2: got 5 columns; .* such as --columns word,c2,c3,c4,label$"),
         (b"a b\n# text = c", None, r"a, line 2: expected 2 columns.* got 4: '# text = c' \(--comment '# ' leaves out"),
         (b"# a note\na b", None, r"a, line 2: expected 3 columns.* got 2: 'a b' \(--comment '# ' leaves out"),
-        (b"1\t" * 9 + b"x\n1\tb", None, "a, line 2: expected the 10 columns of CoNLL-U, apart by tabs, got 2"),
+        (b"1\t" * 9 + b"x\n1\tb", None, "a, line 2: expected the 10 columns of CoNLL-U, separated by tabs, got 2"),
         (b"1\t" * 9 + b"x\n1\t" + b"\tb" * 8, None, "a, line 2: expected the 10 columns .*, got an empty one"),
         (b"1\t" * 9 + b"x\n" + b"3\t" * 9 + b"x", None, "a, line 2: expected word 2 of its sentence, got 3"),
         (b"1\t" * 9 + b"x\n" + b"b\t" * 9 + b"x", None, "a, line 2: expected the number of a word, got 'b'"),
@@ -126,7 +126,7 @@ def test_conllu_without_ranges_empty_nodes_and_comments(tmp_path):
     assert lines == [(4, 5, 7), (9,)]
     assert layout.form == "conllu" and layout.columns[1] == "word" and layout.columns[3] == "label"
     (tmp_path / "b").write_text("a b\n")
-    with pytest.raises(ValueError, match="b, line 1: expected the 10 columns of CoNLL-U, apart by tabs, got 1"):
+    with pytest.raises(ValueError, match="b, line 1: expected the 10 columns of CoNLL-U, separated by tabs, got 1"):
         load_tokens(str(tmp_path / "b"), layout)
 
 

@@ -69,13 +69,13 @@ def test_kernels_without_a_file_form_are_refused(backend, tmp_path):
         model = backend.KernelSequenceModel([kernel], 2)
         data = model.pack([[[0.0], [1.0]]], [[0, 1]])
         name = "Function" if isinstance(kernel, backend.kernels.Function) else "Precomputed"
-        with pytest.raises(TypeError, match=f"groups: {name} has no file form; expected kernels among B1Spline"):
+        with pytest.raises(TypeError, match=f"groups: {name} cannot be saved; expected kernels among B1Spline"):
             save_model(tmp_path / "m.npz", model, model.zeros(data))
 
     class Mine(backend.kernels.Gaussian):
         """It has the name of none of ours."""
 
-    with pytest.raises(TypeError, match="groups: Mine has no file form"):
+    with pytest.raises(TypeError, match="groups: Mine cannot be saved"):
         described(Mine(1.0))
     assert not list(tmp_path.iterdir())
 

@@ -52,7 +52,7 @@ def test_the_separator_belongs_to_the_model(trained, tmp_path, capsys, cities):
     assert command(capsys, "train", places, "--start", saved, "--epochs", 2)[0] == 0
     saved = train(WORDS)
     status, _, err = command(capsys, "predict", saved, write("a DT\nNew York\tNNP\n"))
-    assert status == 2 and "new.txt, line 2: expected columns apart by blanks, got a tab (--separator any" in err
+    assert status == 2 and "new.txt, line 2: expected columns separated by blanks, got a tab (--separator any" in err
     assert command(capsys, "predict", saved, write("a\tDT\n"), "--separator", "tab")[0] == 0
 
 

@@ -155,7 +155,7 @@ def test_a_zip_and_a_part_of_it(tmp_path):
         (b"a\tb", r"a, line 1: expected 3 columns \(word, tag, head\) or 10 columns .* got 2: 'a\\tb'"),
         (
             b"a\tX\t0\na\tb\tc\td\te\tf\tg\th\ti\tj",
-            r"a, line 2: expected 3 columns \(word, tag, head\) apart by "
+            r"a, line 2: expected 3 columns \(word, tag, head\) separated by "
             r"tabs, got 10",
         ),
         (b"a\tX\t0\n\nb\tX\tx", r"a, line 3: head: expected a token number in 0..1, got 'x'"),
@@ -182,7 +182,7 @@ def test_heads_that_are_not_looked_at():
     assert all(s.heads is None for s in load_treebank("sentences", heads=False))
     with pytest.raises(ValueError, match=r"a, line 1: expected 2 columns \(word, tag\) or 3 columns .* got 1: 'a'"):
         read_sentences("a", b"a\n", heads=False)
-    with pytest.raises(ValueError, match=r"a, line 2: expected 2 columns \(word, tag\) apart by tabs, got 3"):
+    with pytest.raises(ValueError, match=r"a, line 2: expected 2 columns \(word, tag\) separated by tabs, got 3"):
         read_sentences("a", b"a\tX\nb\tY\t1", heads=False)
 
 

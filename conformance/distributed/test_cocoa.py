@@ -276,7 +276,7 @@ def test_wrong_arguments_are_named(backend):
         cocoa(smooth, lam=LAM)
     with pytest.raises(ValueError, match="^lam: "):
         cocoa(log, lam=0.0)
-    with pytest.raises(TypeError, match="^local: expected a box of BCFW"):
+    with pytest.raises(TypeError, match="^local: expected the algorithm BCFW"):
         cocoa(hinge, lam=LAM, local=local_of(sp, True))
     with pytest.raises(ValueError, match="^local: expected BCFW with line search"):
         cocoa(hinge, lam=LAM, local=local_of(sp, False, line_search=False))

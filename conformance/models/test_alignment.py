@@ -253,7 +253,7 @@ def test_bad_alignments_are_named(backend, X, Y, error, message):
 
 def test_alignments_of_another_model_are_refused(backend):
     packed = backend.AlignmentModel(2, null=True).pack([np.zeros((2, 2, 2))], [[0, -1]])
-    with pytest.raises(ValueError, match="data: packed with 2 features, the model has 3"):
+    with pytest.raises(ValueError, match="data: packed by a different model, with 2 features; this one has 3"):
         backend.StructuralHinge(backend.AlignmentModel(3), packed)
     with pytest.raises(ValueError, match="null=True allows fewer"):
         backend.StructuralHinge(backend.AlignmentModel(2), packed)

@@ -374,7 +374,9 @@ def test_what_does_not_fit_is_refused(backend):
         with pytest.raises(ValueError, match=message):
             model.pack(reference.Candidates(*PAIR, np.array(offsets)))
     data = model.pack([PAIR], [[0, 0, 2, 2]])
-    with pytest.raises(ValueError, match=r"packed with features of shape \(3,\), the model has \(1, 3\)"):
+    with pytest.raises(
+        ValueError, match=r"packed by a different model, with features of shape \(3,\); this one has \(1, 3\)"
+    ):
         backend.CandidateModel((1, 3)).predict(data, None, np.zeros(3))
     with pytest.raises(TypeError, match="expected what model.pack returned, got list"):
         model.predict([PAIR], None, np.zeros(3))

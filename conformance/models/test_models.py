@@ -185,7 +185,7 @@ def test_data_of_another_model_is_refused(backend):
     X, Y = [np.ones((2, 3))], [[0, 4]]
     packed = backend.SequenceModel(3, 5).pack(X, Y)
     for other, message in (
-        (backend.SequenceModel(2, 5), "packed with 5 columns, the model has 4"),
+        (backend.SequenceModel(2, 5), "packed by a different model, with 5 columns; this one has 4"),
         (backend.SequenceModel(3, 2), "labels beyond the model's 2"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -311,9 +311,9 @@ def test_bad_labels_are_named(backend, Y, error, message):
 def test_what_does_not_fit_is_refused(backend):
     model = backend.SegmentationModel(2, 1)
     data = model.pack([IMAGE], [[True, False, True]])
-    with pytest.raises(ValueError, match="packed with 2 features, the model has 1: it is another model's"):
+    with pytest.raises(ValueError, match="packed by a different model, with 2 features; this one has 1"):
         backend.SegmentationModel(1, 1).predict(data, None, np.zeros(2))
-    with pytest.raises(ValueError, match="packed with 1 edge features, the model has 3"):
+    with pytest.raises(ValueError, match="packed by a different model, with 1 edge features; this one has 3"):
         backend.StructuralHinge(backend.SegmentationModel(2, 3), data)
     with pytest.raises(TypeError, match="expected what model.pack returned, got list"):
         model.predict([IMAGE], None, np.zeros(3))

@@ -137,7 +137,7 @@ def test_what_does_not_fit_is_refused(backend):
         with pytest.raises(ValueError, match=message):
             model.pack(X, Y)
     data = model.pack([image], [[0, 0, 1, 1]])
-    with pytest.raises(ValueError, match="packed with 2 features, the model has 1: it is another model's"):
+    with pytest.raises(ValueError, match="packed by a different model, with 2 features; this one has 1"):
         backend.SubwindowModel(1).predict(data, None, np.zeros(1))
     with pytest.raises(TypeError, match="expected what model.pack returned, got list"):
         model.predict([image], None, np.zeros(2))

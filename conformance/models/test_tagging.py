@@ -235,7 +235,7 @@ def test_models_are_saved_with_their_vocabulary(backend, rng, tmp_path):
 def test_functions_have_no_file_form(backend, tmp_path):
     X, Y = [["a", "b"]], [["N", "V"]]
     model = backend.TaggingModel.of(X, Y, lambda sentence, t: [sentence[t]])
-    with pytest.raises(TypeError, match="templates: a function has no file form; make a model with templates=None"):
+    with pytest.raises(TypeError, match="templates: a function cannot be saved; make a model with templates=None"):
         save_model(tmp_path / "m.npz", model, np.zeros(model.size))
     same = backend.TaggingModel.of([[["a"], ["b"]]], Y, None)
     assert same.vocabulary == model.vocabulary == ("a", "b") and same.settings()["templates"] is None

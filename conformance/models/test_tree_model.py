@@ -310,7 +310,7 @@ def test_data_of_another_model_is_refused(backend):
     X, Y = [(np.ones((2, 3)), [-1, 0])], [[0, 4]]
     packed = backend.TreeModel(3, 5).pack(X, Y)
     for other_, message in (
-        (backend.TreeModel(2, 5), "packed with 4 columns, the model has 3"),
+        (backend.TreeModel(2, 5), "packed by a different model, with 4 columns; this one has 3"),
         (backend.TreeModel(3, 2), "labels beyond the model's 2"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -50,7 +50,7 @@ def test_forbidding_weights_of_negative_features_are_refused(backend, name):
             lambda: objective.value_and_gradient(w),
             lambda: backend.sgd(objective, w, lam=0.1, epochs=1, rng=0),
         ):
-            with pytest.raises(ValueError, match="a weight of -inf forbids what has a feature > 0"):
+            with pytest.raises(ValueError, match="a weight of -inf forbids outputs with a positive feature"):
                 ask()
 
 

@@ -25,7 +25,7 @@ def test_what_was_not_packed_is_refused(backend, rng):
     with pytest.raises(TypeError, match="model: expected a model such as SequenceModel, got list"):
         backend.LogLoss(X, Y)
     wider = backend.ListModel(lambda x: np.eye(4), backend.Table, size=4)
-    with pytest.raises(ValueError, match="data: packed with 4 features, the model has 3"):
+    with pytest.raises(ValueError, match="data: packed by a different model, with 4 features; this one has 3"):
         backend.LogLoss(listed, wider.pack([0], [1]))
 
 

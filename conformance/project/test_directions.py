@@ -14,7 +14,7 @@ ROOT = Path(reference.__file__).parent
 SHELVES = (  # modules and packages; those of one line know nothing of each other
     ("example_errors", "packed", "files"),
     ("arrays",),
-    ("archives", "bounds", "kernels"),
+    ("archives", "bounds", "declared", "kernels"),
     ("datasets",),
     ("gram", "identities", "prox", "smoothings", "steps"),
     ("structures",),

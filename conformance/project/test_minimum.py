@@ -1,4 +1,4 @@
-"""The oldest versions that are tried are the oldest that are promised."""
+"""The oldest versions that are tried, and those of docs/releases.md, are the oldest that are promised."""
 
 from __future__ import annotations
 
@@ -26,3 +26,14 @@ def test_the_oldest_versions_tried_are_those_promised():
     for name, version in promised.items():
         bound = [int(x) for x in version.split(".")]
         assert release[name][: len(bound)] == bound and not any(release[name][len(bound) :]), name
+
+
+@pytest.mark.skipif(not (ROOT / "docs").exists(), reason="an installed package has no pages")
+def test_the_page_has_the_oldest_versions():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    promised = [f"Python {project['requires-python']}", *project["dependencies"]]
+    promised += [extras[name][0] for name in ("plots", "estimators", "distributed", "torch")]
+    page = (ROOT / "docs" / "releases.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([\w-]+)(?: \(`\w+`\))? \| ([\d.]+) \|$", page, re.MULTILINE)
+    assert [f"{name}>={version}" for name, version in rows] == [each.replace(" ", "") for each in promised]

@@ -158,7 +158,7 @@ def test_a_regularizer_without_a_value_says_so():
     class OnlyProx(NonNegative):
         _value = Regularizer._value
 
-    with pytest.raises(TypeError, match="OnlyProx does not say what it is: a subclass of Regularizer defines _value"):
+    with pytest.raises(TypeError, match="OnlyProx must define _value"):
         OnlyProx().value(np.zeros(2))
 
 

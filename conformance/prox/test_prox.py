@@ -237,13 +237,13 @@ def test_inner_groups_come_first(backend):
         ([inner, l1], "group 0 of part 0 .* outside coordinate 0 of part 1 .L1."),
         ([l1, inner, backend.L21(1.0, [[1, 2]])], "group 0 of part 1 .* outside group 0 of part 2"),
         ([backend.L21(1.0, [[0, 7]]), inner], "group 0 of part 0 .* outside group 0 of part 1"),
-        ([l1, backend.HalfSquaredL2(1.0)], r"part 1 \(HalfSquaredL2\) is no norm of groups"),
-        ([l1, backend.Sequential([outer, inner])], "part 1 .Sequential. is no norm of groups"),
+        ([l1, backend.HalfSquaredL2(1.0)], r"part 1 \(HalfSquaredL2\) is not a norm of groups"),
+        ([l1, backend.Sequential([outer, inner])], "part 1 .Sequential. is not a norm of groups"),
     ):
         phi = backend.Sequential(parts)
         assert not phi.exact
         for call in (phi.conjugate, phi.prox_conjugate, phi.envelope):
-            with pytest.raises(ValueError, match=f"{call.__name__}: the proxes in sequence are no prox .* {words}"):
+            with pytest.raises(ValueError, match=f"{call.__name__}: the sequence of proxes is not the prox .* {words}"):
                 call(np.zeros(8))
         assert phi.value(np.ones(8)) == sum(part.value(np.ones(8)) for part in parts)
 

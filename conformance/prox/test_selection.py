@@ -176,7 +176,7 @@ def test_batches_in_every_namespace(backend, space, data):
         close(space.get(got), [[function(row, *arguments) for row in pair] for pair in x], space.dtype)
         out = space.put(np.zeros_like(x))
         if space.name.startswith("jax"):
-            with pytest.raises(TypeError, match="out: this jax.* array cannot be written in place; do not give it"):
+            with pytest.raises(TypeError, match="out: this jax.* array cannot be written in place; omit out"):
                 function(space.put(x), *sent, out=out)
             continue
         assert function(space.put(x), *sent, out=out) is out

@@ -32,7 +32,7 @@ def momentum_epoch(problem, order, box, mu, w, v):
 
 
 class Momentum(optimizer.Momentum):
-    """The box with its epoch compiled; else it falls back. In the package: ``accelerated/optimizers/``."""
+    """The algorithm with a compiled epoch; else it falls back. In the package: ``accelerated/optimizers/``."""
 
     @classmethod
     def fits(cls, box, objective):

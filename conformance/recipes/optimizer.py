@@ -1,13 +1,13 @@
 """Recipe: add an optimiser. Here: gradient steps with momentum (Polyak's heavy ball)."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Unpack
+from typing import Annotated, Any, ClassVar, NamedTuple, Unpack
 
 import numpy as np
 
 from reference.arrays import Array, squared_norm
+from reference.declared import Ge, Gt, Lam
 from reference.optimizers.base import Objective, Piece
-from reference.training.arguments import check_options
 from reference.training.minimize import minimize
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
@@ -25,7 +25,7 @@ class MomentumState(NamedTuple):
 
 @dataclass(frozen=True)
 class Momentum(Piece):
-    """The box, as a paper would print it. In the package: ``reference/optimizers/momentum.py``."""
+    """The algorithm, as a paper would print it. In the package: ``reference/optimizers/momentum.py``."""
 
     lam: float
     step_size: float
@@ -49,15 +49,11 @@ class Momentum(Piece):
 
 @dataclass(frozen=True)
 class Trained(Solver):
-    """Around the box, what a run asks. In the package: ``reference/training/momentum.py``, with the function below."""
+    """How a run uses the algorithm. In the package: ``reference/training/momentum.py``, with the function below."""
 
     box: Momentum
 
     name: ClassVar[str] = "momentum"
-
-    def check(self, objective: Objective, tol: float | None) -> None:
-        super().check(objective, tol)
-        check_options(lam=self.box.lam, step_size=self.box.step_size)
 
     def evaluate(self, objective: Objective, state: MomentumState) -> Report:
         value, _ = objective.value_and_gradient(state.w, None, None)
@@ -75,9 +71,9 @@ def momentum(
     objective: Objective,
     w0: Array | None = None,
     *,
-    lam: float,
-    step_size: float,
-    beta: float = 0.9,
+    lam: Lam,
+    step_size: Annotated[float, Gt(0)],
+    beta: Annotated[float, Ge(0)] = 0.9,
     **run: Unpack[RunOptions],
 ) -> Result:
     """Minimise F(w) + lam/2 ||w||^2 by v <- beta v - gamma (g + lam w), w <- w + v, one example at a time.

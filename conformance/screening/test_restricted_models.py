@@ -292,7 +292,7 @@ def test_models_that_have_no_answers(backend, rng):
     got, gradient = backend.LogLoss(some, some.narrow(data)).value_and_gradient(w)
     close(got, value)
     close(gradient, g[:3])
-    with pytest.raises(TypeError, match="RestrictedModel does not say how to pack"):
+    with pytest.raises(TypeError, match="RestrictedModel must define pack"):
         some.pack([1.0])
 
 

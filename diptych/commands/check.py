@@ -22,9 +22,8 @@ def add(commands: Any) -> None:
         "check",
         _check,
         "does this installation work? versions, kernel cache, laws and small trainings",
-        "Look at this installation: versions, threads, the kernel cache, a law of each structure and a small "
-        "training of "
-        "each loss, in both panels. The exit status is 1 where something failed.",
+        "Look at this installation: versions, folders of the packages, threads, the kernel cache, a law of each "
+        "structure and a small training of each loss, in both panels. The exit status is 1 where something failed.",
     )
     without_panel(sub, "check runs both panels")
 

@@ -15,9 +15,10 @@ from diptych.commands.options import number
 from diptych.commands.output import announce_compilation, finish, trained, writable
 from diptych.commands.parser import Parser
 from reference.datasets import Sequences
+from reference.declared import choices_of
 from reference.models.kernel_names import check_names, named
 from reference.models.kernel_sequence import TRANSITIONS
-from reference.online_mkl.training import AVERAGES
+from reference.online_mkl.training import mkl
 
 __all__ = ["KERNEL_OPTIONS", "LEARNERS", "KernelJob", "add_kernels", "kernel_job", "train_kernels"]
 
@@ -47,8 +48,10 @@ class KernelJob:
             raise ValueError("--C and --lam: expected one of them, as lam = 1/(C n)")
         if self.C == 0 or self.step_size == 0:
             raise ValueError(f"--{'C' if self.C == 0 else 'step-size'}: expected a number > 0, got 0")
-        if self.average not in AVERAGES:
-            raise ValueError(f"--average: mkl returns one of {', '.join(AVERAGES)}, got {self.average}")
+        if self.average not in choices_of(mkl, "average"):
+            raise ValueError(
+                f"--average: mkl returns one of {', '.join(choices_of(mkl, 'average'))}, got {self.average}"
+            )
 
     def weight(self, n: int) -> float:
         """lam for n sequences; C = 100 if neither is given."""

@@ -28,14 +28,15 @@ import shutil
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Unpack
+from typing import Annotated, Any, ClassVar, NamedTuple, Unpack
 
 import numpy as np
 
 from diptych.distributed.duals import Duals, Stand
 from diptych.distributed.objective import Partitioned
 from diptych.distributed.partitions import Job, objective_of
-from reference.arrays import integer, number, squared_norm
+from reference.arrays import squared_norm
+from reference.declared import DualLam, Ge, Unrecorded
 from reference.objectives import LogLoss
 from reference.optimizers.base import Piece, value_of
 from reference.optimizers.bcfw import BCFW
@@ -53,7 +54,7 @@ from reference.training.verdicts import Bracketed, verdict
 __all__ = ["CoCoA", "CoCoAState", "cocoa"]
 
 SAFETY = 1.1  # sigma divided by the ratio of the last round
-PROBES = 10  # the most points of a line search; the numbers of files leave room for them
+PROBES = 10  # the most points of a line search; files are numbered with gaps for them
 NEAR = 0.05  # a line search ends if the next point is within this share of the best one
 ROUNDING = 16  # in machine epsilons: a fall of D by at most this share of its terms counts as rounding
 
@@ -61,10 +62,10 @@ ROUNDING = 16  # in machine epsilons: a fall of D by at most this share of its t
 class CoCoAState(NamedTuple):
     """The state of a run.
 
-    x = w(alpha) (d,). value = (1/n) sum_i value_i(alpha_i). stand: identifies alpha. sigma: for the next round.
-    rounds: number so far, rejected ones included. calls: oracle calls. step: the last gamma; 0 if the round was
-    rejected. files: numbers of the files that are kept. drop: numbers of those that the next round removes. best: the
-    weights (d,) of the lowest objective so far, and that objective.
+    x = w(alpha) (d,). value = (1/n) sum_i value_i(alpha_i). stand: identifies alpha. sigma: for the next round. rounds:
+    number so far, rejected ones included. calls: oracle calls. step: the last gamma; 0 if the round was rejected.
+    files: numbers of the files that are kept. drop: numbers of the files that the next round removes. best: the weights
+    (d,) of the lowest objective so far, and that objective.
     """
 
     x: np.ndarray
@@ -94,8 +95,8 @@ class Change(NamedTuple):
 class Round(NamedTuple):
     """The arguments that all tasks of a round share.
 
-    local: the box of the local method. lam_n = lam n / sigma. seeds: one for each partition. stand: identifies alpha.
-    number: of the files that are written. drop: numbers of the files that are removed.
+    local: the algorithm that is the local method. lam_n = lam n / sigma. seeds: one for each partition. stand:
+    identifies alpha. number: of the files that are written. drop: numbers of the files that are removed.
     """
 
     local: Any
@@ -173,7 +174,7 @@ def moved(state: CoCoAState, gamma: float, u: np.ndarray, value: float, stand: S
 
 @dataclass(frozen=True)
 class CoCoA(Piece):
-    """CoCoA; local: a box of BCFW or of exponentiated gradient. :func:`cocoa` returns the weights in ``best``."""
+    """CoCoA; local: the algorithm BCFW or ExponentiatedGradient. :func:`cocoa` returns the weights in ``best``."""
 
     lam: float
     local: BCFW | ExponentiatedGradient
@@ -240,10 +241,6 @@ class Ascent(Bracketed):
 
     name: ClassVar[str] = "cocoa"
 
-    @property
-    def identity(self) -> dict[str, Any]:
-        return {"lam": self.box.lam, "local": self.box.local}
-
     def evaluate(self, objective: Any, state: CoCoAState) -> Report:
         """The report of the best weights so far, because the objective may rise although the dual does not fall."""
         lam, (x, fun) = self.box.lam, state.best
@@ -276,17 +273,17 @@ class Ascent(Bracketed):
 def cocoa(
     objective: Partitioned,
     *,
-    lam: float,
+    lam: DualLam,
     local: BCFW | ExponentiatedGradient | None = None,
-    evaluate_every: int = 1,
-    folder: str | Path | None = None,
+    evaluate_every: Annotated[int, Ge(1), Unrecorded()] = 1,
+    folder: Annotated[str | Path | None, Unrecorded()] = None,
     **run: Unpack[RunOptions],
 ) -> Result:
     """Train a structural SVM or a CRF over partitions by CoCoA, until the duality gap is small.
 
-    In each round every partition makes a pass of a dual method over its own examples. One vector of weights travels
-    each way. CoCoA is made for cases in which passes over the data are cheap and transfers are not. There it needs
-    fewer rounds than methods on full gradients, such as L-BFGS, need evaluations.
+    In each round every partition makes a pass of a dual method over its own examples. One vector of weights is sent
+    each way. CoCoA is for data over which a pass is cheap compared with the transfers. It then needs fewer rounds than
+    L-BFGS needs full gradients.
 
     Parameters
     ----------
@@ -294,7 +291,7 @@ def cocoa(
         Its loss is an unsmoothed StructuralHinge or a LogLoss.
     lam : float > 0
         Weight of the squared norm; C = 1/(lam n).
-    local : box, optional
+    local : algorithm, optional
         The local method with its options: ``algorithms.BCFW`` for the hinge, ``algorithms.ExponentiatedGradient`` for
         the log loss. Its lam is not used. Default: these with the defaults of ``bcfw`` and ``exponentiated_gradient``.
     epochs : int >= 0
@@ -349,9 +346,6 @@ def cocoa(
     """
     if not isinstance(objective, Partitioned):
         raise TypeError(f"objective: expected a Partitioned objective, got {type(objective).__name__}; use bcfw")
-    if not 0 < number("lam", lam) < np.inf:
-        raise ValueError(f"lam: the dual needs a finite number > 0, got {lam}")
-    integer("evaluate_every", evaluate_every, 1)
     box = _local(objective, lam, local)
     if folder is None and run["checkpoint"] is not None:
         folder = f"{run['checkpoint']}.duals"
@@ -361,7 +355,8 @@ def cocoa(
     try:
         duals = Duals(str(own or Path(folder or "").absolute()), objective.memory is None)
         needed = None if run["checkpoint"] is None else [0]
-        return minimize(objective, Ascent(CoCoA(lam, box, duals), needed), every=evaluate_every, **run)
+        solver = Ascent(CoCoA(lam, box, duals), needed)
+        return minimize(objective, solver, every=evaluate_every, resolved={"local": box}, **run)
     finally:
         if own is not None:
             shutil.rmtree(own, ignore_errors=True)
@@ -378,7 +373,7 @@ def _local(objective: Partitioned, lam: float, local: Any) -> BCFW | Exponentiat
     if local is None:
         return ExponentiatedGradient(lam, 1.0, 0.3) if log_loss else BCFW(lam)
     if not isinstance(local, kind):
-        raise TypeError(f"local: expected a box of {kind.__name__} for this loss, got {local!r}")
+        raise TypeError(f"local: expected the algorithm {kind.__name__} for this loss, got {local!r}")
     box: BCFW | ExponentiatedGradient = local
     if isinstance(box, BCFW) and (box.average != "last" or not box.line_search):
         raise ValueError(f"local: expected BCFW with line search and without averages, got {box}")

@@ -12,21 +12,21 @@ from typing import Any
 
 __all__ = ["local_client"]
 
-# A check this long after a worker was lost closes its place for good, if the place is empty at that moment: also when
-# the worker was replaced, and its successor was lost just now.
+# Dask closes the place of a lost worker for good if the place is empty after this time. It may be empty because the
+# worker was replaced and its successor was lost, too.
 CHECK = {"distributed.deploy.lost-worker-timeout": "1 day"}
 
-# Dask's default also sets MALLOC_TRIM_THRESHOLD_. Memory of weight vectors would then return to the system after each
-# use, and come back page by page. This takes a tenth of a gradient's time.
+# Dask's default also sets MALLOC_TRIM_THRESHOLD_. The memory of weight vectors would then be returned to the system
+# after each use and requested again, which takes a tenth of a gradient's time.
 ENVIRONMENT = {"OMP_NUM_THREADS": 1, "MKL_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1, "DIPTYCH_NUM_THREADS": 1}
 
 
 @contextmanager
 def local_client(workers: int) -> Iterator[Any]:
-    """A ``distributed.Client`` of worker processes with one thread each, which end with it.
+    """A ``distributed.Client`` with worker processes of one thread each, which end when the client is closed.
 
     No other machine can reach the workers. They block Ctrl-C, and SIGTERM, which Slurm sends to all processes, so that
-    only this process receives the signal. Their logs are silent, because errors of tasks are raised in this process.
+    only this process receives the signal. They print no logs, because errors of tasks are raised in this process.
     Results come directly from the workers. A worker that is lost is replaced, also if it is lost again soon.
 
     Parameters
@@ -59,7 +59,7 @@ def _blocking_interrupts() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    resource_tracker.ensure_running()  # its start later would unblock the signal
+    resource_tracker.ensure_running()  # if it started later, it would unblock the signal
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield

@@ -145,7 +145,7 @@ class Partitioned:
         Raises
         ------
         UnsupportedError
-            A batch is given; single examples cannot be evaluated from here.
+            A batch is given; a partitioned objective evaluates all examples.
         ValueError, TypeError, InfeasibleError
             As :meth:`reference.StructuralHinge.value_and_gradient`.
         """
@@ -169,7 +169,7 @@ class Partitioned:
         return np.inf if mu == 0 else max(size.local_smoothness for size in self.sizes) / mu
 
     def width(self) -> float:
-        """D: smoothing at mu adds at most mu D to any example's loss."""
+        """D such that smoothing at mu changes any example's loss by at most mu D."""
         return max(size.width for size in self.sizes)
 
     def parts(self, examples: np.ndarray) -> list[tuple[int, np.ndarray]]:

@@ -39,7 +39,7 @@ def save_packed(folder: str | Path, data: Packed) -> None:
     FileExistsError
         The folder exists.
     TypeError
-        A field has no file form, such as a Gram matrix or an array of another library.
+        A field cannot be saved, such as a Gram matrix or an array of another library.
     """
     folder = Path(folder)
     if folder.exists():
@@ -70,7 +70,7 @@ class PackedFolder:
     Raises
     ------
     ValueError
-        Naming the folder: it is not there, or its files are not those of packed data.
+        Naming the folder: it does not exist, or its files are not those of packed data.
     """
 
     path: str
@@ -104,7 +104,7 @@ def _form(name: str, x: Any, arrays: list[np.ndarray]) -> Any:
         return {"place": np.dtype(x.dtype).name}
     if isinstance(x, tuple | list) and not isinstance(x, Place):
         return {"tuple": [_form(f"{name}[{i}]", each, arrays) for i, each in enumerate(x)]}
-    raise TypeError(f"{name}: no file form for {type(x).__name__}")
+    raise TypeError(f"{name}: {type(x).__name__} cannot be saved")
 
 
 def _value(x: Any, folder: Path) -> Any:

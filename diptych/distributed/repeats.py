@@ -28,7 +28,7 @@ class Repeats(SchedulerPlugin):  # type: ignore[misc, unused-ignore]
         self.lost += 1
 
     def transition(self, key: Any, start: str, finish: str, *args: Any, **options: Any) -> None:
-        """A task that leaves its worker without a result runs again, unless nobody wants it any more."""
+        """A task that leaves its worker without a result runs again, unless its result is no longer needed."""
         if start == "processing" and finish in ("released", "waiting"):
             task = self.scheduler.tasks.get(key)
             self.count += task is not None and bool(task.who_wants or task.waiters)

@@ -24,7 +24,7 @@ class Runs:
     ----------
     task : callable
         task(run): the result of a run; it must be JSON-able. For other processes the task must be picklable, so it
-        should name its data and not hold them.
+        should contain the name of its data and not the data.
     kept : path
         The file of results.
     executor : optional

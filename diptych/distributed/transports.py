@@ -334,7 +334,9 @@ class Dask(Transport):
         return [self.client.submit(task, *sent, k, *rest, pure=False, **o) for k, o in zip(ks, options, strict=True)]
 
     def _settle(self, ks: Iterable[int]) -> None:
-        """Assign each k to a worker, evenly. It stays there while the worker lives, so that no other must read it."""
+        """Assign each k to a worker, evenly. It stays there while the worker runs, so that no other has to read its
+        partition.
+        """
         threads, keys = self._threads(), sorted({*self._homes, *ks})
         most = -(-len(keys) // max(1, sum(threads.values())))
         room = {worker: most * threads[worker] for worker in sorted(threads)}
@@ -381,7 +383,7 @@ class Dask(Transport):
                     lost = future.exception() if future.status == "error" else None
                     continue
                 try:
-                    result = future.result()  # or raises the task's own error
+                    result = future.result()  # or raises the error of the task
                 except CancelledError as problem:  # the finished result was lost
                     lost = problem
                     continue

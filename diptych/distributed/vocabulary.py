@@ -1,4 +1,4 @@
-"""What a model must know of its data, found in one pass.
+"""The labels, features and pairs that occur in partitions, found in one pass, and models of them.
 
 For a tagger these are labels, attributes and pairs. For sequence files they are labels and the number of features.
 """

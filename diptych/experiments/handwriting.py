@@ -43,8 +43,9 @@ from diptych.experiments.shell import (
     say_written,
 )
 from diptych.pictures.plots import require_matplotlib, save_figure
+from reference.declared import choices_of
 from reference.models.kernel_sequence import TRANSITIONS
-from reference.online_mkl.training import AVERAGES
+from reference.online_mkl.training import mkl as learner
 
 __all__ = ["main", "summary"]
 
@@ -193,7 +194,7 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     parser.option(
         "solver",
         "--average",
-        choices=AVERAGES,
+        choices=choices_of(learner, "average"),
         default="last",
         help="use the last model or the average (default: last)",
     )

@@ -40,7 +40,7 @@ SEPARATORS = ("blank", "tab", "any")  # any: blanks, tabs or both
 
 
 class Layout(NamedTuple):
-    """How a file of tokens is read; None: detect from the file, by default in the encoding.
+    """How a file of tokens is read; None: detected from the file (encoding: the default).
 
     columns: the names of the columns, "label" among them; form: one of FORMS; comment: the prefix of lines to skip;
     separator: one of SEPARATORS; encoding: see :mod:`diptych.files.text`; header: in CoNLL-U the file's own names of
@@ -117,14 +117,14 @@ def load_columns(
 def load_tokens(path: str, layout: Layout, part: int = 0, parts: int = 1, *, most_bytes: int = MOST_BYTES) -> Tokens:
     """The sentences of :func:`load_columns` with their lines, and the layout that was detected in the whole file.
 
-    part, parts: only part number ``part`` of ``parts`` of the file, about as many lines each. A part begins behind an
-    empty line. A file of few sentences may have empty parts.
+    part, parts: only part number ``part`` of ``parts`` parts of the file, which have about the same number of lines. A
+    part begins behind an empty line. A file of few sentences may have empty parts.
     """
     return _read(path, load_text(path, encoding=layout.encoding, most_bytes=most_bytes), layout, part, parts)
 
 
 def commas_of(lines: Iterable[str]) -> str:
-    """What to say of lines whose columns are apart by commas or the like; "" for others."""
+    """The message about lines whose columns are separated by commas or similar characters; "" for other lines."""
     lines = list(lines)
     for sign in ",;|":
         if lines and all(re.search(rf"\S{re.escape(sign)}", line) for line in lines):
@@ -134,9 +134,10 @@ def commas_of(lines: Iterable[str]) -> str:
 
 
 def refuse_comments(path: str, tokens: Tokens, column: str = "label", known: Collection[str] = ()) -> str:
-    """Raise ValueError for a line such as ``# doc 7``, which looks like a comment; what to say of one such as ``#a b``.
+    """Raise ValueError for a line such as ``# doc 7``, which looks like a comment; return the message about one such as
+    ``#a b``.
 
-    It does if its value in the column is neither known nor in other lines. "": there is nothing to say.
+    A line looks like a comment if its value in the column is neither known nor in other lines. "": there is no message.
     """
     others, marked = set(known), []
     if tokens.layout.comment is not None:
@@ -196,7 +197,7 @@ def _read(name: str, text: list[str], layout: Layout, part: int = 0, parts: int 
         if layout.comment is None and signs:
             hint += f" (--comment '{signs[0]} ' leaves out lines that start so)"
         if separator == "tab" and not any("\t" in line for _, line in tokens):
-            hint += " (columns are apart by tabs; --separator blank splits at blanks)"
+            hint += " (columns are separated by tabs; --separator blank splits at blanks)"
         raise ValueError(f"{problem}{hint}") from None
 
 
@@ -243,7 +244,9 @@ def _blocks(name: str, lines: list[tuple[int, str]], layout: Layout) -> Iterator
             told = "expected something in each column (--separator any takes several tabs as one)"
             raise ValueError(f"{name}, line {number}: {told}, got {line!r:.80}")
         if layout.separator == "blank" and "\t" in line.strip(" \t"):
-            told = "expected columns apart by blanks, got a tab (--separator any reads both, tab splits at tabs alone)"
+            told = (
+                "expected columns separated by blanks, got a tab (--separator any reads both, tab splits at tabs alone)"
+            )
             raise ValueError(f"{name}, line {number}: {told}: {line!r:.80}")
         if rows and len(columns) != len(rows[0]):
             raise ValueError(_wrong(name, number, len(rows[0]), None, columns))
@@ -267,8 +270,9 @@ def _words(line: str) -> list[str]:
 
 
 def _separator(lines: list[tuple[int, str]], names: tuple[str, ...] | None) -> str:
-    """The separator of a file: one of SEPARATORS. If tabs alone and blanks too give lines of equal length, the names
-    decide, and without them the tabs, unless there is one in a line: taggers add it and the label to their input.
+    """The separator of a file: one of SEPARATORS. If splitting at tabs and splitting at blanks both give lines of equal
+    length, the number of names decides; without names it is the tab, unless each line has one tab: taggers add a tab
+    and the label to their input.
     """
     others = (DOCUMENT, *(f"{sign} " for sign in SIGNS))
     tokens = [line.rstrip(" \t") for _, line in lines if line.strip(" \t") and not line.startswith(others)]

@@ -98,7 +98,7 @@ def _header(where: str, line: str) -> tuple[str, ...] | None:
 
 
 def conllu_blocks(name: str, lines: Sequence[tuple[int, str]], columns: tuple[str, ...] = CONLLU) -> list[Block]:
-    """The sentences of numbered lines; the last has the lines below it. ValueError names file and line."""
+    """The sentences of numbered lines; lines below the last sentence belong to it. A ValueError names file and line."""
     blocks: list[Block] = []
     block, begun = Block([], [], [], columns), 0
     text = lines[:-1] if lines and not lines[-1][1] else lines  # the file ends with a line end
@@ -124,17 +124,19 @@ def conllu_blocks(name: str, lines: Sequence[tuple[int, str]], columns: tuple[st
 
 
 def _is_comment(line: str, columns: tuple[str, ...]) -> bool:
-    """Whether a line is a comment: it starts with #, and is not of a word that does so."""
+    """Whether a line is a comment: it starts with # and is not the line of a word that starts with #."""
     return line.startswith("#") and (columns[0] == "id" or line.count("\t") + 1 != len(columns))
 
 
 def _is_word(where: str, line: str, columns: tuple[str, ...], expected: int) -> bool:
-    """Whether a line is of a word, and not of a range or an empty node. expected: the number of a word here."""
+    """Whether a line is that of a word, and not of a range or an empty node. expected: the number that a word must
+    have.
+    """
     cells = line.split("\t")
     if len(cells) != len(columns) or not all(cells):
         got = f"{len(cells)} of them" if all(cells) else "an empty one"
         names = "10 columns of CoNLL-U" if columns == CONLLU else f"{len(columns)} columns of global.columns"
-        raise ValueError(f"{where}: expected the {names}, apart by tabs, got {got}: {line!r:.80}")
+        raise ValueError(f"{where}: expected the {names}, separated by tabs, got {got}: {line!r:.80}")
     if "id" not in columns:
         return True
     number = cells[columns.index("id")]

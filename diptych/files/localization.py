@@ -127,7 +127,7 @@ class Localization:
         return iou(self.candidates(i), self.required("truth")[i])
 
     def best_candidates(self) -> np.ndarray:
-        """(n,): the candidate of each image with the largest overlap with the true box, of equals the first. A model is
+        """(n,): the candidate of each image with the largest overlap with the true box, the first of equals. A model is
         trained to choose it.
 
         Source: Pillutla et al., section 7.1.2, "Other Implementation Details".

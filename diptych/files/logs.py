@@ -1,9 +1,8 @@
 """Logs of training: a line of JSON for the job, one for each row of the history, and one for the outcome.
 
     {"command": "train", "panel": "accelerated", ..., "job": {...}}
-    {"epoch": 1, "oracle_calls": 6251, "seconds": 0.21, "objective": 4.1, "dual": 1.2, "gap": 2.9, "exact": null,
-    "prox_gradient": null} {"outcome": "relative gap 0.001 reached in epoch 41", "success": true, "interrupted": false,
-    "objective": 3.1, ...}
+    {"epoch": 1, "oracle_calls": 6251, "seconds": 0.21, "objective": 4.1, "dual": 1.2, "gap": 2.9, "exact": null, ...}
+    {"outcome": "relative gap 0.001 reached in epoch 41", "success": true, "interrupted": false, ...}
 
 If worker processes were lost, a line ``{"workers_lost": 1, "tasks_repeated": 3}`` has the counts since the start.
 
@@ -107,8 +106,8 @@ def _row(fields: dict[str, Any]) -> Row:
 class LogWriter:
     """A callback that writes a log. Every line is on disk before the next epoch begins.
 
-    path: None writes nothing. more: append to an existing log, after removing a truncated last line. The file is first
-    changed when the first row or the outcome is written. If a line cannot be written, as on a full disk, a warning
+    path: None writes nothing. more: append to an existing log, after removing a truncated last line. The file is not
+    changed before the first row or the outcome is written. If a line cannot be written, as on a full disk, a warning
     (:class:`NotWritten`) names the log, no part of the line stays in the file, and nothing more is written.
     """
 

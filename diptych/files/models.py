@@ -43,8 +43,8 @@ MODELS = (
 def save_model(path: str | Path, model: Any, w: Any, info: dict[str, Any] | None = None) -> None:
     """Write a model and its weights w (d,). info: any JSON-able dictionary, such as training settings.
 
-    For a KernelSequenceModel, w is a KernelWeights. The training positions that have coefficients are written too, so
-    that the file suffices for predictions.
+    For a KernelSequenceModel, w is a KernelWeights. The training positions with coefficients are written too, because
+    predictions need them.
 
     Raises
     ------
@@ -58,10 +58,10 @@ def save_model(path: str | Path, model: Any, w: Any, info: dict[str, Any] | None
     """
     kind = type(model).__name__
     if kind not in MODELS or type(model).__module__.split(".")[1:2] != ["models"]:
-        raise TypeError(f"model: expected one of {', '.join(MODELS)}, got {kind}, which has no file form")
+        raise TypeError(f"model: expected one of {', '.join(MODELS)}, got {kind}, which cannot be saved")
     if getattr(model, "oracle", None) is not None:
         raise TypeError(
-            f"model: expected one without an oracle, which files do not hold; {kind}(**model.settings()) is without"
+            f"model: expected one without an oracle, which files do not hold; use {kind}(**model.settings())"
         )
     members = _of_kernels(model, w) if kind == "KernelSequenceModel" else {"weights": _vector(model, w)}
     from reference import __version__
@@ -108,7 +108,7 @@ def load_model(
     try:
         settings = _settings(header)
         if header["model"] == "TaggingModel":
-            settings.setdefault("joiner", None)  # files of earlier versions do not say
+            settings.setdefault("joiner", None)  # files of earlier versions do not have it
         if header["model"] == "KernelSequenceModel":
             settings["groups"] = [restored(group) for group in settings["groups"]]
         model = getattr(module, header["model"])(**settings)

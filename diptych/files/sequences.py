@@ -26,7 +26,7 @@ from reference.datasets import Sequences
 __all__ = ["Sequences", "load_sequences", "numbered", "read_sequences", "relabelled"]
 
 FEW = 10  # labels that a message lists
-BITS = 64  # bits of a feature in memory; in a file it may have one
+BITS = 64  # of a feature in memory, as float64; in a file it may take one bit
 
 
 def load_sequences(path: str | Path, *, labelled: bool = True, most_bytes: int = MOST_BYTES) -> Sequences:
@@ -54,7 +54,7 @@ def load_sequences(path: str | Path, *, labelled: bool = True, most_bytes: int =
 
 
 def numbered(labels: tuple[str, ...]) -> str | None:
-    """The line about labels that are integers, but not 0..L-1; None for others."""
+    """The warning about labels that are integers other than 0..L-1; None for other labels."""
     if not all(map(str.isdecimal, labels)) or (numbers := sorted(map(int, labels))) == [*range(len(labels))]:
         return None
     more = f", ... and {len(numbers) - FEW} more" if len(numbers) > FEW else ""
@@ -120,7 +120,7 @@ def read_sequences(path: str | Path, *, labelled: bool = True, most_bytes: int =
 
 
 def relabelled(path: str, data: Sequences, labels: tuple[str, ...]) -> Sequences:
-    """The sequences of a file with labels in another order. ValueError for a label that is none of them."""
+    """The sequences of a file with labels in another order. ValueError for a label that is not among them."""
     number = np.array([labels.index(name) if name in labels else -1 for name in data.labels], np.int64)
     given = np.concatenate([np.zeros(0, np.int64), *data.Y])
     for i in np.flatnonzero(number[given] < 0)[:1].tolist():

@@ -17,12 +17,12 @@ def tagged_text(
 ) -> tuple[str, str]:
     """The text of a file with predicted labels, and its encoding.
 
-    In CoNLL-U the labels replace those of the file, else they are added as a last column, behind the separator of the
-    file. All other lines stay, and so do the ends of lines. Several best label sequences are written as comments above
-    a sentence; probabilities as a comment in CoNLL-U, else as a last column.
+    In CoNLL-U the labels replace those of the file. In other files they are added as a last column, after the file's
+    separator. All other lines stay, and so do the ends of lines. Several best label sequences are written as comments
+    above a sentence; probabilities as a comment in CoNLL-U, else as a last column.
 
-    tokens: what was read from the file. tagged: the predictions by the sentence's number: "labels", and where they were
-    asked for "best" and "probabilities". Other sentences are left out, up to the empty lines behind them.
+    tokens: what was read from the file. tagged: the predictions by the sentence's number: "labels" and, on request,
+    "best" and "probabilities". Other sentences are left out, up to the empty lines behind them.
     """
     layout, content = tokens.layout, load_bytes(path, most_bytes=most_bytes)
     text = decode_text(path, content, layout.encoding)

@@ -150,7 +150,7 @@ def _plain(name: str, lines: list[str], heads: bool) -> list[Block]:
         if len(cells) not in forms:
             wanted = " or ".join(f"{n} columns ({_FORMS[n]})" for n in forms)
             more = "" if width else f" or {len(CONLLU)} columns (CoNLL-X or CoNLL-U without # global.columns = ...)"
-            raise ValueError(f"{where}: expected {wanted}{more} apart by tabs, got {len(cells)}: {line!r:.80}")
+            raise ValueError(f"{where}: expected {wanted}{more} separated by tabs, got {len(cells)}: {line!r:.80}")
         if not all(cells):
             raise ValueError(f"{where}: expected something in each column, got {line!r:.80}")
         width, place = len(cells), place + 1

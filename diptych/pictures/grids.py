@@ -75,7 +75,7 @@ def word_pictures(numbers: np.ndarray, scale: int) -> list[np.ndarray]:
 
 
 def page(words: Sequence[np.ndarray], margin: int) -> np.ndarray:
-    """Words set in lines on a page that is about as wide as high, with ``margin`` pixels around each word."""
+    """Words in lines on a page whose width is about its height, with ``margin`` pixels around each word."""
     framed = [np.pad(word, margin) for word in words]
     limit = max([int(np.sqrt(sum(word.size for word in framed))), *(word.shape[1] for word in framed)])
     lines: list[list[np.ndarray]] = []

@@ -204,11 +204,11 @@ def plot_path(
         weights.plot(shares, column, linewidth=0.8)
     weights.set(ylabel="weights" if drawn.shape[1] < most else f"the {most} largest weights")
     sizes.plot(shares, [point.nonzeros for point in path.points], color="black", **marker)
-    sizes.set(ylabel=f"weights that are not 0, of {path.size}", ylim=(0, None))
+    sizes.set(ylabel=f"nonzero weights, of {path.size}", ylim=(0, None))
     whole(sizes.yaxis)
     for axis in losses:
         axis.plot(shares[: len(held_out)], held_out, color="black", **marker)
-        axis.set(ylabel="mean loss of what is held out")
+        axis.set(ylabel="mean held-out loss")
     for axis in (weights, sizes, *losses):
         axis.set(xlabel="beta / beta_max")
         logarithmic(axis)

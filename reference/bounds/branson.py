@@ -15,7 +15,7 @@ __all__ = ["dual_increase", "online_regret", "subgradient_norm"]
 
 @of_floats
 def dual_increase(value: float, squared_gradient: float, lam: float, t: int) -> float:
-    """The least by which step t raises D_t: f(w^{t-1}; Z_t) - ||g||^2 / (2 lam t).
+    """A lower bound on the increase of D_t by step t: f(w^{t-1}; Z_t) - ||g||^2 / (2 lam t).
 
     Parameters
     ----------
@@ -38,10 +38,8 @@ def dual_increase(value: float, squared_gradient: float, lam: float, t: int) -> 
     ValueError
         lam not > 0, t < 1.
 
-    Source
-    ------
-    Branson et al., Lemma 2.2 (statement, first and last line; the third line's factor of ||w||^2 is lam (t-1)/(2t), not
-    (lam t - 2 lam)/(2t)).
+    Source ------ Branson et al., Lemma 2.2 (statement, first and last line; in the third line, the factor of ||w||^2 is
+    lam (t-1)/(2t), not (lam t - 2 lam)/(2t)).
     """
     _check(lam, t)
     return value - squared_gradient / (2.0 * lam * t)
@@ -49,7 +47,7 @@ def dual_increase(value: float, squared_gradient: float, lam: float, t: int) -> 
 
 @of_floats
 def subgradient_norm(lam: float, radius: float, largest_loss: float = 1.0) -> float:
-    """G = sqrt(lam largest_loss) + 2 radius: at least ||lam w + v_t(y)|| wherever lam ||w||^2 <= largest_loss.
+    """G = sqrt(lam largest_loss) + 2 radius, an upper bound on ||lam w + v_t(y)|| where lam ||w||^2 <= largest_loss.
 
     Parameters
     ----------

@@ -188,8 +188,8 @@ class Corollary17(_StronglyConvex):
     def bound(self, k: int, gap: float, distance: float, D: float) -> float:
         """Bound on F(w_k) - min F for k >= 1: (2 - sqrt(q))/(1 - sqrt(q)) mu D + 2 (1 - sqrt(q)/2)^k gap.
 
-        gap = F(w_0) - min F; the distance ||w_0 - w*|| is not needed. The paper prints 3 - sqrt(q); it bounds a bracket
-        by 2 that equals 1 for every k.
+        gap = F(w_0) - min F; the distance ||w_0 - w*|| is not needed. The paper prints 3 - sqrt(q), because it bounds
+        by 2 a bracket that equals 1 for every k.
         """
         return (1 + 1 / self._complement) * self.mu * D + 2 * self.eta**k * gap
 

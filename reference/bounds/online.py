@@ -50,10 +50,8 @@ def round_bound(
     ValueError
         A number that is not finite or too small.
 
-    Source
-    ------
-    Martins et al., Lemma 4 (11) and (12): for several proxes, none may increase the regularizers before it, which
-    shrinkages satisfy; for one prox there is no condition.
+    Source ------ Martins et al., Lemma 4 (11) and (12): with several proxes, none may increase an earlier regularizer
+    (shrinkages do not); with one prox there is no condition.
     """
     gamma = number("step_size", step_size, positive=True)
     for name, value in (("squared_gradient", squared_gradient), ("before", before), ("after", after), ("sigma", sigma)):
@@ -70,7 +68,7 @@ def regret_constant_step(rounds: int, step_size: float, gradient_norm: float, op
     rounds : int
         T >= 0.
     step_size : float
-        gamma > 0; ||w*|| / (G sqrt(T)) makes the bound least.
+        gamma > 0; the bound is smallest at ||w*|| / (G sqrt(T)).
     gradient_norm, optimum_norm : float
         G and ||w*||, >= 0.
 
@@ -100,7 +98,7 @@ def regret_decaying_step(rounds: int, step_size: float, gradient_norm: float, di
     rounds : int
         T >= 0.
     step_size : float
-        gamma_0 > 0; F / (sqrt(2) G) makes the bound least.
+        gamma_0 > 0; the bound is smallest at F / (sqrt(2) G).
     gradient_norm, diameter : float
         G and F, >= 0; F = 2 gamma for the ball of radius gamma.
 
@@ -181,7 +179,8 @@ def gradient_norm(largest: float, sigma: float = 0.0, radius: float = 0.0) -> fl
 
 @of_floats
 def optimum_radius(largest: float, lam: float, sigma: float = 0.0) -> float:
-    """sqrt(largest / (lam + sigma)): at least ||w*|| of mean_i L_i + lam/2 (sum_k ||w_k||)^2 + sigma/2 ||w||^2.
+    """sqrt(largest / (lam + sigma)), an upper bound on ||w*|| for mean_i L_i + lam/2 (sum_k ||w_k||)^2 + sigma/2
+    ||w||^2.
 
     Parameters
     ----------
@@ -199,12 +198,10 @@ def optimum_radius(largest: float, lam: float, sigma: float = 0.0) -> float:
     ValueError
         A number that is not finite or below 0, lam + sigma not > 0.
 
-    Source
-    ------
-    Martins et al., Proposition 8, *sharpened* (the printed radius is sqrt(2) times this one): along w* the objective
-    has derivative 0, so that mean_i loss_i(y_i*) = mean_i L_i(w*) + lam (sum_k ||w*_k||)^2 + sigma ||w*||^2 at the
-    maximisers y_i*, and L_i >= 0. For the log loss the left side is the entropy of the outputs under w*. *Corrected*:
-    that is the model's entropy, at most log |outputs|; the true labels' will not do.
+    Source ------ Martins et al., Proposition 8, *sharpened* (the printed radius is sqrt(2) times this one): along w*
+    the objective has derivative 0, so that mean_i loss_i(y_i*) = mean_i L_i(w*) + lam (sum_k ||w*_k||)^2 + sigma
+    ||w*||^2 at the maximisers y_i*, and L_i >= 0. For the log loss the left side is the entropy of the outputs under
+    w*. *Corrected*: it is the entropy of the model, at most log |outputs|, not that of the true labels.
     """
     total = number("lam", lam) + number("sigma", sigma)
     return sqrt(number("largest", largest) / number("lam + sigma", total, positive=True))

@@ -96,7 +96,7 @@ def prox_linear_work(steps: int, *, n: int, eta: float, A: float, D: float, eps_
     A : float
         Largest squared norm of an example's Jacobian.
     D : float
-        Width of the smoothing.
+        D of the smoothing: 0 <= h_mu - max <= mu D.
     eps_0 : float > 0
 
     Returns

@@ -168,7 +168,9 @@ class AlignmentModel(LinearModel):
             raise not_packed(data)
         wrong = next((x.shape[2] for x in data.features if x.shape[2] != self.n_features), None)
         if wrong is not None:
-            raise ValueError(f"data: packed with {wrong} features, the model has {self.n_features}")
+            raise ValueError(
+                f"data: packed by a different model, with {wrong} features; this one has {self.n_features}"
+            )
         if not self.null and data.columns is not None:
             for i, (x, y) in enumerate(zip(data.features, data.columns, strict=True)):
                 self._columns(f"Y[{i}]", y, *x.shape[:2])

@@ -47,7 +47,7 @@ class LinearModel:
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> Any:
         """Examples in the form that the other methods take, checked."""
-        raise TypeError(f"{type(self).__name__} does not say how to pack examples: define pack(X, Y, *, like)")
+        raise TypeError(f"{type(self).__name__} must define pack(X, Y, *, like)")
 
     def check(self, data: Any) -> None:
         """Raise ValueError if ``data`` was packed by a model of other sizes, TypeError if it was not packed."""
@@ -61,7 +61,7 @@ class LinearModel:
 
     def zeros(self, data: Any) -> Array:
         """Weights of zero (d,) in the data's place."""
-        raise TypeError(f"{type(self).__name__} does not say what weights look like: define zeros(data)")
+        raise TypeError(f"{type(self).__name__} must define zeros(data)")
 
     def chunks(self, data: Any, batch: np.ndarray) -> Iterator[np.ndarray]:
         """The example numbers ``batch`` (b,) in pieces that :meth:`scores` can hold at once."""
@@ -77,7 +77,7 @@ class LinearModel:
 
     def scores(self, data: Any, batch: np.ndarray, w: Array) -> Scores:
         """The scores of a piece of a batch at weights w (d,)."""
-        raise TypeError(f"{type(self).__name__} does not say how to score: define scores(data, batch, w)")
+        raise TypeError(f"{type(self).__name__} must define scores(data, batch, w)")
 
     def pushforward(self, data: Any, batch: np.ndarray, w: Array, dw: Array) -> Scores:
         """The Jacobian of the scores at w times dw (d,): for a linear model, the scores at dw."""
@@ -138,7 +138,7 @@ class LinearModel:
         return [outputs[i] for i in batch]
 
     def bound(self, w: Array) -> BoundModel:
-        """The model with weights w (d,), for use: see :class:`BoundModel`."""
+        """The model bound to weights w (d,), for predictions; see :class:`BoundModel`."""
         return BoundModel(self, w)
 
     def _split(self, data: Any, piece: np.ndarray, outputs: Any) -> Sequence[Any]:
@@ -149,14 +149,14 @@ class LinearModel:
 def sound(scores: Kind, w: Array) -> Kind:
     """The scores. Raises ValueError if they are nan or +inf because weights of w (d,) are -inf.
 
-    A run that diverges has such scores from other weights, and says so itself.
+    A diverging run has such scores from other weights; it has its own error.
     """
     if _are_unsound(scores):
         xp = array_namespace(w)
         if seen(xp.any(w == -xp.inf)) and not seen(xp.any(~(w < xp.inf))):
             raise ValueError(
-                "scores: expected numbers below inf, got nan or inf: a weight of -inf forbids what has a feature > 0; "
-                "times a feature < 0 it is inf, times 0 or beside inf it is nan"
+                "scores: expected numbers below inf, got nan or inf: a weight of -inf forbids outputs with a "
+                "positive feature; times a negative feature it is inf, times 0 or added to inf it is nan"
             )
     return scores
 
@@ -184,17 +184,17 @@ def not_packed(data: Any) -> TypeError:
 
 
 def check_packed(data: Any, kind: Any, width: int, n_labels: int) -> None:
-    """Raise unless this is packed data of this kind, with rows and labels of this width and number."""
+    """Raise unless this is packed data of this kind, with rows of ``width`` columns and at most ``n_labels`` labels."""
     if not isinstance(data, kind):
         raise not_packed(data)
     if data.rows.width != width:
-        raise ValueError(f"data: packed with {data.rows.width} columns, the model has {width}: it is another model's")
+        raise ValueError(f"data: packed by a different model, with {data.rows.width} columns; this one has {width}")
     if (
         data.labels is not None
         and data.labels.shape[0]
         and int(array_namespace(data.labels).max(data.labels)) >= n_labels
     ):
-        raise ValueError(f"data: packed with labels beyond the model's {n_labels}: it is another model's")
+        raise ValueError(f"data: packed by a different model, with labels beyond the model's {n_labels}")
 
 
 def checked(name: str, value: Any, kind: type) -> Any:
@@ -205,8 +205,7 @@ def checked(name: str, value: Any, kind: type) -> Any:
 
 
 def check_labels(labels: Any, n: int, xp: Any) -> None:
-    """Raise unless labels are None, or int64 (n,) >= 0 in the namespace. A model's ``check`` tests the upper
-    bound."""
+    """Raise unless labels are None, or int64 (n,) >= 0 in the namespace. ``check`` tests the upper bound."""
     if labels is None:
         return
     if not is_array_api_obj(labels) or array_namespace(labels) is not xp or labels.dtype != xp.int64:

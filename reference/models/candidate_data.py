@@ -1,8 +1,8 @@
 """Candidate boxes of images with a tensor of features each, packed, for localisation models of any kind.
 
 Boxes are (top, left, bottom, right) in pixels, half-open: rows top..bottom-1 and columns left..right-1. Features stay
-on the host as they are given, possibly memory-mapped. Piece by piece they are copied to the device and the dtype of the
-weights. Source: Pillutla et al., section 7.1.2: candidates replace all boxes, and the best candidate replaces the true
+on the host as they are given, possibly memory-mapped. They are copied to the device and dtype of the weights a piece at
+a time. Source: Pillutla et al., section 7.1.2: candidates replace all boxes, and the best candidate replaces the true
 box.
 """
 
@@ -181,7 +181,7 @@ def check_candidates(data: Any, shape: tuple[int, ...]) -> None:
         raise not_packed(data)
     if data.n and data.shape != shape:
         raise ValueError(
-            f"data: packed with features of shape {data.shape}, the model has {shape}: it is another model's"
+            f"data: packed by a different model, with features of shape {data.shape}; this one has {shape}"
         )
 
 

@@ -102,9 +102,7 @@ def pieces(offsets: np.ndarray) -> list[tuple[int, int]]:
 
 
 def checked_sequences(X: Any, width: int | None = None) -> list[np.ndarray]:
-    """Arrays (n_i, d) of finite numbers on the host, d the width, by default that of the first. Errors name the
-    sequence.
-    """
+    """Arrays (n_i, d) of finite numbers on the host, d = ``width`` or that of the first. Errors name the sequence."""
     each = each_example("X", X, lambda name, x: host(x.toarray() if hasattr(x, "toarray") else values_of(x), name))
     if width is None:
         width = next((x.shape[1] for x in each if x.ndim == 2), None)

@@ -33,7 +33,7 @@ def described(group: Any) -> list[Any]:
     """
     name = type(group).__name__
     if KINDS.get(name) is not type(group):
-        raise TypeError(f"groups: {name} has no file form; expected kernels among {', '.join(KINDS)}")
+        raise TypeError(f"groups: {name} cannot be saved; expected kernels among {', '.join(KINDS)}")
     if isinstance(group, Mean):
         return [name, [described(part) for part in group.parts]]
     return [name, {field.name: getattr(group, field.name) for field in fields(group)}]

@@ -290,7 +290,7 @@ class KernelSequenceModel:
         return [flat[a:b] for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
 
     def width(self, weights: KernelWeights) -> int:
-        """d: the features of a position."""
+        """d, the number of features of a position."""
         return int(weights.rows.shape[1])
 
     def check_weights(self, weights: Any) -> None:
@@ -308,7 +308,7 @@ class KernelSequenceModel:
         if got != expected or tuple(weights.transitions.shape) != tables:
             raise ValueError(
                 f"weights: expected coefficients of shapes {expected} and transitions {tables}, got {got} and "
-                f"{tuple(weights.transitions.shape)}: they are another model's"
+                f"{tuple(weights.transitions.shape)}: they belong to a different model"
             )
 
     def _labelled(self, weights: KernelWeights, each: Sequence[np.ndarray]) -> np.ndarray:
@@ -319,7 +319,7 @@ class KernelSequenceModel:
         return self.decode(scores, offsets_of(each), weights)
 
     def _each(self, work: Callable[[int, int], Any], pieces: list[tuple[int, int]]) -> list[Any]:
-        """``work`` of each piece."""
+        """``work`` applied to each piece."""
         return [work(lo, hi) for lo, hi in pieces]
 
     def _kernels(self) -> list[Kernel]:

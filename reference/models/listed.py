@@ -143,7 +143,7 @@ class ListModel(FromCallables, LinearModel):
             raise not_packed(data)
         width = next((rows.width for rows in data.features if rows.width != self.size), self.size)
         if width != self.size:
-            raise ValueError(f"data: packed with {width} features, the model has {self.size}: it is another model's")
+            raise ValueError(f"data: packed by a different model, with {width} features; this one has {self.size}")
 
     def scores(self, data: ListData, batch: np.ndarray, w: Array) -> Scores:
         """The scores of one example (batch of one) at weights w (d,)."""

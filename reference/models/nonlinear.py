@@ -34,9 +34,7 @@ class NonlinearModel(LinearModel):
 
     def pushforward(self, data: Any, batch: np.ndarray, w: Array, dw: Array) -> Scores:
         """The Jacobian of the scores at w times dw (d,)."""
-        raise TypeError(
-            f"{type(self).__name__} does not say what its scores' Jacobian is: define pushforward(data, batch, w, dw)"
-        )
+        raise TypeError(f"{type(self).__name__} must define pushforward(data, batch, w, dw)")
 
     def value_and_pushforward(self, data: Any, batch: np.ndarray, w: Array, dw: Array) -> tuple[Scores, Scores]:
         """The scores at w, and their Jacobian there times dw (d,)."""

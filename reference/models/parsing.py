@@ -353,7 +353,7 @@ class ParsingModel(LinearModel):
         if not isinstance(data, ParsingData):
             raise not_packed(data)
         if data.templates != self.templates:
-            raise ValueError("data: packed with other templates than the model's: it is another model's")
+            raise ValueError("data: packed by a different model, with other templates")
         if self.single_root and data.heads is not None:
             for i in range(data.n):
                 self._tree(Example("Y", i), data.heads[data.positions(i)][1:], int(data.lengths[i]))

@@ -15,7 +15,7 @@ import numpy as np
 
 __all__ = ["SCHEMES", "allowed", "canonical", "expected", "parts"]
 
-# prefixes: of the first token, of those inside, and but for bio and iob1 of the last and of a single token
+# prefixes of the first token and of tokens inside; in all but bio and iob1 also of the last and of a single token
 SCHEMES = {"bio": "BI", "iob1": "BI", "iobes": "BIES", "bilou": "BILU", "bmes": "BMES", "bmewo": "BMEW"}
 SAME = {"iob2": "bio", "bio2": "bio", "bioes": "iobes", "bioul": "bilou", "bmeso": "bmes", "bmeow": "bmewo"}
 MEANING = {"O": "O"} | {a: b for prefixes in SCHEMES.values() for a, b in zip(prefixes, "BIES", strict=False)}
@@ -33,7 +33,7 @@ def canonical(argument: str, name: Any) -> Any:
 def parts(label: str, scheme: str | None = None) -> tuple[str, str] | None:
     """What a label's prefix means (O, or B, I, E or S as in iobes), and its type, which follows the first hyphen.
 
-    None for a label that is not in the scheme, or without a scheme in none.
+    None for a label that is not in the scheme; without a scheme, for a label that is in no scheme.
     """
     prefix, hyphen, kind = label.partition("-")
     meaning = MEANING.get(prefix := prefix.upper())

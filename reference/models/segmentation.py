@@ -153,7 +153,7 @@ class SegmentationModel(LinearModel):
         ):
             wrong = next((r.width for r in rows if r.width != width), width)
             if wrong != width:
-                raise ValueError(f"data: packed with {wrong} {part}, the model has {width}: it is another model's")
+                raise ValueError(f"data: packed by a different model, with {wrong} {part}; this one has {width}")
 
     def scores(self, data: SegmentationData, batch: np.ndarray, w: Array) -> CutScores:
         """The scores of one image (batch of one) at weights w (d,): unary (p, 2), pairwise (e, 2, 2). ValueError if

@@ -142,7 +142,7 @@ class SubwindowModel(LinearModel):
             raise not_packed(data)
         width = next((rows.width for rows in data.features if rows.width != self.size), self.size)
         if width != self.size:
-            raise ValueError(f"data: packed with {width} features, the model has {self.size}: it is another model's")
+            raise ValueError(f"data: packed by a different model, with {width} features; this one has {self.size}")
 
     def scores(self, data: SubwindowData, batch: np.ndarray, w: Array) -> BoxScores:
         """The scores of one image (batch of one) at weights w (d,): pixels (H, W), no loss."""

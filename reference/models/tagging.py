@@ -56,7 +56,7 @@ class TaggingModel(SequenceModel):
         As for SequenceModel.
     joiner : {":", "="}, optional
         What stands between the name and the value of an attribute whose value is a string. None, as in files of earlier
-        versions: the one with which more attributes have weights; of equals, "=".
+        versions: the one with which more attributes have weights, or "=" if they are equal.
 
     Attributes
     ----------
@@ -191,7 +191,7 @@ class TaggingModel(SequenceModel):
         """
         if callable(self.templates):
             raise TypeError(
-                "templates: a function has no file form; make a model with templates=None of what it gives, and save "
+                "templates: a function cannot be saved; make a model with templates=None of what it returns, and save "
                 "that"
             )
         return {
@@ -235,7 +235,7 @@ class TaggingModel(SequenceModel):
         UserWarning
             With an example, if no attribute of X has weights, or none of those whose value is a string.
         """
-        X = X if isinstance(X, Sequence) else list(X)  # it is looked at twice
+        X = X if isinstance(X, Sequence) else list(X)  # it is iterated over twice
         attributes = self._attributes(X)
         if not isinstance(X, TokenAttributes) and not isinstance(self.templates, tuple):
             self._warn_of_unknown(X, attributes)

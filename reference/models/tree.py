@@ -124,7 +124,7 @@ class TreeModel(LinearModel):
         self._answer_by(oracle)
 
     def settings(self) -> dict[str, Any]:
-        """The constructor's arguments but ``oracle`` as JSON-able values, for model files."""
+        """The constructor's arguments except ``oracle``, as values for JSON, for model files."""
         return {"n_features": self.n_features, "labels": list(self.labels), "cost": self.cost.tolist()}
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> TreeData:

@@ -62,7 +62,7 @@ class TwoLayerModel(NonlinearModel, CandidateModel):
     Notes
     -----
     Scores cost C m P multiplications a candidate, and so do Jacobian-vector products at a point that was evaluated
-    before (:meth:`NonlinearModel.at` keeps hidden units, up to 256 MB). Gradients cost as much for each candidate with
+    before (:meth:`cached_at` keeps hidden units, up to 256 MB). Gradients cost as much for each candidate with
     a weight. For a hinge over NumPy weights, ``prox_linear`` writes out the Jacobians at each of its points, if they
     take at most 512 MB in the features' dtype. Its subproblems then have linear scores. At w = 0 all slopes vanish, so
     that runs begin at :meth:`initial`.
@@ -180,7 +180,7 @@ class TwoLayerModel(NonlinearModel, CandidateModel):
             rows = np.arange(own.start, own.stop)
             units, slopes = self._both(data, rows, w)
             features = np.reshape(self._features(data, rows), (len(rows), self.places, self.channels))
-            first, second = jacobians[own, :inputs], jacobians[own, inputs:]  # reshaped, they stay parts of the whole
+            first, second = jacobians[own, :inputs], jacobians[own, inputs:]  # views
             first.reshape(-1, self.channels, self.hidden)[...] = np.matmul(features.transpose(0, 2, 1), slopes)
             second.reshape(-1, self.hidden, self.places)[...] = units.transpose(0, 2, 1)
             constants[own] = self._outer(units, w) + jacobians[own] @ (center - w)

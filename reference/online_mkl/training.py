@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Unpack, cast
+from typing import Annotated, Any, ClassVar, Literal, Unpack, cast
 
 import numpy as np
 
-from reference.arrays import host, integer, number
+from reference.arrays import host
+from reference.declared import Ge, Gt, Said
 from reference.kernels import Kernel, titled
 from reference.models.kernel_sequence import KernelData, KernelSequenceModel, KernelWeights
 from reference.online_mkl.rounds import MKL, KernelProblem, MKLState
 from reference.prox.base import Regularizer
 from reference.steps import Schedule
-from reference.training.arguments import one_of, schedule_of
+from reference.training.arguments import schedule_of
 from reference.training.minimize import minimize
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
@@ -21,8 +22,6 @@ from reference.training.run import Run
 from reference.training.solver import Ending, Solver
 
 __all__ = ["MKLResult", "mkl"]
-
-AVERAGES = ("last", "uniform")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,36 +40,17 @@ class MKLResult(Result):
 class Rounds(Solver):
     """A run of :class:`MKL`."""
 
-    lam: float
-    evaluate_every: int
+    model: KernelSequenceModel
 
     name: ClassVar[str] = "mkl"
     own_form: ClassVar[bool] = True
     looks: ClassVar[bool] = False
-    named: ClassVar[tuple[str, ...]] = ("loss", "penalty", "sigma", "radius", "average", "step_size")
-
-    model: KernelSequenceModel
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        options = {name: getattr(self.box, name) for name in self.named}
-        options |= {"lam": self.lam, "evaluate_every": self.evaluate_every}
-        return options | {
-            "groups": ", ".join(map(titled, self.model.groups)),
-            "transitions": self.model.transitions,
-        }
 
     def check(self, problem: Any, tol: float | None) -> None:
         box = self.box
         _check_data(problem.model, problem.data)
-        if box.loss not in ("hinge", "crf"):
-            raise ValueError(f"loss: expected hinge or crf, got {box.loss!r}")
         if not isinstance(box.penalty, Regularizer):
             raise TypeError(f"penalty: expected a Regularizer such as SquaredL1(0.1), got {box.penalty!r}")
-        number("sigma", box.sigma)
-        if box.radius is not None:
-            number("radius", box.radius, positive=True)
-        one_of("average", box.average, AVERAGES)
 
     def start(self, problem: Any, w0: Any, rng: Any) -> KernelWeights:
         weights: KernelWeights = problem.model.zeros(problem.data)
@@ -99,14 +79,14 @@ def mkl(
     model: KernelSequenceModel,
     data: KernelData,
     *,
-    lam: float | None = None,
+    lam: Annotated[float, Ge(0)] | None = None,
     step_size: float | Schedule,
-    loss: str = "hinge",
+    loss: Annotated[Literal["hinge", "crf"], Said("hinge or crf")] = "hinge",
     penalty: Regularizer | None = None,
-    sigma: float = 0.0,
-    radius: float | None = None,
-    average: str = "last",
-    evaluate_every: int = 1,
+    sigma: Annotated[float, Ge(0)] = 0.0,
+    radius: Annotated[float, Gt(0)] | None = None,
+    average: Literal["last", "uniform"] = "last",
+    evaluate_every: Annotated[int, Ge(1)] = 1,
     **run: Unpack[RunOptions],
 ) -> MKLResult:
     """Learn sequences by several kernels at once, and the kernels' weights.
@@ -173,16 +153,16 @@ def mkl(
     if penalty is None and lam is None:
         raise ValueError("lam: expected a number >= 0, or a penalty in its place")
     lam = 0.0 if lam is None else lam
-    number("lam", lam)
     if isinstance(penalty, Regularizer) and lam > 0:
         raise ValueError(f"lam: has no effect with a penalty, which has its own weight; got {lam}")
     if not isinstance(model, KernelSequenceModel):
         raise TypeError(f"model: expected a KernelSequenceModel, got {type(model).__name__}")
-    integer("evaluate_every", evaluate_every, 1)
     penalty = model.penalty(lam) if penalty is None else penalty
     box = MKL(penalty, schedule_of(step_size), loss, sigma, radius, average)
-    solver = Rounds(box, lam, evaluate_every, model)
-    result = minimize(KernelProblem(model, data), solver, every=evaluate_every, **run)
+    resolved = {"lam": lam, "penalty": penalty, "step_size": box.step_size}
+    resolved |= {"groups": ", ".join(map(titled, model.groups)), "transitions": model.transitions}
+    problem, solver = KernelProblem(model, data), Rounds(box, model)
+    result = minimize(problem, solver, every=evaluate_every, resolved=resolved, **run)
     return cast(MKLResult, result)
 
 

@@ -74,7 +74,5 @@ def into(out: Array | None, result: Array, *, name: str = "out") -> Array:
     try:
         out[...] = result
     except (TypeError, ValueError):
-        raise TypeError(
-            f"{name}: this {type(out).__module__} array cannot be written in place; do not give it"
-        ) from None
+        raise TypeError(f"{name}: this {type(out).__module__} array cannot be written in place; omit out") from None
     return out

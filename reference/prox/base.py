@@ -27,8 +27,9 @@ __all__ = ["Ball", "HalfSquaredNorm", "Regularizer", "ScaledNorm"]
 class Regularizer:
     """A convex, lower semicontinuous function of the last axis of x (..., p), by its value, prox and conjugate.
 
-    A subclass defines ``_value(xp, x)``, ``_conjugate(xp, y)`` and ``_prox(xp, x, step_size)`` on checked float64
-    arrays. The other methods are derived from these; override one that has a closed form.
+    A subclass defines ``_value(point)``, ``_conjugate(point)`` and ``_prox(point, step_size)``. ``point.x`` (..., p) is
+    checked and in float64, ``point.xp`` is its namespace. The other methods are derived from these; override one that
+    has a closed form.
     """
 
     ops: Any = selection  # the module that holds the selections; the accelerated panel has its own
@@ -105,10 +106,10 @@ class Regularizer:
         return point.x - step_size * self.prox(point.x / step_size, 1.0 / step_size)
 
     def __post_init__(self) -> None:
-        """Check the fields; each class checks its own."""
+        """Check the fields. Each class checks those that it adds."""
 
     def _lacks(self, method: str) -> TypeError:
-        return TypeError(f"{type(self).__name__} does not say what it is: a subclass of Regularizer defines {method}")
+        return TypeError(f"{type(self).__name__} must define {method}")
 
 
 class OfNorm(Regularizer):

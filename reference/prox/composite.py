@@ -32,7 +32,7 @@ class Sequential(Regularizer):
     """R_1(x) + ... + R_J(x), with the proxes of the parts applied in order.
 
     ``prox`` is that sequence for any parts. It is the prox of the sum, and ``exact`` is True, if the parts are norms
-    (``L1``, ``L21``, and the trees made of them) whose groups never cross and come inner before outer; then the
+    (``L1``, ``L21``, and trees of them) whose groups never cross, with inner groups before outer ones; then the
     conjugate is the indicator of {y : prox(y) = 0}, as the sum is a norm. With only one part, every method is that of
     the part.
 
@@ -110,7 +110,7 @@ class Sequential(Regularizer):
 
     def _needs_exact(self, what: str) -> None:
         if not self.exact:
-            raise ValueError(f"{what}: the proxes in sequence are no prox of the sum, as {self._obstacle}")
+            raise ValueError(f"{what}: the sequence of proxes is not the prox of the sum: {self._obstacle}")
 
 
 class SparseGroupLasso(Sequential):
@@ -131,7 +131,7 @@ class SparseGroupLasso(Sequential):
     Martins et al., section 3.2 ("other variants"), which leaves the order of the two proxes open: l1 comes first.
     """
 
-    inner_type: type[L1] = L1  # a seam: its prox is a selection
+    inner_type: type[L1] = L1  # the accelerated panel replaces it
 
     def __init__(self, tau: float, groups: Any, group_tau: float) -> None:
         super().__init__((self.inner_type(tau), L21(number("group_tau", group_tau), groups)))
@@ -207,7 +207,7 @@ def _obstacle(parts: Sequence[Any]) -> str | None:
         return None
     for j, part in enumerate(parts):
         if not hasattr(part, "levels") or not getattr(part, "exact", True):
-            return f"part {j} ({type(part).__name__}) is no norm of groups that form a tree"
+            return f"part {j} ({type(part).__name__}) is not a norm of groups that form a tree"
     levels = [(j, level) for j, part in enumerate(parts) for level in part.levels]
     for place, (i, inner) in enumerate(levels):
         for j, outer in levels[place + 1 :]:

@@ -1,7 +1,7 @@
 """Groups of coordinates: the l2 norms of all groups at once, and scaling each group by a factor.
 
-Prop. 1 of Martins et al. turns the prox of a function of group norms into the prox of a function of K numbers. That
-takes the norms and the scaling that are here. Groups are data on the host, because they decide shapes.
+Proposition 1 of Martins et al. reduces the prox of a function of group norms to the prox of a function of K numbers, by
+these two operations. Groups are on the host, because they decide shapes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Groups:
     members : tuple of int64 arrays
         The coordinates of each group, on the host.
     width : int
-        The least p that the groups fit.
+        The smallest p that has all coordinates of the groups.
     exact : bool
         Whether the groups were given as an array (p,): x must then have p coordinates.
     """
@@ -99,7 +99,7 @@ class Groups:
 
 
 def _blocks(members: tuple[np.ndarray, ...]) -> tuple[list[np.ndarray], np.ndarray]:
-    """Index matrices (groups, size) of groups of like size, padded by -1 to a power of two; and each group's row.
+    """Index matrices (groups, size) of groups of similar size, padded by -1 to a power of two; and each group's row.
 
     The norms of all groups then cost at most twice the work, and one operation for each of the log p sizes.
     """

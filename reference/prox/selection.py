@@ -1,9 +1,9 @@
 """Projections and proxes that select coordinates above a threshold: simplex, l1 ball, l1, squared l1.
 
 A projection, or the prox of a squared norm, sorts y = |x| (or x) in descending order, finds rho, the number of
-coordinates that stay positive, and moves all coordinates by the threshold that the first rho define. The lines are the
-papers', in float64. Rounding decides whether a coordinate very close to the threshold becomes 0; ``accelerated``
-decides it exactly.
+coordinates that stay positive, and moves all coordinates by the threshold that the first rho define. The lines of the
+code are the papers', in float64. Rounding decides whether a coordinate very close to the threshold becomes 0;
+``accelerated`` decides it exactly.
 
 Source: Martins et al. 2010, section 3.1, Algorithm 2; supplement, Algorithm 4; Duchi et al. 2008 for the simplex.
 """
@@ -232,7 +232,7 @@ def prox_weighted_squared_l1(x: Array, weights: Array, lam: float, *, out: Array
 
 
 def _simplex(xp: Any, x: Array, radius: float) -> Array:
-    x = x - xp.max(x, axis=-1, keepdims=True)  # changes theta alone; the sums do not lose the radius
+    x = x - xp.max(x, axis=-1, keepdims=True)  # shifts theta only, and the sums keep the digits of the radius
     mu = xp.sort(x, axis=-1, descending=True, stable=False)
     theta = (xp.cumulative_sum(mu, axis=-1) - radius) / _rank(xp, mu)
     rho = _last(xp, mu - theta > 0)

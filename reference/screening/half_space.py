@@ -78,7 +78,7 @@ class HalfSpaceRule:
         return self.bounds(state) <= state.problem.beta
 
     def bounds(self, state: State) -> np.ndarray:
-        """The largest |G_j(theta)| (d,) over the ball and a half-space, the least over the half-spaces used."""
+        """The least over the half-spaces used of the largest |G_j(theta)| (d,) over ball and half-space."""
         problem = state.problem
         if problem.alpha == 0:
             raise ValueError("alpha: HalfSpaceRule needs alpha > 0, the dual has no gradient at 0")

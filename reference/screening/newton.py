@@ -20,8 +20,8 @@ __all__ = ["ProximalNewton"]
 SUFFICIENT = 1e-4  # the least share of the linear model's decrease
 HALVINGS = 20
 PATIENCE = 10  # steps in which the gap must be halved
-# times the largest curvature, or beta^2, which has the same unit: keeps steps finite if features are collinear or F is
-# flat
+# added to the Hessian's diagonal, times the largest curvature, or times beta^2, which has the same unit: steps stay
+# finite if features are collinear or F is flat
 RIDGE = 1e-10
 
 
@@ -30,7 +30,7 @@ class Newton(NamedTuple):
 
     moves, changes (m, d): if there is no Hessian, the last moves of w and changes of G. curvature: that of the BFGS
     matrix in all other directions. goal: the gap to reach by step ``due``. slower: the memory of accelerated proximal
-    gradient, which takes over when a goal is missed.
+    gradient, which does all later steps once a goal is missed.
     """
 
     state: State
@@ -137,7 +137,7 @@ class ProximalNewton:
         return memory._replace(state=state, calls=memory.calls + calls, moves=moves, changes=changes, slower=slower)
 
     def _slower(self, memory: Newton) -> Newton:
-        """A step of accelerated proximal gradient, which takes all later steps, too."""
+        """A step of accelerated proximal gradient, which does all later steps, too."""
         solver, before = AcceleratedProximalGradient(), memory.slower
         if before is None:
             before = solver.start(memory.state)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from reference.arrays import Array, Place, host, integer, number, read_only_copy
+from reference.arrays import Array, Place, host, number, read_only_copy
+from reference.declared import Ge, OpenUnit, checked
 from reference.objectives import LogLoss
 from reference.screening.problem import ElasticNetCRF, beta_max
 from reference.screening.rules import L1GapRule, Rule
@@ -92,18 +93,19 @@ class SparsePath:
         return Place.of(point.values).floats(w)
 
 
+@checked
 def sparse_path(
     objective: LogLoss,
     betas: Sequence[float] | np.ndarray | None = None,
     *,
-    alpha: float = 1.0,
-    count: int | None = None,
-    ratio: float | None = None,
-    tol: float = 1e-6,
+    alpha: Annotated[float, Ge(0)] = 1.0,
+    count: Annotated[int, Ge(1)] | None = None,
+    ratio: Annotated[float, OpenUnit()] | None = None,
+    tol: Annotated[float, Ge(0)] = 1e-6,
     rule: Rule | None = L1GapRule(),  # noqa: B008, frozen
-    gamma: float = 0.5,
+    gamma: Annotated[float, OpenUnit()] = 0.5,
     solver: Solver | None = None,
-    iterations: int = 10000,
+    iterations: Annotated[int, Ge(0)] = 10000,
     callback: Callable[[PathPoint], Any] | None = None,
 ) -> SparsePath:
     """Solve for a sequence of beta; each problem starts at the last solution and screens there first.
@@ -197,9 +199,7 @@ def _betas(betas: Any, largest: float, count: int | None, ratio: float | None) -
         if not values:
             raise ValueError("betas: expected at least one")
         return values
-    count, ratio = 100 if count is None else integer("count", count, 1), 0.1 if ratio is None else ratio
-    if not 0 < number("ratio", ratio) < 1:
-        raise ValueError(f"ratio: expected a number in (0, 1), got {ratio}")
+    count, ratio = 100 if count is None else count, 0.1 if ratio is None else ratio
     if largest == 0:
         raise ValueError(
             "betas: beta_max is 0: no feature tells the true outputs from others, all weights are 0; give betas"

@@ -8,7 +8,7 @@ with theta_i a distribution over the outputs of example i, H its entropy, S_beta
     G(theta) = mean_i E_theta_i phi_i - phi_i(y_i),     the paper's -(1/n) sum_i A_i o theta_i
 
 which at theta_i = p(. | x_i; w) is the gradient of F at w. There mean_i H(theta_i) = F(w) - <G, w>: a certificate needs
-only the gradient and the loss. No outputs are listed, so that chains, trees and parses work as well as classes.
+only the gradient and the loss. Outputs need not be listed, so that chains, trees and parses work as well as classes.
 
 The gap P(w) + D(theta(w)) is the sum over weights of the regulariser's Fenchel-Young losses
 

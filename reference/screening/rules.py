@@ -29,7 +29,7 @@ import numpy as np
 from reference.screening.problem import ROUNDING, State
 from reference.structures.base import UnsupportedError
 
-REGISTRY = "reference.screening.registry, where register(model, known) says what is known of a type of models"
+REGISTRY = "reference.screening.registry, where register(type, bounds) adds bounds for a type of models"
 
 __all__ = ["CountRule", "L1GapRule", "L2GapRule", "Rule", "UnionRule"]
 
@@ -134,7 +134,7 @@ class CountRule:
         if farthest is None:
             name = type(problem.objective.model).__name__
             raise UnsupportedError(
-                f"CountRule: {name} does not bound the sums of its features: no feature_totals of it in {REGISTRY}"
+                f"CountRule: {name} does not bound the sums of its features: it has no feature_totals in {REGISTRY}"
             )
         return farthest / problem.n + ROUNDING * problem.eps * problem.beta
 
@@ -174,7 +174,7 @@ def _range(state: State) -> np.ndarray:
     if result is None:
         name = type(state.problem.objective.model).__name__
         raise UnsupportedError(
-            f"L1GapRule: {name} does not bound the ranges of its features: no feature_range of it in {REGISTRY}"
+            f"L1GapRule: {name} does not bound the ranges of its features: it has no feature_range in {REGISTRY}"
         )
     return result
 
@@ -184,8 +184,7 @@ def listed_spread(state: State) -> Any:
     result = state.problem.features.spread
     if result is None:
         raise UnsupportedError(
-            f"rule: the outputs of {type(state.problem.objective.model).__name__} are not listed; L1GapRule does "
-            f"without"
+            f"rule: the outputs of {type(state.problem.objective.model).__name__} are not listed; use L1GapRule()"
         )
     return result
 

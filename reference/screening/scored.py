@@ -1,11 +1,11 @@
 """The log loss as a function of scores that are linear in the weights: products with features, apart from inference.
 
 F(w) = f(Z(w)): ``forward`` computes the scores Z of all examples from weights, by one product. ``loss`` and
-``loss_and_gradient`` do inference at scores, the latter with one product back. Scores on the line between two weights
-need no product, so a solver with line searches saves half of them. Each class has its own form of Z:
+``loss_and_gradient`` do inference at scores, the latter with one product back. Scores are linear, so those between two
+known points need no product, and a line search saves half of the products. Each class has its own form of Z:
 
-    Pieces    the model's scores of each piece of the examples, kept in memory
-    Whole     the weights themselves, so that each call makes its own products; for scores too many, or not finite
+    Pieces    the model's scores of each piece of the examples, kept in memory Whole     the weights themselves, so that
+    each call makes its own products; for scores that are too many or not finite
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Answer", "Pieces", "Whole", "by_scores", "descend", "scored_of"]
 
 MOST_SCORES = 2**25  # the most scores to keep
 MOST_FEATURES, BLOCK = 2**27, 2**22  # the most features for a Hessian, and for a block of it
-SWEEPS, ENOUGH = 200, 1e-10  # of coordinate descent: the most sweeps, and the share of the best gain that ends it
+SWEEPS, ENOUGH = 200, 1e-10  # coordinate descent ends after SWEEPS, or at this share of the best gain
 
 
 class Answer(NamedTuple):
@@ -153,7 +153,7 @@ class Pieces:
         return Answer(loss / self.n, self.back(moment) / self.n, None, moment)
 
     def back(self, moment: Any) -> np.ndarray:
-        """The product back (d,) of gradients with respect to the scores."""
+        """The gradient (d,) with respect to weights from gradients with respect to scores."""
         w = result = self.objective.zeros()
         for piece, parts in zip(self.pieces, moment, strict=True):
             result = result + self.model.pullback(self.data, piece, w, parts)
@@ -163,7 +163,7 @@ class Pieces:
         """The Hessian of F at Z among the weights ``columns`` (k, k): mean_i Cov_theta_i(phi_ij, phi_il).
 
         None if outputs are not listed, or if all outputs together have more than 2^27 features. A subclass may use a
-        sample of the examples, another one for each turn.
+        sample of the examples, chosen by ``turn``.
         """
         if not issubclass(self.model.structure_type, Table):
             return None

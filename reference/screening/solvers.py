@@ -17,11 +17,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from reference.arrays import Array, integer, number
+from reference.arrays import Array
+from reference.declared import Ge, Gt, OpenUnit, checked
 from reference.objectives import LogLoss
 from reference.screening.newton import ProximalNewton
 from reference.screening.problem import ElasticNetCRF, State
@@ -97,17 +98,18 @@ class SparseResult(Result):
         return tuple(s.reservation for s in self.screenings)
 
 
+@checked
 def solve_sparse(
     objective: LogLoss,
     w0: Array | None = None,
     *,
-    alpha: float = 1.0,
-    beta: float,
-    tol: float = 1e-6,
+    alpha: Annotated[float, Ge(0)] = 1.0,
+    beta: Annotated[float, Gt(0)],
+    tol: Annotated[float, Ge(0)] = 1e-6,
     rule: Rule | None = L1GapRule(),  # noqa: B008, frozen
-    gamma: float = 0.5,
+    gamma: Annotated[float, OpenUnit()] = 0.5,
     solver: Solver | None = None,
-    iterations: int = 10000,
+    iterations: Annotated[int, Ge(0)] = 10000,
     callback: Callable[[Row, Array], Any] | None = None,
 ) -> SparseResult:
     """Minimise F(w) + beta (alpha/2 ||w||^2 + ||w||_1), removing weights as soon as a rule proves them 0.
@@ -125,7 +127,7 @@ def solve_sparse(
     beta : float > 0
         :func:`beta_max` is the least beta at which all weights are 0.
     tol : float >= 0
-        Stop when the duality gap is at most tol times the objective, or is all rounding.
+        Stop when the duality gap is at most tol times the objective, or is only rounding.
     rule : rule or None
         An object with ``screen(state)``, which returns booleans (state.problem.size,): True where the optimal weight is
         0. Default ``L1GapRule()``; None: no screening.
@@ -189,10 +191,6 @@ def solve_problem(
     before: the memory of the last problem of a path. w0: None: the weights of that memory, or 0 without one. The other
     options are those of :func:`solve_sparse`.
     """
-    tol = number("tol", tol)
-    integer("iterations", iterations, 0)
-    if not 0 < number("gamma", gamma) < 1:
-        raise ValueError(f"gamma: expected a number in (0, 1), got {gamma}")
     if rule is not None:
         check_rule(rule)
     if solver is not None:
@@ -240,7 +238,6 @@ class Screened(TrainingSolver):
 
     name: ClassVar[str] = "solve_sparse"
     unit: ClassVar[str] = "iterations"
-    identity: ClassVar[dict[str, Any]] = {}
 
     def check(self, problem: Any, tol: float | None) -> None:
         """Nothing: :func:`solve_problem` has checked its arguments."""

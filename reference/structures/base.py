@@ -186,10 +186,10 @@ class Structure:
         return (feasible(value, "smooth_max") if hasattr(value, "ndim") else value), gradient
 
     def log_partition(self, mu: float = 1.0) -> Any:
-        """mu log sum_y exp(score(y) / mu): with rounding too, not below the score of the best output.
+        """mu log sum_y exp(score(y) / mu), never below the score of the best output, also after rounding.
 
-        So no log probability ``score(y) - log_partition()`` of a best output is above 0. Values of a JAX tracer are
-        those of ``expectation``.
+        Therefore no log probability ``score(y) - log_partition()`` is above 0. For a JAX tracer the value is that of
+        ``expectation``.
         """
         value = self.expectation(mu)[0]
         if not is_array_api_obj(value):
@@ -212,9 +212,7 @@ class Structure:
     def _lacks(self, method: str) -> UnsupportedError | IntractableError:
         if method in self.intractable:
             return IntractableError(f"{type(self).__name__} has no {method}(): {self.intractable[method]}")
-        return UnsupportedError(
-            f"{type(self).__name__} has no {method}(): this structure does not answer that question"
-        )
+        return UnsupportedError(f"{type(self).__name__} does not implement {method}()")
 
 
 def checked_loss(scores: Scores, loss: Any) -> Scores:
@@ -245,7 +243,9 @@ def positive_k(k: int, numbers: int = 1) -> int:
 
 
 def at_most(name: str, count: int, numbers: int, which: str = "which take") -> int:
-    """``count``. Raises ValueError if several outputs, ``which`` take ``numbers`` numbers each, take more than MOST."""
+    """``count``, the number of outputs. Raises ValueError if they take more than MOST numbers, ``numbers`` each; one
+    may.
+    """
     most = max(MOST // max(numbers, 1), 1)
     if count > most:
         raise ValueError(

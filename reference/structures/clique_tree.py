@@ -91,7 +91,7 @@ def clique_tree(p: int, edges: tuple[tuple[int, int], ...]) -> CliqueTree:
 def min_fill(p: int, edges: Iterable[tuple[int, int]]) -> tuple[list[tuple[int, set[int]]], set[int]]:
     """Each variable that is eliminated, with its neighbours then, and the variables that remain, all adjacent.
 
-    fill[v] is the number of pairs of neighbours of v without an edge, adjusted as edges and variables come and go.
+    fill[v] is the number of pairs of neighbours of v without an edge; it is updated after each elimination.
     """
     adjacent: dict[int, set[int]] = {v: set() for v in range(p)}
     for a, b in edges:
@@ -107,7 +107,7 @@ def min_fill(p: int, edges: Iterable[tuple[int, int]]) -> tuple[list[tuple[int, 
     while missing > 0:
         *key, v = heapq.heappop(queue)
         if v not in adjacent or key != [fill[v], len(adjacent[v])]:
-            continue  # an old entry
+            continue  # an outdated entry
         near = adjacent.pop(v)
         missing -= len(adjacent) - len(near)
         changed = set(near)

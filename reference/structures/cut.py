@@ -130,7 +130,7 @@ class Constrained:
 
 
 def _labels(network: Network) -> np.ndarray | None:
-    """Labels (p,) of a minimum cut, 1 on the side of the source; None if each forbids something."""
+    """Labels (p,) of a minimum cut, 1 on the side of the source; None if every labelling is forbidden."""
     flow = Flow(network)
     return flow.source_side().astype(np.int64) if flow.maximise() else None
 
@@ -249,7 +249,7 @@ class Cut(Structure):
         linked = np.unique(edges[np.any(pairwise == -np.inf, axis=(1, 2))])
         if len(linked) > 20:
             raise IntractableError(
-                f"count: forbidden pairs link {len(linked)} variables; counting what they leave is #P-complete"
+                f"count: forbidden pairs link {len(linked)} variables; counting the other labellings is #P-complete"
             )
         free = np.ones(len(unary), dtype=bool)
         free[linked] = False

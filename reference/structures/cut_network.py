@@ -234,7 +234,7 @@ def score(scores: CutScores, labels: Array) -> Array:
 
 
 def within_floats(values: Any, scores: CutScores, unit: float = 1.0) -> Array:
-    """values times unit where the scores are; -inf stays, others are at most the largest float of the dtype in size."""
+    """values times unit, on the scores' device; -inf stays, larger values become the largest float of the dtype."""
     place = Place.of(scores.unary)
     largest = float(place.xp.finfo(place.dtype).max)
     return place.floats(np.where(np.isneginf(values), values, unit * np.clip(values, -largest / unit, largest / unit)))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from reference.arrays import Array, floats, host, integer, number, real
+from reference.arrays import Array, floats, host, real
 from reference.models.nonlinear import NonlinearModel
 from reference.optimizers.base import Examples, Objective, traits
 from reference.optimizers.nonnegative import constraint
@@ -21,13 +21,11 @@ __all__ = [
     "CheckedSchedule",
     "check_hinge",
     "check_objective",
-    "check_options",
-    "check_run",
+    "check_provable",
     "check_start",
     "generator",
     "initial_of",
     "is_nonlinear",
-    "one_of",
     "refuse_constraint",
     "refuse_nonlinear",
     "schedule_of",
@@ -46,50 +44,20 @@ def check_objective(objective: Any, *needed: str) -> None:
             )
 
 
-def check_run(callback: Any, **counts: int) -> None:
-    """Raise unless the counts are integers >= 0 and the callback is None or callable."""
-    for name, count in counts.items():
-        integer(name, count, 0)
-    if callback is not None and not callable(callback):
-        raise TypeError(f"callback: expected a callable, got {type(callback).__name__}")
-
-
-LEAST = float(1 / np.finfo(np.float64).max)
-
-
-def check_options(
-    *, lam: float, mu: float | None = None, step_size: float | None = None, tol: float | None = None
-) -> None:
-    """Raise unless lam >= 0, mu >= 0, step_size > 0, and tol >= 0 with lam > 0. 1/lam must be finite, too."""
-    lam = number("lam", lam)
-    if 0 < lam < LEAST:
-        raise ValueError(f"lam: expected 0, or a number >= {LEAST:.3g} whose inverse is finite, got {lam}")
-    if mu is not None:
-        number("mu", mu)
-    if step_size is not None:
-        number("step_size", step_size, positive=True)
-    if tol is not None and not (real("tol", tol) >= 0 and lam > 0):
+def check_provable(lam: float, tol: float | None) -> None:
+    """Raise ValueError unless tol >= 0, with lam > 0 to prove a gap by."""
+    if tol is not None and not (tol >= 0 and lam > 0):
         raise ValueError(f"tol: expected a number >= 0, and lam > 0 to prove it by, got {tol} with lam = {lam}")
 
 
-def one_of(name: str, value: Any, choices: tuple[str, ...], more: str = "") -> None:
-    """Raise ValueError unless the value of an option is one of the choices; ``more`` names further ones."""
-    if value not in choices:
-        raise ValueError(f"{name}: expected one of {', '.join(choices)}{more}, got {value!r}")
-
-
-def check_hinge(optimizer: str, objective: Examples, lam: float, tol: float | None) -> None:
-    """Raise unless a method for the dual of the unsmoothed hinge can run: no smoothing, lam > 0, tol >= 0."""
+def check_hinge(optimizer: str, objective: Examples) -> None:
+    """Raise unless a method for the dual of the unsmoothed hinge can run: there is no smoothing."""
     properties = traits(objective)
     if properties.hinge and not isinstance(properties.smoothing, Max | None):
         raise ValueError(
             f"objective: {optimizer} solves the unsmoothed hinge, expected StructuralHinge(model, data), "
             f"got smoothing={properties.smoothing}"
         )
-    if not 0 < real("lam", lam) < np.inf:
-        raise ValueError(f"lam: the dual needs a finite number > 0, got {lam}")
-    if tol is not None:
-        number("tol", tol)
 
 
 def initial_of(objective: Examples, w0: Any, rng: Any) -> Any:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Annotated, Any, ClassVar, Literal, Unpack
 
-from reference.arrays import integer, squared_norm
+from reference.arrays import squared_norm
+from reference.declared import DualLam, Ge
 from reference.optimizers.base import Cornered, Objective, value_of
 from reference.optimizers.bcfw import BCFW, BCFWState
 from reference.optimizers.nonnegative import clipped, constraint
-from reference.training.arguments import check_hinge, check_options, one_of
+from reference.training.arguments import check_hinge
 from reference.training.minimize import minimize
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
@@ -18,8 +19,6 @@ from reference.training.solver import Ending
 from reference.training.verdicts import Bracketed, verdict
 
 __all__ = ["bcfw"]
-
-AVERAGES = ("last", "weighted")
 
 
 @dataclass(frozen=True)
@@ -34,12 +33,7 @@ class FrankWolfe(Bracketed):
 
     def check(self, objective: Objective, tol: float | None) -> None:
         super().check(objective, tol)
-        box = self.box
-        check_hinge("bcfw", objective, box.lam, tol)
-        integer("capacity", box.capacity, 1)
-        one_of("average", box.average, AVERAGES)
-        check_options(lam=box.lam)
-        integer("cached_passes", box.cached_passes, 0)
+        check_hinge("bcfw", objective)
 
     def evaluate(self, objective: Objective, state: BCFWState) -> Report:
         w = clipped(state.mean, constraint(objective))
@@ -56,10 +50,10 @@ class FrankWolfe(Bracketed):
 def bcfw(
     objective: Cornered,
     *,
-    lam: float,
-    cached_passes: int = 5,
-    capacity: int = 8,
-    average: str = "last",
+    lam: DualLam,
+    cached_passes: Annotated[int, Ge(0)] = 5,
+    capacity: Annotated[int, Ge(1)] = 8,
+    average: Literal["last", "weighted"] = "last",
     line_search: bool = True,
     **run: Unpack[RunOptions],
 ) -> Result:

@@ -7,21 +7,23 @@ Source: Pillutla et al., sections 7.2 and 7.3.1.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Unpack
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Unpack
 
 import numpy as np
 
-from reference.arrays import Array, number
+from reference.arrays import Array
+from reference.bounds.casimir import Choice
+from reference.declared import Gt, Lam, Said, Temperature
 from reference.optimizers.base import Objective, traits
 from reference.optimizers.casimir import Casimir, CasimirState
 from reference.optimizers.subproblem import Pass, Subproblem
-from reference.smoothings import Max, positive_mu
-from reference.training.arguments import check_options, one_of
+from reference.smoothings import Max
+from reference.training.arguments import check_provable
 from reference.training.casimir_schedules import LEAST_MU, Plan, constant, plan_of
 from reference.training.evaluation import Evaluation, evaluate
 from reference.training.inner import Searched, Spent, searched
 from reference.training.minimize import minimize
-from reference.training.public import RunOptions, runs
+from reference.training.public import ProvedRunOptions, runs
 from reference.training.result import Report, Result, not_above
 from reference.training.run import Run
 from reference.training.smoothness import Backtracking
@@ -30,10 +32,6 @@ from reference.training.solver import Ending, Solver
 __all__ = ["casimir"]
 
 STAGE = 0.3  # a stage of constant smoothing ends when its smoothed problem is solved to this share of the gap
-CHOICES = {
-    "stop": ("budget", "gradient"),
-    "warm_start": ("center", "last", "extrapolated"),
-}
 
 
 class Standing(NamedTuple):
@@ -71,13 +69,6 @@ class Steered(Solver):
         """The solver of subproblems."""
         inner: Searched = self.box.inner
         return inner
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        options = {"lam": self.lam, "mu": self.mu, "kappa": self.kappa, "schedule": self.schedule}
-        options |= {"accuracy": self.accuracy, "inner": self.inner.named, "stop": self.stop}
-        options |= {"warm_start": self.box.warm_start, "step_size": self.inner.steps.step_size}
-        return options | ({} if self.inner.epochs is None else {"epochs": self.inner.epochs})
 
     def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> Standing:
         plan = self.plan(objective, w0, rng)
@@ -154,18 +145,11 @@ class Steered(Solver):
 
     def check(self, objective: Objective, tol: float | None) -> None:
         super().check(objective, tol)
-        check_options(lam=self.lam, mu=self.mu, step_size=self.inner.steps.step_size, tol=tol)
-        for name, value in (("kappa", self.kappa), ("accuracy", self.accuracy)):
-            if value is not None:
-                number(name, value, positive=True)
-        one_of("stop", self.stop, CHOICES["stop"])
-        one_of("warm_start", self.box.warm_start, CHOICES["warm_start"])
+        check_provable(self.lam, tol)
         if isinstance(traits(objective).smoothing, Max):
             raise ValueError(
                 "objective: casimir needs a smoothing, such as StructuralHinge(model, data, smoothing=Entropy())"
             )
-        if self.mu is not None:
-            positive_mu(self.mu)
 
     def ending(self, run: Run, state: Standing | None, tol: float | None) -> Ending:
         certificate = run.gap if self.lam > 0 else "none: lam = 0 gives no dual point"
@@ -177,16 +161,17 @@ def casimir(
     objective: Objective,
     w0: Array | None = None,
     *,
-    lam: float,
-    mu: float | None = None,
-    kappa: float | None = None,
-    schedule: Any = None,
-    accuracy: float | None = None,
-    inner: str | Pass = "svrg",
-    stop: str = "budget",
-    warm_start: str = "center",
-    step_size: float | None = None,
-    **run: Unpack[RunOptions],
+    lam: Lam,
+    mu: Temperature | None = None,
+    kappa: Annotated[float, Gt(0)] | None = None,
+    schedule: Literal["const", "adapt", "theory"] | Choice | None = None,
+    accuracy: Annotated[float, Gt(0)] | None = None,
+    inner: Annotated[Literal["svrg", "saga", "gradient"], Said("one of svrg, saga, gradient, or a function")]
+    | Pass = "svrg",
+    stop: Literal["budget", "gradient"] = "budget",
+    warm_start: Literal["center", "last", "extrapolated"] = "center",
+    step_size: Annotated[float, Gt(0)] | None = None,
+    **run: Unpack[ProvedRunOptions],
 ) -> Result:
     """Minimise F(w) + lam/2 ||w||^2, F a structural hinge or any smooth finite sum, by Casimir.
 
@@ -276,10 +261,12 @@ def casimir(
     >>> result.success, result.certificate <= 0.1 * result.fun
     (True, True)
     """
-    until = run["epochs"] if stop == "gradient" or schedule == "theory" else None
+    until, resolved = None, {}
+    if stop == "gradient" or schedule == "theory":  # the epochs may cut the last subproblem short
+        until, resolved = run["epochs"], {"epochs": run["epochs"]}
     box = Casimir(None, searched(inner, step_size, until), warm_start)  # type: ignore[arg-type]
     solver = Steered(box, lam, mu, kappa, schedule, accuracy, stop)
-    return minimize(objective, solver, w0, **run)
+    return minimize(objective, solver, w0, resolved=resolved, **run)
 
 
 def _outcome(run: Run, state: Standing | None, tol: float | None) -> tuple[bool, str]:

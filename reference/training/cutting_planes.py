@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Annotated, Any, ClassVar, Unpack
 
-from reference.arrays import integer, squared_norm
+from reference.arrays import squared_norm
+from reference.declared import DualLam, Ge
 from reference.optimizers.base import Linearized, Objective, value_of
 from reference.optimizers.cutting_planes import CuttingPlanes, CuttingPlanesState
 from reference.structures.base import UnsupportedError
-from reference.training.arguments import check_hinge, check_options
+from reference.training.arguments import check_hinge
 from reference.training.minimize import minimize
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
@@ -31,15 +32,9 @@ class Planes(Bracketed):
     needs: ClassVar[tuple[str, ...]] = ("zeros",)
     still: ClassVar[int] = STILL
 
-    @property
-    def identity(self) -> dict[str, Any]:
-        return {"lam": self.box.lam, "capacity": self.box.capacity}
-
     def check(self, objective: Objective, tol: float | None) -> None:
         super().check(objective, tol)
-        check_hinge("cutting_planes", objective, self.box.lam, tol)
-        check_options(lam=self.box.lam)
-        integer("capacity", self.box.capacity, 1)
+        check_hinge("cutting_planes", objective)
         if not getattr(objective, "loss_augmented", True):
             raise UnsupportedError(
                 f"objective: cutting_planes needs planes with a task loss, which {type(objective).__name__} has not; "
@@ -62,8 +57,8 @@ class Planes(Bracketed):
 def cutting_planes(
     objective: Linearized,
     *,
-    lam: float,
-    capacity: int = 200,
+    lam: DualLam,
+    capacity: Annotated[int, Ge(1)] = 200,
     **run: Unpack[RunOptions],
 ) -> Result:
     """Train a structural SVM by one-slack cutting planes, until the duality gap is small.

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Annotated, Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
-from reference.arrays import integer, number, real, squared_norm
+from reference.arrays import squared_norm
+from reference.declared import DualLam, Ge, Gt
 from reference.objectives import StructuralHinge
 from reference.optimizers.base import Objective, value_of
 from reference.optimizers.exponentiated_gradient import EGState, ExponentiatedGradient
 from reference.optimizers.nonnegative import clipped, constraint
 from reference.smoothings import Entropy
 from reference.structures.base import IntractableError, UnsupportedError
-from reference.training.arguments import check_options, one_of
 from reference.training.minimize import minimize
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
@@ -25,23 +25,15 @@ from reference.weighted import Weighted
 
 __all__ = ["exponentiated_gradient"]
 
-SAMPLINGS = ("gains", "permutation")
-
 
 @dataclass(frozen=True)
 class Exponentiated(Bracketed):
     """A run of :class:`ExponentiatedGradient`."""
 
-    evaluate_every: int
-
     name: ClassVar[str] = "exponentiated_gradient"
     needs: ClassVar[tuple[str, ...]] = ("zeros", "model", "data", "loss_augmented")
     constrained: ClassVar[bool] = True
     own_form: ClassVar[bool] = True
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        return super().identity | {"evaluate_every": self.evaluate_every}
 
     def evaluate(self, objective: Objective, state: EGState) -> Report:
         w = clipped(state.x, constraint(objective))
@@ -58,11 +50,11 @@ class Exponentiated(Bracketed):
 def exponentiated_gradient(
     objective: StructuralHinge,
     *,
-    lam: float,
+    lam: DualLam,
     mu: float | None = None,
-    step_size: float | None = None,
-    sampling: str = "gains",
-    evaluate_every: int = 1,
+    step_size: Annotated[float, Gt(0)] | None = None,
+    sampling: Literal["gains", "permutation"] = "gains",
+    evaluate_every: Annotated[int, Ge(1)] = 1,
     **run: Unpack[RunOptions],
 ) -> Result:
     """Train a CRF, or a structural SVM, by online exponentiated gradient on its dual, until the duality gap is small.
@@ -135,25 +127,19 @@ def exponentiated_gradient(
     >>> result.success, result.certificate <= 1e-6 * result.fun
     (True, True)
     """
-    integer("evaluate_every", evaluate_every, 1)
-    mu, eta = _check(objective, lam, mu, step_size, run["tol"], sampling)
-    solver = Exponentiated(ExponentiatedGradient(lam, mu, eta, sampling), evaluate_every)
-    return minimize(objective, solver, every=evaluate_every, **run)
+    mu, eta = _resolved(objective, mu, step_size)
+    solver, resolved = Exponentiated(ExponentiatedGradient(lam, mu, eta, sampling)), {"mu": mu, "step_size": eta}
+    return minimize(objective, solver, every=evaluate_every, resolved=resolved, **run)
 
 
-def _check(
-    objective: StructuralHinge, lam: float, mu: float | None, step_size: float | None, tol: float | None, sampling: str
-) -> tuple[float, float]:
-    """The temperature and the first step size; raises if an argument is invalid."""
+def _resolved(objective: StructuralHinge, mu: float | None, step_size: float | None) -> tuple[float, float]:
+    """The temperature and the first step size; raises if the objective does not suit."""
     if isinstance(objective, Weighted):
         raise TypeError(
             "objective: exponentiated_gradient does not support weights of examples, got Weighted; use lbfgs, svrg or "
             "bcfw"
         )
     check_kind(Exponentiated, objective)
-    if not 0 < real("lam", lam) < np.inf:
-        raise ValueError(f"lam: the dual needs a finite number > 0, got {lam}")
-    check_options(lam=lam)
     mu = objective._mu(mu)
     structure = objective.model.structure_type
     if "expectation" in getattr(structure, "intractable", {}):
@@ -166,10 +152,7 @@ def _check(
         )
     if step_size is None:
         step_size = 0.3 if mu > 0 else 3.0
-    step_size = number("step_size", step_size, positive=True)
+    step_size = float(step_size)
     if mu > 0 and step_size > 1:
         raise ValueError(f"step_size: expected at most 1 for mu > 0, got {step_size}")
-    if tol is not None:
-        number("tol", tol)
-    one_of("sampling", sampling, SAMPLINGS)
     return mu, step_size

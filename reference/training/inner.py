@@ -46,7 +46,6 @@ class Searched(Piece):
     inner: InnerPass
     steps: Backtracking
     epochs: int | None
-    named: Any  # the argument ``inner`` of ``casimir``
 
     def minimize(
         self, problem: Subproblem, start: Array, delta: float, memory: Spent | None, rng: np.random.Generator
@@ -95,7 +94,5 @@ INNER: dict[str, InnerPass] = {"svrg": SVRG(), "saga": SAGA(), "gradient": Gradi
 
 def searched(inner: str | Pass, step_size: float | None, epochs: int | None) -> Searched:
     """The solver of subproblems for the argument ``inner`` of ``casimir``, a name or a function."""
-    if not callable(inner) and inner not in tuple(INNER):
-        raise ValueError(f"inner: expected one of {', '.join(INNER)}, or a function, got {inner!r}")
     inner_pass = UserPass(inner) if callable(inner) else INNER[inner]
-    return Searched(inner_pass, Backtracking(step_size), epochs, inner)
+    return Searched(inner_pass, Backtracking(step_size), epochs)

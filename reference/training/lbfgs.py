@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Annotated, Any, ClassVar, Unpack
 
 from array_api_compat import array_namespace
 
-from reference.arrays import Array, integer, number, squared_norm
+from reference.arrays import Array, squared_norm
+from reference.declared import Ge, Lam
 from reference.optimizers.base import Objective
 from reference.optimizers.lbfgs import LBFGS, LBFGSState
-from reference.training.arguments import check_options, initial_of, is_nonlinear, start_of
+from reference.training.arguments import initial_of, is_nonlinear, start_of
 from reference.training.minimize import minimize
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
@@ -30,13 +31,6 @@ class Smooth(Solver):
     convex: ClassVar[bool] = False
     by_gap: ClassVar[bool] = False
     unit: ClassVar[str] = "iterations"
-
-    def check(self, objective: Objective, tol: float | None) -> None:
-        super().check(objective, tol)
-        check_options(lam=self.box.lam, mu=self.box.mu)
-        integer("memory", self.box.memory, 1)
-        if tol is not None:
-            number("tol", tol)
 
     def start(self, objective: Objective, w0: Array | None, rng: Any) -> Array:
         return start_of(objective, initial_of(objective, w0, 0))
@@ -92,9 +86,9 @@ def lbfgs(
     objective: Objective,
     w0: Array | None = None,
     *,
-    lam: float,
-    mu: float | None = None,
-    memory: int = 10,
+    lam: Lam,
+    mu: Annotated[float, Ge(0)] | None = None,
+    memory: Annotated[int, Ge(1)] = 10,
     **run: Unpack[RunOptions],
 ) -> Result:
     """Minimise F(w) + lam/2 ||w||^2 by L-BFGS over full gradients.

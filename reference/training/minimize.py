@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from reference.optimizers.base import Examples
-from reference.training.arguments import check_run
 from reference.training.counterparts import counterpart
 from reference.training.result import Callback, Report, Result
 from reference.training.run import Point, Run, aside
@@ -34,12 +34,16 @@ def run_of(
     callback: Callback | None = None,
     checkpoint: str | Path | None = None,
     resume: str | Path | None = None,
+    same: Mapping[str, Any] | None = None,
+    resolved: Mapping[str, Any] | None = None,
 ) -> tuple[Result, Any]:
     """Run a solver from w0 or its own start; returns the result and the last state.
 
-    every: epochs from one evaluation, with its row, to the next. The public functions describe the other parameters.
+    every: epochs from one evaluation, with its row, to the next. same: the options that a resumed run must have in
+    common, and resolved: what some of them stand for. The public functions describe the other parameters.
     """
-    check_run(callback, **{solver.unit: epochs})
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback: expected a callable, got {type(callback).__name__}")
     solver.check(objective, tol)
     start = solver.start(objective, w0, rng)
     solver = counterpart(solver, objective)
@@ -52,7 +56,7 @@ def run_of(
         solver.name,
         objective,
         start,
-        solver.identity,
+        {**(same or {}), **(resolved or {})},
         epochs,
         rng,
         callback,

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Annotated, Any, ClassVar, Literal, Unpack
 
-from reference.arrays import integer, squared_norm
+from reference.arrays import squared_norm
+from reference.declared import DualLam, Ge, Temperature
 from reference.optimizers.base import Cornered, Objective, value_of
 from reference.optimizers.multisample import Multisample, MultisampleState
-from reference.smoothings import positive_mu
 from reference.structures.base import at_most
 from reference.structures.proposals import Sampler
-from reference.training.arguments import check_hinge, check_options, one_of
+from reference.training.arguments import check_hinge
 from reference.training.minimize import minimize
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
@@ -20,10 +20,6 @@ from reference.training.solver import Ending
 from reference.training.verdicts import Bracketed, verdict
 
 __all__ = ["multisample"]
-
-SAMPLERS = ("topk", "gibbs")
-UPDATES = ("moves", "exact")
-AVERAGES = ("last", "uniform")
 
 
 @dataclass(frozen=True)
@@ -37,14 +33,8 @@ class DualUpdates(Bracketed):
     def check(self, objective: Objective, tol: float | None) -> None:
         super().check(objective, tol)
         box = self.box
-        check_hinge("multisample", objective, box.lam, tol)
-        check_options(lam=box.lam)
-        integer("k", box.k, 1)
-        positive_mu(box.mu)
+        check_hinge("multisample", objective)
         at_most("k", box.k, box.k, "whose inner products take")
-        one_of("sampler", "topk" if callable(box.sampler) else box.sampler, SAMPLERS, " or a callable")
-        one_of("update", box.update, UPDATES)
-        one_of("average", box.average, AVERAGES)
 
     def evaluate(self, objective: Objective, state: MultisampleState) -> Report:
         x, lam = state.x if self.box.average == "last" else state.mean, self.box.lam
@@ -59,13 +49,13 @@ class DualUpdates(Bracketed):
 def multisample(
     objective: Cornered,
     *,
-    lam: float,
-    k: int = 5,
-    sampler: str | Sampler = "topk",
-    mu: float = 1.0,
-    update: str = "moves",
+    lam: DualLam,
+    k: Annotated[int, Ge(1)] = 5,
+    sampler: Literal["topk", "gibbs"] | Sampler = "topk",
+    mu: Temperature = 1.0,
+    update: Literal["moves", "exact"] = "moves",
     online: bool = False,
-    average: str = "last",
+    average: Literal["last", "uniform"] = "last",
     **run: Unpack[RunOptions],
 ) -> Result:
     """Train a structural SVM by dual updates over several outputs of an example, until the duality gap is small.

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Annotated, Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
-from reference.arrays import Array, floats, host, integer, number, squared_norm
+from reference.arrays import Array, floats, host, squared_norm
+from reference.declared import Ge
 from reference.optimizers.base import Objective, value_of
 from reference.optimizers.online_proximal import OnlineProximal, OnlineProximalState
 from reference.prox.base import Ball, Regularizer
 from reference.prox.composite import Sequential
 from reference.prox.norms import Simplex
 from reference.steps import Schedule
-from reference.training.arguments import CheckedSchedule, check_objective, check_options, one_of, schedule_of
+from reference.training.arguments import CheckedSchedule, check_objective, schedule_of
 from reference.training.minimize import minimize
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
@@ -23,8 +24,6 @@ from reference.training.run import Run
 from reference.training.solver import Ending, Solver
 
 __all__ = ["as_regularizer", "composite", "online_proximal"]
-
-AVERAGES = ("last", "uniform")
 
 
 @dataclass(frozen=True)
@@ -37,22 +36,8 @@ class Proximal(Solver):
     name: ClassVar[str] = "online_proximal"
     looks: ClassVar[bool] = False
 
-    @property
-    def identity(self) -> dict[str, Any]:
-        box = self.box
-        options = {"batch_size": box.batch_size, "sigma": box.sigma, "mu": box.mu, "average": box.average}
-        return options | {
-            "regularizer": self.regularizer,
-            "project": self.project,
-            "step_size": box.step_size.schedule,
-        }
-
     def check(self, objective: Objective, tol: float | None) -> None:
         super().check(objective, tol)
-        check_options(lam=0.0, mu=self.box.mu)
-        integer("batch_size", self.box.batch_size, 1)
-        number("sigma", self.box.sigma)
-        one_of("average", self.box.average, AVERAGES)
         if self.project is not None and not isinstance(self.project, (Ball, Simplex)):
             raise TypeError(f"project: expected the indicator of a set, such as L2Ball(1.0), got {self.project!r}")
 
@@ -78,11 +63,11 @@ def online_proximal(
     w0: Array | None = None,
     *,
     step_size: float | Schedule,
-    sigma: float = 0.0,
+    sigma: Annotated[float, Ge(0)] = 0.0,
     project: Regularizer | None = None,
-    mu: float | None = None,
-    batch_size: int = 1,
-    average: str = "last",
+    mu: Annotated[float, Ge(0)] | None = None,
+    batch_size: Annotated[int, Ge(1)] = 1,
+    average: Literal["last", "uniform"] = "last",
     **run: Unpack[RunOptions],
 ) -> Result:
     """Minimise F(w) + R_1(w) + ... + R_J(w) [+ sigma/2 ||w||^2] over a set, by gradient steps and proxes in turn.
@@ -162,7 +147,8 @@ def online_proximal(
     regularizer, steps = as_regularizer(regularizer), CheckedSchedule(schedule_of(step_size), positive=True)
     proxes = regularizer if not isinstance(project, Regularizer) else Sequential([regularizer, project])
     box = OnlineProximal(proxes, steps, sigma, mu, batch_size, average)
-    return minimize(objective, Proximal(box, regularizer, project), w0, **run)
+    resolved = {"regularizer": regularizer, "step_size": steps.schedule}
+    return minimize(objective, Proximal(box, regularizer, project), w0, resolved=resolved, **run)
 
 
 def as_regularizer(regularizer: Any) -> Regularizer:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from reference.arrays import Array
+from reference.declared import Gt, Lam, Temperature
 from reference.optimizers.base import Objective
 from reference.training.casimir import casimir
 from reference.training.result import Result
@@ -16,9 +17,9 @@ def casimir_svrg_const(
     objective: Objective,
     w0: Array | None = None,
     *,
-    lam: float,
-    mu: float | None = None,
-    kappa: float | None = None,
+    lam: Lam,
+    mu: Temperature | None = None,
+    kappa: Annotated[float, Gt(0)] | None = None,
     **options: Any,
 ) -> Result:
     """Minimise F(w) + lam/2 ||w||^2 by Casimir with constant smoothing, each subproblem by one pass of SVRG.
@@ -72,9 +73,9 @@ def casimir_svrg_adapt(
     objective: Objective,
     w0: Array | None = None,
     *,
-    lam: float,
-    mu: float | None = None,
-    kappa: float | None = None,
+    lam: Lam,
+    mu: Temperature | None = None,
+    kappa: Annotated[float, Gt(0)] | None = None,
     **options: Any,
 ) -> Result:
     """Minimise F(w) + lam/2 ||w||^2 by Casimir with decreasing smoothing, each subproblem by one pass of SVRG.

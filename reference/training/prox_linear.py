@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Unpack
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Unpack
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from reference.arrays import Array, floats, host, integer, number, squared_norm
+from reference.arrays import Array, floats, host, squared_norm
+from reference.declared import Ge, Gt, Lam, Temperature
 from reference.linearized import LinearizedObjective
 from reference.objectives import StructuralHinge
 from reference.optimizers.base import Linearized, Objective, traits
 from reference.optimizers.prox_linear import Model, ProxLinear, ProxLinearState, regularised, unsmoothed
-from reference.smoothings import Max, positive_mu
-from reference.training.arguments import check_options, initial_of, one_of, start_of
+from reference.smoothings import Max
+from reference.training.arguments import initial_of, start_of
 from reference.training.casimir import casimir
 from reference.training.evaluation import evaluate
 from reference.training.minimize import minimize
@@ -30,7 +31,6 @@ __all__ = ["ProxLinearProblem", "casimir_svrg", "prox_linear"]
 
 BUDGET, MOST = 5, 1000  # passes for a subproblem: the paper's budget, and the most with a tolerance
 LEAST_MU = 1e-10  # the least mu of a decreasing smoothing
-CHOICES = {"schedule": ("const", "adapt"), "accept": ("decrease", "always")}
 
 
 class ProxLinearProblem(NamedTuple):
@@ -131,25 +131,9 @@ class Outer(Solver):
     convex: ClassVar[bool] = False
     unit: ClassVar[str] = "iterations"
 
-    @property
-    def identity(self) -> dict[str, Any]:
-        return self.given
-
     def check(self, objective: Objective, tol: float | None) -> None:
         super().check(objective, tol)
-        given = self.given
-        check_options(lam=given["lam"], mu=given["mu"])
-        number("eta", given["eta"], positive=True)
-        for name in ("L", "tolerance"):
-            if given[name] is not None:
-                number(name, given[name], positive=True)
-        if tol is not None:
-            number("tol", tol)
-        if given["budget"] is not None:
-            integer("budget", given["budget"], 1)
-        for name, choices in CHOICES.items():
-            one_of(name, given[name], choices)
-        _check(objective, given["mu"], given["inner"])
+        _check(objective, self.given["mu"], self.given["inner"])
 
     def start(self, objective: Objective, w0: Any, rng: Any) -> Array:
         return start_of(objective, initial_of(objective, w0, rng))
@@ -206,15 +190,15 @@ def prox_linear(
     objective: Objective,
     w0: Array | None = None,
     *,
-    lam: float,
-    eta: float = 1.0,
-    mu: float | None = None,
-    schedule: str = "adapt",
-    L: float | None = None,
-    budget: int | None = None,
-    tolerance: float | None = None,
+    lam: Lam,
+    eta: Annotated[float, Gt(0)] = 1.0,
+    mu: Temperature | None = None,
+    schedule: Literal["const", "adapt"] = "adapt",
+    L: Annotated[float, Gt(0)] | None = None,
+    budget: Annotated[int, Ge(1)] | None = None,
+    tolerance: Annotated[float, Gt(0)] | None = None,
     inner: Callable[[ProxLinearProblem], Result] | None = None,
-    accept: str = "decrease",
+    accept: Literal["decrease", "always"] = "decrease",
     fixed_eta: bool = False,
     **run: Unpack[RunOptions],
 ) -> Result:
@@ -303,16 +287,7 @@ def prox_linear(
     >>> result.nit, result.history[-1].prox_gradient < 0.05
     (3, True)
     """
-    given: dict[str, Any] = {
-        "lam": lam,
-        "eta": eta,
-        "mu": mu,
-        "schedule": schedule,
-        "L": L,
-        "budget": budget,
-        "tolerance": tolerance,
-    }
-    given |= {"inner": inner, "accept": accept, "fixed_eta": fixed_eta}
+    given = run["same"]
     if budget is None:
         budget = BUDGET if tolerance is None else MOST
     if mu is None and tolerance is None and inner is None:
@@ -377,10 +352,8 @@ def _check(objective: Objective, mu: float | None, inner: Any) -> None:
             "objective: casimir, which solves the subproblems, needs a smoothing, such as StructuralHinge(model, "
             "data, smoothing=Entropy())"
         )
-    if mu is not None:
-        if not traits(objective).hinge:
-            raise ValueError(f"mu: {type(objective).__name__} has no smoothing to scale; expected None, got {mu!r}")
-        positive_mu(mu)
+    if mu is not None and not traits(objective).hinge:
+        raise ValueError(f"mu: {type(objective).__name__} has no smoothing to scale; expected None, got {mu!r}")
 
 
 def _outcome(run: Run, state: Standing | None, tol: float | None) -> tuple[bool, str]:

@@ -7,13 +7,14 @@ import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar
+from typing import Annotated, Any, TypedDict, TypeVar
 
 import numpy as np
 
+from reference.declared import Ge, checks_of, options_of, recorded
 from reference.training.result import Callback
 
-__all__ = ["RunOptions", "runs"]
+__all__ = ["ProvedRunOptions", "RunOptions", "runs"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -21,13 +22,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 class RunOptions(TypedDict, total=False):
     """Options passed to :func:`reference.training.minimize.run_of`; :func:`runs` selects those of a function."""
 
-    epochs: int
-    iterations: int
-    tol: float | None
+    epochs: Annotated[int, Ge(0)]
+    iterations: Annotated[int, Ge(0)]
+    tol: Annotated[float, Ge(0)] | None
     rng: int | np.random.Generator | None
     callback: Callback | None
     checkpoint: str | Path | None
     resume: str | Path | None
+    same: dict[str, Any]  # given by :func:`runs`: the function's own options, which a resumed run must have in common
+
+
+class ProvedRunOptions(RunOptions, total=False):
+    """With a tolerance that is proved by lam > 0; its range is checked together with lam."""
+
+    tol: float | None
 
 
 KINDS = {name: kind.__forward_arg__ for name, kind in inspect.get_annotations(RunOptions).items()}
@@ -56,26 +64,39 @@ def runs(**defaults: Any) -> Callable[[F], F]:
     """Decorate a function that ends in ``**run: Unpack[RunOptions]`` and passes them to ``minimize``.
 
     The function takes the options in ``defaults``, and ``callback``, ``checkpoint`` and ``resume``. They are added to
-    its signature, and to its docstring unless it already describes them.
+    its signature, and to its docstring unless it already describes them. All options are checked as their annotations
+    say.
     """
-    options = defaults | {"callback": None, "checkpoint": None, "resume": None}
+    shared = defaults | {"callback": None, "checkpoint": None, "resume": None}
 
     def decorated(function: F) -> F:
         signature = inspect.signature(function)
-        *own, _ = signature.parameters.values()
-        documented = {parameter.name for parameter in own} | options.keys()
+        *parameters, _ = signature.parameters.values()
+        own = {each.name: each.default for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY}
+        known = {each.name for each in parameters} | shared.keys()
+
+        @functools.cache
+        def declared() -> tuple[dict[str, Any], dict[str, Any]]:
+            """The checks, and the defaults of what a resumed run must have in common."""
+            hints = options_of(function)
+            return checks_of(function), {name: own[name] for name in own if recorded(hints[name])}
 
         @functools.wraps(function)
         def public(*arguments: Any, **named: Any) -> Any:
             for name in named:
-                if name not in documented:
+                if name not in known:
                     raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}")
-            return function(*arguments, **(options | named))
+            checks, same = declared()
+            for name, check in checks.items():
+                if name in named:
+                    check(named[name])
+            same = {name: named.get(name, default) for name, default in same.items()}
+            return function(*arguments, **(shared | named), same=same)
 
-        shared = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=options[name]) for name in options]
-        shared = [parameter.replace(annotation=KINDS[parameter.name]) for parameter in shared]
-        public.__signature__ = signature.replace(parameters=[*own, *shared])  # type: ignore[attr-defined]
-        public.__doc__ = _described(function.__doc__ or "", [parameter.name for parameter in [*own, *shared]])
+        more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=shared[name]) for name in shared]
+        more = [parameter.replace(annotation=KINDS[parameter.name]) for parameter in more]
+        public.__signature__ = signature.replace(parameters=[*parameters, *more])  # type: ignore[attr-defined]
+        public.__doc__ = _described(function.__doc__ or "", [parameter.name for parameter in [*parameters, *more]])
         return public  # type: ignore[return-value]
 
     return decorated

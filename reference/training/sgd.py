@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Unpack, cast
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Unpack, cast
 
 import numpy as np
 
-from reference.arrays import Array, floats, integer, number, squared_norm
+from reference.arrays import Array, floats, squared_norm
+from reference.declared import Ge, Lam
 from reference.optimizers.base import Objective, value_of
 from reference.optimizers.nonnegative import constraint
 from reference.optimizers.sgd import SGD, SGDState
-from reference.steps import Pegasos
+from reference.steps import Pegasos, Schedule
 from reference.training.arguments import (
     CheckedSchedule,
     check_objective,
-    check_options,
     check_start,
     initial_of,
-    one_of,
     schedule_of,
     start_of,
 )
@@ -31,8 +29,6 @@ from reference.training.run import Run
 from reference.training.solver import Ending, Solver
 
 __all__ = ["sgd"]
-
-AVERAGES = ("last", "uniform", "weighted")
 
 
 class Descending(NamedTuple):
@@ -56,16 +52,6 @@ class Descent(Solver):
     convex: ClassVar[bool] = False
     constrained: ClassVar[bool] = True
     looks: ClassVar[bool] = False
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        return super().identity | {"step_size": None if self.search else self.box.step_size.schedule}
-
-    def check(self, objective: Objective, tol: float | None) -> None:
-        super().check(objective, tol)
-        check_options(lam=self.box.lam, mu=self.box.mu)
-        integer("batch_size", self.box.batch_size, 1)
-        one_of("average", self.box.average, AVERAGES)
 
     def start(self, objective: Objective, w0: Any, rng: Any) -> Array:
         start = start_of(objective, initial_of(objective, w0, rng))
@@ -109,11 +95,11 @@ def sgd(
     objective: Objective,
     w0: Array | None = None,
     *,
-    lam: float,
-    mu: float | None = None,
-    step_size: float | Callable[[np.ndarray, float], np.ndarray] | None = None,
-    batch_size: int = 1,
-    average: str = "weighted",
+    lam: Lam,
+    mu: Annotated[float, Ge(0)] | None = None,
+    step_size: float | Schedule | None = None,
+    batch_size: Annotated[int, Ge(1)] = 1,
+    average: Literal["last", "uniform", "weighted"] = "weighted",
     **run: Unpack[RunOptions],
 ) -> Result:
     """Minimise F(w) + lam/2 ||w||^2 by stochastic (sub)gradient steps.
@@ -165,11 +151,12 @@ def sgd(
     (20, 84, 'weighted average')
     """
     check_objective(objective)
-    schedule = Pegasos() if step_size is None else schedule_of(step_size)
-    if step_size is None and number("lam", lam) == 0:
+    if step_size is None and lam == 0:
         raise ValueError("step_size: lam = 0 has no default step size; give one")
-    box = SGD(lam, CheckedSchedule(schedule), mu, batch_size, average)
-    return minimize(objective, Descent(box, OffsetSearch() if step_size is None else None), w0, **run)
+    steps = None if step_size is None else schedule_of(step_size)
+    box = SGD(lam, CheckedSchedule(steps or Pegasos()), mu, batch_size, average)
+    solver = Descent(box, OffsetSearch() if steps is None else None)
+    return minimize(objective, solver, w0, resolved={"step_size": steps}, **run)
 
 
 def regularised(objective: Objective, w: Array, lam: float, mu: float | None) -> float:

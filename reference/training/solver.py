@@ -52,13 +52,8 @@ class Solver(Piece, ABC):
         """The type whose state this is, if it belongs to one panel."""
         return type(self.box) if self.own_form else None
 
-    @property
-    def identity(self) -> dict[str, Any]:
-        """The options that must be the same in a resumed run."""
-        return {name: value for name, value in vars(self.box).items()}
-
     def check(self, objective: Objective, tol: float | None) -> None:
-        """Raise unless the options are in range and the objective is suitable."""
+        """Raise unless the objective is suitable, and the options have a meaning together."""
         check_kind(self, objective)
 
     def start(self, objective: Objective, w0: Any, rng: Any) -> Any:

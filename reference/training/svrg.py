@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Unpack
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Unpack
 
 import numpy as np
 
 from reference.arrays import Array, host, squared_norm
+from reference.declared import Ge, Gt, Lam
 from reference.optimizers.base import Objective, traits
 from reference.optimizers.subproblem import Snapshot, Subproblem
 from reference.optimizers.svrg import SVRG
 from reference.smoothings import Max
-from reference.training.arguments import check_options, one_of
+from reference.training.arguments import check_provable
 from reference.training.minimize import minimize
-from reference.training.public import RunOptions, runs
+from reference.training.public import ProvedRunOptions, runs
 from reference.training.result import Report, Result, not_above
 from reference.training.run import Run
 from reference.training.smoothness import Backtracking, Guess
 from reference.training.solver import Ending, Solver
 
 __all__ = ["svrg"]
-
-AVERAGES = ("last", "uniform")
 
 
 class Tried(NamedTuple):
@@ -49,15 +48,9 @@ class Backtracked(Solver):
 
     name: ClassVar[str] = "svrg"
 
-    @property
-    def identity(self) -> dict[str, Any]:
-        box = self.box
-        return {"lam": box.lam, "mu": box.mu, "step_size": self.steps.step_size, "average": box.average}
-
     def check(self, objective: Objective, tol: float | None) -> None:
         super().check(objective, tol)
-        check_options(lam=self.box.lam, mu=self.box.mu, step_size=self.steps.step_size, tol=tol)
-        one_of("average", self.box.average, AVERAGES)
+        check_provable(self.box.lam, tol)
         _check_smooth(objective, self.box.mu)
 
     def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> Tried:
@@ -110,11 +103,11 @@ def svrg(
     objective: Objective,
     w0: Array | None = None,
     *,
-    lam: float,
-    mu: float | None = None,
-    step_size: float | None = None,
-    average: str = "last",
-    **run: Unpack[RunOptions],
+    lam: Lam,
+    mu: Annotated[float, Ge(0)] | None = None,
+    step_size: Annotated[float, Gt(0)] | None = None,
+    average: Literal["last", "uniform"] = "last",
+    **run: Unpack[ProvedRunOptions],
 ) -> Result:
     """Minimise F(w) + lam/2 ||w||^2, F smooth, by variance-reduced stochastic gradient steps.
 
