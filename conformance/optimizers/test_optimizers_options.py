@@ -1,16 +1,21 @@
 """What a learner is not for is said in its own name: options without a meaning together, losses, scores, weights.
 
-Types and ranges of single options are held elsewhere, by their annotations.
+Types, ranges and choices of single options are refused as their annotations say.
 """
 
 from __future__ import annotations
 
+from types import NoneType
+from typing import Literal, get_origin
+
 import numpy as np
 import pytest
 
+import reference
 from conformance.finite_sums import Quadratic
-from conformance.specimens.learners import LEARNERS, chains, loss_of, nonlinear, objective_of, run, short
+from conformance.specimens.learners import LEARNERS, chains, loss_of, nonlinear, objective_of, run, short, takes
 from reference import UnsupportedError
+from reference.declared import Range, members, options_of
 from reference.weighted import Weighted
 
 PLAIN = [name for name, learner in LEARNERS.items() if learner.plain]
@@ -24,6 +29,44 @@ def answer(call):
     except (TypeError, ValueError, UnsupportedError) as problem:
         return f"{type(problem).__name__}: {problem}"
     return "nothing"
+
+
+def outside(option, hint):
+    """Values that an annotation excludes, and what is said of each."""
+    kinds = dict(members(hint))
+    none = () if NoneType in kinds else (None,)
+    for kind, marks in kinds.items():
+        range_of = next((mark for mark in marks if isinstance(mark, Range)), None)
+        if kind is int and range_of:
+            expected = f"{option}: expected an integer >= {range_of.least}, got "
+            yield from ((value, f"TypeError: {expected}{value!r}") for value in ("a", "1", 1.5, True, *none))
+            yield range_of.least - 1, f"ValueError: {expected}{range_of.least - 1}"
+        elif kind is float:
+            for value in ("a", "1", True, np.ones(1), np.array([1.0, 2.0]), *none):
+                yield value, f"TypeError: {option}: expected a number, got {type(value).__name__}"
+            yield from ((value, "ValueError: ") for value in (np.nan, *(range_of.outside if range_of else ())))
+        elif get_origin(kind) is Literal and set(kinds) <= {kind, NoneType}:  # others are in the catalogue
+            yield "no such choice", f"ValueError: {option}: expected "
+
+
+OTHERS = {  # options of other types: values that no learner takes, and what is said of them
+    "w0": (("a", "1"), "TypeError: w0: expected real numbers, got <U1"),
+    "rng": (("a", "1", -1), "Error: rng: expected an integer >= 0, "),
+    "callback": (("a", 1), "TypeError: callback: expected a callable, got "),
+    "checkpoint": ((3,), "TypeError: checkpoint: expected the path of a file, got int"),
+    "resume": ((3,), "TypeError: resume: expected the path of a file, got int"),
+}
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_options_of_a_wrong_type_or_out_of_range_are_named(backend, name):
+    """A string is no number, no seed and no function; a truth value and an array are no numbers."""
+    objective, hints = objective_of(backend, name), options_of(getattr(reference, name))
+    for option in takes(name):
+        values, told_of = OTHERS.get(option, ((), ""))
+        for value, said in [*outside(option, hints[option]), *((value, told_of) for value in values)]:
+            told = answer(lambda option=option, value=value: short(backend, name, objective, 1, **{option: value}))
+            assert said in told and (option in told or "gamma0: " in told), (option, value, told)
 
 
 @pytest.mark.parametrize("name", [name for name, learner in LEARNERS.items() if learner.wrong])
