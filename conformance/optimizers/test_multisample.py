@@ -12,6 +12,7 @@ import pytest
 import reference
 from conformance.listed_svm import Listed, hinge, labelling, listed
 from conformance.optimizers.optima import bracket
+from conformance.specimens.learners import options_of_box
 from conformance.tolerances import close
 from reference.bounds import dual_increase, online_regret, subgradient_norm
 from reference.optimizers import multisample as own
@@ -99,9 +100,9 @@ def test_runs_are_their_equations(backend, rng, k, online):
         assert result.iterate == {"last": "last", "uniform": "uniform average"}[average]
 
 
-def run_steps(backend, objective, lam, passes, seed=0, k=3, sampler="topk", update="moves", online=False):
+def run_steps(backend, objective, lam, passes, seed=0, **options):
     """The states of a run, each with the example of its step and the samples it had."""
-    box = own.Multisample(lam, k, sampler, 0.7, update, online)
+    box = own.Multisample(lam, **{"k": 3, "mu": 0.7, **options})
     rng, state, states = np.random.default_rng(seed), box.init(objective), []
     for _ in range(passes):
         for i in rng.permutation(objective.n):
@@ -122,23 +123,13 @@ def objectives(backend, rng):
     yield backend.StructuralHinge(model, model.pack(rng.normal(size=(8, 2)), rng.integers(0, 3, 8)))
 
 
-OPTIONS = [
-    {"k": 1},
-    {"k": 4},
-    {"k": 4, "sampler": "gibbs"},
-    {"k": 4, "update": "exact"},
-    {"k": 4, "update": "exact", "sampler": "gibbs"},
-]
-
-
-@pytest.mark.parametrize("online", [False, True])
-@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("options", options_of_box("multisample"))
 @pytest.mark.parametrize("lam", [1e-3, 0.1, 10.0])
-def test_each_step_raises_the_dual(backend, rng, options, online, lam):
+def test_each_step_raises_the_dual(backend, rng, options, lam):
     """By what Lemma 2.2 promises where the block is new, never below; the norm stays within Lemma 2.5's radius."""
     for objective in objectives(backend, rng):
         losses = objective.corners(objective.zeros()).losses[:, 0]  # the largest task loss of each example
-        for before, after, i, corners in run_steps(backend, objective, lam, 3, online=online, **options):
+        for before, after, i, corners in run_steps(backend, objective, lam, 3, **options):
             w = before.x
             gained = after.blocks * after.dual(lam) - before.blocks * before.dual(lam)
             assert gained >= -1e-10 * (1 + abs(after.blocks * after.dual(lam)))
@@ -149,7 +140,7 @@ def test_each_step_raises_the_dual(backend, rng, options, online, lam):
                 assert gained >= dual_increase(value, g @ g, lam, after.blocks) - 1e-9 * (1 + abs(value))
 
 
-@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("options", [each for each in options_of_box("multisample") if "online" not in each])
 def test_the_dual_is_that_of_feasible_weights(backend, rng, options):
     """w = -1/(lam T) sum of the blocks, weights >= 0 of sum <= 1; coming back to a block gives the state its whole
     dual.

@@ -211,18 +211,6 @@ def test_prox_linear_works_in_every_namespace(backend, space):
         close(host(result.x), backend.prox_linear(plain, lam=0.1, iterations=3, mu=0.5, L=3.0, rng=0).x)
 
 
-def test_panels_agree(other):
-    import reference
-
-    results = []
-    for panel in (reference, other):
-        rng = np.random.default_rng(6)
-        objective = sine_hinge(panel, rng, panel.smoothings.TopK(2))
-        results.append(panel.prox_linear(objective, rng.normal(size=3), lam=0.1, eta=0.3, iterations=4, rng=1))
-    close(results[1].x, results[0].x)
-    assert [row.oracle_calls for row in results[0].history] == [row.oracle_calls for row in results[1].history]
-
-
 def test_weights_of_examples_are_heard(backend, rng):
     """An example of weight 2 is one that occurs twice."""
     model, data = sines(backend, rng, n=3)

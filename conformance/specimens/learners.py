@@ -29,6 +29,7 @@ __all__ = [
     "loss_of",
     "nonlinear",
     "objective_of",
+    "options_of_box",
     "parts",
     "run",
     "seeded",
@@ -201,7 +202,7 @@ LEARNERS = {
         dual=True,
         constrained=True,
         ways=(
-            *_hinge({"cached_passes": 0}, {"capacity": 1}, {"capacity": 2, "cached_passes": 1}),
+            *_hinge({}, {"cached_passes": 0}, {"capacity": 1}, {"capacity": 2, "cached_passes": 1}),
             *(
                 Way({"tol": None, "average": "weighted", **each}, "hinge", falls=True)
                 for each in ({}, {"cached_passes": 0}, {"capacity": 2}, {"line_search": False, "cached_passes": 0})
@@ -275,6 +276,7 @@ LEARNERS = {
             Way({"schedule": "const", "mu": 0.2, "L": 5.0}, "entropy"),
             Way({"tolerance": 0.5}, "entropy"),
             Way({"accept": "always", "eta": 50.0}, "entropy"),
+            Way({"eta": 0.3}, "top-k"),
         ),
         wrong=(
             ({"inner": lambda problem: None}, "TypeError: inner: expected a function that returns a Result, got"),
@@ -325,6 +327,12 @@ def case(each: Any) -> str:
     if isinstance(each, Way):
         return "-".join([each.loss, *map(str, each.options.values())])
     return f"{each[0]}-{case(each[1])}" if isinstance(each, tuple) else str(each)
+
+
+def options_of_box(name: str) -> list[dict[str, Any]]:
+    """The options of a learner's ways that its algorithm has, too."""
+    ways = LEARNERS[name].ways
+    return [{option: each for option, each in way.options.items() if option != "tol"} for way in ways]
 
 
 def takes(name: str) -> Any:
