@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 import reference
 from conformance.finite_sums import Logistic
-from conformance.tolerances import close
+from conformance.optimizers.optima import bracket
 from reference import algorithms
 from reference.bounds import Corollary17, Corollary18, Corollary20
 from reference.training.evaluation import evaluate
@@ -22,39 +22,6 @@ def hinge(backend, rng, smoothing=None, words=5):
     X = [rng.normal(size=(n, 2)) for n in rng.integers(1, 4, words)]
     Y = [rng.integers(0, 3, len(x)) for x in X]
     return backend.StructuralHinge(model, model.pack(X, Y), smoothing=smoothing or backend.smoothings.Entropy())
-
-
-def optimum(objective, lam):
-    """min F + lam/2 ||w||^2 for the hinge itself: SciPy on the dual over all outputs, each block a simplex
-    (projected by softmax-free SLSQP).
-    """
-    corners = objective.corners(objective.zeros(), None, 27)
-    blocks = [(corners.directions[i, :c], corners.losses[i, :c]) for i, c in enumerate(np.asarray(corners.count))]
-    V, b = np.concatenate([v for v, _ in blocks]), np.concatenate([loss for _, loss in blocks])
-    n, cuts = objective.n, np.cumsum([len(loss) for _, loss in blocks])[:-1]
-    alpha = np.concatenate([np.full(len(loss), 1 / len(loss)) for _, loss in blocks])
-    G = V @ V.T / (lam * n * n)
-    constraints = [
-        {
-            "type": "eq",
-            "fun": lambda a, k=k: np.split(a, cuts)[k].sum() - 1,
-            "jac": lambda a, k=k: np.concatenate(
-                [np.full(len(p), float(j == k)) for j, p in enumerate(np.split(a, cuts))]
-            ),
-        }
-        for k in range(n)
-    ]
-    found = minimize(
-        lambda a: 0.5 * a @ G @ a - b @ a / n,
-        alpha,
-        jac=lambda a: G @ a - b / n,
-        bounds=[(0, 1)] * len(b),
-        constraints=constraints,
-        method="SLSQP",
-        options={"ftol": 1e-13, "maxiter": 1000},
-    )
-    assert found.success
-    return -found.fun
 
 
 def test_an_outer_step_is_its_equations(rng):
@@ -126,7 +93,7 @@ def test_theory_keeps_its_promise(backend, rng, smoothing, inner):
     model = backend.MulticlassModel(2, 3)
     objective = backend.StructuralHinge(model, model.pack(X, Y), smoothing=getattr(backend.smoothings, smoothing)())
     lam, accuracy = 0.05, 0.3
-    best = optimum(objective, lam)
+    best = bracket(objective, lam)[0]
     rows = []
     result = backend.casimir(
         objective,
@@ -145,34 +112,6 @@ def test_theory_keeps_its_promise(backend, rng, smoothing, inner):
         assert row.dual <= best + 1e-9 and row.exact == 1
     assert result.fun - best <= accuracy / 3, "it should stop by the callback long before the passes run out"
     assert len(rows) <= choice.iterations(accuracy, start, objective.width())
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"mu": 0.05},
-        {"inner": "gradient"},
-        {"stop": "gradient"},
-        {"warm_start": "last"},
-        {"warm_start": "extrapolated"},
-    ],
-    ids=str,
-)
-def test_objective_and_dual_enclose_the_optimum(backend, rng, options):
-    """In every row, for every way to run; and the gap shrinks."""
-    lam = 0.2
-    for smoothing in (backend.smoothings.Entropy(), backend.smoothings.SquaredL2(8), backend.smoothings.TopK(3)):
-        objective = hinge(backend, rng, smoothing)
-        best = optimum(objective, lam)
-        result = backend.casimir(objective, lam=lam, epochs=15, rng=1, **options)
-        for row in result.history:
-            assert row.dual <= best + 1e-8 <= row.objective + 2e-8
-            close(row.gap, row.objective - row.dual)
-        first, last = result.history[0], result.history[-1]
-        assert result.success == (last.gap <= 0.01 * last.objective)
-        assert result.certificate == last.gap and result.fun == last.objective
-        assert last.gap < 0.5 * first.gap or last.gap < 0.05 * last.objective
 
 
 def test_default_settings_reach_a_small_gap(backend, rng):
@@ -226,7 +165,7 @@ def test_a_start_where_all_ranks_tie_does_not_stall(backend, rng, smoothing):
     objective = hinge(backend, rng, made, words=12)
     at_zero = objective.value_and_gradient(objective.zeros(), None, 0.0)[0]
     result = backend.casimir(objective, lam=0.05, epochs=12, rng=0)
-    best = optimum(objective, 0.05)
+    best = bracket(objective, 0.05)[0]
     assert result.fun - best <= 0.5 * (at_zero - best)
 
 
@@ -236,8 +175,6 @@ def test_schedules_of_the_corollaries(backend, rng):
     constant = backend.casimir(objective, lam=lam, schedule=Corollary17(lam, 0.2, 1.0), epochs=60, rng=0)
     falling = backend.casimir(objective, lam=lam, schedule=Corollary18(lam, 0.2, 1.0), epochs=60, rng=0)
     assert falling.certificate < constant.certificate
-    with pytest.raises(ValueError, match="schedule: made for lam = 0.2, got lam = 0.1"):
-        backend.casimir(objective, lam=0.1, schedule=Corollary17(0.2, 0.2, 1.0))
 
 
 def test_the_share_of_exact_calls_is_reported(backend, rng):

@@ -1,4 +1,4 @@
-"""Certificates bound the distance to an exact optimum, rounding included, in both dtypes; none is negative."""
+"""Certificates bound the distance to the optimum, found by solvers, by enumeration or by other learners."""
 
 from __future__ import annotations
 
@@ -7,20 +7,92 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from conformance.optimizers.table import run, takes, unit
+from conformance import finite_sums
+from conformance.golden.problems import Problems
+from conformance.listed_svm import labelling
+from conformance.optimizers.optima import bracket
+from conformance.specimens.learners import LEARNERS, WAYS, case, loss_of, run, seeded, unit
+from conformance.tolerances import close
 from reference.training.result import padded
 
-LOSSES = {  # of optimisers that prove a gap; what they minimise, and options
-    "bcfw": ("hinge", {}),
-    "multisample": ("hinge", {"k": 2}),
-    "cutting_planes": ("hinge", {}),
-    "casimir": ("hinge", {}),
-    "exponentiated_gradient": ("log loss", {}),
-    "svrg": ("log loss", {}),
-    "lbfgs": ("log loss", {}),
-    "solve_sparse": ("sparse", {}),
-}
 LAM = 1 / 64
+PROVING = [(name, way) for name, way in WAYS if name not in LEARNERS or LEARNERS[name].proof]
+
+
+def bounds_of(objective, way, lam, smooth):
+    """A proved lower and upper bound on the optimum, and weights of the upper one."""
+    if not smooth:
+        return bracket(objective, lam)
+    mu, size = way.options.get("mu"), objective.model.size
+    w = finite_sums.optimum(objective, size, lam, mu)
+    g = objective.value_and_gradient(w, None, mu)[1] + lam * w
+    high = finite_sums.total(objective, w, lam, mu)
+    return high - g @ g / (2 * lam), high, w
+
+
+@pytest.mark.parametrize("lam", [1e-3, 0.05, 1e3])
+@pytest.mark.parametrize(("name", "way"), PROVING, ids=map(case, PROVING))
+def test_bounds_hold_the_optimum_between_them(backend, rng, name, way, lam):
+    """In every row: dual <= optimum <= objective, their difference is the gap, duals do not fall where that is
+    promised, and lam/2 ||w - w*||^2 <= gap, as the objective is lam-strongly convex.
+    """
+    if "schedule" in way.options:
+        lam = way.options["schedule"].lam
+    X, Y = labelling(rng, (2, 1, 3, 0), F=2, L=2)
+    model = backend.SequenceModel(2, 2)
+    objective, rows = loss_of(backend, way.loss, model, model.pack(X, Y)), []
+    smooth = way.loss == "log loss" or (way.loss == "entropy" and not name.startswith("casimir"))
+    low, high, best = bounds_of(objective, way, lam, smooth)
+    assert high - low <= 1e-6 * high
+    more = {unit(name): 40, **seeded(name, 1), **way.options, "lam": lam}
+    result = run(backend, name, objective, callback=lambda row, w: rows.append((row, w)), **more)
+    slack = 1e-12 * max(1.0, high)
+    for row, w in rows:
+        assert row.objective >= low - slack and row.gap >= -slack
+        assert 0.5 * lam * np.sum((w - best) ** 2) <= row.gap + (high - low) + 1e-6 * high
+        if row.dual is not None:
+            assert row.dual <= high + slack
+            close(row.gap, row.objective - row.dual)
+    assert result.certificate == rows[-1][0].gap and result.fun == rows[-1][0].objective
+    if LEARNERS["casimir" if name.startswith("casimir") else name].dual and not way.falls:
+        assert np.all(np.diff([0.0, *(row.dual for row, _ in rows)]) >= -slack)
+    first, last = rows[0][0], rows[-1][0]
+    if lam == 0.05 and not name.startswith("casimir_"):
+        assert last.gap <= max(0.5 * first.gap, 0.05 * last.objective)
+    if name == "cutting_planes" or (name == "bcfw" and not way.falls and "cached_passes" not in way.options):
+        assert result.certificate <= 1e-3 * result.fun
+
+
+RUNS = {  # of each loss: learners, options that reach a gap, and which gap
+    "hinge": (
+        ("bcfw", {"epochs": 500}, 1e-4),
+        ("cutting_planes", {}, 1e-8),
+        *(("multisample", {"epochs": 300, **LEARNERS["multisample"].ways[i].options}, 2e-2) for i in (1, 3, 4)),
+        ("exponentiated_gradient", {"epochs": 300}, 0.1),
+    ),
+    "log loss": (
+        ("exponentiated_gradient", {"epochs": 300}, 1e-5),
+        ("svrg", {"epochs": 300}, 1e-5),
+        ("casimir", {"epochs": 300}, 1e-5),
+    ),
+}
+
+
+@pytest.mark.parametrize("model", ["chain", "trees", "classes", "parsing", "listed"])
+@pytest.mark.parametrize("loss", ["hinge", "log loss"])
+def test_learners_of_a_loss_have_one_optimum(backend, loss, model):
+    """No dual of one is above an objective of another, whatever the structure."""
+    objective = loss_of(backend, loss, *Problems(backend).model(model))
+    lam, results = 0.5, []
+    if loss == "log loss":
+        results.append(backend.lbfgs(objective, lam=lam, iterations=500, tol=1e-9))
+    for name, options, tol in RUNS[loss]:
+        results.append(run(backend, name, objective, **{**seeded(name), **options, "lam": lam, "tol": tol}))
+        assert results[-1].success and 0 <= results[-1].certificate <= tol * results[-1].fun
+    for result in results:
+        close(result.fun, finite_sums.total(objective, result.x, lam))
+    highest, lowest = max(each.fun - each.certificate for each in results), min(each.fun for each in results)
+    assert highest <= lowest + 1e-9
 
 
 def loss_at(kind, s, a, n):
@@ -43,22 +115,21 @@ def best_weight(kind, s, n):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", [name for name, learner in LEARNERS.items() if learner.proof])
 def test_a_gap_bounds_the_distance_to_an_exact_optimum(backend, name, dtype):
     """Examples that share no feature: the optimum is a sum of minima over one number, rational for the hinge."""
-    (kind, options), seen = LOSSES[name], []
+    proof, seen = LEARNERS[name].proof, []
+    kind = "sparse" if name == "solve_sparse" else "log loss" if proof.loss == "log loss" else "hinge"
     for seed, n in ((0, 1), (1, 3), (2, 12)):
         scales = np.random.default_rng(seed).uniform(0.1, 3.0, n).astype(np.float32).astype(np.float64)
         model = backend.MulticlassModel(n, 2)
         data = model.pack(np.diag(scales).astype(dtype), np.zeros(n, int), like=np.zeros(1, dtype))
-        smoothing = {"smoothing": backend.smoothings.Entropy()} if name == "casimir" else {}
-        F = backend.StructuralHinge(model, data, **smoothing) if kind == "hinge" else backend.LogLoss(model, data)
+        F = loss_of(backend, proof.loss, model, data)
         exact = Fraction if kind == "hinge" else np.longdouble
         shares = [exact(float(s)) for s in scales]
         optimum = sum(loss_at(kind, s, best_weight(kind, s, n), n) for s in shares)
-        options = {**options, unit(name): 200, "lam": LAM, "tol": 0.0, **({"rng": 0} if "rng" in takes(name) else {})}
-        if name == "solve_sparse":
-            options["beta"] = options.pop("lam")
+        lam = {"beta" if name == "solve_sparse" else "lam": LAM}
+        options = {unit(name): 200, **seeded(name), **proof.options, **lam, "tol": 0.0}
         result = run(backend, name, F, callback=lambda row, w, seen=seen: seen.append((row, w)), **options)
         assert result.certificate == result.history[-1].gap and result.x.dtype == dtype
         for row, w in seen:

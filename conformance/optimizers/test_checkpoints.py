@@ -8,8 +8,9 @@ import zipfile
 import numpy as np
 import pytest
 
-from conformance.optimizers.table import chains, loss_of
-from conformance.optimizers.test_runs import classes, same
+from conformance.golden.problems import Problems
+from conformance.optimizers.test_runs import same
+from conformance.specimens.learners import chains, loss_of
 from diptych.files import load_log
 from diptych.files.logs import LogWriter
 from reference.training.checkpoints import FORMAT
@@ -34,6 +35,7 @@ def test_another_error_is_not_swallowed(backend, tmp_path):
 
 def test_what_differs_is_named(backend, tmp_path):
     objective, file = loss_of(backend, "log loss", *chains(backend)), tmp_path / "run.npz"
+    classes = loss_of(backend, "log loss", *Problems(backend).model("classes"))
     backend.sgd(objective, lam=0.1, epochs=3, rng=0, checkpoint=file)
     for wrong, message in (
         ({"lam": 0.2}, "run.npz is of a run with lam = 0.1, this one has 0.2"),
@@ -44,7 +46,10 @@ def test_what_differs_is_named(backend, tmp_path):
         ({"rng": 1}, "rng = 0, this one has 1"),
         ({"epochs": 2}, "resume: .*run.npz has done 3 epochs, this run asks for 2 in all"),
         ({"objective": loss_of(backend, "hinge", *chains(backend))}, "objective = LogLoss, this one has Structural"),
-        ({"objective": loss_of(backend, "log loss", *classes(backend))}, r"examples = 5, this one has 7"),
+        (
+            {"objective": classes},
+            r"examples = 5, this one has 8",
+        ),
         ({"objective": loss_of(backend, "log loss", *chains(backend, seed=8))}, "run.npz is of other data"),
         ({"resume": tmp_path / "none.npz"}, "none.npz"),
     ):
@@ -108,12 +113,6 @@ def test_checkpoints_take_a_small_share_of_the_time(backend, tmp_path, monkeypat
     objective = loss_of(backend, "log loss", *chains(backend))
     backend.sgd(objective, lam=0.1, epochs=8, rng=0, checkpoint=tmp_path / "run.npz", callback=callback)
     assert written == [1, 4, 7, 8]
-
-
-def test_a_pass_that_gives_no_triple_is_named(backend):
-    smooth = loss_of(backend, "entropy", *chains(backend))
-    with pytest.raises(TypeError, match=r"inner: expected a pass to return \(point, oracles asked for, memory\)"):
-        backend.casimir(smooth, lam=0.1, inner=lambda problem, at, order, step_size, memory: at.x, rng=0)
 
 
 def test_a_refused_run_leaves_the_log_alone(tmp_path):

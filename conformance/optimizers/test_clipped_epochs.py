@@ -8,20 +8,12 @@ import numpy as np
 import pytest
 
 import reference
+from conformance.specimens.learners import options_of_box
 from conformance.tolerances import close
 from reference.optimizers.bcfw import BCFW
 from reference.training.counterparts import counterpart
 
 SIDES = (3, 1, 0, 4, 2, 3)
-OPTIONS = [
-    {},
-    {"cached_passes": 0},
-    {"cached_passes": 0, "average": "weighted"},
-    {"average": "weighted", "cached_passes": 2},
-    {"line_search": False},
-    {"capacity": 1},
-    {"capacity": 2, "cached_passes": 1},
-]
 
 
 def objective(panel, rng, edge_features):
@@ -37,7 +29,9 @@ def objective(panel, rng, edge_features):
 
 @pytest.mark.parametrize("edge_features", [0, 1, 4])
 @pytest.mark.parametrize("lam", [0.001, 0.1])
-@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(map(str, options.values())) or "default")
+@pytest.mark.parametrize(
+    "options", options_of_box("bcfw"), ids=lambda options: "-".join(map(str, options.values())) or "default"
+)
 def test_an_epoch_is_its_visits(other, rng, options, lam, edge_features):
     """Weights, not clipped, their mean, the losses, and the weights of the outputs found in each example."""
     seed = int(rng.integers(2**31))

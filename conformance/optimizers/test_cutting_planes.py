@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 
 from conformance.listed_svm import hinge, labelling, listed
-from conformance.optimizers.test_bcfw import bracket
-from conformance.optimizers.test_multisample import objectives
 from conformance.tolerances import close
 from reference.optimizers.cutting_planes import CuttingPlanes
 
@@ -57,28 +55,6 @@ def test_runs_are_their_equations(backend, rng, lam):
     assert result.certificate == result.history[-1].gap and result.iterate == "best"
     assert [row.oracle_calls for row in result.history] == [4 * k for k in range(1, 7)]
     close(result.fun, problem.primal(result.x))
-
-
-@pytest.mark.parametrize("options", [{}, {"capacity": 1}, {"capacity": 5}])
-@pytest.mark.parametrize("lam", [1e-3, 0.05, 1e3])
-def test_bounds_hold_the_optimum_between_them(backend, rng, options, lam):
-    X, Y = labelling(rng, (2, 1, 3, 0), F=2, L=2)
-    low, high = bracket(listed(X, Y, 2, lam))
-    result = backend.cutting_planes(hinge(backend, X, Y, 2, 2), lam=lam, epochs=400, tol=1e-7, **options)
-    for row in result.history:
-        assert row.dual <= high + 1e-12 and row.objective >= low - 1e-12 and row.gap >= -1e-12
-    assert np.all(np.diff([row.dual for row in result.history]) >= 0)
-    assert np.all(np.diff([row.objective for row in result.history]) <= 0)
-    assert result.success and result.certificate <= 1e-7 * result.fun
-
-
-def test_the_optimum_of_block_coordinate_frank_wolfe(backend, rng):
-    """The same problem, the same minimum, on every structure."""
-    for objective in objectives(backend, rng):
-        ours = backend.cutting_planes(objective, lam=0.1, tol=1e-8)
-        theirs = backend.bcfw(objective, lam=0.1, tol=1e-4, epochs=500, rng=0)
-        assert ours.success and ours.certificate <= 1e-8 * ours.fun and "reached" in ours.message
-        assert theirs.history[-1].dual <= ours.fun + 1e-9 and ours.history[-1].dual <= theirs.fun + 1e-9
 
 
 def test_planes_are_below_the_hinge_and_weights_in_the_simplex(backend, rng):

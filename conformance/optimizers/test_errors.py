@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from conformance.optimizers.table import chains, loss_of
+from conformance.specimens.learners import chains, loss_of
 
 
 def test_what_was_not_packed_is_refused(backend, rng):

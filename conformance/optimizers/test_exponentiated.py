@@ -6,16 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
 from scipy.special import logsumexp
 
-import reference
-from conformance import strategies
 from conformance.listed_svm import labelling, listed
-from conformance.models.test_models import sequence_model
-from conformance.models.test_parsing import planted
-from conformance.models.test_tagging import OPTIONS, fitted
-from conformance.models.test_tree_model import make_trees
 from conformance.tolerances import close
 
 TEMPERATURES = {"log loss": 1.0, "entropy": 0.4, "hinge": 0.0}
@@ -96,140 +89,6 @@ def test_it_is_its_equations(backend, rng, kind, lam):
         close(row.gap, every.primal(w) - dual)
     assert result.fun == result.history[-1].objective and result.certificate == result.history[-1].gap
     assert result.oracle_calls == result.history[-1].oracle_calls >= 30 and result.iterate == "last"
-
-
-@pytest.mark.parametrize("sampling", ["gains", "permutation"])
-@pytest.mark.parametrize("lam", [1e-3, 0.03, 1e3])
-def test_bounds_hold_the_optimum_between_them(backend, rng, sampling, lam):
-    """L-BFGS lies between dual and objective in every row, the dual never falls, and, unless lam n is tiny, both
-    arrive there.
-    """
-    X, Y = labelling(rng, (5, 1, 6, 0, 4, 6, 2), L=4)
-    model = backend.SequenceModel(3, 4)
-    data = model.pack(X, Y)
-    best = backend.lbfgs(backend.LogLoss(model, data), lam=lam, iterations=500, tol=1e-12).fun
-    result = run(backend, "log loss", model, data, lam=lam, tol=1e-6, epochs=100, sampling=sampling)
-    if lam > 1e-3:  # below, steps must be short
-        assert result.success and result.certificate <= 1e-6 * result.fun and "reached" in result.message
-    duals = [0.0, *(row.dual for row in result.history)]
-    assert np.all(np.diff(duals) >= -1e-12)
-    assert all(row.dual <= best + 1e-10 and row.objective >= best - 1e-10 for row in result.history)
-    assert all(row.gap > 1e-6 * row.objective for row in result.history[:-1])
-
-
-@pytest.mark.parametrize("kind", TEMPERATURES)
-def test_the_gap_bounds_the_distance(backend, rng, kind):
-    """lam/2 ||w - w*||^2 <= gap, as the objective is lam-strongly convex: after every epoch, w* by another
-    optimiser.
-    """
-    X, Y = labelling(rng, (4, 3, 2, 4, 1))
-    model, lam = backend.SequenceModel(3, 3), 0.1
-    data = model.pack(X, Y)
-    objective = objective_of(backend, kind, model, data)
-    if kind == "hinge":
-        best = backend.bcfw(objective, lam=lam, tol=1e-8, epochs=2000, rng=0)
-    else:
-        best = backend.lbfgs(objective, lam=lam, mu=TEMPERATURES[kind], iterations=500, tol=1e-12)
-    bounds = []
-    run(
-        backend,
-        kind,
-        model,
-        data,
-        lam=lam,
-        epochs=15,
-        tol=None,
-        callback=lambda row, w: bounds.append((0.5 * lam * np.sum((w - best.x) ** 2), row.gap)),
-    )
-    slack = 1e-3 if kind == "hinge" else 1e-6  # w* is within that of the minimiser, relative to its norm
-    assert len(bounds) == 15 and all(near <= gap + slack * best.fun for near, gap in bounds)
-    assert bounds[0][0] > 1e-3 * bounds[0][1]  # and is no empty statement
-
-
-def test_the_hinge_has_the_optimum_of_frank_wolfe(backend, rng):
-    X, Y = labelling(rng, (4, 3, 2, 4, 1, 4))
-    model = backend.SequenceModel(3, 3)
-    data = model.pack(X, Y)
-    exact = backend.bcfw(backend.StructuralHinge(model, data), lam=0.05, tol=1e-6, rng=0)
-    result = run(backend, "hinge", model, data, lam=0.05, tol=2e-2, epochs=400)
-    assert result.success and np.all(np.diff([row.dual for row in result.history]) >= -1e-12)
-    for row in result.history:
-        assert row.dual <= exact.fun + 1e-12 and row.objective >= exact.history[-1].dual - 1e-12
-    smooth = run(backend, "entropy", model, data, lam=0.05, tol=1e-6, epochs=400)
-    assert smooth.success and smooth.fun >= exact.fun - 1e-12  # the entropy only adds
-
-
-@pytest.mark.parametrize("kind", TEMPERATURES)
-@given(problem=strategies.sequence_problems())
-def test_gaps_are_never_below_zero(backend, kind, problem):
-    """Free labels, empty sequences, labels of one kind: a certificate all the same."""
-    model, data = sequence_model(backend, problem)
-    result = run(backend, kind, model, data, lam=0.1, tol=None, epochs=4)
-    scale = 1.0 + max(row.objective for row in result.history)
-    assert all(row.gap >= -1e-12 * scale for row in result.history)
-    value = objective_of(backend, kind, model, data).value_and_gradient(result.x, None, TEMPERATURES[kind])[0]
-    close(result.fun, value + 0.05 * result.x @ result.x)
-
-
-def examples(backend, structure, rng):
-    """A model of each kind of structure, and packed data."""
-    if structure == "tree":
-        model = backend.TreeModel(4, 3)
-        return model, model.pack(*make_trees(6, rng)[:2])
-    if structure == "parser":
-        _, X, Y, _ = planted(rng, 6)
-        model = backend.ParsingModel([("h.tag", "m.tag"), ("h.tag", "direction")], bits=7)
-        return model, model.pack(X, Y)
-    X, Y = rng.normal(size=(8, 2)), rng.integers(0, 3, 8)
-    if structure == "classes":
-        model = backend.MulticlassModel(2, 3)
-    else:
-        model = backend.ListModel(
-            lambda x: np.kron(x[None, :], np.eye(3)), backend.Table, task_loss=lambda x, y: np.arange(3) != y, size=6
-        )
-    return model, model.pack(X, Y)
-
-
-@pytest.mark.parametrize("structure", ["tree", "parser", "classes", "list"])
-def test_every_structure_with_marginals(backend, rng, structure):
-    model, data = examples(backend, structure, rng)
-    best = backend.lbfgs(backend.LogLoss(model, data), lam=0.02, iterations=500, tol=1e-12).fun
-    result = run(backend, "log loss", model, data, lam=0.02, tol=1e-5, epochs=300)
-    assert result.success and np.all(np.diff([row.dual for row in result.history]) >= -1e-12)
-    assert result.history[-1].dual <= best + 1e-10 and best - 1e-10 <= result.fun <= best * (1 + 1e-5)
-
-
-@pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize("kind", TEMPERATURES)
-def test_taggers(other, kind, options):
-    """Pairs that have no weight, label sequences that are forbidden: both panels take the same steps, and the gap
-    holds the optimum.
-    """
-    runs = []
-    for b in (reference, other):
-        model, data, *_ = fitted(b, np.random.default_rng(5), options)
-        runs.append(run(b, kind, model, data, lam=0.1, epochs=5, tol=0.0))
-        if kind == "log loss":
-            best = b.lbfgs(b.LogLoss(model, data), lam=0.1, iterations=200).fun
-            assert all(row.dual <= best + 1e-12 and best <= row.objective + 1e-12 for row in runs[-1].history)
-    ours, theirs = runs
-    np.testing.assert_allclose(theirs.x, ours.x, rtol=1e-9, atol=1e-9)
-    close([row.dual for row in theirs.history], [row.dual for row in ours.history])
-    close([row.objective for row in theirs.history], [row.objective for row in ours.history])
-
-
-@pytest.mark.parametrize("scale", [1e-150, 1e-3, 1e3])
-def test_features_of_any_scale(backend, rng, scale):
-    """Weak ones change nothing, strong ones make steep scores: the dual rises and stays below the objective."""
-    X, Y = labelling(rng, (3, 2, 4))
-    model = backend.SequenceModel(3, 3)
-    data = model.pack([scale * x for x in X], Y)
-    for kind in TEMPERATURES:
-        result = run(backend, kind, model, data, lam=0.1, epochs=20, tol=None)
-        assert np.isfinite(result.fun) and "diverged" not in result.message
-        duals = np.array([row.dual for row in result.history])
-        assert np.all(np.diff(duals) >= -1e-9) and duals[0] >= -1e-9
-        assert all(row.gap >= -1e-9 * row.objective for row in result.history)
 
 
 def test_what_has_no_dual_here_is_named(backend, rng):

@@ -20,13 +20,6 @@ def called(backend, name, scale=1.0, **options):
     return getattr(backend, name)(objective, **{"lam": 0.1, LIMITS[name]: 3, **options})
 
 
-@pytest.mark.parametrize("name", [name for name in LIMITS if name != "sgd"])
-def test_no_tolerance_and_one_of_zero_take_the_same_steps(backend, name):
-    seeded = {} if name in ("lbfgs", "cutting_planes") else {"rng": 0}
-    free, zero = (called(backend, name, tol=tol, **seeded) for tol in (None, 0.0))
-    assert free.nit == zero.nit == 3 and np.array_equal(free.x, zero.x)
-
-
 def test_lbfgs_without_a_tolerance_does_its_iterations(backend):
     result = called(backend, "lbfgs", tol=None, iterations=200)
     assert result.success and result.certificate <= 1e-10 * result.fun

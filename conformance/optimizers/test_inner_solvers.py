@@ -6,13 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
 
 import reference
-from conformance import strategies
 from conformance.finite_sums import UNEVEN, optimum, random_logistic, total
-from conformance.models.test_models import sequence_model
-from conformance.strategies import SequenceProblem
 from reference.bounds import inner_iterations
 from reference.optimizers import saga
 from reference.optimizers.subproblem import Subproblem
@@ -96,73 +92,6 @@ def test_the_optimum_is_a_fixed_point(problem):
     best = optimum(objective, objective.model.size, 0.1, mu, 0.5, z)
     x, _ = passing(objective, 0.1, 0.5, mu, z, 0.1)(best, np.arange(objective.n))
     np.testing.assert_allclose(x, best, atol=1e-6)
-
-
-def passes_of(backend, problem, loss, lam, kappa, gamma=0.2):
-    """Three passes of SAGA with one table; the iterates after each."""
-    model, data = sequence_model(backend, problem)
-    objective, mu = objective_of(backend, model, data, loss)
-    rng = np.random.default_rng(12)
-    x, z = rng.normal(size=(2, model.size))
-    run, table = passing(objective, lam, kappa, mu, z, gamma), None
-    for _ in range(3):
-        x, table = run(x, rng.permutation(objective.n), table)
-        yield x
-
-
-@pytest.mark.parametrize("loss", ["LogLoss", "Entropy"])
-@pytest.mark.parametrize(("lam", "kappa"), [(0.0, 0.0), (0.1, 0.03), (1e7, 0.0), (0.0, 30.0)])
-@given(problem=strategies.sequence_problems())
-def test_passes_agree(other, loss, lam, kappa, problem):
-    """Rows that wait and catch up, against the plain loop, to rounding."""
-    for ours, theirs in zip(
-        passes_of(reference, problem, loss, lam, kappa), passes_of(other, problem, loss, lam, kappa), strict=True
-    ):
-        np.testing.assert_allclose(theirs, ours, rtol=1e-10, atol=1e-10)
-
-
-@pytest.mark.parametrize("kappa", [0.0, 0.03])
-def test_passes_agree_where_features_are_rare(other, kappa, rng):
-    """Most rows wait for many steps, some for all of them."""
-    X = [[rng.integers(0, 300, 4).tolist() for _ in range(n)] for n in rng.integers(0, 6, 60)]
-    problem = SequenceProblem(X, [rng.integers(0, 3, len(x)) for x in X], 310, 3, {})
-    for ours, theirs in zip(
-        passes_of(reference, problem, "Entropy", 0.01, kappa),
-        passes_of(other, problem, "Entropy", 0.01, kappa),
-        strict=True,
-    ):
-        np.testing.assert_allclose(theirs, ours, rtol=1e-10, atol=1e-10 * np.abs(ours).max())
-
-
-@pytest.mark.parametrize("scale", [0.1, 1e3])
-def test_passes_agree_at_every_scale(other, scale, rng):
-    """At the large scale transitions are too far apart for probabilities: the answers come from the log domain."""
-    X = [rng.normal(size=(n, 4)) for n in rng.integers(0, 6, 12)]
-    Y = [rng.integers(0, 3, len(x)) for x in X]
-    found = []
-    for b in (reference, other):
-        model = b.SequenceModel(4, 3)
-        objective, mu = objective_of(b, model, model.pack(X, Y), "Entropy")
-        w, table = scale * np.random.default_rng(3).normal(size=model.size), None
-        for order in (np.arange(12), np.arange(12)[::-1]):
-            w, table = passing(objective, 0.1, 0.0, mu, None, 0.1 * scale)(w, order, table)
-        found.append(w)
-    np.testing.assert_allclose(found[1], found[0], rtol=1e-9, atol=1e-9 * scale)
-
-
-def test_passes_over_the_best_outputs_agree(other):
-    """From random weights with real features no two scores tie, so the panels find the same outputs."""
-    words = reference.load_letters().take(np.arange(20))
-    found = []
-    for b in (reference, other):
-        model = b.SequenceModel(128, words.labels)
-        objective = b.StructuralHinge(model, model.pack(words.X, words.Y), smoothing=b.smoothings.TopK(5))
-        x, z = 0.1 * np.random.default_rng(0).normal(size=(2, model.size))
-        table = None
-        for _ in range(2):
-            x, table = passing(objective, 0.01, 0.03, 1.0, z, 0.02)(x, np.arange(20), table)
-        found.append(x)
-    np.testing.assert_allclose(found[1], found[0], rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("inner", INNER)

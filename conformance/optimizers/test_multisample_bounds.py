@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from conformance.listed_svm import hinge, labelling, listed
-from conformance.optimizers.test_bcfw import bracket
+from conformance.optimizers.optima import bracket
 from conformance.optimizers.test_multisample import by_hand
 from reference.bounds import dual_increase, online_regret, subgradient_norm
 
@@ -33,7 +33,7 @@ def test_the_dual_is_the_best_so_far(backend, tmp_path, seed, k, lengths, lam):
     for result in (whole, resumed):
         np.testing.assert_allclose([row.dual for row in result.history], best, rtol=1e-9)
         for row in result.history:
-            assert 0 < row.gap - (row.objective - row.dual) < 1e-12 and row.dual <= bracket(problem)[1] + 1e-12
+            assert 0 < row.gap - (row.objective - row.dual) < 1e-12 and row.dual <= bracket(objective, lam)[1] + 1e-12
         assert result.certificate == result.history[-1].gap
 
 

@@ -6,21 +6,12 @@ import numpy as np
 import pytest
 
 import reference
+from conformance.specimens.learners import options_of_box
 from conformance.tolerances import close
 from reference.optimizers.multisample import Multisample
 from reference.training.counterparts import counterpart
 
 LENGTHS = (5, 1, 6, 0, 4, 3, 2, 7)
-OPTIONS = [
-    {"k": 1},
-    {"k": 3},
-    {"k": 70},  # more than a sequence of one or two positions has
-    {"k": 4, "sampler": "gibbs", "mu": 0.7},
-    {"k": 4, "update": "exact"},
-    {"k": 4, "update": "exact", "sampler": "gibbs"},
-    {"k": 3, "online": True},
-    {"k": 3, "online": True, "sampler": "gibbs", "update": "exact"},
-]
 
 
 def objective(panel, X, Y, tags):
@@ -48,7 +39,9 @@ def same_state(found, expected, online):
 
 
 @pytest.mark.parametrize("integer", [False, True])
-@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(map(str, options.values())))
+@pytest.mark.parametrize(
+    "options", options_of_box("multisample"), ids=lambda options: "-".join(map(str, options.values()))
+)
 def test_an_epoch_is_its_visits(other, rng, options, integer):
     """Weights, their mean, losses, blocks and what the random numbers have come to; also where integer features tie."""
     X, Y = problem(rng, integer)

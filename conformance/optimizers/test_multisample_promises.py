@@ -9,8 +9,8 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from conformance.listed_svm import Listed
-from conformance.optimizers.test_bcfw import bracket
+from conformance.finite_sums import total
+from conformance.optimizers.optima import bracket
 from conformance.tolerances import close
 from reference.bounds import online_regret, subgradient_norm
 
@@ -18,21 +18,16 @@ COST = np.array([[0.0, 1.0, 0.5], [1.0, 0.0, 1.0], [0.5, 1.0, 0.0]])
 ATOMS, CLASSES = np.array([[1.0, 0.2], [-0.5, 0.8], [0.3, -1.0]]), [0, 1, 2]
 
 
+def hinge(backend, sample=range(3)):
+    """The mean hinge over the atoms of these numbers; over all three, the expectation over a uniform draw."""
+    model = backend.MulticlassModel(2, 3, cost=COST)
+    return backend.StructuralHinge(model, model.pack(ATOMS[list(sample)], [CLASSES[i] for i in sample]))
+
+
 def trained(backend, sample, lam, average):
     """The weights after one pass of Algorithm 3 over the atoms of these numbers, each visit with a block of its own."""
-    model = backend.MulticlassModel(2, 3, cost=COST)
-    objective = backend.StructuralHinge(model, model.pack(ATOMS[list(sample)], [CLASSES[i] for i in sample]))
     options = {"k": 2, "online": True, "average": average, "epochs": 1, "tol": 0.0, "rng": 0}
-    return backend.multisample(objective, lam=lam, **options).x
-
-
-def listed(lam):
-    """The three atoms with every class listed: their mean hinge is the expectation over a uniform draw."""
-    problem = Listed(lam)
-    for x, y in zip(ATOMS, CLASSES, strict=True):
-        order = [y, *(c for c in range(3) if c != y)]
-        problem.add([np.outer(x, np.eye(3)[c]).ravel() for c in order], COST[y, order])
-    return problem
+    return backend.multisample(hinge(backend, sample), lam=lam, **options).x
 
 
 def expected_loss(w):
@@ -45,12 +40,12 @@ def expected_loss(w):
 def test_generalisation_of_the_mean_model(backend, lam):
     """Theorem 2.1.2, over every sample of n draws: E loss <= E f <= min E f + G^2 (log n + 1)/(2 lam n) at the mean of
     w^0, ..., w^(n-1)."""
-    problem = listed(lam)
-    best = bracket(problem)[1]
+    objective = hinge(backend)
+    best = bracket(objective, lam)[1]
     G = subgradient_norm(lam, np.max(np.linalg.norm(ATOMS, axis=1)), 1.0)
     for n in (1, 2, 4):
         means = [trained(backend, sample, lam, "uniform") for sample in itertools.product(range(3), repeat=n)]
-        risk, loss = np.mean([problem.primal(w) for w in means]), np.mean([expected_loss(w) for w in means])
+        risk, loss = np.mean([total(objective, w, lam) for w in means]), np.mean([expected_loss(w) for w in means])
         assert loss <= risk <= best + online_regret(lam, G, n) + 1e-12
 
 
@@ -58,12 +53,12 @@ def test_generalisation_of_the_mean_model(backend, lam):
 def test_generalisation_of_long_samples(backend, lam):
     """The same over 400 draws, where the bound is small; the excess falls from 25 draws on as the bound does, by four
     at least."""
-    problem, rng = listed(lam), np.random.default_rng(0)
-    best, excess = bracket(problem)[1], []
+    objective, rng = hinge(backend), np.random.default_rng(0)
+    best, excess = bracket(objective, lam)[1], []
     G = subgradient_norm(lam, np.max(np.linalg.norm(ATOMS, axis=1)), 1.0)
     for n in (25, 400):
         means = [trained(backend, rng.integers(3, size=n), lam, "uniform") for _ in range(5)]
-        excess.append(np.mean([problem.primal(w) for w in means]) - best)
+        excess.append(np.mean([total(objective, w, lam) for w in means]) - best)
         assert excess[-1] <= online_regret(lam, G, n)
     assert excess[1] <= excess[0] / 4
 

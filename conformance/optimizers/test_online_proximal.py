@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 
 from conformance.finite_sums import Logistic, random_logistic
+from conformance.optimizers.optima import lasso
 from conformance.tolerances import close
 from reference import bounds
 from reference.identities import martins
@@ -24,20 +24,6 @@ def objective(backend, rng, request):
     model = backend.SequenceModel(3, 3)
     kind = backend.LogLoss if request.param == "LogLoss" else backend.StructuralHinge
     return kind(model, model.pack(X, Y))
-
-
-def lasso_optimum(objective, tau, size):
-    """argmin F + tau ||w||_1 by a generic solver, w = u - v with u, v >= 0."""
-
-    def split(x):
-        value, g = objective.value_and_gradient(x[:size] - x[size:], None, None)
-        return value + tau * x.sum(), np.concatenate([g + tau, tau - g])
-
-    options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 5000}
-    found = minimize(
-        split, np.zeros(2 * size), jac=True, method="L-BFGS-B", bounds=[(0, None)] * (2 * size), options=options
-    )
-    return found.x[:size] - found.x[size:]
 
 
 def rounds_of(objective, proxes, steps, sigma=0.0, rng=0):
@@ -234,7 +220,7 @@ def test_the_entropy_of_the_labels_gives_no_radius(backend, rng):
 def test_the_optimum_of_a_generic_solver(backend, rng):
     """The lasso of a logistic regression: value and zeros."""
     objective, tau = random_logistic(rng), 0.1
-    best = lasso_optimum(objective, tau, 4)
+    best = lasso(objective, tau, 4)
     fun = objective.value_and_gradient(best)[0] + tau * np.abs(best).sum()
     options = {
         "step_size": 1.0,

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog, minimize
+from scipy.optimize import linprog
 
 from conformance.finite_sums import Logistic
+from conformance.optimizers.optima import lasso
 from conformance.tolerances import close
 from reference import bounds
 
@@ -53,15 +54,7 @@ def best(objective, sigma, d=4):
         found = linprog(cost, A_ub=np.hstack([-A, A, -np.eye(n)]), b_ub=-np.ones(n), bounds=(0, None)).x
         return found[:d] - found[d : 2 * d]
 
-    def split(x):
-        w = x[:d] - x[d:]
-        value, g = objective.value_and_gradient(w)
-        g = g + sigma * w
-        return value + 0.5 * sigma * w @ w + TAU * x.sum(), np.concatenate([g + TAU, TAU - g])
-
-    options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 5000}
-    x = minimize(split, np.zeros(2 * d), jac=True, method="L-BFGS-B", bounds=[(0, None)] * (2 * d), options=options).x
-    return x[:d] - x[d:]
+    return lasso(objective, TAU, d, sigma)
 
 
 @pytest.mark.parametrize("T", [1, 10, 100, 400])

@@ -13,34 +13,49 @@ import pytest
 
 import reference
 from conformance.finite_sums import Quadratic
-from conformance.optimizers.table import OPTIMISERS, RUNS, flat, objective_of, parts, run, short, takes, unit, value
+from conformance.specimens.learners import (
+    LEARNERS,
+    WAYS,
+    Way,
+    flat,
+    objective_of,
+    parts,
+    run,
+    seeded,
+    short,
+    takes,
+    unit,
+    value,
+)
 from conformance.tolerances import close
 from reference.training.result import judged
 
-DRAWN = [name for name in OPTIMISERS if "rng" in takes(name)]
-STARTED = [name for name in OPTIMISERS if "w0" in takes(name)]
-COUNTED = [name for name, each in OPTIMISERS.items() if each.calls]
-DUAL = ("bcfw", "exponentiated_gradient", "multisample", "cutting_planes")  # at the start it is 0
-# options of runs that are to reach a gap
-BY_GAP = {name: {} for name in (*DUAL, "solve_sparse")} | {
-    "svrg": {"step_size": None},
-    "casimir": {"mu": None, "kappa": None, "step_size": None},
-}
+DRAWN = [name for name in LEARNERS if "rng" in takes(name)]
+STARTED = [name for name in LEARNERS if "w0" in takes(name)]
+COUNTED = [name for name, each in LEARNERS.items() if each.calls]
+PROVING = [name for name, each in LEARNERS.items() if each.proof]
+
+
+def proving(backend, name, passes, **options):
+    """The result of a run that proves a gap."""
+    proof = LEARNERS[name].proof
+    options = {unit(name): passes, **seeded(name, 4), **proof.options, **options}
+    return run(backend, name, objective_of(backend, name, None, proof.loss), **options)
 
 
 def test_the_table_has_every_optimiser():
     """Whatever calls back; and each that writes checkpoints has runs that are cut in two."""
-    for option, names in (("callback", set(OPTIMISERS)), ("checkpoint", {name for name, *_ in RUNS})):
+    for option, names in (("callback", set(LEARNERS)), ("checkpoint", {name for name, _ in WAYS})):
         public = [(name, getattr(reference, name)) for name in reference.__all__]
         public = {name for name, f in public if inspect.isfunction(f) and option in inspect.signature(f).parameters}
         assert public - {"sparse_path"} <= names  # sparse_path: a run of solve_sparse for each point
 
 
-@pytest.mark.parametrize("name", OPTIMISERS)
+@pytest.mark.parametrize("name", LEARNERS)
 def test_a_callback_sees_each_row_and_its_weights(backend, name):
     """Those that a run of so many passes returns: their objective is the row's, they stay what they are."""
-    objective, mu = objective_of(backend, name), OPTIMISERS[name].options.get("mu")
-    for average in OPTIMISERS[name].averages or (None,):
+    objective, mu = objective_of(backend, name), LEARNERS[name].options.get("mu")
+    for average in LEARNERS[name].averages or (None,):
         seen, options = [], {"average": average} if average else {}
 
         def callback(row, w, seen=seen):
@@ -55,11 +70,11 @@ def test_a_callback_sees_each_row_and_its_weights(backend, name):
         assert result.nit == 4
 
 
-@pytest.mark.parametrize("name", OPTIMISERS)
+@pytest.mark.parametrize("name", LEARNERS)
 def test_a_callback_has_its_own_weights(backend, space, name):
     """It keeps them, and a write on NumPy's raises in the callback. Wherever it writes, the run is one without it."""
     objective = objective_of(backend, name, None if space.name == "numpy" else space.put(0.0))
-    for average in OPTIMISERS[name].averages or (None,):
+    for average in LEARNERS[name].averages or (None,):
         options, kept, refused = {"average": average} if average else {}, [], []
 
         def write(row, w, kept=kept, refused=refused):
@@ -85,7 +100,7 @@ def test_a_callback_has_its_own_weights(backend, space, name):
         assert [row.objective for row in watched.history] == [row.objective for row in plain.history]
 
 
-@pytest.mark.parametrize("name", OPTIMISERS)
+@pytest.mark.parametrize("name", LEARNERS)
 def test_a_callback_stops_a_run(backend, name):
     """By True, by NumPy's True, by StopIteration: the run is one of so many passes."""
     objective = objective_of(backend, name)
@@ -105,20 +120,20 @@ def test_a_callback_stops_a_run(backend, name):
         assert passes == 1 or np.array_equal(flat(stopped.x), flat(expected.x))
 
 
-@pytest.mark.parametrize("name", OPTIMISERS)
+@pytest.mark.parametrize("name", LEARNERS)
 def test_no_passes_are_the_start(backend, name):
     objective = objective_of(backend, name)
     result = short(backend, name, objective, 0)
     assert result.nit == 0 and result.history == () and not np.any(flat(result.x))
     assert result.oracle_calls <= objective.n  # those of a method that begins with a gradient
-    close(result.fun, value(name, objective, result.x, OPTIMISERS[name].options.get("mu")))
-    assert name not in DUAL or result.fun < result.certificate < (1 + 1e-12) * result.fun
+    close(result.fun, value(name, objective, result.x, LEARNERS[name].options.get("mu")))
+    assert not LEARNERS[name].dual or result.fun < result.certificate < (1 + 1e-12) * result.fun
 
 
 @pytest.mark.parametrize("name", STARTED)
 def test_a_start_is_kept(backend, name):
     """It is not written on, a list is one too, no passes return it; one of another shape is refused."""
-    objective, mu = objective_of(backend, name), OPTIMISERS[name].options.get("mu")
+    objective, mu = objective_of(backend, name), LEARNERS[name].options.get("mu")
     w0 = np.random.default_rng(0).normal(size=objective.model.size)
     before, result = w0.copy(), short(backend, name, objective, 2, w0)
     assert np.array_equal(w0, before) and not np.array_equal(result.x, short(backend, name, objective, 2).x)
@@ -143,7 +158,7 @@ def test_a_seed_is_a_run(backend, name):
 
 @pytest.mark.parametrize("name", COUNTED)
 def test_calls_are_counted(backend, name):
-    objective, (first, each) = objective_of(backend, name), OPTIMISERS[name].calls
+    objective, (first, each) = objective_of(backend, name), LEARNERS[name].calls
     result = short(backend, name, objective, 3)
     assert [row.oracle_calls for row in result.history] == [objective.n * (first + each * k) for k in (1, 2, 3)]
     assert result.oracle_calls == result.history[-1].oracle_calls
@@ -151,7 +166,7 @@ def test_calls_are_counted(backend, name):
     assert seconds == sorted(seconds) and seconds[0] > 0
 
 
-@pytest.mark.parametrize("name", [name for name in OPTIMISERS if "evaluate_every" in takes(name)])
+@pytest.mark.parametrize("name", [name for name in LEARNERS if "evaluate_every" in takes(name)])
 def test_evaluations_may_be_rare(backend, name):
     """The same steps; rows, callbacks and the end at every third pass, and after the last."""
     objective, seen = objective_of(backend, name), []
@@ -167,53 +182,51 @@ def test_evaluations_may_be_rare(backend, name):
         assert early.success and early.nit % 3 == 0
 
 
-@pytest.mark.parametrize("name", [name for name, each in OPTIMISERS.items() if each.too_long])
+@pytest.mark.parametrize("name", [name for name, each in LEARNERS.items() if each.too_long])
 def test_steps_too_long_are_said(backend, name):
-    result = short(backend, name, objective_of(backend, name), 9, **OPTIMISERS[name].too_long)
+    result = short(backend, name, objective_of(backend, name), 9, **LEARNERS[name].too_long)
     assert not result.success and "take shorter steps" in result.message
 
 
-@pytest.mark.parametrize("name", BY_GAP)
+@pytest.mark.parametrize("name", [name for name in PROVING if name != "lbfgs"])
 def test_a_gap_is_reached_or_said_to_be_missed(backend, name):
     """The callback sees the pass that reaches it; without a tolerance all passes are made."""
-    objective, rows = objective_of(backend, name), []
-    options = {**BY_GAP[name], "callback": lambda row, w: rows.append(row)}
-    result = short(backend, name, objective, 200, tol=0.2, **options)
+    rows = []
+    result = proving(backend, name, 200, tol=0.2, callback=lambda row, w: rows.append(row))
     assert result.success and result.certificate <= 0.2 * result.fun and 0 < result.nit < 200
+    assert all(row.gap > 0.2 * row.objective for row in rows[:-1])
     assert tuple(rows) == result.history and rows[-1].gap == result.certificate and "callback" not in result.message
-    few = short(backend, name, objective, 1, **{**BY_GAP[name], "tol": 1e-9})
+    few = proving(backend, name, 1, tol=1e-9)
     assert not few.success and few.nit == 1 and few.certificate > 1e-9 * few.fun
-    if name in DUAL:
+    if LEARNERS[name].dual:
+        assert "reached" in result.message
         assert few.message.endswith("after 1 epochs, above 1e-09 times the objective")
-        assert not short(backend, name, objective, 0, tol=1e-9).success
+        assert not proving(backend, name, 0, tol=1e-9).success
     if name != "solve_sparse":
-        every = short(backend, name, objective, 3, **{**BY_GAP[name], "tol": None})
-        assert every.nit == 3 and every.message.startswith("3 epochs done")
+        free, zero = (proving(backend, name, 3, tol=tol) for tol in (None, 0.0))
+        assert free.nit == zero.nit == 3 and np.array_equal(free.x, zero.x)
+        assert free.message.startswith("3 epochs done")
 
 
-@pytest.mark.parametrize("name", [*OPTIMISERS, "casimir_svrg_adapt", "casimir_svrg_const"])
+@pytest.mark.parametrize("name", [*LEARNERS, "casimir_svrg_adapt", "casimir_svrg_const"])
 def test_success_is_a_certificate_of_at_most_one_per_cent(backend, name):
     """After any number of passes, none among them; a run without a number says that it is not certified."""
-    table, ends = "casimir" if name.startswith("casimir") else name, set()
-    if name == table:
-        options = {**OPTIMISERS[name].options, **BY_GAP.get(name, {})}
-    else:
-        options = {}
-    objective = objective_of(backend, table)
-    for passes in (0, 1, 300 if table in ("svrg", "bcfw", "multisample", "exponentiated_gradient") else 20):
-        more = {unit(name): passes} | ({"rng": 4} if "rng" in takes(name) else {})
-        result = run(backend, name, objective, **options | more)
+    learner, ends = LEARNERS.get(name, LEARNERS["casimir"]), set()
+    way = learner.proof or Way(learner.options, learner.loss)
+    objective = objective_of(backend, name, None, way.loss)
+    for passes in (0, 1, 300 if learner.dual or name == "svrg" else 20):
+        result = run(backend, name, objective, **{unit(name): passes, **seeded(name, 4), **way.options})
         if isinstance(result.certificate, str):
             assert result.success and result.certificate.replace("none: ", "; not certified: ") in result.message
             continue
         small = result.certificate <= 0.01 * abs(result.fun)
-        if options.get("tol") is None:  # lbfgs and solve_sparse always have one
+        if name not in ("lbfgs", "solve_sparse"):  # these always have a tolerance
             assert result.success == small
             numbers = f"the certificate {result.certificate:.3g} is more than 1 % of the objective {result.fun:.6g}"
             assert (numbers in result.message) == (not small)
         assert small or not result.success
         ends.add(small)
-    assert ends == {True, False} or table not in ("svrg", *DUAL)
+    assert ends == {True, False} or not (learner.dual or name == "svrg")
 
 
 def test_what_is_known_decides():
@@ -236,11 +249,11 @@ class InNumPyScalars(Quadratic):
         return np.float32(value), gradient
 
 
-@pytest.mark.parametrize("name", OPTIMISERS)
+@pytest.mark.parametrize("name", LEARNERS)
 def test_results_are_of_plain_numbers(backend, rng, name):
     """So that JSON takes them: numbers of whatever type the objective gives, and the objectives of the package."""
     results = [short(backend, name, objective_of(backend, name), 3)]
-    if name in ("lbfgs", "sgd", "svrg", "casimir", "online_proximal"):
+    if LEARNERS[name].plain:
         options = {"regularizer": backend.L1(0.3), "step_size": 0.1} if name == "online_proximal" else {}
         results.append(run(backend, name, InNumPyScalars(rng.normal(size=(4, 3))), mu=0.5, **options))
     for result in results:

@@ -1,6 +1,6 @@
 """The Casimir algorithm against its theorem and the lemmas of its proof, on small problems whose minimum is known.
 
-The algorithm here is Algorithm 4 in its plainest form, as inexact as it may be: each subproblem is solved exactly, and
+The algorithm is the package's box with an inner solver as inexact as it may be: each subproblem is solved exactly, and
 the answer then moved away until the stopping criterion (26) holds with equality.
 """
 
@@ -17,7 +17,7 @@ from scipy.optimize import linprog, minimize
 
 from conformance import strategies
 from conformance.tolerances import close
-from reference import bounds
+from reference import algorithms, bounds
 from reference.identities import pillutla as law
 
 SMOOTHERS = {"entropy": (1, bounds.entropy_width), "l2": (2, bounds.squared_l2_width)}
@@ -139,27 +139,33 @@ def as_far_as_allowed(problem, exact, least, z, mu, kappa, delta, direction):
     return exact + low * direction
 
 
+class Inexact:
+    """An inner solver that ends where (26) holds with equality; memory: exact, least and gap of a :class:`Step`."""
+
+    def __init__(self, problem, rng):
+        self.problem, self.rng = problem, rng
+
+    def minimize(self, subproblem, start, delta, memory, rng):
+        z, mu, kappa = subproblem.center, subproblem.mu, subproblem.kappa
+        exact, least = solve(self.problem, z, mu, kappa)
+        direction = self.rng.normal(size=len(z))
+        w = as_far_as_allowed(self.problem, exact, least, z, mu, kappa, delta, direction / np.linalg.norm(direction))
+        return w, (exact, least, max(self.problem.subproblem(w, z, mu, kappa)[0] - least, 0.0))
+
+
 @functools.cache
 def run(corollary, kind, seed, iterations=10):
     """A run of Algorithm 4: the problem, the choice of parameters, its steps."""
     rng = np.random.default_rng(100 + seed)
     choice = CHOICES[corollary](10 ** rng.uniform(-1, 1), 10 ** rng.uniform(-1.5, 0))
     problem = Problem(seed, kind, choice.lam)
-    w = z = v = problem.w0
-    alpha, steps = choice.alpha_0, []
+    box, v, steps = algorithms.Casimir(choice, Inexact(problem, rng)), problem.w0, []
+    state = box.init(None, problem.w0)
     for k in range(1, iterations + 1):
-        mu, kappa, kappa_next, delta = choice.mu_k(k), choice.kappa_k(k), choice.kappa_k(k + 1), choice.delta_k(k)
-        exact, least = solve(problem, z, mu, kappa)
-        direction = rng.normal(size=len(w))
-        w_next = as_far_as_allowed(problem, exact, least, z, mu, kappa, delta, direction / np.linalg.norm(direction))
-        gap = max(problem.subproblem(w_next, z, mu, kappa)[0] - least, 0.0)
-        alpha_next = bounds.next_alpha(alpha, choice.lam, kappa, kappa_next)
-        beta = bounds.momentum(alpha, alpha_next, choice.lam, kappa, kappa_next)
-        v_next, z_next = w + (w_next - w) / alpha, w_next + beta * (w_next - w)
-        steps.append(
-            Step(k, mu, kappa, kappa_next, alpha, alpha_next, delta, w, z, w_next, v, v_next, z_next, exact, least, gap)
-        )
-        w, z, v, alpha = w_next, z_next, v_next, alpha_next
+        before, state = state, box.epoch(None, state, None)
+        v_before, v = v, before.w + (state.w - before.w) / before.alpha
+        given = choice.mu_k(k), choice.kappa_k(k), choice.kappa_k(k + 1), before.alpha, state.alpha, choice.delta_k(k)
+        steps.append(Step(k, *given, before.w, before.z, state.w, v_before, v, state.z, *state.memory))
     return problem, choice, steps
 
 

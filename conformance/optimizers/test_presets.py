@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from conformance.finite_sums import Parabolas, random_logistic
-from conformance.optimizers.test_casimir import hinge, optimum
+from conformance.optimizers.optima import bracket
+from conformance.optimizers.test_casimir import hinge
 from reference.bounds import Corollary17, Corollary18, Corollary19, Corollary20
 from reference.training import casimir_schedules as module
 from reference.training.smoothness import Backtracking
@@ -64,7 +65,7 @@ def test_presets_close_the_gap_that_their_smoothing_leaves(backend, rng, warm_st
     X, Y = rng.normal(size=(8, 2)), rng.integers(0, 3, 8)
     model = backend.MulticlassModel(2, 3)
     objective, lam = backend.StructuralHinge(model, model.pack(X, Y), smoothing=backend.smoothings.Entropy()), 0.2
-    best, D = optimum(objective, lam), objective.width()
+    best, D = bracket(objective, lam)[0], objective.width()
     options = {"lam": lam, "epochs": 40, "rng": 0, "warm_start": warm_start}
     for mu in (1.0, 0.1):
         constant = backend.casimir_svrg_const(objective, mu=mu, **options)

@@ -11,29 +11,13 @@ import pytest
 import accelerated
 import reference
 import reference.training.casimir
-from conformance.optimizers.table import unit
+from conformance.specimens.learners import LEARNERS, Way, loss_of, run, seeded, unit
 from reference.training.counterparts import counterpart
 
-LAM, F = 0.1, 30_000
-RUNS = {
-    "sgd": {"step_size": None},
-    "svrg": {},
-    "casimir": {},
-    "casimir_svrg_adapt": {},
-    "lbfgs": {"tol": 1e-12},
-    "bcfw": {"tol": None},
-    "exponentiated_gradient": {"tol": None},
-    "multisample": {"tol": None, "k": 2},
-    "cutting_planes": {"tol": None},
-}
-LOSSES = {
-    "sgd": "log loss",
-    "svrg": "log loss",
-    "lbfgs": "log loss",
-    "exponentiated_gradient": "log loss",
-    "casimir": "entropy",
-}
-LOSSES["casimir_svrg_adapt"] = "entropy"
+F = 30_000
+RUNS = {"sgd": Way({}, "log loss"), "casimir_svrg_adapt": LEARNERS["casimir"].proof}
+RUNS |= {name: each.proof for name, each in LEARNERS.items() if each.proof and name != "solve_sparse"}
+ALONE = [name for name in RUNS if name != "casimir_svrg_adapt"]
 
 
 def sequences(backend):
@@ -70,20 +54,10 @@ PROBLEMS = {
 }
 
 
-def loss_of(backend, problem, kind):
-    model, data = PROBLEMS[problem](backend)
-    if kind == "log loss":
-        return backend.LogLoss(model, data)
-    return backend.StructuralHinge(
-        model, data, smoothing=backend.smoothings.Entropy() if kind == "entropy" else backend.smoothings.Max()
-    )
-
-
 def run_of(backend, name, problem, *w0, epochs=3, **options):
-    loss = loss_of(backend, problem, LOSSES.get(name, "hinge"))
-    seed = {} if name in ("lbfgs", "cutting_planes") else {"rng": 0}
-    result = getattr(backend, name)(loss, *w0, lam=LAM, **{unit(name): epochs}, **RUNS[name], **seed, **options)
-    return loss, result
+    """The loss and the result of a run; problem: of PROBLEMS, or a model and data."""
+    loss = loss_of(backend, RUNS[name].loss, *(PROBLEMS[problem](backend) if isinstance(problem, str) else problem))
+    return loss, run(backend, name, loss, *w0, **{unit(name): epochs, **seeded(name), **RUNS[name].options, **options})
 
 
 def unused_of(loss):
@@ -113,7 +87,7 @@ def test_runs_are_those_of_the_reference(other, name, problem):
 @pytest.mark.parametrize("name", ["sgd", "svrg", "casimir", "lbfgs"])
 def test_weights_of_absent_features_shrink(other, name):
     """From a start with weights of features that do not occur: the regulariser alone moves them."""
-    loss = loss_of(reference, "sequences", "log loss")
+    loss = loss_of(reference, "log loss", *sequences(reference))
     unused = np.flatnonzero(unused_of(loss))
     w0 = np.zeros(loss.model.size)
     w0[unused[::1000]] = 1.0
@@ -125,7 +99,7 @@ def test_weights_of_absent_features_shrink(other, name):
     np.testing.assert_array_equal(seen[-1], result.x)
 
 
-@pytest.mark.parametrize("name", [name for name in RUNS if name != "casimir_svrg_adapt"])
+@pytest.mark.parametrize("name", ALONE)
 def test_a_run_cut_in_two_is_one_run(other, name, tmp_path):
     _, whole = run_of(other, name, "sequences", epochs=4)
     run_of(other, name, "sequences", epochs=2, checkpoint=tmp_path / "run.npz")
@@ -134,7 +108,7 @@ def test_a_run_cut_in_two_is_one_run(other, name, tmp_path):
     assert [row.objective for row in result.history] == [row.objective for row in whole.history]
 
 
-@pytest.mark.parametrize("name", [name for name in RUNS if name != "casimir_svrg_adapt"])
+@pytest.mark.parametrize("name", ALONE)
 def test_the_reference_does_not_resume_a_narrow_run(name, tmp_path):
     run_of(accelerated, name, "sequences", epochs=2, checkpoint=tmp_path / "run.npz")
     with pytest.raises(ValueError, match="of the panel accelerated in its own form: resume it there"):
@@ -150,26 +124,15 @@ def test_a_run_of_the_reference_goes_on(other, name, tmp_path):
     assert [row.epoch for row in result.history] == [row.epoch for row in whole.history]
 
 
-@pytest.mark.parametrize("name", list(RUNS))
+def empty(backend):
+    model = backend.MulticlassModel(F, 4)
+    return model, model.pack([[], [], []], [0, 1, 3])
+
+
+@pytest.mark.parametrize("name", [name for name in RUNS if name != "multisample"])  # where every output is a best one
 def test_data_without_any_feature(other, name):
     """All losses are those of uniform scores: ln 4 for each of the examples, or a cost of 1."""
-
-    def run(backend):
-        model = backend.MulticlassModel(F, 4)
-        data = model.pack([[], [], []], [0, 1, 3])
-        kind = LOSSES.get(name, "hinge")
-        smoothing = backend.smoothings.Entropy() if kind == "entropy" else backend.smoothings.Max()
-        loss = (
-            backend.LogLoss(model, data)
-            if kind == "log loss"
-            else backend.StructuralHinge(model, data, smoothing=smoothing)
-        )
-        seed = {} if name in ("lbfgs", "cutting_planes") else {"rng": 0}
-        return getattr(backend, name)(loss, lam=LAM, **{unit(name): 2}, **RUNS[name], **seed)
-
-    if name in ("exponentiated_gradient", "multisample"):
-        pytest.skip("needs sequences" if name == "exponentiated_gradient" else "every output is a best one")
-    expected, result = run(reference), run(other)
+    expected, result = (run_of(panel, name, empty(panel), epochs=2)[1] for panel in (reference, other))
     assert not np.any(result.x) and result.fun == pytest.approx(expected.fun, rel=1e-12)
     assert result.message == expected.message
 
@@ -191,8 +154,7 @@ def test_a_pass_of_the_user_sees_all_weights(other):
         sizes.add(snapshot.x.shape)
         return snapshot.x - step_size * problem.gradient(snapshot), len(order), None
 
-    loss = loss_of(other, "sequences", "entropy")
-    other.casimir(loss, lam=LAM, epochs=2, rng=0, inner=one_pass)
+    loss, _ = run_of(other, "casimir", "sequences", epochs=2, inner=one_pass)
     assert sizes == {(loss.model.size,)}
 
 
@@ -202,9 +164,9 @@ def test_what_is_narrowed():
     from accelerated.training.narrow import Narrow, narrowed, occurring
     from reference.training.lbfgs import LBFGS, Smooth
 
-    solver = Smooth(LBFGS(LAM, None, 10))
+    solver = Smooth(LBFGS(0.1, None, 10))
     for problem in PROBLEMS:
-        loss = loss_of(accelerated, problem, "log loss")
+        loss = loss_of(accelerated, "log loss", *PROBLEMS[problem](accelerated))
         assert isinstance(counterpart(solver, loss), Narrow)
         rows = np.flatnonzero(occurring(loss))
         smaller = narrowed(loss, rows)

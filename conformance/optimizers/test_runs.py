@@ -13,59 +13,43 @@ import pytest
 import accelerated
 import reference
 from accelerated.counterparts import TABLE
-from conformance.models.test_parsing import planted
-from conformance.models.test_tree_model import make_trees
-from conformance.optimizers.table import (
-    OPTIMISERS,
-    RUNS,
+from conformance.golden.problems import Problems
+from conformance.specimens.learners import (
+    LEARNERS,
+    WAYS,
+    case,
     chains,
     flat,
-    kernels,
-    loss_of,
+    nonlinear,
     objective_of,
     run,
+    seeded,
     short,
     takes,
     unit,
     value,
 )
-from conformance.sines import sines
 from conformance.tolerances import close
 from reference.bounds import Corollary18
 
-
-def problem_of(backend, case, made=None):
-    """The objective of a case: over sequences, or scores that are not linear, or kernels."""
-    name, _, kind = case
-    if name == "prox_linear":
-        made = sines(backend, np.random.default_rng(5), n=4, amplitude=4.0)
-    return kernels(backend) if name == "mkl" else loss_of(backend, kind, *(made or chains(backend)))
+ways = pytest.mark.parametrize(("name", "way"), WAYS, ids=map(case, WAYS))
+FIRST = [name for name, learner in LEARNERS.items() if learner.ways and name not in ("mkl", "prox_linear")]
 
 
-def called(backend, case, objective, passes, **more):
-    """The result of so many passes, with the options of the case and more."""
-    name, options, _ = case
+def some(*names):
+    """The first way of these learners."""
+    return pytest.mark.parametrize(("name", "way"), [(name, LEARNERS[name].ways[0]) for name in names], ids=names)
+
+
+def problem_of(backend, name, way, made=None):
+    """The objective of a way: over sequences, or scores that are not linear, or kernels."""
+    return objective_of(backend, name, None, way.loss, nonlinear(backend) if name == "prox_linear" else made)
+
+
+def called(backend, name, way, objective, passes, **more):
+    """The result of so many passes, with the options of the way and more."""
     start = [np.random.default_rng(5).normal(size=3)] if name == "prox_linear" else []
-    options = {unit(name): passes, **({"rng": 4} if "rng" in takes(name) else {}), **options, **more}
-    return run(backend, name, objective, *start, **options)
-
-
-def classes(backend):
-    rng = np.random.default_rng(8)
-    model = backend.MulticlassModel(n_features=4, labels=3)
-    return model, model.pack(rng.normal(size=(7, 4)), rng.integers(0, 3, 7))
-
-
-def trees(backend):
-    X, Y, _ = make_trees(5, np.random.default_rng(9), largest=4)
-    model = backend.TreeModel(4, 3)
-    return model, model.pack(X, Y)
-
-
-def sentences(backend):
-    _, X, Y, _ = planted(np.random.default_rng(10), 5)
-    model = backend.ParsingModel([("h.tag", "m.tag"), ("h.tag", "direction")], bits=7)
-    return model, model.pack(X, Y)
+    return run(backend, name, objective, *start, **{unit(name): passes, **seeded(name, 4), **way.options, **more})
 
 
 def rows(result):
@@ -80,26 +64,25 @@ def same(one, two):
     assert (one.success, one.oracle_calls, one.iterate) == (two.success, two.oracle_calls, two.iterate)
 
 
-def cut_in_two(backend, case, objective, file, passes=(3, 8)):
-    first, whole = passes
-    uncut = called(backend, case, objective, whole)
-    before = called(backend, case, objective, first, checkpoint=file)
-    after = called(backend, case, objective, whole, resume=file, checkpoint=file)
+def cut_in_two(backend, name, way, objective, file, passes=(3, 8)):
+    go, (first, whole) = functools.partial(called, backend, name, way, objective), passes
+    uncut, before = go(whole), go(first, checkpoint=file)
+    after = go(whole, resume=file, checkpoint=file)
     same(uncut, after)
     assert rows(after)[: before.history[-1].epoch] == rows(before)
     seconds = [row.seconds for row in after.history]
     assert seconds == sorted(seconds) and seconds[: len(before.history)] == [row.seconds for row in before.history]
-    same(after, called(backend, case, objective, whole, resume=file))  # nothing is left to do
-    for other in ({"lam": 0.2}, *([{"eta": 0.125}] if case[0] == "prox_linear" else [])):
+    same(after, go(whole, resume=file))  # nothing is left to do
+    for other in ({"lam": 0.2}, *([{"eta": 0.125}] if name == "prox_linear" else [])):
         with pytest.raises(ValueError, match="npz is of a run with (lam|penalty|regularizer|eta) = "):
-            called(backend, case, objective, whole, resume=file, **other)
+            go(whole, resume=file, **other)
     return before
 
 
-@pytest.mark.parametrize("case", RUNS, ids=lambda case: f"{case[0]}-{'-'.join(map(str, case[1].values()))}")
-def test_a_run_that_goes_on_is_one_run(backend, tmp_path, case):
+@ways
+def test_a_run_that_goes_on_is_one_run(backend, tmp_path, name, way):
     """Passes 1..3, then 4..8 by another process's means: bit for bit passes 1..8 at once."""
-    before = cut_in_two(backend, case, problem_of(backend, case), tmp_path / "run.npz")
+    before = cut_in_two(backend, name, way, problem_of(backend, name, way), tmp_path / "run.npz")
     assert before.history and sorted(os.listdir(tmp_path)) == ["run.npz"]
 
 
@@ -107,7 +90,7 @@ def test_a_last_subproblem_cut_short_is_of_these_epochs(backend, tmp_path):
     """Subproblems solved until (26) holds: with more epochs the last one would have gone on, so the number is one of
     the options.
     """
-    objective, file = loss_of(backend, "entropy", *chains(backend)), tmp_path / "run.npz"
+    objective, file = objective_of(backend, "casimir"), tmp_path / "run.npz"
     options = {"lam": 0.1, "schedule": Corollary18(0.1, 0.2, 1.0), "stop": "gradient"}
     uncut = backend.casimir(objective, epochs=12, rng=4, **options)
     backend.casimir(objective, epochs=12, rng=4, checkpoint=file, callback=lambda row, w: row.epoch > 4, **options)
@@ -116,37 +99,37 @@ def test_a_last_subproblem_cut_short_is_of_these_epochs(backend, tmp_path):
         backend.casimir(objective, epochs=20, rng=4, resume=file, **options)
 
 
-@pytest.mark.parametrize("make", [classes, trees, sentences])
-@pytest.mark.parametrize("case", [RUNS[0], RUNS[9], RUNS[11], RUNS[13], RUNS[17]], ids=lambda case: case[0])
-def test_so_it_is_over_other_structures(backend, tmp_path, case, make):
+@pytest.mark.parametrize("model", ["classes", "trees", "parsing", "listed"])
+@some("sgd", "bcfw", "exponentiated_gradient", "multisample", "lbfgs")
+def test_so_it_is_over_other_structures(backend, tmp_path, name, way, model):
     """Whose states have other forms: scores of tables and trees as points, packed trees as working sets."""
-    cut_in_two(backend, case, problem_of(backend, case, make(backend)), tmp_path / "run.npz", (2, 4))
+    objective = problem_of(backend, name, way, Problems(backend).model(model))
+    cut_in_two(backend, name, way, objective, tmp_path / "run.npz", (2, 4))
 
 
-@pytest.mark.parametrize("case", [RUNS[0], RUNS[2], RUNS[9], RUNS[11], RUNS[17]], ids=lambda case: case[0])
-def test_arrays_come_back_where_they_were(space, tmp_path, case):
+@some("sgd", "svrg", "bcfw", "exponentiated_gradient", "lbfgs")
+def test_arrays_come_back_where_they_were(space, tmp_path, name, way):
     """In the reference: in their namespace, device and dtype, bit for bit."""
-    objective = problem_of(reference, case, chains(reference, like=space.put(np.zeros(0))))
-    file, uncut = tmp_path / "run.npz", called(reference, case, objective, 4)
-    before = called(reference, case, objective, 2, checkpoint=file)
-    after = called(reference, case, objective, 4, resume=file)
+    objective = problem_of(reference, name, way, chains(reference, like=space.put(np.zeros(0))))
+    file, go = tmp_path / "run.npz", functools.partial(called, reference, name, way, objective)
+    uncut, before, after = go(4), go(2, checkpoint=file), go(4, resume=file)
     assert rows(uncut) == rows(after) and rows(before) == rows(after)[:2]
     assert type(after.x) is type(uncut.x) and after.x.dtype == uncut.x.dtype and after.x.device == uncut.x.device
     assert np.array_equal(space.get(after.x), space.get(uncut.x))
 
 
-@pytest.mark.parametrize("case", [RUNS[0], RUNS[2], RUNS[4], RUNS[17]], ids=lambda case: case[0])
-def test_either_panel_goes_on_from_the_other(tmp_path, case):
+@some("sgd", "svrg", "casimir", "lbfgs")
+def test_either_panel_goes_on_from_the_other(tmp_path, name, way):
     """Where the state has one form in both; where it has not, the error names the panel."""
     found = []
     for first, second in ((reference, accelerated), (accelerated, reference)):
         file = tmp_path / f"{first.__name__}.npz"
-        called(first, case, problem_of(first, case), 2, checkpoint=file)
-        found.append(called(second, case, problem_of(second, case), 5, resume=file))
+        called(first, name, way, problem_of(first, name, way), 2, checkpoint=file)
+        found.append(called(second, name, way, problem_of(second, name, way), 5, resume=file))
     close(found[0].x, found[1].x)
-    reference.bcfw(loss_of(reference, "hinge", *chains(reference)), lam=0.1, checkpoint=tmp_path / "b.npz", epochs=1)
+    short(reference, "bcfw", objective_of(reference, "bcfw"), 1, checkpoint=tmp_path / "b.npz")
     with pytest.raises(ValueError, match=r"b.npz is of the panel reference in its own form: resume it there"):
-        accelerated.bcfw(loss_of(accelerated, "hinge", *chains(accelerated)), lam=0.1, resume=tmp_path / "b.npz")
+        short(accelerated, "bcfw", objective_of(accelerated, "bcfw"), 2, resume=tmp_path / "b.npz")
 
 
 def interrupted(objective, at, after, patched):
@@ -179,20 +162,20 @@ def interrupted(objective, at, after, patched):
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("case", [RUNS[i] for i in (0, 2, 4, 9, 11, 13, 16, 17)], ids=lambda case: case[0])
-def test_an_interrupt_returns_the_best_iterate(backend, tmp_path, monkeypatch, case, after):
+@some(*FIRST)
+def test_an_interrupt_returns_the_best_iterate(backend, tmp_path, monkeypatch, name, way, after):
     """Wherever it lands: weights, objective and gap belong together, and the checkpoint goes on to where an uncut
     run comes.
     """
-    objective = problem_of(backend, case)
-    uncut, empty = called(backend, case, objective, 6), called(backend, case, objective, 0)
+    objective = problem_of(backend, name, way)
+    uncut, empty = called(backend, name, way, objective, 6), called(backend, name, way, objective, 0)
     fun = {row.objective: row for row in uncut.history}
     moments, rows_met = [1, 2, 3, 5, 8, 13, 17, 22, 40, 70, 130, 240], set()
     for at in moments:
         file = tmp_path / f"{at}.npz"
         with monkeypatch.context() as patched:
-            watched = interrupted(problem_of(backend, case), at, after, patched)
-            found = called(backend, case, watched, 6, checkpoint=file)
+            watched = interrupted(problem_of(backend, name, way), at, after, patched)
+            found = called(backend, name, way, watched, 6, checkpoint=file)
         if not found.interrupted:
             same(found, uncut)
             break
@@ -202,25 +185,25 @@ def test_an_interrupt_returns_the_best_iterate(backend, tmp_path, monkeypatch, c
         if found.history:
             assert found.fun == min(row.objective for row in found.history)
             row = fun[found.fun]
-            close(found.fun, value(case[0], objective, found.x, case[1].get("mu")))
+            close(found.fun, value(name, objective, found.x, way.options.get("mu")))
             assert isinstance(found.certificate, str) or found.certificate == row.gap
-            same(uncut, called(backend, case, objective, 6, resume=file))
+            same(uncut, called(backend, name, way, objective, 6, resume=file))
         else:
             assert np.array_equal(found.x, empty.x) and (np.isnan(found.fun) or found.fun == empty.fun)
             assert found.nit == 0
             if file.exists():  # the start has been evaluated
-                same(uncut, called(backend, case, objective, 6, resume=file))
+                same(uncut, called(backend, name, way, objective, 6, resume=file))
     assert len(rows_met) > 1, "interrupts should land in several epochs"
 
 
-@pytest.mark.parametrize("case", [RUNS[i] for i in (0, 2, 4, 9, 11, 13, 16, 17)], ids=lambda case: case[0])
-def test_a_run_of_no_epoch_has_a_checkpoint(backend, tmp_path, case):
-    objective = problem_of(backend, case)
-    called(backend, case, objective, 0, checkpoint=tmp_path / "run.npz")
-    same(called(backend, case, objective, 3), called(backend, case, objective, 3, resume=tmp_path / "run.npz"))
+@some(*FIRST)
+def test_a_run_of_no_epoch_has_a_checkpoint(backend, tmp_path, name, way):
+    objective, file = problem_of(backend, name, way), tmp_path / "run.npz"
+    called(backend, name, way, objective, 0, checkpoint=file)
+    same(called(backend, name, way, objective, 3), called(backend, name, way, objective, 3, resume=file))
 
 
-@pytest.mark.parametrize("name", OPTIMISERS)
+@pytest.mark.parametrize("name", LEARNERS)
 def test_the_best_row_and_not_the_last(backend, tmp_path, name):
     """Ctrl-C in a callback: the row is in the history, the weights are those of the lowest objective so far, and the
     run goes on from its checkpoint.

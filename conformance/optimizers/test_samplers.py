@@ -8,6 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
+from conformance.golden.problems import Problems
 from conformance.listed_svm import hinge, labelling, listed
 from conformance.tolerances import close
 
@@ -25,30 +26,18 @@ def anything(i, space, size, rng):
 
 def worst(i, space, size, rng):
     """The outputs of lowest score: no help at all."""
-    return sorted(space.enumerate(), key=lambda y: float(space.score(np.array(y))))[:size]
+    return sorted(space.enumerate(), key=lambda y: float(space.score(np.array(y, int))))[:size]
 
 
-def models(backend, rng):
+def models(backend):
     """Chains, trees, classes, lists and dependency trees: an objective each."""
-    X, Y = labelling(rng, (2, 3, 1, 3))
-    yield hinge(backend, X, Y)
-    model = backend.TreeModel(3, 3)
-    yield backend.StructuralHinge(model, model.pack([(x, np.arange(len(x)) - 1) for x in X], Y))
-    model = backend.MulticlassModel(2, 3)
-    yield backend.StructuralHinge(model, model.pack(rng.normal(size=(6, 2)), rng.integers(0, 3, 6)))
-    model = backend.ListModel(
-        lambda x: np.kron(x[None, :], np.eye(3)), backend.Table, task_loss=lambda x, y: np.arange(3) != y, size=6
-    )
-    yield backend.StructuralHinge(model, model.pack(rng.normal(size=(6, 2)), rng.integers(0, 3, 6)))
-    model = backend.ParsingModel([("h.tag", "m.tag"), ("h.tag", "direction")], bits=4)
-    words = [{"word": list("ab"), "tag": list("DN")}, {"word": list("cab"), "tag": list("NDV")}]
-    yield backend.StructuralHinge(model, model.pack(words, [[2, 0], [0, 3, 1]]))
+    return [Problems(backend).objective(f"{name}/hinge") for name in ("chain", "trees", "classes", "listed", "parsing")]
 
 
 @pytest.mark.parametrize("sampler", [anything, worst])
 @pytest.mark.parametrize("update", ["moves", "exact"])
 def test_with_any_sampler_the_dual_rises_and_the_gap_holds(backend, rng, sampler, update):
-    for objective in models(backend, rng):
+    for objective in models(backend):
         run = backend.multisample(objective, lam=0.1, k=4, sampler=sampler, update=update, epochs=12, tol=None, rng=0)
         best = backend.bcfw(objective, lam=0.1, epochs=400, tol=1e-3, rng=0)
         duals = [row.dual for row in run.history]
@@ -87,7 +76,7 @@ def test_a_sampler_of_the_best_is_top_k(backend, rng, update):
 
 
 def test_draws_of_the_structure_are_those_of_gibbs(backend, rng):
-    for objective in itertools.islice(models(backend, rng), 4):
+    for objective in models(backend)[:4]:
         options = {"lam": 0.1, "k": 4, "mu": 0.7, "epochs": 3, "tol": None, "rng": 0}
         ours, theirs = (
             backend.multisample(objective, sampler=s, **options)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from conformance.listed_svm import hinge, labelling, listed
-from conformance.optimizers.test_bcfw import bracket
+from conformance.optimizers.optima import bracket
 
 SEEDS = 6
 
@@ -23,7 +23,7 @@ def test_stochastic_subgradients_keep_their_rate(backend, rng, lam):
     """
     X, Y = labelling(rng, (2, 1, 2, 1, 2), L=3)
     problem = listed(X, Y, 3, lam)
-    low = bracket(problem)[0]
+    low = bracket(hinge(backend, X, Y), lam)[0]
     R = max(np.max(np.linalg.norm(V, axis=1)) for V in problem.V)
     gaps = []
     for T in (20, 320):

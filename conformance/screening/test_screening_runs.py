@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from conformance.listed_problems import random_classes, two_outputs, words
-from conformance.optimizers.table import chains, loss_of
 from conformance.sines import sines
+from conformance.specimens.learners import chains, loss_of
 from reference.structures.base import UnsupportedError
 
 
