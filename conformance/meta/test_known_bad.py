@@ -39,7 +39,7 @@ CASES = [
     ("residual_arcs_both_ways", "test_matching", "test_max_marginals_of_pairs_are_the_best_scores_with_them"),
     ("cycles_at_full_score", "test_arborescence", "test_the_best_tree_is_the_best_of_all"),
     ("roots_all_counted", "test_arborescence", "test_the_partition_is_the_sum_over_all_trees"),
-    ("one_way_edges", "test_segmentation", "test_the_adjoint_identity"),
+    ("one_way_edges", "test_models", "test_the_adjoint_identity"),
     ("clipped_at_the_end", "test_nonnegative", "test_bcfw_finds_the_constrained_optimum"),
     ("clipped_capacities", "test_cut", "test_ties_go_to_the_fewest_ones"),
     ("clipped_capacities", "test_cut", "test_a_grid_is_its_integer_program"),
