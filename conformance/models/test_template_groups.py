@@ -217,20 +217,3 @@ def test_templates_that_tell_nothing_get_no_weights(backend, rng):
     guess = np.concatenate(model.predict(hinge.data, None, result.x))
     assert np.mean(guess == np.concatenate(Y)) > 0.8
     close(result.fun, hinge.value_and_gradient(result.x)[0] + 0.25 * norms.sum() ** 2)
-
-
-@pytest.mark.parametrize("weights", ["hashed", "listed"])
-def test_other_optimisers_step_alike_over_blocks(other, rng, weights):
-    """SGD and block-coordinate Frank-Wolfe, whose loops make features too: the reference's weights."""
-    X, Y = treebank(rng)
-    w0, found = rng.normal(size=10_000), []
-    for panel in (reference, other):
-        model, data = parser(panel, weights, X, Y)
-        hinge = panel.StructuralHinge(model, data)
-        found.append(
-            [
-                panel.sgd(hinge, w0[: model.size], lam=0.1, step_size=0.1, epochs=3, rng=0).x,
-                panel.bcfw(hinge, lam=0.1, epochs=2, tol=None, rng=0).x,
-            ]
-        )
-    close(found[1], found[0], scale=1e3)
