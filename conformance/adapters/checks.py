@@ -8,7 +8,7 @@ import numpy as np
 
 from conformance.adapters import NotOffered
 from conformance.adapters.instances import MORE, NOTHING, numbers
-from conformance.adapters.outputs import Listing
+from conformance.specimens.outputs import Listing
 from conformance.tolerances import RELATIVE
 
 __all__ = ["Wrong", "check"]
@@ -112,19 +112,20 @@ def plain(y: Any) -> Any:
 
 def log_partition(asked: Asked) -> None:
     for value, listing in zip(asked.each(asked.structure.log_partition()), asked.listings, strict=True):
-        if not asked.near(value, listing.log_partition, 1.0):
-            raise Wrong(f"{numbers(value)}; by enumeration {numbers(listing.log_partition)}")
+        truth, _ = listing.expectation(1.0)
+        if not asked.near(value, truth, 1.0):
+            raise Wrong(f"{numbers(value)}; by enumeration {numbers(truth)}")
 
 
 def marginals(asked: Asked) -> None:
     """Those of the first field of each member; those of the others, which a batch shares, summed over it."""
     first, *shared = asked.structure.marginals()
-    truth = [[np.tensordot(each.probabilities, part, 1) for part in each.parts] for each in asked.listings]
+    truth = [list(each.expectation(1.0)[1].values()) for each in asked.listings]
     for found, (expected, *_) in zip(asked.each(first), truth, strict=True):
         equal(asked, np.asarray(found)[: len(expected)], expected)
     for found, *expected in zip(shared, *(others for _, *others in truth), strict=False):
         if found is not None:
-            equal(asked, found, sum(expected))
+            equal(asked, found, sum(x.sum(axis=tuple(range(x.ndim - np.ndim(found)))) for x in expected))
 
 
 def equal(asked: Asked, found: Any, truth: Any) -> None:
@@ -142,7 +143,7 @@ def log_probability(asked: Asked) -> None:
         ys = [x.outputs[i] for x, i in zip(asked.listings, chosen, strict=True)]
         values = asked.each(_log_probability(asked, ys))
         for listing, i, y, value in zip(asked.listings, chosen, ys, values, strict=True):
-            truth = listing.log_probabilities[i]
+            truth = listing.scores[i] - listing.expectation(1.0)[0]
             if not asked.near(value, truth, 1.0):
                 raise Wrong(f"{numbers(value)} of {y}; by enumeration {numbers(truth)}")
 

@@ -31,7 +31,7 @@ from conformance.adapters.instances import (
     numbers,
     shown,
 )
-from conformance.adapters.outputs import OUTPUTS
+from conformance.specimens.outputs import Listing, listing
 
 __all__ = ["EXAMPLES", "LAWS", "Law", "Outcome", "hold"]
 
@@ -132,7 +132,7 @@ def drawn(law: Law, structure: type, strategy: st.SearchStrategy[dict[str, Any]]
 
 def ask(law: Law, structure: type, instance: dict[str, Any], k: int) -> Outcome:
     """The outcome on one instance; "not offered" also where it is none of this kind."""
-    listings = OUTPUTS[law.structure](**instance)
+    listings = listed(law.structure, instance)
     if any(each.scores.max() == -np.inf for each in listings) != (law.kind == NOTHING):
         return Outcome("not offered")
     if FORBIDDEN in law.kind and not any(np.any(field == -np.inf) for field in instance.values()):
@@ -157,6 +157,14 @@ def ask(law: Law, structure: type, instance: dict[str, Any], k: int) -> Outcome:
             said = str(problem).strip().split("\n")[0]
             return Outcome("fails", text, f"raises {type(problem).__name__}" + (f": {said[:90]}" if said else ""))
     return Outcome("holds")
+
+
+def listed(structure: str, instance: dict[str, Any]) -> list[Listing]:
+    """The outputs of an instance, or of each member of a batch of chains."""
+    if "lengths" not in instance:
+        return [listing(structure, instance)]
+    unary, pairwise, lengths = instance.values()
+    return [listing(structure, {"unary": x[:n], "pairwise": pairwise}) for x, n in zip(unary, lengths, strict=True)]
 
 
 def offers(structure: type, law: Law) -> bool:

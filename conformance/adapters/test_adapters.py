@@ -13,8 +13,8 @@ import pytest
 from conformance.adapters import ADAPTERS, LIBRARIES, PANELS, adapter, library, missing
 from conformance.adapters.__main__ import main
 from conformance.adapters.laws import LAWS, Law, Outcome, hold
-from conformance.adapters.outputs import OUTPUTS, arborescences, matchings, projective_trees, span_trees
 from conformance.adapters.page import page
+from conformance.specimens.outputs import OUTPUTS
 
 OFFERED = ("Chain", "Arborescence", "Cut", "Matching")  # by our panels
 
@@ -44,10 +44,14 @@ def test_adapters_say_what_they_map(name):
 
 def test_outputs_are_counted():
     """(n + 1)^(n - 1) trees by Cayley, Catalan numbers of binary trees, falling factorials of matchings."""
-    assert [len(arborescences(np.zeros((n, n + 1)))[0].outputs) for n in (1, 2, 3, 4)] == [1, 3, 16, 125]
-    assert [len(projective_trees(np.zeros((n, n + 1)))[0].outputs) for n in (1, 2, 3, 4)] == [1, 3, 12, 55]
-    assert [len(span_trees(np.zeros((n, n)))[0].outputs) for n in (1, 2, 3, 4)] == [1, 1, 2, 5]
-    assert [len(matchings(np.zeros(shape))[0].outputs) for shape in ((2, 2), (2, 3), (3, 2), (1, 4))] == [2, 6, 6, 4]
+    counts = {
+        "Arborescence": ([(n, n + 1) for n in (1, 2, 3, 4)], [1, 3, 16, 125]),
+        "ProjectiveTree": ([(n, n + 1) for n in (1, 2, 3, 4)], [1, 3, 12, 55]),
+        "SpanTree": ([(n, n) for n in (1, 2, 3, 4)], [1, 1, 2, 5]),
+        "Matching": ([(2, 2), (2, 3), (3, 2), (1, 4)], [2, 6, 6, 4]),
+    }
+    for structure, (shapes, expected) in counts.items():
+        assert [len(list(OUTPUTS[structure].all({"values": np.zeros(shape)}))) for shape in shapes] == expected
 
 
 class Wrong:

@@ -20,7 +20,8 @@ from conformance.export.numbers import (
     quotient,
 )
 from conformance.export.proxes import simplex
-from conformance.export.spaces import Inputs, Part, Space
+from conformance.export.spaces import Inputs, Space
+from conformance.specimens.outputs import Part
 
 __all__ = ["answers", "listed"]
 
@@ -57,8 +58,8 @@ def answers(space: Space, inputs: Inputs, mus: Sequence[float], k: int) -> dict[
 def listed(space: Space, inputs: Inputs) -> list[Listed]:
     """Every output that is not forbidden, with its exact score."""
     found = []
-    for output in space.outputs(inputs):
-        parts = space.parts(inputs, output)
+    for output in space.outputs.all(inputs):
+        parts = space.outputs.parts(inputs, output)
         terms = [(_entry(inputs[field], index), weight) for field, index, weight in parts]
         if all(value > NOTHING for value, _ in terms):
             found.append(Listed(output, sum((Fraction(v) * weight for v, weight in terms), Fraction(0)), parts))
@@ -73,7 +74,7 @@ def _max_marginals(space: Space, inputs: Inputs, outputs: list[Listed], toleranc
             best[field, index] = max(score, best.get((field, index), score))
     return {
         field: array(shape, [best.get((field, index), NOTHING) for index in indices(shape)], tolerance)
-        for field, shape in space.shapes(inputs).items()
+        for field, shape in space.outputs.shapes(inputs).items()
     }
 
 
@@ -121,7 +122,7 @@ def _expected(
     space: Space, inputs: Inputs, outputs: list[Listed], p: Sequence[Any], zero: Any, tolerance: float
 ) -> dict[str, Any]:
     """The expected parts in the shapes of the scores, summed over positions that share scores."""
-    shapes = {field: inputs[field].shape for field in space.shapes(inputs)}
+    shapes = {field: inputs[field].shape for field in space.outputs.shapes(inputs)}
     add: Callable[[Any, Any], Any] = WORKING.add if isinstance(zero, Decimal) else lambda a, b: a + b
     sums = {(field, index): zero for field, shape in shapes.items() for index in indices(shape)}
     for weight, each in zip(p, outputs, strict=True):

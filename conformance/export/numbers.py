@@ -47,6 +47,13 @@ class Array:
             place = place * size + i
         return self.values[place]
 
+    def tolist(self) -> list[Any]:
+        """Lists in lists."""
+        nested = self.values
+        for width in self.shape[:0:-1]:
+            nested = [nested[i : i + width] for i in range(0, len(nested), width)]
+        return nested
+
     def written(self) -> dict[str, Any]:
         """As JSON has it."""
         return {"shape": list(self.shape), self.dtype: [_plain(v) for v in self.values]}

@@ -23,7 +23,7 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 import conformance
-from conformance import brute, export
+from conformance import export
 from conformance.__main__ import main
 from conformance.export.draws import NATURES
 from conformance.export.held import array, hold, inputs
@@ -33,6 +33,7 @@ from conformance.ledger import ROWS
 from conformance.plugin import PANELS
 from conformance.project.test_pages import blocks
 from conformance.prox.test_selection import exact_l1_ball, exact_simplex, exact_soft_threshold, exact_weighted
+from conformance.specimens.outputs import listing
 from conformance.tolerances import close
 
 PAGE = Path(conformance.__file__).parent.parent / "docs" / "conformance.md"
@@ -224,16 +225,17 @@ class TestASecondWay:
             told, given = each["answers"], inputs(each)
             n, L = given["unary"].shape
             pairwise = np.broadcast_to(given["pairwise"], (max(n - 1, 0), L, L))
-            _, scores = brute.labellings(given["unary"], pairwise)
+            chain = listing("Chain", {"unary": given["unary"], "pairwise": pairwise})
+            scores = chain.scores
             assert told["count"] == (scores > -np.inf).sum()
             if told["best"] is None:
                 continue
             size = max(float(np.abs(scores[scores > -np.inf]).max()), 1e-300)
             close(scores.max() / size, told["best"]["value"]["float64"] / size)
             for at in told["sums"]:
-                value, nodes, _ = brute.chain_marginals(given["unary"], pairwise, at["mu"])
+                value, means = chain.expectation(at["mu"])
                 close(value / at["mu"], at["log_partition"]["float64"] / at["mu"], scale=size / at["mu"])
-                close(array(at["marginals"]["unary"]), nodes)
+                close(array(at["marginals"]["unary"]), means["unary"])
 
     def test_matchings_by_scipy(self):
         for each in of("Matching"):

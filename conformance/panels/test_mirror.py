@@ -15,7 +15,7 @@ from accelerated.problems import MAKERS, problem_of
 from accelerated.structures.cut import by_networkx
 from conformance.panels.test_mirrored_names import names
 from conformance.panels.test_mirrored_names import pairs as twins
-from conformance.small_structures import STRUCTURES
+from conformance.specimens.structures import SMALL
 from reference.optimizers.bcfw import BCFW
 from reference.optimizers.online_proximal import OnlineProximal
 from reference.optimizers.sgd import SGD
@@ -110,8 +110,8 @@ def exercise(panel):
 
 def exercise_structures(panel):
     """Every question of every structure."""
-    for make in STRUCTURES.values():
-        space = make(panel, np.ones)
+    for specimen, make in SMALL.values():
+        space = specimen.make(panel, make(np.ones))
         _, y = space.best()
         space.score(y)
         if space.variables is not None:

@@ -41,3 +41,7 @@ class Specimen:
     def __repr__(self) -> str:
         """As the id of a test."""
         return self.name
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """As hypothesis shows it beside a failing instance."""
+        printer.text(repr(self))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["OUTPUTS", "Listing", "Outputs", "listing"]
+__all__ = ["OUTPUTS", "Listing", "Outputs", "listing", "log_sum_exp"]
 
 Arguments = Mapping[str, Any]
 Part = tuple[str, tuple[int, ...], Fraction | int]  # a field, an index, and how often the output has it
@@ -163,13 +163,19 @@ class Listing(NamedTuple):
         outputs = [y for y, one in zip(self.outputs, some, strict=True) if one]
         return Listing(outputs, self.scores[some], {name: part[some] for name, part in self.parts.items()})
 
-    def log_sum_exp(self, mu: float) -> tuple[float, np.ndarray]:
-        """mu log sum_y exp(score(y) / mu) and the probabilities of the outputs; -inf and zeros if all are forbidden."""
-        top = self.scores.max(initial=-np.inf)
-        if top == -np.inf:
-            return -np.inf, np.zeros(len(self.scores))
-        weights = np.exp((self.scores - top) / mu)
-        return float(top + mu * np.log(weights.sum())), weights / weights.sum()
+    def expectation(self, mu: float) -> tuple[float, dict[str, np.ndarray]]:
+        """mu log sum_y exp(score(y) / mu), and the means of the parts."""
+        value, probabilities = log_sum_exp(self.scores, mu)
+        return value, {name: np.tensordot(probabilities, part, 1) for name, part in self.parts.items()}
+
+
+def log_sum_exp(scores: np.ndarray, mu: float) -> tuple[float, np.ndarray]:
+    """mu log sum exp(scores / mu) and the probabilities; (-inf, zeros) if all are -inf."""
+    top = scores.max(initial=-np.inf)
+    if top == -np.inf:
+        return -np.inf, np.zeros(len(scores))
+    weights = np.exp((scores - top) / mu)
+    return float(top + mu * np.log(weights.sum())), weights / weights.sum()
 
 
 def listing(kind: str, given: Arguments) -> Listing:

@@ -29,7 +29,7 @@ from reference import (
 )
 from reference.structures.clique_tree import clique_tree
 
-__all__ = ["SMALL", "STRUCTURES", "StructureSpecimen", "alike", "members", "size", "stored"]
+__all__ = ["LARGE", "SMALL", "STRUCTURES", "StructureSpecimen", "alike", "members", "size", "stored"]
 
 
 # instances -----------------------------------------------------------------------------------------------------------
@@ -112,8 +112,9 @@ def cuts(
 
 @st.composite
 def matchings(draw: Any, forbidden: bool = True, batched: bool = True) -> MatchingScores:
-    """Up to 4 rows and columns; rows or columns may be none."""
-    return MatchingScores(draw(arrays((draw(st.integers(0, 4)), draw(st.integers(0, 4))), forbidden)))
+    """Up to 4 rows and columns, either may be none; some scores are far from 0."""
+    values = draw(arrays((draw(st.integers(0, 4)), draw(st.integers(0, 4))), forbidden))
+    return MatchingScores(values + draw(st.sampled_from([0.0, 0.0, 0.0, 1e6])))
 
 
 @st.composite
@@ -208,13 +209,19 @@ def alike(shape: Callable[..., np.ndarray], edges: Any, p: int = 4) -> CutScores
 class StructureSpecimen(Specimen):
     """A structure: class ``kind``, made of an instance and ``options``.
 
-    ``small``: instances of one size, of scores that a function of their shape draws. ``first``: of tied outputs the
-    best is the one with the smallest key ``first(instance, y)``, or None if the structure does not say.
+    ``small`` and ``large``: instances within and beyond enumeration, of scores that a function of their shape draws.
+    ``ends(instance)``: the two variables (e, 2) that each matrix of pairwise scores joins, and which matrices (e,) do;
+    None if marginals of pairs and of variables are rounded apart. ``functions``: those of the max and of the exp
+    oracle, which return -inf where the methods raise. ``first``: of tied outputs the best is the one with the smallest
+    key ``first(instance, y)``, or None if the structure does not say.
     """
 
     kind: str = ""
     options: dict[str, Any] = field(default_factory=dict)
     small: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    large: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    ends: Callable[[Any], tuple[np.ndarray, np.ndarray]] | None = None
+    functions: tuple[str, ...] = ()
     first: Callable[[Any, Any], Any] | None = None
 
 
@@ -254,7 +261,35 @@ def _clique_by_clique(instance: GraphScores, y: Any) -> list[int]:
     return [y[v] for v in dict.fromkeys(itertools.chain(*cliques))]
 
 
+def _neighbours(instance: ChainScores) -> tuple[np.ndarray, np.ndarray]:
+    t = np.arange(instance.unary.shape[-2] - 1)
+    return np.stack([t, t + 1], axis=1), t
+
+
+def _below(parents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    v = np.flatnonzero(parents >= 0)
+    return np.stack([parents[v], v], axis=1), v
+
+
+def random_parents(rng: np.random.Generator, p: int, shape: str) -> np.ndarray:
+    """Parents (p,) of a random tree, a path or a star, nodes in random order; a forest of a random tree's pieces."""
+    parents, order = np.full(p, -1), rng.permutation(p)
+    for i in range(1, p):
+        above = {"tree": rng.integers(i), "forest": rng.integers(i), "path": i - 1, "star": 0}[shape]
+        if shape != "forest" or rng.random() < 0.8:
+            parents[order[i]] = order[above]
+    return parents
+
+
+def grid_edges(rows: int) -> np.ndarray:
+    """The edges of a square 4-connected grid, variables row by row."""
+    at = np.arange(rows * rows).reshape(rows, rows)
+    right = np.stack([at[:, :-1].ravel(), at[:, 1:].ravel()], axis=1)
+    return np.concatenate([right, np.stack([at[:-1].ravel(), at[1:].ravel()], axis=1)])
+
+
 z = np.zeros
+PARENTS = {shape: random_parents(np.random.default_rng(0), 30, shape) for shape in ("tree", "path", "star", "forest")}
 PATH, RING, CROSS = [[0, 1], [1, 2]], [[0, 1], [1, 2], [2, 3], [3, 0]], [[0, 1], [2, 1], [1, 3]]
 NAN, INF = np.full((1, 2), np.nan), np.full((1, 2, 2), np.inf)
 
@@ -280,7 +315,9 @@ STRUCTURES: list[StructureSpecimen] = [
         "Table",
         listed,
         promises="batches expectation",
+        functions=("argmax", "softmax"),
         small={"Table": lambda draw: TableScores(draw((6,)))},
+        large={"Table": lambda draw: TableScores(draw((3, 200)))},
         first=lambda instance, y: y,
         wrong=(
             *_refused(
@@ -295,10 +332,16 @@ STRUCTURES: list[StructureSpecimen] = [
         "Chain",
         chains,
         promises="batches expectation",
+        functions=("viterbi", "forward_backward"),
         small={
             "Chain": lambda draw: ChainScores(draw((3, 3)), draw((2, 3, 3))),
             "Chain, shared": lambda draw: ChainScores(draw((4, 2)), draw((2, 2))),
         },
+        large={
+            "Chain": lambda draw: ChainScores(draw((4, 9, 5)), draw((4, 8, 5, 5))),
+            "Chain, shared": lambda draw: ChainScores(draw((4, 12, 5)), draw((5, 5)), np.array([12, 0, 1, 7])),
+        },
+        ends=_neighbours,
         first=lambda instance, y: y[::-1],
         wrong=(
             *_refused(
@@ -322,12 +365,20 @@ STRUCTURES: list[StructureSpecimen] = [
         "Tree",
         trees,
         promises="batches expectation",
+        functions=("max_product", "sum_product"),
         small={
             "Tree": lambda draw: TreeScores(draw((4, 2)), draw((4, 2, 2)), np.array([1, -1, 1, 1])),
             "Tree, shared": lambda draw: TreeScores(
                 draw((4, 3)), draw((3, 3)), np.array([-1, 0, 0, -1]), np.array([3, 2, 3, 1])
             ),
         },
+        large={
+            f"Tree, {shape}": lambda draw, shape=shape, parents=parents: TreeScores(
+                draw((2, 30, 5)), draw((5, 5) if shape == "star" else (2, 30, 5, 5)), parents
+            )
+            for shape, parents in PARENTS.items()
+        },
+        ends=lambda instance: _below(instance.parents),
         first=_downward,
         wrong=(
             *_refused(
@@ -364,6 +415,12 @@ STRUCTURES: list[StructureSpecimen] = [
                 draw((3, 3)), draw((2, 3, 3)), np.array(PATH), np.array([3, 1, 2])
             ),
         },
+        large={
+            "Graph, grid": lambda draw: GraphScores(draw((16, 3)), draw((24, 3, 3)), grid_edges(4)),
+            "Graph, counts": lambda draw: GraphScores(
+                draw((16, 3)), draw((24, 3, 3)), grid_edges(4)[:, ::-1], 1 + np.arange(16) % 3
+            ),
+        },
         first=_clique_by_clique,
         wrong=(
             *_refused(
@@ -386,6 +443,7 @@ STRUCTURES: list[StructureSpecimen] = [
         "Cut",
         cuts,
         small={"Cut": lambda draw: alike(draw, RING), "Cut, tree": lambda draw: alike(draw, CROSS)},
+        large={"Cut": lambda draw: alike(draw, grid_edges(4), 16)},
         first=lambda instance, y: y,  # the fewest ones: the best labellings have a meet
         wrong=(
             *_refused(
@@ -418,10 +476,15 @@ STRUCTURES: list[StructureSpecimen] = [
     _specimen(
         "Matching",
         matchings,
+        functions=("assignment",),
         small={
             "Matching": lambda draw: MatchingScores(draw((3, 3))),
             "Matching, wide": lambda draw: MatchingScores(draw((2, 4))),
             "Matching, tall": lambda draw: MatchingScores(draw((4, 2))),
+        },
+        large={
+            f"Matching, {p} x {q}": lambda draw, p=p, q=q: MatchingScores(draw((p, q)))
+            for p, q in ((9, 9), (6, 11), (11, 6))
         },
         wrong=(
             *_refused(
@@ -443,8 +506,10 @@ STRUCTURES: list[StructureSpecimen] = [
     _specimen(
         "Arborescence",
         dependencies,
+        functions=("maximum_arborescence", "tree_partition"),
         promises="expectation",
         small={"Arborescence": lambda draw: ArborescenceScores(draw((3, 4)))},
+        large={"Arborescence": lambda draw: ArborescenceScores(draw((9, 10)))},
         wrong=(
             *_refused(
                 "Arborescence",
@@ -470,10 +535,12 @@ STRUCTURES: list[StructureSpecimen] = [
     _specimen(
         "Arborescence",
         dependencies,
+        functions=("maximum_arborescence", "tree_partition"),
         name="Arborescence, one root",
         promises="expectation",
         options={"single_root": True},
         small={"Arborescence, one root": lambda draw: ArborescenceScores(draw((3, 4)))},
+        large={"Arborescence, one root": lambda draw: ArborescenceScores(draw((9, 10)))},
         wrong=_no_outputs(
             "Arborescence",
             (z((3, 4)), True),
@@ -483,6 +550,7 @@ STRUCTURES: list[StructureSpecimen] = [
     _specimen(
         "Boxes",
         boxes,
+        large={"Boxes": lambda draw: BoxScores(draw((7, 8)), np.array(0.0), None)},
         wrong=(
             *_refused(
                 "Boxes",
@@ -506,4 +574,5 @@ STRUCTURES: list[StructureSpecimen] = [
         ),
     ),
 ]
+LARGE = {name: (specimen, make) for specimen in STRUCTURES for name, make in specimen.large.items()}
 SMALL = {name: (specimen, make) for specimen in STRUCTURES for name, make in specimen.small.items()}

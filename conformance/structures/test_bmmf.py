@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance import strategies
+from conformance.specimens.structures import chains
 from conformance.tolerances import close
 
 
@@ -98,7 +99,7 @@ def test_ties_mislead_no_choice(backend, joint, k):
 
 @given(data=st.data(), k=st.integers(1, 12))
 def test_bmmf_over_chains_is_top_k_viterbi(backend, space, data, k):
-    instance = data.draw(strategies.chains(batched=False))
+    instance = data.draw(chains(batched=False))
     chain = backend.Chain(space.put(instance.unary), space.put(instance.pairwise))
     ours, theirs = backend.bmmf(chain, k), chain.topk(k)
     count = int(space.get(theirs.count))

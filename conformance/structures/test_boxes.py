@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -13,115 +12,28 @@ from hypothesis import strategies as st
 import accelerated
 import reference
 from accelerated.structures import boxes as search
-from conformance.laws import check_structure
+from conformance.specimens import structures
+from conformance.specimens.outputs import OUTPUTS, listing
 from conformance.tolerances import close
-from reference.arrays import host
 from reference.structures.box_sets import BoxSet, BoxSets
 
 
-class Problem(NamedTuple):
-    """An image's pixels, the weight of the loss and the true box; ``scale`` of the numbers."""
-
-    pixels: np.ndarray
-    loss: float
-    truth: Any
-    scale: float
-
-
-@st.composite
-def problems(draw, forbid=True, scales=(1.0, 1e300, 1e-300), sides=(1, 5)):
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    H, W = (draw(st.integers(*sides)) for _ in range(2))
-    kind = draw(st.sampled_from(["normal", "ties", "zeros", "negative", "positive", "planted"]))
-    pixels = {
-        "normal": rng.normal(size=(H, W)),
-        "ties": rng.integers(-2, 3, (H, W)).astype(np.float64),
-        "zeros": np.where(rng.random((H, W)) < 0.5, 0.0, -0.0),
-        "negative": -rng.random((H, W)) - 0.1,
-        "positive": rng.random((H, W)),
-        "planted": np.full((H, W), -1.0),
-    }[kind]
-    if kind == "planted":
-        pixels[H // 2 :, W // 3 :] = 1.0
-    scale = draw(st.sampled_from(scales))
-    pixels = pixels * scale
-    if forbid and draw(st.booleans()):
-        pixels[rng.random((H, W)) < draw(st.sampled_from([0.1, 0.5, 1.0]))] = -np.inf
-    truth = None
-    if draw(st.booleans()):
-        top, left = rng.integers(0, H), rng.integers(0, W)
-        truth = np.array([top, left, rng.integers(top + 1, H + 1), rng.integers(left + 1, W + 1)])
-    loss = 0.0 if truth is None else draw(st.sampled_from([0.0, 1.0, 0.3, 100.0, -1.0])) * scale
-    return Problem(pixels, loss, truth, scale)
-
-
 def all_boxes(H, W):
-    ends = itertools.product(range(H), range(W), range(1, H + 1), range(1, W + 1))
-    return [y for y in ends if y[0] < y[2] and y[1] < y[3]]
+    return list(OUTPUTS["Boxes"].all({"pixels": np.zeros((H, W))}))
 
 
 def cells(box):
     return {(i, j) for i in range(box[0], box[2]) for j in range(box[1], box[3])}
 
 
-def score(problem, box):
-    """The score of a box, written out; -inf with a forbidden pixel."""
-    total = sum(problem.pixels[i, j] for i, j in cells(box))
-    if problem.truth is not None:
-        true = cells(problem.truth)
-        total += problem.loss * (1 - len(cells(box) & true) / len(cells(box) | true))
-    return total
-
-
 def brute(problem):
-    boxes = all_boxes(*problem.pixels.shape)
-    return boxes, np.array([score(problem, box) for box in boxes])
+    return listing("Boxes", problem._asdict())[:2]
 
 
-def size(problem):
-    """The magnitude that rounding goes by: of sums over the image."""
-    return np.abs(np.where(problem.pixels > -np.inf, problem.pixels, 0.0)).sum() + abs(problem.loss)
-
-
-def structure(backend, problem):
-    return backend.Boxes(problem.pixels, problem.loss, problem.truth)
-
-
-@given(problem=problems(scales=(1.0,), sides=(1, 4)))
-def test_everything_is_the_enumeration(backend, problem):
-    boxes = structure(backend, problem)
-    check_structure(boxes)
-    expected, scores = brute(problem)
-    assert [y for y, s in zip(expected, scores, strict=True) if s > -np.inf] == sorted(
-        boxes.enumerate(), key=expected.index
-    )
-    if boxes.count() == 0:
-        with pytest.raises(backend.InfeasibleError):
-            boxes.best()
-        assert int(boxes.topk(3).count) == 0 and np.all(boxes.topk(3).labels == -1)
-
-
-@given(problem=problems(), k=st.integers(1, 12))
-def test_the_k_best_are_those_of_all_boxes(backend, problem, k):
-    """Different boxes, the best scores from high to low, each box's own; forbidden ones never; at any scale."""
-    boxes, scores = brute(problem)
-    found = structure(backend, problem).topk(k)
-    count = min(k, int(np.sum(scores > -np.inf)))
-    assert int(found.count) == count and found.labels.shape == (k, 4)
-    best = np.sort(scores)[::-1]
-    unit = max(problem.scale, size(problem))
-    close(found.scores[:count] / unit, best[:count] / unit)
-    assert np.all(found.scores[count:] == -np.inf) and np.all(found.labels[count:] == -1)
-    labels = [tuple(y) for y in found.labels[:count].tolist()]
-    assert len(set(labels)) == count
-    close(np.array([scores[boxes.index(y)] for y in labels]) / unit, found.scores[:count] / unit)
-    assert np.all(np.diff(found.scores[:count]) <= 0)
-
-
-@given(problem=problems())
+@given(problem=structures.boxes(scales=(1.0, 1e300, 1e-300), largest=5))
 def test_scores_are_added_up_at_their_own_scale(backend, problem):
     """Of the pixels of the box alone: to rounding of them, whatever the others are."""
-    boxes = structure(backend, problem)
+    boxes = backend.Boxes(*problem)
     for y, expected in zip(*brute(problem), strict=True):
         inside = problem.pixels[y[0] : y[2], y[1] : y[3]]
         if expected > -np.inf:
@@ -131,13 +43,13 @@ def test_scores_are_added_up_at_their_own_scale(backend, problem):
             assert float(boxes.score(np.array(y))) == -np.inf
 
 
-@given(problem=problems(scales=(1.0,)), seed=st.integers(0, 2**32 - 1))
+@given(problem=structures.boxes(largest=5), seed=st.integers(0, 2**32 - 1))
 def test_bounds_are_bounds_and_splits_are_partitions(problem, seed):
     """Of sets that splits lead to: no box scores more than its bound, no box is lost or comes twice; of a single box
     the bound is its score.
     """
     boxes, scores = brute(problem)
-    sets = BoxSets(problem.pixels, problem.loss, problem.truth)
+    sets = BoxSets(problem.pixels, float(problem.loss), problem.truth)
     of = dict(zip(boxes, scores, strict=True))
 
     def members(s):
@@ -154,7 +66,7 @@ def test_bounds_are_bounds_and_splits_are_partitions(problem, seed):
             assert all({y[s] for y in those} >= set(part[s]) for s in range(4))  # intervals are tight
         here = parts[rng.integers(len(parts))]
     y = sets.single(here)
-    close(sets.bound(here), of[y], scale=size(problem))
+    close(sets.bound(here), of[y], scale=structures.size(problem))
 
 
 def test_the_loss_bound_with_the_smallest_box_in_the_union_is_none():
@@ -164,43 +76,29 @@ def test_the_loss_bound_with_the_smallest_box_in_the_union_is_none():
     assert sets.bound(wide) >= 1 - 1 / 3  # of columns 0..5 the overlap is 1/3; of column 0 alone 1/2
 
 
-@given(problem=problems(forbid=False, scales=(1.0,)), data=st.data())
+@given(problem=structures.boxes(forbidden=False, largest=5), data=st.data())
 def test_a_candidate_list_is_a_table_of_their_scores(backend, space, problem, data):
     boxes, scores = brute(problem)
     some = data.draw(st.lists(st.integers(0, len(boxes) - 1), min_size=1, max_size=6))
     mine = backend.Boxes(space.put(problem.pixels), problem.loss, problem.truth)
     table = mine.among(np.array([boxes[i] for i in some]))
-    close(space.get(table.scores.values), scores[some], space.dtype, max(1.0, size(problem)))
+    close(space.get(table.scores.values), scores[some], space.dtype, max(1.0, structures.size(problem)))
     assert space.get(table.scores.values).dtype == space.dtype
 
 
-@given(problem=problems(scales=(1.0,), sides=(1, 4)))
-def test_namespaces_and_dtypes(backend, space, problem):
-    boxes = backend.Boxes(space.put(problem.pixels), problem.loss, problem.truth)
-    _, scores = brute(problem)
-    if np.all(scores == -np.inf):
-        return
-    value, y = boxes.best()
-    close(space.get(value), scores.max(), space.dtype, max(1.0, size(problem)))
-    assert space.get(value).dtype == space.dtype and space.get(y).dtype == np.int64
-    parts = boxes.parts(y)
-    assert space.get(parts.pixels).dtype == space.dtype and space.get(parts.loss).dtype == space.dtype
-    close(space.get(boxes.score(y)), scores.max(), space.dtype, max(1.0, size(problem)))
-
-
-@given(problem=problems(forbid=False, scales=(1.0,), sides=(1, 4)))
+@given(problem=structures.boxes(forbidden=False))
 def test_the_smoothed_max_over_the_k_best(backend, problem):
     """Of the listed boxes; and the gradient is that of its value, in the pixels and in the weight of the loss."""
     _, scores = brute(problem)
-    mine, mu = structure(backend, problem), 3.0
+    mine, mu = backend.Boxes(*problem), 3.0
     value, gradient = mine.smooth_max(backend.smoothings.TopK(3), mu)
     expected, weights = backend.Table(np.sort(scores)[::-1][:3]).smooth_max(backend.smoothings.TopK(3), mu)
-    close(value, expected, scale=max(1.0, size(problem)))
+    close(value, expected, scale=max(1.0, structures.size(problem)))
     total = (
         np.sum(np.where(gradient.pixels != 0, gradient.pixels * problem.pixels, 0.0))
         + float(gradient.loss) * problem.loss
     )
-    close(total, weights.values @ np.sort(scores)[::-1][:3], scale=max(1.0, size(problem)))
+    close(total, weights.values @ np.sort(scores)[::-1][:3], scale=max(1.0, structures.size(problem)))
 
 
 def test_panels_meet_boxes_in_the_same_order(other):
@@ -257,32 +155,3 @@ def test_augmenting_adds_the_loss(backend):
     ):
         with pytest.raises(ValueError, match=message):
             backend.Boxes(pixels).augment(wrong)
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda b: b.Boxes([1.0, 2.0]), ValueError, r"pixels: expected shape \(H, W\) with H, W >= 1, got \(2,\)"),
-        (lambda b: b.Boxes(np.zeros((0, 3))), ValueError, r"pixels: expected shape \(H, W\)"),
-        (lambda b: b.Boxes([[np.nan]]), ValueError, "pixels: expected finite scores"),
-        (lambda b: b.Boxes([[np.inf]]), ValueError, "pixels: expected finite scores"),
-        (lambda b: b.Boxes([[1.0]], 1.0), ValueError, "truth: expected a box, as loss is not 0"),
-        (lambda b: b.Boxes([[1.0]], np.nan, [0, 0, 1, 1]), ValueError, "loss: expected a finite number, got nan"),
-        (lambda b: b.Boxes([[1.0]], 1.0, [0, 0, 1, 2]), ValueError, r"truth: .* within an image of 1 x 1 pixels"),
-        (lambda b: b.Boxes([[1.0]], 1.0, [0, 0, 0, 1]), ValueError, r"truth: .* top < bottom and left < right"),
-        (lambda b: b.Boxes([[1.0]], 1.0, [0.0, 0, 1, 1]), TypeError, "truth: expected integers, pixels, got float64"),
-        (lambda b: b.Boxes([[1.0]]).score([0, 0, 2, 1]), ValueError, "y: expected boxes within an image"),
-        (lambda b: b.Boxes([[1.0]]).parts([0, 0, 1]), ValueError, r"y: expected boxes .* of shape \(4,\), got \(3,\)"),
-        (lambda b: b.Boxes([[1.0]]).among(np.zeros((0, 4), np.int64)), ValueError, r"boxes: expected shape \(m, 4\)"),
-        (lambda b: b.Boxes([[1.0]]).topk(0), ValueError, "k: expected an integer >= 1, got 0"),
-        (lambda b: b.Boxes([[-np.inf]]).best(), ValueError, "best: every output is forbidden"),
-    ],
-)
-def test_what_does_not_fit_is_refused(backend, call, error, message):
-    with pytest.raises(error, match=message):
-        call(backend)
-
-
-def test_no_box_has_no_parts(backend):
-    parts = backend.Boxes(np.zeros((2, 3)), 1.0, [0, 0, 1, 1]).parts([-1, -1, -1, -1])
-    assert not host(parts.pixels).any() and float(parts.loss) == 0

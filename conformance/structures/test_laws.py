@@ -8,10 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance import laws
-from conformance.specimens.structures import STRUCTURES, stored
+from conformance.specimens.structures import STRUCTURES, members, stored
+from conformance.tolerances import close
+from reference.arrays import host
+from reference.structures.scores import score_fields
 
 KS = st.one_of(st.integers(1, 6), st.sampled_from([24, 26, 27, 28, 81, 125, 243, 250]))  # numbers of outputs among them
 everywhere = pytest.mark.parametrize("specimen", STRUCTURES, ids=repr)
+batched = pytest.mark.parametrize("specimen", [s for s in STRUCTURES if "batches" in s.promises], ids=repr)
 summed = pytest.mark.parametrize("specimen", [s for s in STRUCTURES if "expectation" in s.promises], ids=repr)
 
 
@@ -43,13 +47,22 @@ def test_the_best_output_is_the_best_of_all(backend, space, specimen, data):
             if structure.supports(oracle) and oracle not in structure.intractable:
                 with pytest.raises(backend.InfeasibleError, match="every output is forbidden"):
                     getattr(structure, oracle)(*[1] * (oracle == "sample"))
+        for name, mu in zip(specimen.functions, ([], [1.0]), strict=False):
+            value, answer = getattr(structure.ops, name)(structure.scores, *mu, *specimen.options.values())
+            value, filler = space.get(value), 0 if mu else -1
+            assert value == -np.inf and value.shape == () and value.dtype == space.dtype
+            assert all(np.all(space.get(x) == filler) for x in score_fields(answer))
 
 
 @everywhere
 @given(data=st.data(), k=KS)
 def test_the_k_best_outputs_have_the_k_largest_scores(backend, space, specimen, data, k):
+    """And the answer for k is the beginning of the answer for k + 1, bit for bit."""
     structure, outputs = single(data, specimen, backend, space)
     laws.check_top_k(structure, outputs, k)
+    few, more = structure.topk(k), structure.topk(k + 1)
+    for a, b in ((few.scores, more.scores), (few.labels, more.labels)):
+        assert np.array_equal(space.get(a), space.get(b)[:k])
 
 
 @everywhere
@@ -72,6 +85,79 @@ def test_the_expectation_is_the_sum_over_all_outputs(backend, space, specimen, d
 @given(data=st.data())
 def test_a_structure_obeys_the_laws_of_its_own_outputs(backend, specimen, data):
     laws.check_structure(specimen.make(backend, data.draw(specimen.draw(batched=False))))
+
+
+def answers(structure, k, weights):
+    """Name, what fills the place beyond the end of a chain, the fields: of all oracles of a structure with outputs."""
+    best = structure.topk(k)
+    yield from (("topk", -np.inf, [best.scores]), ("topk labels", -1, [best.labels]), ("topk count", 0, [best.count]))
+    yield "max_marginals", -np.inf, score_fields(structure.max_marginals())
+    yield "expected_parts", 0, score_fields(structure.expected_parts(best.labels, weights))
+    if not np.any(host(best.count) == 0):
+        (value, y), (sums, marginals) = structure.best(), structure.expectation(0.7)
+        yield from (("best", 0, [value, structure.score(y)]), ("labels", -1, [y]), ("log-partition", 0, [sums]))
+        yield "marginals", 0, score_fields(marginals)
+
+
+@batched
+@given(data=st.data(), k=st.integers(1, 9))
+def test_a_batch_is_its_members(backend, space, specimen, data, k):
+    """Every answer; pairwise scores that all share have the sum of the members' marginals and parts."""
+    instance = stored(space, data.draw(specimen.draw()))
+    structure = specimen.make(backend, instance, space)
+    batch = instance[0].shape[: instance[0].ndim - len(structure.axes)]
+    weights = np.arange(1.0, k + 1)
+    alone = [
+        {name: [space.get(x) for x in fields] for name, _, fields in answers(one, k, space.put(weights))}
+        for one in (specimen.make(backend, each, space) for each in members(instance))
+    ]
+    found = list(answers(structure, k, space.put(np.broadcast_to(weights, (*batch, k)))))
+    assert ("best" in [name for name, *_ in found]) == all("best" in each for each in alone)
+    for name, filler, fields in found:
+        for i, field in enumerate(fields):
+            whole, each = space.get(field), [answer[name][i] for answer in alone]
+            if name in ("marginals", "expected_parts") and whole.ndim == each[0].ndim == 2 and i == 1:
+                close(whole, sum(each), space.dtype, 100.0)
+                continue
+            for found_one, one in zip(whole.reshape(len(each), *whole.shape[len(batch) :]), each, strict=True):
+                there = tuple(map(slice, one.shape))
+                close(found_one[there], one, space.dtype, 1e2)
+                assert one.dtype == whole.dtype
+                rest = np.array(found_one)
+                rest[there] = filler
+                assert np.all(rest == filler), name
+
+
+@pytest.mark.parametrize("specimen", [each for each in STRUCTURES if each.first is not None], ids=repr)
+@given(data=st.data(), levels=st.integers(1, 3))
+def test_ties_go_to_the_first_in_the_order_of_the_structure(backend, specimen, data, levels):
+    """Sums of integers are exact, so that ties are ties."""
+    if specimen.kind == "Cut":
+        instance = data.draw(specimen.draw(integer=True))
+    else:
+        instance = data.draw(specimen.draw(batched=False))
+        scores = {name: x for name, x in instance._asdict().items() if name in ("unary", "pairwise", "values")}
+        instance = instance._replace(**{name: np.clip(np.rint(x), -levels, levels) for name, x in scores.items()})
+    outputs = specimen.enumerate(instance).possible()
+    if outputs.outputs:
+        best = [y for y, score in zip(*outputs[:2], strict=True) if score == outputs.scores.max()]
+        found = np.asarray(specimen.make(backend, instance).best()[1]).tolist()
+        expected = min(best, key=lambda y: specimen.first(instance, y))
+        assert found == (list(expected) if isinstance(expected, tuple) else expected)
+
+
+NOWHERE = [specimen for specimen in STRUCTURES if specimen.kind != "Table"]
+
+
+@pytest.mark.parametrize("specimen", NOWHERE, ids=repr)
+@given(data=st.data())
+def test_labels_that_say_there_is_no_output_have_no_parts(backend, specimen, data):
+    """They are -1, as oracles give them where every output is forbidden."""
+    structure = specimen.make(backend, data.draw(specimen.draw(forbidden=False)))
+    nowhere = np.full(structure.topk(1).labels.shape[:-2] + structure.topk(1).labels.shape[-1:], -1)
+    assert not any(np.any(np.asarray(field)) for field in score_fields(structure.parts(nowhere)))
+    if specimen.kind not in ("Cut", "Boxes"):
+        assert np.all(np.asarray(structure.score(nowhere)) == 0)
 
 
 WRONG = {f"{each.name} {i}": wrong for each in STRUCTURES for i, wrong in enumerate(each.wrong)}

@@ -10,7 +10,7 @@ import math
 import numpy as np
 import pytest
 
-from conformance import brute
+from conformance.specimens.outputs import listing, log_sum_exp
 from conformance.structures.test_arborescence import roots, trees
 from conformance.tolerances import close
 
@@ -22,7 +22,8 @@ def agrees(backend, unary, pairwise):
     """A chain, and the path as a tree, both with shared and with own transitions, have the sums of all labellings."""
     n, L = unary.shape
     each = np.broadcast_to(pairwise, (n - 1, L, L))
-    expected, nodes, edges = brute.chain_marginals(unary, each, 1.0)
+    expected, means = listing("Chain", {"unary": unary, "pairwise": each}).expectation(1.0)
+    nodes, edges = means.values()
     below = np.concatenate([np.zeros((1, L, L)), each])
     parents = np.arange(-1, n - 1)
     for structure in (
@@ -89,7 +90,7 @@ def test_the_way_out_of_a_cycle_is_hardly_heavier_than_what_is_lost(backend, dep
     for other in (400.5, depth + 1.0):
         values = np.array([[-depth, -np.inf, 0.0], [-other, 0.0, -np.inf]])
         outputs, scores = trees(values, single_root)
-        expected, probabilities = brute.log_sum_exp(scores, 1.0)
+        expected, probabilities = log_sum_exp(scores, 1.0)
         total = np.zeros(values.shape)
         for y, share in zip(outputs, probabilities, strict=True):
             total[np.arange(2), list(y)] += share

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelerated.compiled.structures.assignment import assign
-from conformance import strategies
-from conformance.laws import check_structure
+from conformance.specimens.outputs import listing
 from conformance.tolerances import close
 from reference.structures.matching import optimum
 
@@ -26,66 +25,14 @@ KINDS = {
 
 
 def matchings(values):
-    """Every matching of min(p, q) pairs as columns (p,), and its score, by recursion over rows."""
-    p, q = values.shape
-
-    def extend(y, left):
-        if len(y) == p:
-            if left == 0:
-                yield tuple(y)
-            return
-        for j in range(-1, q):
-            if j not in y[:] or j == -1:
-                used = left - (j >= 0)
-                if used >= 0:
-                    yield from extend([*y, j], used)
-
-    outputs = list(extend([], min(p, q)))
-    return outputs, np.array([sum((values[i, j] for i, j in enumerate(y) if j >= 0), 0.0) for y in outputs])
+    """Every matching of min(p, q) pairs as columns (p,), and its score."""
+    return listing("Matching", {"values": values})[:2]
 
 
 def best_with(values):
     """The max-marginals by enumeration, and the best score of all."""
-    best = np.full(values.shape, -np.inf)
-    outputs, scores = matchings(values)
-    for y, score in zip(outputs, scores, strict=True):
-        for i, j in enumerate(y):
-            if j >= 0:
-                best[i, j] = max(best[i, j], score)
-    return best, scores.max()
-
-
-@given(data=st.data())
-def test_the_best_matching_is_the_best_of_all(backend, space, data):
-    values = np.asarray(data.draw(strategies.matchings()), dtype=space.dtype).astype(np.float64)
-    matching = backend.Matching(space.put(values))
-    value, columns = (space.get(x) for x in matching.ops.assignment(matching.scores))
-    assert value.shape == () and value.dtype == np.dtype(space.dtype)
-    assert columns.shape == values.shape[:1] and columns.dtype == np.int64
-    outputs, scores = matchings(values)
-    if scores.max() == -np.inf:
-        assert value == -np.inf and np.all(columns == -1)
-        with pytest.raises(backend.InfeasibleError, match="best: every output is forbidden"):
-            matching.best()
-        return
-    close(value, scores.max(), space.dtype)
-    close(scores[outputs.index(tuple(columns.tolist()))], value, space.dtype)
-    close(space.get(matching.best()[0]), value, space.dtype)
-    assert set(matching.enumerate()) == {y for y, s in zip(outputs, scores, strict=True) if s > -np.inf}
-
-
-@given(data=st.data())
-def test_max_marginals_of_pairs_are_the_best_scores_with_them(backend, space, data):
-    values = np.asarray(data.draw(strategies.matchings()), dtype=space.dtype).astype(np.float64)
-    found = space.get(backend.Matching(space.put(values)).max_marginals().values)
-    assert found.dtype == np.dtype(space.dtype)
-    close(found, best_with(values)[0], space.dtype)
-
-
-@given(data=st.data(), offset=st.sampled_from([0.0, 1e6]))
-def test_every_question_agrees_with_enumeration(backend, data, offset):
-    """Rectangles both ways, one row, none; ties, forbidden pairs; far from 0."""
-    check_structure(backend.Matching(data.draw(strategies.matchings()) + offset))
+    _, scores, parts = listing("Matching", {"values": values})
+    return np.where(parts["values"] > 0, scores[:, None, None], -np.inf).max(axis=0), scores.max()
 
 
 @given(data=st.data())
@@ -176,17 +123,6 @@ def test_potentials_prove_the_optimum(rng, kind, shape, solve):
     close(u.sum() + v.sum(), values[rows, column].sum())
 
 
-@pytest.mark.parametrize("exponent", [-900, -400, 0, 400, 990])
-@pytest.mark.parametrize("shape", [(9, 9), (6, 11), (11, 6)])
-def test_scales_of_matchings(backend, rng, exponent, shape):
-    """A power of two changes no rounding: the same matching, scores scaled exactly (up to 1e298)."""
-    values = rng.normal(size=shape)
-    plain, scaled = backend.Matching(values), backend.Matching(np.ldexp(values, exponent))
-    assert np.array_equal(scaled.best()[1], plain.best()[1])
-    assert scaled.best()[0] == np.ldexp(plain.best()[0], exponent)
-    assert np.array_equal(scaled.max_marginals().values, np.ldexp(np.asarray(plain.max_marginals().values), exponent))
-
-
 def test_scores_of_very_different_sizes(backend):
     values = np.array([[1e300, 1e-300, -1e300], [1e300, 0.0, 1.0], [-1e300, 1e-300, -0.0]])
     value, columns = backend.Matching(values).best()
@@ -217,36 +153,6 @@ def test_what_a_row_or_an_unmatched_column_adds(backend, rng):
     close(best[:, 5:], expected)
 
 
-@given(data=st.data(), k=st.integers(1, 30))
-def test_the_k_best_matchings(backend, space, data, k):
-    values = np.asarray(data.draw(strategies.matchings()), dtype=space.dtype).astype(np.float64)
-    best = backend.Matching(space.put(values)).topk(k)
-    outputs, scores = matchings(values)
-    expected = np.sort(scores[scores > -np.inf])[::-1][:k]
-    found, labels, count = (space.get(x) for x in best)
-    assert count == len(expected) and labels.shape == (k, len(values)) and labels.dtype == np.int64
-    close(found[:count], expected, space.dtype)
-    of = dict(zip(outputs, scores, strict=True))
-    close([of[tuple(y)] for y in labels[:count].tolist()], found[:count], space.dtype)
-    assert len({tuple(y) for y in labels[:count].tolist()}) == count
-    assert np.all(found[count:] == -np.inf) and np.all(labels[count:] == -1)
-
-
-@given(data=st.data())
-def test_expected_parts_of_matchings(backend, space, data):
-    values = data.draw(strategies.matchings(forbidden=False))
-    matching = backend.Matching(space.put(values))
-    found = matching.topk(3)
-    weights = np.array([0.5, 0.3, 0.2])
-    weights[int(found.count) :] = 0.0
-    total = sum(u * space.get(matching.parts(y).values) for u, y in zip(weights, _each(found), strict=False))
-    close(space.get(matching.expected_parts(found.labels, space.put(weights)).values), total, space.dtype)
-
-
-def _each(found):
-    return [found.labels[k, ...] for k in range(int(found.count))]
-
-
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 3), (5, 9), (9, 5), (40, 40)])
 @pytest.mark.parametrize("share", [0.1, 1.0])
@@ -263,26 +169,6 @@ def test_what_is_no_score_is_no_number(backend, rng, bad, shape, share):
 
 
 # what is refused ---------------------------------------------------------------------------------------------------
-
-
-def test_bad_matchings_are_named(backend):
-    with pytest.raises(ValueError, match=r"values: expected shape \(p, q\), got \(3,\)"):
-        backend.Matching(np.zeros(3))
-    for bad in (np.nan, np.inf):
-        with pytest.raises(ValueError, match="values: expected finite scores, or -inf for a forbidden part"):
-            backend.Matching(np.array([[0.0, bad]]))
-    matching = backend.Matching(np.zeros((2, 3)))
-    with pytest.raises(ValueError, match=r"y: expected a column for each of 2 rows, got shape \(3,\)"):
-        matching.parts([0, 1, 2])
-    with pytest.raises(TypeError, match="y: expected integers"):
-        matching.parts([0.0, 1.0])
-    for bad in ([0, 3], [-2, 0]):
-        with pytest.raises(ValueError, match=r"y: expected columns in 0..2, or -1 for none, got \["):
-            matching.parts(bad)
-    for bad in ([1, 1], [-1, 2]):
-        with pytest.raises(ValueError, match=r"y: expected 2 pairs, each column once at most, got \["):
-            matching.score(bad)
-    assert matching.score([-1, -1]) == 0.0  # as the oracle says that there is no matching
 
 
 def test_sums_over_matchings_are_intractable(backend, rng):

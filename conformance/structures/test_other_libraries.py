@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelerated.structures import arborescence, cut, matching
-from conformance import strategies
+from conformance.specimens.structures import STRUCTURES, cuts, size, stored
 from conformance.structures.test_arborescence import KINDS as TREES
 from conformance.structures.test_arborescence import is_tree, roots, trees
 from conformance.structures.test_cut import brute, grid
@@ -21,48 +21,52 @@ from conformance.structures.test_matching import matchings
 from conformance.tolerances import close
 from reference import ArborescenceScores, CutScores, MatchingScores
 
+OF = {specimen.name: specimen for specimen in STRUCTURES}
+SOLVERS = {  # of a structure, by its name in the catalogue
+    "networkx cuts": ("Cut", cut.by_networkx),
+    "networkx matches": ("Matching", matching.by_networkx),
+    "SciPy matches": ("Matching", matching.by_scipy),
+    "networkx spans": ("Arborescence", arborescence.by_networkx),
+    "networkx spans from one root": ("Arborescence, one root", lambda scores: arborescence.by_networkx(scores, True)),
+}
+everyone = pytest.mark.parametrize(("name", "solve"), SOLVERS.values(), ids=SOLVERS)
 matchers = pytest.mark.parametrize(
     "match", [matching.by_networkx, matching.by_scipy], ids=lambda function: function.__name__
 )
-POWERS = [-900, -300, 0, 300, 900]
 
 
-def put(space, scores):
-    """Scores in a namespace, and as that stores them."""
-    stored = [x if x.dtype == np.int64 else x.astype(space.dtype).astype(np.float64) for x in scores]
-    return type(scores)(*(x if x.dtype == np.int64 else space.put(x) for x in scores)), type(scores)(*stored)
+@everyone
+@given(data=st.data())
+def test_others_answer_as_enumeration_does(space, name, solve, data):
+    """Value and output, where the scores are; -inf and -1 where every output is forbidden."""
+    huge = {"huge": space.dtype == "float64"} if name == "Cut" else {}
+    instance = data.draw(OF[name].draw(**huge))
+    value, y = (space.get(x) for x in solve(type(instance)(*space.put_fields(instance))))
+    assert value.shape == () and value.dtype == space.dtype and y.dtype == np.int64 and y.shape == (len(instance[0]),)
+    outputs, scores, _ = OF[name].enumerate(stored(space, instance))
+    if scores.max(initial=-np.inf) == -np.inf:
+        assert value == -np.inf and np.all(y == -1)
+        return
+    scale = max(1.0, size(stored(space, instance))) if name == "Cut" else None
+    close(value, scores.max(), space.dtype, scale)
+    close(scores[outputs.index(tuple(y.tolist()))], value, space.dtype, scale)
 
 
-def refuses(space, answer, n):
-    """Whether this answer says that there is no output of n variables."""
-    value, y = (space.get(x) for x in answer)
-    assert value.dtype == space.dtype and y.dtype == np.int64 and y.shape == (n,)
-    return value == -np.inf and np.all(y == -1)
+@everyone
+@pytest.mark.parametrize("power", [-900, -300, 300, 900])
+def test_others_answer_at_every_scale(rng, name, solve, power):
+    """A power of two changes no rounding."""
+    for make in OF[name].large.values():
+        scores = make(lambda shape: np.where(rng.random(shape) < 0.1, -np.inf, rng.normal(size=shape)))
+        scaled = type(scores)(*(x if x.dtype == np.int64 else np.ldexp(x, power) for x in scores))
+        (value, y), (large, again) = solve(scores), solve(scaled)
+        assert large == np.ldexp(value, power) and np.array_equal(y, again)
 
 
 # cuts ----------------------------------------------------------------------------------------------------------------
 
 
-@given(data=st.data())
-def test_networkx_cuts_as_enumeration_does(space, data):
-    """No variables, one, forbidden labels and pairs, scales of 1e300 beside 1: value and labels, where the scores
-    are.
-    """
-    instance = data.draw(strategies.cuts(huge=space.dtype == "float64"))
-    scores, stored = put(space, CutScores(*instance))
-    outputs, each = brute(stored)
-    answer = cut.by_networkx(scores)
-    if each.max() == -np.inf:
-        assert refuses(space, answer, len(instance.unary))
-        return
-    value, labels = (space.get(x) for x in answer)
-    scale = strategies.magnitude(stored)
-    assert value.shape == () and value.dtype == space.dtype and labels.dtype == np.int64
-    close(value, each.max(), space.dtype, scale)
-    close(each[outputs.index(tuple(labels.tolist()))], value, space.dtype, scale)
-
-
-@given(instance=strategies.cuts(integer=True))
+@given(instance=cuts(integer=True))
 def test_networkx_cuts_off_the_fewest_ones(instance):
     outputs, scores = brute(instance)
     value, labels = cut.by_networkx(CutScores(*instance))
@@ -79,15 +83,6 @@ def test_networkx_and_the_panels_cut_grids_alike(backend, coupling):
         (value, labels), (v, y) = cut.by_networkx(structure.scores), structure.best()
         assert np.array_equal(labels, y)  # no two labellings of random scores tie
         assert value == pytest.approx(v, rel=1e-13)  # the panels sum the same scores in different orders
-
-
-@pytest.mark.parametrize("power", POWERS)
-def test_networkx_cuts_at_every_scale(power):
-    unary, pairwise, edges = grid(3, 2.0)
-    pairwise[2, 0, 1] = -np.inf
-    value, labels = cut.by_networkx(CutScores(unary, pairwise, edges))
-    scaled, again = cut.by_networkx(CutScores(unary * 2.0**power, pairwise * 2.0**power, edges))
-    assert scaled == value * 2.0**power and np.array_equal(labels, again)
 
 
 def test_networkx_augments_paths_where_its_preflows_fail():
@@ -107,21 +102,6 @@ def test_networkx_refuses_what_no_cut_expresses():
 
 
 # matchings -----------------------------------------------------------------------------------------------------------
-
-
-@matchers
-@given(data=st.data())
-def test_others_match_as_enumeration_does(match, space, data):
-    scores, stored = put(space, MatchingScores(data.draw(strategies.matchings())))
-    outputs, each = matchings(stored.values)
-    answer = match(scores)
-    if each.max() == -np.inf:
-        assert refuses(space, answer, len(stored.values))
-        return
-    value, columns = (space.get(x) for x in answer)
-    assert value.shape == () and value.dtype == space.dtype and columns.dtype == np.int64
-    close(value, each.max(), space.dtype)
-    close(each[outputs.index(tuple(columns.tolist()))], value, space.dtype)
 
 
 @matchers
@@ -145,31 +125,7 @@ def test_others_match_integers_exactly(match, seed):
     assert match(MatchingScores(values))[0] == matchings(values)[1].max()
 
 
-@matchers
-@pytest.mark.parametrize("power", POWERS)
-def test_others_match_at_every_scale(match, rng, power):
-    values = rng.normal(size=(5, 7))
-    values[rng.random(values.shape) < 0.3] = -np.inf
-    (value, columns), (scaled, again) = match(MatchingScores(values)), match(MatchingScores(values * 2.0**power))
-    assert scaled == value * 2.0**power and np.array_equal(columns, again)
-
-
 # dependency trees ----------------------------------------------------------------------------------------------------
-
-
-@roots
-@given(data=st.data())
-def test_networkx_spans_as_enumeration_does(space, data, single_root):
-    scores, stored = put(space, ArborescenceScores(data.draw(strategies.dependencies())))
-    outputs, each = trees(stored.values, single_root)
-    answer = arborescence.by_networkx(scores, single_root)
-    if each.max(initial=-np.inf) == -np.inf:
-        assert refuses(space, answer, len(stored.values))
-        return
-    value, heads = (space.get(x) for x in answer)
-    assert value.shape == () and value.dtype == space.dtype and heads.dtype == np.int64
-    close(value, each.max(), space.dtype)
-    close(each[outputs.index(tuple(heads.tolist()))], value, space.dtype)
 
 
 @roots
@@ -193,28 +149,19 @@ def test_networkx_spans_integers_exactly(seed, single_root):
     assert arborescence.by_networkx(ArborescenceScores(values), single_root)[0] == trees(values, single_root)[1].max()
 
 
-@roots
-@pytest.mark.parametrize("power", POWERS)
-def test_networkx_spans_at_every_scale(rng, power, single_root):
-    values = rng.normal(size=(6, 7))
-    value, heads = arborescence.by_networkx(ArborescenceScores(values), single_root)
-    scaled, again = arborescence.by_networkx(ArborescenceScores(values * 2.0**power), single_root)
-    assert scaled == value * 2.0**power and np.array_equal(heads, again)
-
-
-@pytest.mark.parametrize("size", [0.5, 5.0, 1e6])
-def test_the_only_tree_is_found_however_bad(backend, size):
+@pytest.mark.parametrize("gain", [0.5, 5.0, 1e6])
+def test_the_only_tree_is_found_however_bad(backend, gain):
     """Cycles of high scores, one tree of low ones: ``maximum_spanning_arborescence`` says that there is none."""
     networkx = pytest.importorskip("networkx")
     values = np.full((3, 4), -np.inf)
     values[[0, 1, 2], [0, 1, 2]] = 0.0
-    values[[1, 0], [3, 2]] = size
+    values[[1, 0], [3, 2]] = gain
     for answer in (arborescence.by_networkx, backend.Arborescence.ops.maximum_arborescence):
         value, heads = answer(ArborescenceScores(values))
         assert float(value) == 0.0 and np.asarray(heads).tolist() == [0, 1, 2]
     graph = networkx.DiGraph()
     graph.add_weighted_edges_from((h, m + 1, values[m, h]) for m, h in np.argwhere(values > -np.inf).tolist())
-    if size > 1:
+    if gain > 1:
         with pytest.raises(networkx.NetworkXException, match="No maximum spanning arborescence"):
             networkx.maximum_spanning_arborescence(graph)
 

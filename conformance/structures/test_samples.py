@@ -1,4 +1,4 @@
-"""Whole outputs drawn at random: each draw is held against the distribution function, by enumeration."""
+"""Whole outputs drawn at random: every draw is held against the distribution function, by enumeration."""
 
 from __future__ import annotations
 
@@ -10,149 +10,234 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
-from conformance.strategies import chains, tables, trees
+from conformance.namespaces import Space
+from conformance.specimens.outputs import log_sum_exp
+from conformance.specimens.structures import SMALL, STRUCTURES, dependencies, graphs, members, stored
 from conformance.tolerances import close
+from reference.structures.scores import score_fields
 
-NUMBERS = st.one_of(st.sampled_from([0.0, 0.5, 1.0 - 2**-53, 1.0]), st.floats(0.0, 1.0))
-
-
-def probabilities(score_of, outputs, mu):
-    """exp(score / mu) / Z of every output; None where all are forbidden."""
-    scores = np.array([score_of(y) for y in outputs])
-    if not np.any(scores > -np.inf):
-        return None
-    weights = np.exp((scores - scores.max()) / mu)
-    return weights / weights.sum()
+NUMBERS = st.one_of(st.sampled_from([0.0, 0.5, 1.0 - 2**-53]), st.floats(0.0, 1.0, exclude_max=True))
+MU = st.sampled_from([0.3, 1.0, 5.0])
+roots = pytest.mark.parametrize("single_root", [False, True], ids=["roots", "one root"])
+everywhere = pytest.mark.parametrize(
+    "name", [name for name, (each, _) in SMALL.items() if "expectation" in each.promises]
+)
 
 
-def picks(distribution, uniform, label, slack=1e-9):
-    """Whether the label is the one that the number picks: its probability is not 0 and the distribution function
-    passes the number there.
-    """
+class Given(np.random.Generator):
+    """A generator of given numbers, as many as a draw asks for."""
+
+    def __init__(self, numbers):
+        super().__init__(np.random.PCG64(0))
+        self.numbers = np.asarray(numbers)
+
+    def random(self, shape):
+        assert tuple(shape) == self.numbers.shape
+        return self.numbers
+
+
+def numbers(data, *shape, among=NUMBERS):
+    cells = int(np.prod(shape))
+    return np.array(data.draw(st.lists(among, min_size=cells, max_size=cells))).reshape(shape)
+
+
+def picks(outputs, weights, variable, drawn, uniform, slack=1e-9):
+    """Whether the number picks the drawn state of a variable, given what the weights leave: by the inverse of the
+    distribution function."""
+    states = np.array([y[variable] for y in outputs])
+    distribution = np.bincount(states, weights) / weights.sum()
     below = np.cumsum(distribution)
-    return distribution[label] > 0 and below[label] - distribution[label] - slack <= uniform <= below[label] + slack
-
-
-def check_draw(outputs, p, order, drawn, uniform, L):
-    """A draw, variable by variable in ``order``: each picked by its number from the distribution given those before
-    it.
-    """
-    given_before = p.copy()
-    for v in order:
-        conditional = np.zeros(L)
-        for y, weight in zip(outputs, given_before, strict=True):
-            conditional[y[v]] += weight
-        assert picks(conditional / conditional.sum(), uniform[v], drawn[v])
-        given_before = given_before * np.array([y[v] == drawn[v] for y in outputs])
-
-
-def chain_score(unary, pairwise, y):
-    nodes = sum((unary[t, label] for t, label in enumerate(y)), 0.0)
-    return nodes + sum((pairwise[t - 1, y[t - 1], y[t]] for t in range(1, len(y))), 0.0)
-
-
-@given(chains(), st.sampled_from([0.3, 1.0, 5.0]), st.data())
-def test_chains_are_drawn_by_their_distribution_function(backend, instance, mu, data):
-    *batch, n, L = instance.unary.shape
-    size = 3
-    cells = int(np.prod(batch)) * size * n
-    uniform = np.array(data.draw(st.lists(NUMBERS, min_size=cells, max_size=cells))).reshape(*batch, size, n)
-    space = backend.Chain(instance.unary, instance.pairwise, instance.lengths)
-    value, labels = space.ops.sample(space.scores, uniform, mu)
-    shape = (int(np.prod(batch)), size, n)
-    flat, numbers, values = labels.reshape(shape), uniform.reshape(shape), np.reshape(value, -1)
-    for b, (unary, pairwise) in enumerate(instance.each()):
-        m = len(unary)
-        outputs = list(itertools.product(range(L), repeat=m))
-        p = probabilities(lambda y, u=unary, w=pairwise: chain_score(u, w, y), outputs, mu)
-        assert np.all(flat[b, :, m:] == -1)
-        if p is None:
-            assert values[b] == -np.inf and np.all(flat[b] == -1)
-            continue
-        for s in range(size):
-            check_draw(outputs, p, range(m - 1, -1, -1), flat[b, s], numbers[b, s], L)
-    if np.all(values > -np.inf):
-        close(value, space.log_partition(mu), scale=10.0 + np.abs(values[np.isfinite(values)]).sum())
-
-
-@given(trees(), st.sampled_from([0.3, 1.0, 5.0]), st.data())
-def test_trees_are_drawn_by_their_distribution_function(backend, instance, mu, data):
-    *batch, p_nodes, L = instance.unary.shape
-    size = 2
-    cells = int(np.prod(batch)) * size * p_nodes
-    uniform = np.array(data.draw(st.lists(NUMBERS, min_size=cells, max_size=cells))).reshape(*batch, size, p_nodes)
-    space = backend.Tree(instance.unary, instance.pairwise, instance.parents, instance.counts)
-    value, labels = space.ops.sample(space.scores, uniform, mu)
-    shape = (int(np.prod(batch)), size, p_nodes)
-    flat, numbers = labels.reshape(shape), uniform.reshape(shape)
-    depth = [sum(1 for _ in ancestors(instance.parents, v)) for v in range(p_nodes)]
-    order = sorted(range(p_nodes), key=lambda v: depth[v])
-    counts = np.full(p_nodes, L) if instance.counts is None else instance.counts
-    for b, tree in enumerate(instance.each()):
-
-        def score(y, tree=tree):
-            pairs = [tree.pairwise[v, y[u], y[v]] for v, u in enumerate(tree.parents) if u >= 0]
-            return sum((tree.unary[v, label] for v, label in enumerate(y)), 0.0) + sum(pairs, 0.0)
-
-        outputs = list(itertools.product(*(range(k) for k in counts)))
-        p = probabilities(score, outputs, mu)
-        if p is None:
-            assert np.reshape(value, -1)[b] == -np.inf and np.all(flat[b] == -1)
-            continue
-        for s in range(size):
-            check_draw(outputs, p, order, flat[b, s], numbers[b, s], L)
-
-
-def ancestors(parents, v):
-    while parents[v] >= 0:
-        v = parents[v]
-        yield v
-
-
-@given(tables(), st.sampled_from([0.3, 1.0, 5.0]), NUMBERS)
-def test_listed_outputs_are_drawn_by_their_distribution_function(backend, values, mu, uniform):
-    space = backend.Table(values)
-    value, drawn = space.ops.sample(space.scores, np.full((*values.shape[:-1], 2), uniform), mu)
-    for row, chosen, z in zip(values.reshape(-1, values.shape[-1]), drawn.reshape(-1, 2), np.ravel(value), strict=True):
-        p = probabilities(lambda y, row=row: row[y], range(len(row)), mu)
-        assert chosen[0] == chosen[1]
-        assert (z == -np.inf and chosen[0] == -1) if p is None else picks(p, uniform, chosen[0])
-
-
-@pytest.mark.parametrize("mu", [0.4, 2.0])
-def test_frequencies_are_marginals(backend, rng, mu):
-    """Independent draws of a seed: within 5 standard deviations, pairs of neighbours too."""
-    size = 4000
-    space = backend.Chain(rng.normal(size=(5, 3)), rng.normal(size=(3, 3)))
-    labels = space.sample(size, mu, rng=7)
-    assert np.array_equal(labels, space.sample(size, mu, rng=np.random.default_rng(7)))
-    marginals = space.marginals(mu)
-    for t in range(5):
-        seen = np.bincount(labels[:, t], minlength=3) / size
-        assert np.all(np.abs(seen - marginals.unary[t]) <= 5 * np.sqrt(marginals.unary[t] / size) + 1e-12)
-    pairs = np.array([np.sum((labels[:, :-1] == i) & (labels[:, 1:] == j)) for i in range(3) for j in range(3)]) / size
-    assert np.all(np.abs(pairs - marginals.pairwise.ravel()) <= 20 * np.sqrt(marginals.pairwise.ravel() / size))
-
-
-def test_a_batch_is_drawn_in_every_namespace(backend, space, rng):
-    unary, pairwise = rng.normal(size=(2, 3, 2)).astype(space.dtype), rng.normal(size=(2, 2)).astype(space.dtype)
-    batch = backend.Chain(space.put(unary), space.put(pairwise), [3, 2])
-    labels = space.get(batch.sample(4, 0.5, rng=3))
-    expected = reference.Chain(unary, pairwise, [3, 2]).sample(4, 0.5, rng=3)
-    assert labels.dtype == np.int64 and np.array_equal(labels, expected) and np.all(labels[1, :, 2] == -1)
-    tree = backend.Tree(space.put(unary), space.put(pairwise), [-1, 0, 0])
-    assert np.array_equal(
-        space.get(tree.sample(4, 0.5, rng=3)), reference.Tree(unary, pairwise, [-1, 0, 0]).sample(4, 0.5, rng=3)
+    state = drawn[variable]
+    return (
+        state < len(below)
+        and distribution[state] > 0
+        and below[state] - distribution[state] - slack <= uniform <= (below[state] + slack)
     )
 
 
-def test_panels_draw_the_same(other, rng):
-    """A word as long as any, shared transitions and transitions of each pair: the same numbers, the same labels."""
-    for shape in ((26, 26), (6, 19, 26, 26)):
-        unary, pairwise = rng.normal(size=(6, 20, 26)), rng.normal(size=shape)
-        ours, theirs = (
-            b.Chain(unary, pairwise, [20, 0, 1, 7, 20, 19]).sample(9, 0.8, rng=1) for b in (reference, other)
-        )
+def is_drawn(outputs, p, order, drawn, uniform):
+    """Whether each variable in order is picked from its distribution given those before it."""
+    weights = p
+    for v, number in zip(order, uniform, strict=True):
+        if not picks(outputs, weights, v, drawn, number):
+            return False
+        weights = weights * np.array([y[v] == drawn[v] for y in outputs])
+    return True
+
+
+def order(instance, y):
+    """The variables in the order in which they are drawn: chains from their end, trees from their roots."""
+    if hasattr(instance, "values"):
+        return [0]
+    if not hasattr(instance, "parents"):
+        return range(len(y))[::-1]
+
+    def depth(v):
+        return 0 if v < 0 else 1 + depth(instance.parents[v])
+
+    return sorted(range(len(y)), key=depth)
+
+
+@pytest.mark.parametrize("specimen", [each for each in STRUCTURES if "batches" in each.promises], ids=repr)
+@given(data=st.data(), mu=MU)
+def test_batches_are_drawn_by_their_distribution_function(backend, specimen, data, mu):
+    """Of a member without an output the value is -inf, and labels are -1, as beyond the end of a chain."""
+    instance, size = data.draw(specimen.draw()), 3
+    structure, each = specimen.make(backend, instance), members(instance)
+    batch = instance[0].shape[: instance[0].ndim - len(structure.axes)]
+    variables = instance[0].shape[len(batch) : -1]
+    uniform = numbers(data, *batch, size, *variables, among=st.one_of(NUMBERS, st.just(1.0)))
+    value, drawn = structure.ops.sample(structure.scores, uniform, mu)
+    rows = (len(each), size, variables[0] if variables else 1)
+    for one, ys, us, total in zip(each, drawn.reshape(rows), uniform.reshape(rows), np.ravel(value), strict=True):
+        outputs, scores, _ = specimen.enumerate(one)
+        _, weights = log_sum_exp(scores, mu)
+        if scores.max() == -np.inf:
+            assert total == -np.inf and np.all(ys == -1)
+            continue
+        outputs = [np.atleast_1d(y) for y in outputs]
+        length = len(outputs[0])
+        assert np.all(ys[:, length:] == -1)
+        for y, u in zip(ys, us, strict=True):
+            places = order(one, y[:length])
+            assert is_drawn(outputs, weights, places, y, u[list(places)])
+    if np.all(value > -np.inf):
+        close(value, structure.log_partition(mu), scale=10.0 + np.abs(value).sum())
+
+
+@given(data=st.data(), instance=graphs(), mu=MU)
+def test_graphs_are_drawn_by_their_distribution_function(backend, data, instance, mu):
+    """Variable after variable in an order that all draws share, whatever it is."""
+    graph = backend.Graph(*instance)
+    p, outputs = len(instance.unary), list(graph.enumerate())
+    if not outputs:
+        return
+    uniform = numbers(data, 3, p)
+    drawn = graph.sample(3, mu, Given(uniform))
+    _, weights = log_sum_exp(np.array([float(graph.score(y)) for y in outputs]), mu)
+    assert drawn.shape == (3, p) and drawn.dtype == np.int64
+    assert any(
+        all(is_drawn(outputs, weights, order, y, u[list(order)]) for y, u in zip(drawn, uniform, strict=True))
+        for order in itertools.permutations(range(p))
+    )
+
+
+def branches(heads, start=()):
+    """The tokens, each branch from its first token without a head to where it meets what is there; ``start`` is there
+    already."""
+    order = list(start)
+    for m in range(1, len(heads) + 1):
+        while m > 0 and m - 1 not in order:
+            order.append(m - 1)
+            m = heads[m - 1]
+    return order[len(start) :]
+
+
+@roots
+@given(data=st.data(), scores=dependencies(scales=(1.0, 30.0, 0.3, 0.01, 1e-4)), mu=MU)
+def test_dependency_trees_are_drawn_by_their_distribution_function(backend, single_root, data, scores, mu):
+    """The single root first, by the first number; then branch by branch, each head by its token's number."""
+    space, n = backend.Arborescence(scores.values, single_root), len(scores.values)
+    outputs, values, _ = (
+        SMALL["Arborescence, one root" if single_root else "Arborescence"][0].enumerate(scores).possible()
+    )
+    if not outputs:
+        return
+    draws = numbers(data, 3, n + 1)
+    drawn = space.sample(3, mu, Given(draws))
+    _, weights = log_sum_exp(values, mu)
+    assert drawn.shape == (3, n) and drawn.dtype == np.int64
+    for y, uniform in zip(drawn, draws, strict=True):
+        left, start = weights, []
+        if single_root and n:
+            start, of_each = [y.tolist().index(0)], [(output.index(0),) for output in outputs]
+            assert picks(of_each, left, 0, start, uniform[0])
+            left = left * np.array([root == start[0] for (root,) in of_each])
+        order = branches(y.tolist(), start)
+        assert is_drawn(outputs, left, order, y, uniform[[m + 1 for m in order]])
+
+
+@everywhere
+@pytest.mark.parametrize("mu", [0.4, 2.0])
+def test_frequencies_are_marginals(backend, rng, name, mu):
+    """Independent draws of a seed: within 5 standard deviations; the same for a generator of that seed."""
+    specimen, make = SMALL[name]
+    size, structure = 3000, specimen.make(backend, make(lambda shape: rng.normal(size=shape)))
+    drawn = structure.sample(size, mu, rng=7)
+    assert np.array_equal(drawn, structure.sample(size, mu, rng=np.random.default_rng(7)))
+    seen = structure.expected_parts(drawn, np.full(size, 1 / size))
+    for found, field in zip(score_fields(seen), score_fields(structure.marginals(mu)), strict=True):
+        mean = np.clip(field, 0.0, None)  # of shared pairs: a sum over positions, whose variances add up to no more
+        assert np.all(np.abs(found - mean) <= 5 * np.sqrt(mean * max(1.0, mean.sum()) / size) + 1e-12)
+
+
+@roots
+@pytest.mark.parametrize("scale", [1e3, 1e150, 1e300])
+def test_far_apart_scores(backend, single_root, scale):
+    """Three equal best trees and worse ones: each of the three a third of the time, no other, at any scale."""
+    values = np.full((4, 5), -scale)
+    values[0, [0, 2, 3]] = (
+        0.0  # token 1: the root, or token 2 or 3, which cannot be without the root's arc to one of them
+    )
+    values[1, [0, 1, 3]] = [-scale, 0.0, 0.0]
+    values[2, [0, 1, 2]] = [-scale, 0.0, 0.0]
+    values[3, :4] = [-np.inf, -np.inf, -np.inf, 0.0]
+    space = backend.Arborescence(values, single_root)
+    drawn, seen = np.unique(space.sample(3000, 1.0, rng=0), axis=0, return_counts=True)
+    assert sorted(map(tuple, drawn.tolist())) == [(0, 1, 1, 3), (0, 1, 2, 3), (0, 3, 1, 3)]
+    assert np.all(np.abs(seen - 1000) <= 5 * np.sqrt(1000))
+    graph = backend.Graph(scale * np.array([[0.0, 1.0], [0.0, 0.0]]), scale * np.eye(2)[None], [[0, 1]])
+    assert np.array_equal(graph.sample(20, 1.0, rng=0), [[1, 1]] * 20)
+
+
+@roots
+def test_sparse_trees_of_many_tokens(backend, single_root):
+    """A path: the only tree, which a walk would hardly ever find; one arc more, and its odds."""
+    n = 25
+    values = np.full((n, n + 1), -np.inf)
+    values[np.arange(n), np.arange(n)] = -500.0  # each token's head is the one before it
+    values[np.arange(n - 1), np.arange(2, n + 1)] = 500.0  # or, far likelier for a walk, the one after it
+    space = backend.Arborescence(values, single_root)
+    assert np.array_equal(space.sample(4, 1.0, rng=0), [list(range(n))] * 4)
+    values[n - 1, 0] = -500.0 - 1000.0 * (n - 1) + np.log(3.0)  # all by the ones after them: 3 to 1
+    heads = backend.Arborescence(values, True).sample(400, 1.0, rng=0)
+    upward = np.all(heads == np.append(np.arange(2, n + 1), 0), axis=1)
+    assert np.all(upward | np.all(heads == np.arange(n), axis=1))
+    assert abs(upward.mean() - 0.75) <= 5 * np.sqrt(0.75 * 0.25 / 400)
+
+
+@everywhere
+def test_draws_are_the_same_in_every_namespace(backend, space, rng, name):
+    specimen, make = SMALL[name]
+    scores = stored(space, make(lambda shape: rng.normal(size=shape)))
+    drawn = space.get(specimen.make(backend, scores, space).sample(6, 0.5, rng=3))
+    stay = Space("numpy", space.dtype, np.asarray)
+    assert drawn.dtype == np.int64
+    assert np.array_equal(drawn, specimen.make(reference, scores, stay).sample(6, 0.5, rng=3))
+
+
+@roots
+@pytest.mark.parametrize("far", [0.0, 2e3])
+def test_panels_draw_the_same_trees(other, rng, single_root, far):
+    """By plain weights, and by logarithms where few arcs leave a part of the tokens and weigh nothing beside others;
+    arcs forbidden, draws that agree for a while, and draws that do not."""
+    for n, size in ((1, 2), (4, 40), (14, 6)):
+        values = rng.normal(size=(n, n + 1))
+        values[:, 0] -= far
+        values[: n // 2, n // 2 + 1 :] -= far
+        values[n // 2 :, 1 : n // 2 + 1] -= far
+        values[1:, 1:][rng.random((n - 1, n)) < 0.3] = -np.inf
+        ours, theirs = (b.Arborescence(values, single_root).sample(size, 0.7, rng=5) for b in (reference, other))
+        assert np.array_equal(ours, theirs)
+
+
+def test_panels_draw_the_same_labellings(other, rng):
+    """Cliques with several new variables, isolated variables, edges either way."""
+    p, counts = 14, rng.integers(1, 5, 14)
+    pairs = np.array(list(itertools.combinations(range(p - 2), 2)))[::4]
+    for edges in (pairs, pairs[:, ::-1], [[0, 1], [1, 2], [2, 0], [0, 3], [1, 3], [2, 3]]):
+        unary, pairwise = 3.0 * rng.normal(size=(p, 4)), 3.0 * rng.normal(size=(len(edges), 4, 4))
+        ours, theirs = (b.Graph(unary, pairwise, edges, counts).sample(50, 0.7, rng=5) for b in (reference, other))
         assert np.array_equal(ours, theirs)
 
 
@@ -164,22 +249,44 @@ def test_scales(backend):
     assert np.array_equal(tiny, [[0, 1]] * 3)
 
 
-def test_what_cannot_be_drawn_is_said(backend):
-    for space in (
-        backend.Chain([[-np.inf, -np.inf]], [[0.0, 0.0], [0.0, 0.0]]),
-        backend.Tree([[-np.inf]], [[0.0]], [-1]),
-        backend.Table([-np.inf]),
-    ):
-        with pytest.raises(backend.InfeasibleError, match="sample: every output is forbidden"):
-            space.sample(2, rng=0)
-    graph = backend.Graph(np.zeros((2, 2)), np.zeros((0, 2, 2)), [])
+def test_what_has_an_expectation_can_be_drawn(backend):
+    """The structures of docs/structures.md."""
+    public = [getattr(backend, name) for name in backend.__all__]
+    kinds = [kind for kind in public if isinstance(kind, type) and issubclass(kind, backend.Structure)]
+    drawn = {kind.__name__ for kind in kinds if kind.supports("sample")}
+    assert drawn == {"Arborescence", "Chain", "Graph", "Table", "Tree"}
+    assert drawn == {kind.__name__ for kind in kinds if kind.supports("expectation")}
+
+
+@everywhere
+def test_what_cannot_be_drawn_is_said(backend, name):
+    specimen, make = SMALL[name]
+    structure = specimen.make(backend, make(np.zeros))
     for arguments, error, message in (
         ((0,), ValueError, "size: expected an integer >= 1, got 0"),
         ((1, 0.0), ValueError, "mu"),
         ((1, 1.0, "a"), TypeError, "rng: expected an integer"),
     ):
-        for space in (backend.Table([0.0, 1.0]), backend.Arborescence(np.zeros((2, 3))), graph):
-            with pytest.raises(error, match=message):
-                space.sample(*arguments)
+        with pytest.raises(error, match=message):
+            structure.sample(*arguments)
     with pytest.raises(backend.UnsupportedError, match=r"Cut has no sample\(\)"):
         backend.Cut([[0.0, 1.0]], np.zeros((0, 2, 2)), np.zeros((0, 2), int)).sample(1)
+
+
+def test_dependency_parsers_are_trained_by_drawn_trees(backend, rng):
+    """Multi-sample updates by drawn trees: the optimum lies between their bounds, and between those of block-coordinate
+    Frank-Wolfe."""
+    X, Y = [rng.normal(size=(n, n + 1, 3)) for n in (2, 3, 4)], [[0, 1], [2, 0, 2], [2, 0, 2, 3]]
+
+    def scores(x, v):
+        return backend.ArborescenceScores(v.reshape(x.shape[:2]))
+
+    def task_loss(x, y):
+        return 1.0 * (np.arange(x.shape[1]) != np.array(y)[:, None]).ravel()
+
+    model = backend.ListModel(lambda x: x.reshape(-1, 3), backend.Arborescence, task_loss, size=3, shape=scores)
+    objective = backend.StructuralHinge(model, model.pack(X, Y))
+    drawn = backend.multisample(objective, lam=0.2, k=4, sampler="gibbs", tol=0.01, rng=0)
+    best = backend.bcfw(objective, lam=0.2, epochs=500, tol=0.01, rng=0)
+    assert drawn.success and best.success
+    assert drawn.fun - drawn.certificate <= best.fun + 1e-9 and best.fun - best.certificate <= drawn.fun + 1e-9

@@ -8,38 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
-from conformance import brute, strategies
+from conformance import strategies
 from conformance.models.test_models import sequence_model
 from conformance.objectives.test_smoothing import projection
-from conformance.structures.test_chain import put, rounded
+from conformance.specimens.outputs import listing
+from conformance.specimens.structures import chains, members
 from conformance.tolerances import close
 
 KS = st.one_of(st.integers(1, 6), st.sampled_from([26, 27, 28, 80, 81, 82, 90]))  # 3**3 and 3**4 are numbers of outputs
-
-
-@given(data=st.data(), k=KS)
-def test_top_k_are_the_k_largest_scores(backend, space, data, k):
-    """As a multiset: count, scores from high to low, distinct labellings that have these scores, -inf and -1 beyond."""
-    instance = data.draw(strategies.chains())
-    *batch, n, _ = instance.unary.shape
-    best = backend.Chain(*put(space, instance)).topk(k)
-    scores, labels, count = (space.get(x) for x in best)
-    assert scores.shape == (*batch, k) and scores.dtype == np.dtype(space.dtype)
-    assert labels.shape == (*batch, k, n) and labels.dtype == count.dtype == np.int64 and count.shape == tuple(batch)
-    scores, labels, count = scores.reshape(-1, k), labels.reshape(count.size, k, n), count.reshape(-1)
-    for i, (unary, pairwise) in enumerate(rounded(space, instance).each()):
-        outputs, values = brute.labellings(unary, pairwise)
-        of = dict(zip(outputs, values, strict=True))
-        expected = np.sort(values[values > -np.inf])[::-1][:k]
-        c = len(expected)
-        assert count[i] == c
-        close(scores[i, :c], expected, space.dtype)
-        assert np.all(np.diff(scores[i, :c]) <= 0)
-        found = [tuple(y[: len(unary)].tolist()) for y in labels[i, :c]]
-        assert len(set(found)) == c
-        close([of[y] for y in found], scores[i, :c], space.dtype)
-        assert np.all(scores[i, c:] == -np.inf) and np.all(labels[i, c:] == -1)
-        assert np.all(labels[i, :c, len(unary) :] == -1)
 
 
 @given(data=st.data(), k=KS)
@@ -49,33 +25,10 @@ def test_ties_go_to_the_smaller_label_from_the_end(backend, data, k):
     entry = st.sampled_from([-1.0, 0.0, -0.0, 1.0, -np.inf])
     unary = np.array(data.draw(st.lists(entry, min_size=n * L, max_size=n * L))).reshape(n, L)
     pairwise = np.array(data.draw(st.lists(entry, min_size=L * L, max_size=L * L))).reshape(L, L)
-    outputs, scores = brute.labellings(unary, np.broadcast_to(pairwise, (n - 1, L, L)))
+    outputs, scores, _ = listing("Chain", {"unary": unary, "pairwise": pairwise})
     order = sorted((-s, y[::-1]) for y, s in zip(outputs, scores, strict=True) if s > -np.inf)
     found = backend.Chain(unary, pairwise).topk(k)
     assert [tuple(y) for y in np.asarray(found.labels)[: int(found.count)].tolist()] == [y[::-1] for _, y in order[:k]]
-
-
-@given(instance=strategies.chains(), k=st.integers(1, 9))
-def test_the_first_is_viterbis_and_more_come_behind(backend, instance, k):
-    """The answer for k is the beginning of the answer for k + 1, bit for bit, and its first labelling is the best
-    one.
-    """
-    chain = backend.Chain(*instance)
-    few, more = chain.topk(k), chain.topk(k + 1)
-    value, labels = chain.ops.viterbi(chain.scores)
-    assert np.array_equal(few.scores[..., 0], value) and np.array_equal(few.labels[..., 0, :], labels)
-    assert np.array_equal(few.scores, more.scores[..., :k]) and np.array_equal(few.labels, more.labels[..., :k, :])
-    assert np.array_equal(few.count, np.minimum(more.count, k))
-
-
-@pytest.mark.parametrize("exponent", [-1000, -500, 0, 500, 1000])
-def test_scales(backend, rng, exponent):
-    """A power of two changes no rounding: the same labellings, scores scaled exactly (here up to 1e302)."""
-    unary, pairwise = rng.normal(size=(9, 5)), rng.normal(size=(5, 5))
-    plain = backend.Chain(unary, pairwise).topk(20)
-    scaled = backend.Chain(np.ldexp(unary, exponent), np.ldexp(pairwise, exponent)).topk(20)
-    assert np.array_equal(scaled.labels, plain.labels)
-    assert np.array_equal(scaled.scores, np.ldexp(plain.scores, exponent))
 
 
 def test_a_long_chain_without_transition_scores(backend, rng):
@@ -100,45 +53,6 @@ def test_possible_only_in_few_ways(backend, k):
     assert np.array_equal(np.sum(np.asarray(best.scores) == 0.0, axis=1), best.count)
 
 
-@given(data=st.data())
-def test_max_marginals_are_the_best_scores_with_each_part(backend, space, data):
-    instance = data.draw(strategies.chains())
-    *batch, n, L = instance.unary.shape
-    found = backend.Chain(*put(space, instance)).max_marginals()
-    nodes, edges = space.get(found.unary), space.get(found.pairwise)
-    edges_shape = (*batch, max(n - 1, 0), L, L)
-    assert nodes.shape == instance.unary.shape and edges.shape == edges_shape  # also for one shared matrix
-    assert nodes.dtype == edges.dtype == np.dtype(space.dtype)
-    if instance.lengths is None:
-        assert found.lengths is None
-    else:
-        assert np.array_equal(space.get(found.lengths), instance.lengths)
-    best_nodes, best_edges = np.full(nodes.shape, -np.inf), np.full(edges.shape, -np.inf)
-    chains = int(np.prod(batch))
-    a, b = best_nodes.reshape(chains, n, L), best_edges.reshape(chains, max(n - 1, 0), L, L)
-    for i, (unary, pairwise) in enumerate(rounded(space, instance).each()):
-        for y, value in zip(*brute.labellings(unary, pairwise), strict=True):
-            for t, label in enumerate(y):
-                a[i, t, label] = max(a[i, t, label], value)
-                if t > 0:
-                    b[i, t - 1, y[t - 1], label] = max(b[i, t - 1, y[t - 1], label], value)
-    close(nodes, best_nodes, space.dtype)
-    close(edges, best_edges, space.dtype)
-
-
-@given(values=strategies.tables())
-def test_max_marginals_of_listed_outputs_are_their_scores(backend, values):
-    assert np.array_equal(backend.Table(values).max_marginals().values, values)
-
-
-@pytest.mark.parametrize("scale", [1e-300, 1e-8, 1e8, 1e300])
-def test_max_marginals_reach_the_best_score_everywhere(backend, rng, scale):
-    chain = backend.Chain(scale * rng.normal(size=(4, 9, 5)), scale * rng.normal(size=(4, 8, 5, 5)))
-    found, value = chain.max_marginals(), np.asarray(chain.best()[0]) / scale
-    close(np.asarray(found.unary).max(axis=-1) / scale, np.broadcast_to(value[:, None], (4, 9)))
-    close(np.asarray(found.pairwise).max(axis=(-2, -1)) / scale, np.broadcast_to(value[:, None], (4, 8)))
-
-
 @pytest.mark.parametrize("structure", ["Chain", "Table"])
 def test_k_is_an_integer_from_one(backend, structure):
     scores = {"Chain": (np.zeros((2, 2)), np.zeros((2, 2))), "Table": (np.zeros(3),)}[structure]
@@ -152,31 +66,10 @@ def test_k_is_an_integer_from_one(backend, structure):
     assert np.array_equal(view.topk(np.int64(2)).scores, view.topk(2).scores)
 
 
-@pytest.mark.parametrize("L", [1, 7, 8, 9, 26, 50])
-@pytest.mark.parametrize("forbidden", [0.0, 0.3])
-@pytest.mark.parametrize("ties", [False, True])
-def test_panels_give_the_same_bits_at_every_width(other, rng, L, forbidden, ties):
-    """Ragged batches beyond enumeration: the same sums in the same order, so the same ties."""
-
-    def draw(*shape):
-        x = rng.integers(-2, 3, shape) / 4.0 if ties else rng.normal(size=shape)
-        return np.where(rng.random(shape) < forbidden, -np.inf, x)
-
-    lengths = np.array([11, 0, 23, 1, 5])
-    for pairwise in (draw(L, L), draw(5, 22, L, L)):
-        scores = reference.ChainScores(draw(5, 23, L), pairwise, lengths)
-        ours, theirs = reference.Chain(*scores), other.Chain(*scores)
-        for k in (1, 2, 5, 12):
-            for a, b in zip(ours.topk(k), theirs.topk(k), strict=True):
-                assert np.array_equal(b, a)
-        for a, b in zip(ours.max_marginals(), theirs.max_marginals(), strict=True):
-            assert np.array_equal(b, a)
-
-
 # the search of the kernels, which stops as soon as the rest is certified to have weight 0 -----------------------------
 
 
-@given(instance=strategies.chains(), k=st.integers(1, 90), mu=st.sampled_from([0.0, 1e-3, 0.5, 3.0, 100.0]))
+@given(instance=chains(), k=st.integers(1, 90), mu=st.sampled_from([0.0, 1e-3, 0.5, 3.0, 100.0]))
 def test_the_search_stops_when_the_rest_has_no_weight(instance, k, mu):
     """Against the projection of the scores of all labellings; one workspace for all chains of a batch."""
     from accelerated.compiled.structures.chain_k_best import k_best, k_best_workspace
@@ -184,8 +77,10 @@ def test_the_search_stops_when_the_rest_has_no_weight(instance, k, mu):
 
     n, L = instance.unary.shape[-2:]
     work, matrix = k_best_workspace(n, L, k), np.empty((padded(L), padded(L)))
-    for unary, pairwise in [*instance.each(), *instance.each()[::-1]]:
-        everything = brute.labellings(unary, pairwise)[1]
+    each = members(instance)
+    for unary, pairwise, _ in [*each, *each[::-1]]:
+        everything = listing("Chain", {"unary": unary, "pairwise": pairwise}).scores
+        pairwise = np.broadcast_to(pairwise, (max(len(unary) - 1, 0), L, L))
         psi = np.sort(everything[everything > -np.inf])[::-1]
         scale = np.abs(psi).max(initial=1.0)
         scores, values, labels = np.empty((len(unary), padded(L))), np.full(k, np.nan), np.full((k, n), -7)

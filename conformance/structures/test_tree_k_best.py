@@ -10,50 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
-from conformance import strategies
-from conformance.structures.test_tree import labellings, put, rounded
-from conformance.structures.test_tree_scales import random_parents
+from conformance.specimens.structures import random_parents
 from conformance.tolerances import close
 from reference.structures import tree_k_best
 
 KS = st.one_of(st.integers(1, 6), st.sampled_from([26, 27, 28, 81, 243, 250]))  # powers of 3 are numbers of outputs
-
-
-@given(data=st.data(), k=KS)
-def test_top_k_are_the_k_largest_scores(backend, space, data, k):
-    """As a multiset: count, scores from high to low, distinct labellings that have these scores, -inf and -1 beyond."""
-    instance = data.draw(strategies.trees())
-    *batch, p, _ = instance.unary.shape
-    best = backend.Tree(*put(space, instance)).topk(k)
-    scores, labels, count = (space.get(x) for x in best)
-    assert scores.shape == (*batch, k) and scores.dtype == np.dtype(space.dtype)
-    assert labels.shape == (*batch, k, p) and labels.dtype == count.dtype == np.int64 and count.shape == tuple(batch)
-    scores, labels, count = scores.reshape(-1, k), labels.reshape(count.size, k, p), count.reshape(-1)
-    for i, one in enumerate(rounded(space, instance).each()):
-        outputs, values = labellings(one)
-        of = dict(zip(outputs, values, strict=True))
-        expected = np.sort(values[values > -np.inf])[::-1][:k]
-        c = len(expected)
-        assert count[i] == c
-        close(scores[i, :c], expected, space.dtype)
-        assert np.all(np.diff(scores[i, :c]) <= 0)
-        found = [tuple(y.tolist()) for y in labels[i, :c]]
-        assert len(set(found)) == c
-        close([of[y] for y in found], scores[i, :c], space.dtype)
-        assert np.all(scores[i, c:] == -np.inf) and np.all(labels[i, c:] == -1)
-
-
-@given(instance=strategies.trees(), k=st.integers(1, 9))
-def test_the_first_is_the_best_and_more_come_behind(backend, instance, k):
-    """The answer for k is the beginning of the answer for k + 1, bit for bit, and its first labelling is the best
-    one.
-    """
-    tree = backend.Tree(*instance)
-    few, more = tree.topk(k), tree.topk(k + 1)
-    value, labels = tree.ops.max_product(tree.scores)
-    assert np.array_equal(few.scores[..., 0], value) and np.array_equal(few.labels[..., 0, :], labels)
-    assert np.array_equal(few.scores, more.scores[..., :k]) and np.array_equal(few.labels, more.labels[..., :k, :])
-    assert np.array_equal(few.count, np.minimum(more.count, k))
 
 
 @given(data=st.data(), k=KS)
@@ -81,16 +42,6 @@ def test_ties_go_to_the_smaller_label_of_the_root_then_to_the_first_children(bac
     assert [tuple(y) for y in np.asarray(found.labels)[: int(found.count)].tolist()] == expected
 
 
-@pytest.mark.parametrize("exponent", [-1000, -500, 0, 500, 1000])
-def test_scales(backend, rng, exponent):
-    """A power of two changes no rounding: the same labellings, scores scaled exactly (here up to 1e302)."""
-    unary, pairwise, parents = rng.normal(size=(9, 5)), rng.normal(size=(5, 5)), random_parents(rng, 9, "forest")
-    plain = backend.Tree(unary, pairwise, parents).topk(20)
-    scaled = backend.Tree(np.ldexp(unary, exponent), np.ldexp(pairwise, exponent), parents).topk(20)
-    assert np.array_equal(scaled.labels, plain.labels)
-    assert np.array_equal(scaled.scores, np.ldexp(plain.scores, exponent))
-
-
 @pytest.mark.parametrize("shape", ["tree", "path", "star", "forest"])
 def test_many_nodes_without_pairwise_scores(backend, rng, shape):
     """Nodes are independent: the next best change the one node where the second label costs least."""
@@ -100,59 +51,6 @@ def test_many_nodes_without_pairwise_scores(backend, rng, shape):
     gaps = np.sort(ordered[:, 2] - ordered[:, 1])[:2]
     close(best.scores, ordered[:, 2].sum() - np.array([0.0, *gaps]))
     assert np.all(np.sum(np.asarray(best.labels) != np.asarray(best.labels)[0], axis=1) == [0, 1, 1])
-
-
-@given(data=st.data())
-def test_max_marginals_are_the_best_scores_with_each_part(backend, space, data):
-    instance = data.draw(strategies.trees())
-    *batch, p, L = instance.unary.shape
-    found = backend.Tree(*put(space, instance)).max_marginals()
-    nodes, edges = space.get(found.unary), space.get(found.pairwise)
-    assert nodes.shape == instance.unary.shape and edges.shape == (*batch, p, L, L)  # also for one shared matrix
-    assert nodes.dtype == edges.dtype == np.dtype(space.dtype)
-    best_nodes, best_edges = np.full(nodes.shape, -np.inf), np.full(edges.shape, -np.inf)
-    trees = rounded(space, instance).each()
-    a, b = best_nodes.reshape(len(trees), p, L), best_edges.reshape(len(trees), p, L, L)
-    for i, one in enumerate(trees):
-        for y, value in zip(*labellings(one), strict=True):
-            for v, label in enumerate(y):
-                a[i, v, label] = max(a[i, v, label], value)
-                if (u := one.parents[v]) >= 0:
-                    b[i, v, y[u], label] = max(b[i, v, y[u], label], value)
-    close(nodes, best_nodes, space.dtype)
-    close(edges, best_edges, space.dtype)
-
-
-@pytest.mark.parametrize("scale", [1e-300, 1e-8, 1e8, 1e300])
-def test_max_marginals_reach_the_best_score_everywhere(backend, rng, scale):
-    parents = random_parents(rng, 9, "forest")
-    tree = backend.Tree(scale * rng.normal(size=(4, 9, 5)), scale * rng.normal(size=(4, 9, 5, 5)), parents)
-    found, value = tree.max_marginals(), np.asarray(tree.best()[0]) / scale
-    close(np.asarray(found.unary).max(axis=-1) / scale, np.broadcast_to(value[:, None], (4, 9)))
-    edges = np.asarray(found.pairwise)[:, parents >= 0].max(axis=(-2, -1)) / scale
-    close(edges, np.broadcast_to(value[:, None], edges.shape))
-
-
-@pytest.mark.parametrize("L", [1, 7, 8, 9, 26])
-@pytest.mark.parametrize("forbidden", [0.0, 0.3])
-@pytest.mark.parametrize("ties", [False, True])
-def test_panels_give_the_same_bits_at_every_width(other, rng, L, forbidden, ties):
-    """Beyond enumeration: the same sums in the same order, so the same ties. One workspace for all trees of a batch."""
-
-    def draw(*shape):
-        x = rng.integers(-2, 3, shape) / 4.0 if ties else rng.normal(size=shape)
-        return np.where(rng.random(shape) < forbidden, -np.inf, x)
-
-    for shape in ("tree", "path", "star", "forest"):
-        parents, counts = random_parents(rng, 20, shape), rng.integers((L + 1) // 2, L + 1, 20)
-        for pairwise in (draw(L, L), draw(3, 20, L, L)):
-            scores = reference.TreeScores(draw(3, 20, L), pairwise, parents, counts)
-            ours, theirs = reference.Tree(*scores), other.Tree(*scores)
-            for k in (1, 2, 5, 30):
-                for a, b in zip(ours.topk(k), theirs.topk(k), strict=True):
-                    assert np.array_equal(b, a)
-            for a, b in zip(ours.max_marginals()[:2], theirs.max_marginals()[:2], strict=True):
-                assert np.array_equal(b, a)
 
 
 # Algorithm 8 as printed, and what it costs ----------------------------------------------------------------------------
@@ -192,7 +90,7 @@ def as_printed(tree, K, leaves_store):
 def test_the_printed_leaves_have_no_labels(backend, rng):
     """The branch of leaves assigns messages but no delta, which line 13 reads; once stored, the box is right."""
     unary, pairwise, parents = rng.normal(size=(5, 2)), rng.normal(size=(5, 2, 2)), np.array([-1, 0, 0, 1, 1])
-    tree = strategies.TreeInstance(unary, pairwise, parents, None)
+    tree = reference.TreeScores(unary, pairwise, parents, None)
     with pytest.raises(KeyError):
         as_printed(tree, 4, leaves_store=False)
     expected, _ = as_printed(tree, 4, leaves_store=True)
@@ -223,7 +121,7 @@ def test_66_as_printed_lists_every_tuple_of_ranks(monkeypatch):
     """
     tuples = []
     for leaves in (1, 2, 3):
-        tree = strategies.TreeInstance(
+        tree = reference.TreeScores(
             np.zeros((leaves + 1, 3)), np.zeros((leaves + 1, 3, 3)), np.append(-1, np.zeros(leaves, int)), None
         )
         tuples.append(as_printed(tree, 4, leaves_store=True)[1])

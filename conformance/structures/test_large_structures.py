@@ -1,0 +1,240 @@
+"""Laws of structures beyond enumeration: scales, constraints, distributions, and the panels on one instance."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import reference
+from conformance.namespaces import Space
+from conformance.specimens.structures import LARGE, PARENTS, SMALL, random_parents
+from conformance.tolerances import close
+from reference.structures.scores import score_fields
+
+KINDS = {
+    "ordinary": lambda rng, shape: rng.normal(size=shape),
+    "ties": lambda rng, shape: rng.integers(-2, 3, shape) / 4.0,
+    "forbidden": lambda rng, shape: np.where(rng.random(shape) < 0.1, -np.inf, rng.normal(size=shape)),
+}
+everywhere = pytest.mark.parametrize("name", LARGE)
+of_all_kinds = pytest.mark.parametrize("kind", KINDS)
+
+
+def instance(name, rng, kind, scale=1.0):
+    """Scores of a kind at a scale; of a cut those of unequal labels are below 0."""
+    return LARGE[name][1](lambda shape: scale * KINDS[kind](rng, shape))
+
+
+def made(backend, name, scores, factor=1.0):
+    names = set(scores._fields) - set(getattr(scores, "layout", ()))
+    return LARGE[name][0].make(backend, scores._replace(**{each: factor * getattr(scores, each) for each in names}))
+
+
+def possible(structure):
+    """The best score, or None where every output is forbidden."""
+    try:
+        return structure.best()[0]
+    except ValueError as problem:
+        assert "every output is forbidden" in str(problem)
+        return None
+
+
+@everywhere
+@of_all_kinds
+def test_powers_of_two_scale_every_answer(backend, rng, name, kind):
+    """They change no rounding: the same outputs, scores scaled exactly."""
+    scores = instance(name, rng, kind)
+    plain = made(backend, name, scores)
+    if possible(plain) is None:
+        return
+    for exponent in (-900, -400, 400, 900):
+        scaled = made(backend, name, scores, 2.0**exponent)
+        (value, y), (v, z) = plain.best(), scaled.best()
+        assert np.array_equal(v, np.ldexp(value, exponent)) and np.array_equal(z, y)
+        few, again = plain.topk(5), scaled.topk(5)
+        assert np.array_equal(again.scores, np.ldexp(few.scores, exponent))
+        assert np.array_equal(again.labels, few.labels)
+        if plain.supports("max_marginals"):
+            for a, b in zip(*(score_fields(s.max_marginals()) for s in (plain, scaled)), strict=True):
+                assert np.array_equal(b, np.ldexp(a, exponent))
+        if plain.supports("expectation"):
+            mu = 2.0**exponent
+            close(np.ldexp(scaled.log_partition(mu), -exponent), plain.log_partition())
+            for a, b in zip(*(score_fields(s.marginals(m)) for s, m in ((plain, 1.0), (scaled, mu))), strict=True):
+                close(b, a)
+
+
+@everywhere
+@of_all_kinds
+def test_max_marginals_are_the_best_scores_under_a_constraint(backend, rng, name, kind):
+    """At every scale: of some states of some variables; and each variable has a state in the best output."""
+    for scale in (1e-300, 1.0, 1e300):
+        structure = made(backend, name, instance(name, rng, kind, scale))
+        best = possible(structure)
+        if structure.variables is None or best is None:
+            continue
+        found = np.asarray(structure.node_max_marginals()) / scale
+        *batch, p, states = found.shape
+        lengths = getattr(structure.scores, "lengths", None)
+        there = np.arange(p) < (np.full((*batch, 1), p) if lengths is None else lengths[:, None])
+        highest = np.where(there, found.max(axis=-1), np.asarray(best / scale)[..., None])
+        close(highest, np.broadcast_to(np.asarray(best / scale)[..., None], highest.shape))
+        for v, j in zip(rng.integers(0, p, 6), rng.integers(0, states, 6), strict=True):
+            allowed = np.ones((p, states), bool)
+            allowed[v] = np.arange(states) == j
+            limited = possible(structure.constrained(allowed))
+            if limited is None:
+                assert np.any(found[..., v, j] == -np.inf)
+            else:
+                close(np.where(there[..., v], found[..., v, j], limited / scale), limited / scale)
+
+
+SCALES = [1.0, 1e5, 1e10, 1e13, 1e16, 1e20, 1e100, 1e300]
+NEAR = {
+    "tied": lambda rng, scale, shape: scale * rng.integers(-2, 3, shape),
+    "nearly tied": lambda rng, scale, shape: scale * rng.integers(-2, 3, shape) + rng.normal(size=shape),
+    "some forbidden": lambda rng, scale, shape: np.where(
+        rng.random(shape) < 0.1, -np.inf, scale * rng.integers(-2, 3, shape) + rng.normal(size=shape)
+    ),
+}
+BOTH = {**SMALL, **{f"{name}, large": each for name, each in LARGE.items()}}
+summed = pytest.mark.parametrize("name", [name for name, (each, _) in BOTH.items() if "expectation" in each.promises])
+
+
+@summed
+@pytest.mark.parametrize("near", NEAR)
+def test_marginals_are_a_distribution(backend, rng, name, near):
+    """Ties, near ties and huge scores, which have lost their fractions: probabilities are still probabilities."""
+    specimen, make = BOTH[name]
+    for scale, mu in itertools.product(SCALES, (1e-3, 1.0, 1e4)):
+        scores = make(lambda shape, scale=scale: NEAR[near](rng, scale, shape).astype(np.float64))
+        structure = specimen.make(backend, scores)
+        best = possible(structure)
+        if best is None:
+            continue
+        value, marginals = structure.expectation(mu)
+        first, *fields = score_fields(marginals)
+        lengths = getattr(scores, "lengths", None)
+        total = first.sum(axis=-1)
+        there = np.ones(total.shape) if lengths is None else 1.0 * (np.arange(total.shape[-1]) < lengths[:, None])
+        np.testing.assert_allclose(total, there, rtol=0, atol=1e-13)
+        for pairs in fields:
+            if specimen.ends is None:
+                np.testing.assert_allclose(pairs.sum(axis=(-2, -1)), 1.0, rtol=0, atol=1e-13)
+                continue
+            ends, edges = specimen.ends(scores)
+            first_end, second_end = (first[..., ends[:, i], :] for i in (0, 1))
+            if pairs.ndim == 2:
+                np.testing.assert_allclose(pairs.sum(), total[..., ends[:, 1]].sum(), rtol=1e-13)
+            else:
+                np.testing.assert_allclose(pairs[..., edges, :, :].sum(axis=-1), first_end, rtol=0, atol=1e-13)
+                np.testing.assert_allclose(pairs[..., edges, :, :].sum(axis=-2), second_end, rtol=0, atol=1e-13)
+        assert all(np.all(field >= 0) for field in (first, *fields))
+        slack = 1e-13 * (4 * math.prod(first.shape[-2:-1]) * scale + mu)
+        assert np.all(best - slack <= value)
+        if np.ndim(value) == 0:
+            assert value <= best + mu * math.log(structure.count()) + slack
+
+
+@everywhere
+@of_all_kinds
+@pytest.mark.parametrize("scale", [0.1, 10.0, 1e4])
+def test_panels_agree(other, rng, name, kind, scale):
+    """Values; labels too where nothing ties; draws by the same numbers; bits where a structure promises them."""
+    scores = instance(name, rng, kind, scale)
+    ours, theirs = made(reference, name, scores), made(other, name, scores)
+    best = possible(ours)
+    if best is None:
+        assert possible(theirs) is None
+        return
+    close(theirs.best()[0], best)
+    pairs = [(ours.topk(6).scores, theirs.topk(6).scores)]
+    if ours.supports("max_marginals"):
+        pairs += zip(score_fields(ours.max_marginals()), score_fields(theirs.max_marginals()), strict=True)
+    for a, b in pairs:
+        close(b, a)
+    if kind != "ties":
+        assert np.array_equal(theirs.best()[1], ours.best()[1])
+        assert np.array_equal(theirs.topk(6).labels, ours.topk(6).labels)
+    if ours.supports("expectation") and "expectation" not in ours.intractable:
+        close(theirs.log_partition(), ours.log_partition())
+        for a, b in zip(score_fields(theirs.marginals()), score_fields(ours.marginals()), strict=True):
+            close(a, b, scale=max(1.0, 1e-3 * scale) * 20)
+        assert np.array_equal(theirs.sample(9, 0.8, rng=1), ours.sample(9, 0.8, rng=1))
+
+
+@pytest.mark.parametrize("L", [1, 7, 8, 9, 26, 50])
+@pytest.mark.parametrize("forbidden", [0.0, 0.3])
+@pytest.mark.parametrize("kind", ["ordinary", "ties"])
+def test_panels_give_the_same_bits_at_every_width(other, rng, L, forbidden, kind):
+    """Chains and trees: the same sums in the same order, so the same ties. One workspace for a ragged batch."""
+
+    def draw(*shape):
+        return np.where(rng.random(shape) < forbidden, -np.inf, KINDS[kind](rng, shape))
+
+    lengths = np.array([11, 0, 23, 1, 5])
+    for pairwise in (draw(L, L), draw(5, 22, L, L)):
+        chain = reference.ChainScores(draw(5, 23, L), pairwise, lengths)
+        ours, theirs = reference.Chain(*chain), other.Chain(*chain)
+        equal_bits(ours, theirs, ours.ops.viterbi(chain), theirs.ops.viterbi(chain))
+    for shape in PARENTS:
+        parents, counts = random_parents(rng, 23, shape), rng.integers((L + 1) // 2, L + 1, 23)
+        for pairwise in (draw(L, L), draw(5, 23, L, L)):
+            tree = reference.TreeScores(draw(5, 23, L), pairwise, parents, counts)
+            ours, theirs = reference.Tree(*tree), other.Tree(*tree)
+            equal_bits(ours, theirs, ours.ops.max_product(tree), theirs.ops.max_product(tree))
+            for scale in (0.1, 10.0, 1e4):
+                scores = tree._replace(unary=scale * tree.unary, pairwise=scale * pairwise)
+                (value, marginals), (v, m) = ours.ops.sum_product(scores), theirs.ops.sum_product(scores)
+                close(v, value)
+                for a, b in zip(score_fields(marginals), score_fields(m), strict=True):
+                    close(b, a, scale=max(1.0, 1e-3 * scale) * 20)
+
+
+def equal_bits(ours, theirs, *best):
+    if np.all(best[0][0] > -np.inf):
+        assert np.array_equal(theirs.sample(3, 0.8, rng=1), ours.sample(3, 0.8, rng=1))
+    for k in (1, 2, 5, 12):
+        assert all(np.array_equal(b, a) for a, b in zip(ours.topk(k), theirs.topk(k), strict=True))
+    fields = zip(score_fields(ours.max_marginals()), score_fields(theirs.max_marginals()), strict=True)
+    assert all(np.array_equal(b, a) for a, b in (*zip(*best, strict=True), *fields))
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_equal_scores_of_listed_outputs_are_equally_likely(backend, scale):
+    values = scale * np.array([1.0, -2.0, 1.0, 0.0, 1.0])
+    value, marginals = backend.Table(values).expectation(scale * 1e-3)
+    np.testing.assert_allclose(marginals.values, [1 / 3, 0, 1 / 3, 0, 1 / 3], rtol=0, atol=1e-15)
+    np.testing.assert_allclose(value, scale * (1.0 + 1e-3 * math.log(3)), rtol=1e-15)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_batch_of_lengths_at_every_scale(backend, rng, scale):
+    """Padding stays out of it, as small as it may be beside the scores."""
+    lengths = np.array([0, 1, 3, 6])
+    unary, pairwise = (NEAR["nearly tied"](rng, scale, shape) for shape in ((4, 6, 3), (3, 3)))
+    value, marginals = backend.Chain(unary, pairwise, lengths).expectation()
+    np.testing.assert_allclose(
+        np.asarray(marginals.unary).sum(axis=-1), 1.0 * (np.arange(6) < lengths[:, None]), rtol=0, atol=1e-13
+    )
+    for i, n in enumerate(lengths):
+        alone, each = backend.Chain(unary[i, :n], pairwise).expectation()
+        np.testing.assert_allclose(value[i], alone, rtol=1e-13, atol=1e-13)
+        np.testing.assert_allclose(marginals.unary[i, :n], each.unary, rtol=0, atol=1e-13)
+
+
+@summed
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_no_log_probability_is_above_zero(backend, rng, name, dtype):
+    """The best output's share is at most 1, so its score is at most the log-partition, as floats too."""
+    specimen, make = BOTH[name]
+    for scale, mu in itertools.product([1.0, 1e3, 3e7, 1e15], (1e-3, 1.0)):
+        for _ in range(5):
+            scores = make(lambda shape, scale=scale: NEAR["nearly tied"](rng, scale, shape))
+            structure = specimen.make(backend, scores, Space("numpy", dtype, np.asarray))
+            (best, y), value = structure.best(), structure.log_partition(mu)
+            assert value.dtype == dtype and np.all(best <= value) and np.all(structure.score(y) - value <= 0)
+            assert structure.marginals(mu)[0].max() <= 1 + 4 * np.finfo(dtype).eps
