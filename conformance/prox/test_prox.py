@@ -33,13 +33,14 @@ def trials(phi, p, x):
 def test_the_prox_is_a_minimiser(backend, kind, data, step):
     """phi(u) >= phi(p) + <(x - p)/s, u - p> for all u: the certificate of optimality."""
     p, make = data.draw(regularizers.instances(kind))
-    phi, x = make(backend), data.draw(regularizers.extreme_points(p))
-    u0 = phi.prox(x, step)
-    value, g = float(phi.value(u0)), (x - u0) / step
-    assert np.isfinite(value)
-    u = trials(phi, u0, x)
-    size = 1.0 + abs(value) + np.abs(x).max() ** 2 + np.abs(u).max(axis=-1) ** 2
-    assert np.all(phi.value(u) >= value + (u - u0) @ g - 1e-11 * size)
+    phi = make(backend)
+    for x in (data.draw(regularizers.extreme_points(p)), data.draw(regularizers.points(p))):
+        u0 = phi.prox(x, step)
+        value, g = float(phi.value(u0)), (x - u0) / step
+        assert np.isfinite(value)
+        u = trials(phi, u0, x)
+        size = 1.0 + abs(value) + np.abs(x).max() ** 2 + np.abs(u).max(axis=-1) ** 2
+        assert np.all(phi.value(u) >= value + (u - u0) @ g - 1e-11 * size)
 
 
 @every_kind
