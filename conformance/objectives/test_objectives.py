@@ -16,7 +16,6 @@ from conformance.tolerances import close
 
 seeds = given(seed=st.integers(0, 2**32 - 1))
 every_model = pytest.mark.parametrize("name", MODELS)
-summed = pytest.mark.parametrize("name", [name for name, kind in MODELS.items() if kind.sums])
 
 
 def losses_of(backend, name, model, data):
