@@ -65,39 +65,6 @@ def sequence_problems(draw: Any, integer: bool = False, longest: int = 4) -> Seq
     return SequenceProblem(X, Y, F, L, options)
 
 
-class SegmentationProblem(NamedTuple):
-    """Small images: X[i] = (features (p, F), edges (e, 2), edge features (e, G) >= 0), Y[i] (p,) of 0 and 1."""
-
-    X: list[tuple[np.ndarray, np.ndarray, np.ndarray]]
-    Y: list[np.ndarray]
-    n_features: int
-    n_edge_features: int
-
-
-@st.composite
-def segmentation_problems(draw: Any) -> SegmentationProblem:
-    """1 to 3 graphs of 0 to 4 nodes, disconnected ones and double edges among them; features tie and vanish."""
-    F, G = draw(st.integers(1, 3)), draw(st.integers(0, 2))
-    entry = st.one_of(st.integers(-1, 1).map(float), st.floats(-2, 2, width=32))
-    strength = st.one_of(st.sampled_from([0.0, -0.0, 1.0]), st.floats(0, 2, width=32))
-    X, Y = [], []
-    for _ in range(draw(st.integers(1, 3))):
-        p = draw(st.integers(0, 4))
-        pairs = [(a, b) for a in range(p) for b in range(p) if a != b]
-        edges = draw(st.lists(st.sampled_from(pairs), max_size=5)) if pairs else []
-        x = draw(st.lists(entry, min_size=p * F, max_size=p * F))
-        g = draw(st.lists(strength, min_size=len(edges) * G, max_size=len(edges) * G))
-        X.append(
-            (
-                np.array(x, dtype=np.float64).reshape(p, F),
-                np.array(edges, dtype=np.int64).reshape(-1, 2),
-                np.array(g, dtype=np.float64).reshape(len(edges), G),
-            )
-        )
-        Y.append(np.array(draw(st.lists(st.integers(0, 1), min_size=p, max_size=p)), dtype=np.int64))
-    return SegmentationProblem(X, Y, F, G)
-
-
 @st.composite
 def forests(draw: Any, p: int) -> np.ndarray:
     """Parents (p,) of a forest whose nodes come in any order: trees, paths and stars, or single nodes."""
@@ -108,29 +75,3 @@ def forests(draw: Any, p: int) -> np.ndarray:
         if shape != "nodes" and draw(st.integers(0, 5)) > 0:
             parents[order[i]] = order[{"tree": draw(st.integers(0, i - 1)), "path": i - 1, "star": 0}[shape]]
     return parents
-
-
-class TreeProblem(NamedTuple):
-    """A small problem of labelled trees: X[i] a pair of features (p_i, F) and parents (p_i,), Y[i] (p_i,), and the
-    model's options.
-    """
-
-    X: list[tuple[np.ndarray, np.ndarray]]
-    Y: list[np.ndarray]
-    n_features: int
-    n_labels: int
-    options: dict[str, Any]
-
-
-@st.composite
-def tree_problems(draw: Any) -> TreeProblem:
-    """1 to 4 forests of 0 to 5 nodes."""
-    F, L = draw(st.integers(0, 3)), draw(st.integers(1, 3))
-    sizes = draw(st.lists(st.integers(0, 5), min_size=1, max_size=4))
-    entry = st.one_of(st.just(0.0), st.floats(-2, 2, width=32))
-    X = [
-        (np.array(draw(st.lists(entry, min_size=p * F, max_size=p * F))).reshape(p, F), draw(forests(p))) for p in sizes
-    ]
-    Y = [np.array(draw(st.lists(st.integers(0, L - 1), min_size=p, max_size=p)), dtype=np.int64) for p in sizes]
-    options = {"cost": np.arange(L * L).reshape(L, L) * (1.0 - np.eye(L))} if draw(st.booleans()) else {}
-    return TreeProblem(X, Y, F, L, options)

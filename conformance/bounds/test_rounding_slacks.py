@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from conformance.prox.test_selection import agrees, as_promised, exact_weighted
-from conformance.structures.test_boxes import all_boxes
+from conformance.specimens.models import all_boxes
 from conformance.tolerances import close
 
 

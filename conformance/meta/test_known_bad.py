@@ -39,7 +39,7 @@ CASES = [
     ("residual_arcs_both_ways", "test_laws", "test_max_marginals_are_the_best_scores_with_each_part"),
     ("cycles_at_full_score", "test_laws", "test_the_best_output_is_the_best_of_all"),
     ("roots_all_counted", "test_laws", "test_the_expectation_is_the_sum_over_all_outputs"),
-    ("one_way_edges", "test_segmentation", "test_the_adjoint_identity"),
+    ("one_way_edges", "test_models", "test_the_adjoint_identity"),
     ("clipped_at_the_end", "test_nonnegative", "test_bcfw_finds_the_constrained_optimum"),
     ("clipped_capacities", "test_laws", "test_ties_go_to_the_first_in_the_order_of_the_structure"),
     ("clipped_capacities", "test_cut", "test_a_grid_is_its_integer_program"),

@@ -7,12 +7,13 @@ import itertools
 import numpy as np
 import pytest
 
-from conformance.models.test_tagging import OPTIONS, fitted, sentences
+from conformance.models.test_tagging import fitted
+from conformance.specimens.models import TAGGERS, sentences
 
 STRANGE = ["a|b", "a", "b|", "\\", "a\\|b", "", "=", "word[0]=a"]
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("options", TAGGERS, ids=str)
 def test_a_bound_tagger_predicts_as_its_model(backend, options):
     """Sentences one by one, with unknown words, of one token and of none; ties between labels of equal scores too."""
     rng = np.random.default_rng(3)

@@ -13,16 +13,13 @@ import pytest
 
 import reference
 from accelerated.structures import arborescence, cut, matching
+from conformance.specimens.models import MODELS
 from conformance.tolerances import close
 from diptych.files import load_model, save_model
 from reference.optimizers.bcfw import BCFW
 from reference.optimizers.online_proximal import OnlineProximal
 from reference.optimizers.sgd import SGD
 from reference.training.counterparts import counterpart
-
-TAGS = [list("DNVDN"), ["N", "V"], [], list("NVDN")]
-HEADS = [[2, 3, 0, 5, 3], [2, 0], [], [2, 0, 4, 2]]
-TEMPLATES = [("h.tag", "m.tag", "direction"), ("m.tag", "distance")]
 
 
 class Listening:
@@ -39,58 +36,31 @@ class Listening:
         return max(scored) if scored else (-np.inf, None)
 
 
-def segmentation(panel, oracle):
-    rng, edges = np.random.default_rng(0), panel.grid_edges(2, 3)
-    model = panel.SegmentationModel(2, 1, oracle=oracle)
-    X = [(rng.normal(size=(6, 2)), edges, np.ones((7, 1))) for _ in range(3)]
-    return model, model.pack(X, rng.integers(0, 2, (3, 6)))
+def made(panel, name, oracle, n=3):
+    """Examples of the catalogue, by a model that asks the oracle."""
+    plain, data = MODELS[SPECIMENS.get(name, name)].training(n, 3, 1).packed(panel)
+    return type(plain)(**plain.settings(), oracle=oracle), data
 
 
-def alignment(panel, oracle):
-    rng = np.random.default_rng(0)
-    model = panel.AlignmentModel(2, null=True, oracle=oracle)
-    return model, model.pack([rng.normal(size=(2, 3, 2)), rng.normal(size=(3, 1, 2))], [[2, -1], [-1, 0, -1]])
-
-
-def parsing(panel, oracle, **options):
-    model = panel.ParsingModel(TEMPLATES, bits=6, oracle=oracle, **options)
-    return model, model.pack([{"tag": tags} for tags in TAGS], HEADS)
-
-
-def trees(panel, oracle):
-    rng = np.random.default_rng(0)
-    model = panel.TreeModel(2, 2, oracle=oracle)
-    return model, model.pack([(rng.normal(size=(n, 2)), np.arange(n) // 2 - 1) for n in (1, 4)], [[1], [0, 1, 1, 0]])
-
-
-def subwindows(panel, oracle):
-    model = panel.SubwindowModel(2, oracle=oracle)
-    return model, model.pack([np.array([[0, 1, 1], [1, -1, 0]]), np.array([[1, 0]])], [[0, 1, 1, 3], [0, 0, 1, 1]])
-
-
-MODELS = {
-    "segmentation": (segmentation, "Cut", {}),
-    "alignment": (alignment, "Matching", {}),
-    "parsing": (parsing, "Arborescence", {}),
-    "one root": (partial(parsing, single_root=True), "Arborescence", {"single_root": True}),
-    "trees": (trees, "Tree", {}),
-    "subwindows": (subwindows, "Boxes", {}),
-}
+SPECIMENS = {"segmentation": "images", "alignment": "alignments with null", "parsing": "arcs"}
+SPECIMENS |= {"one root": "arcs, one root", "subwindows": "windows of words"}
+SPACES = {"segmentation": "Cut", "alignment": "Matching", "parsing": "Arborescence", "one root": "Arborescence"}
+SPACES |= {"trees": "Tree", "subwindows": "Boxes"}
 OTHERS = {
     "segmentation": [cut.by_networkx],
     "alignment": [matching.by_networkx, matching.by_scipy],
     "parsing": [arborescence.by_networkx],
     "one root": [partial(arborescence.by_networkx, single_root=True)],
 }
-models = pytest.mark.parametrize("name", MODELS)
+models = pytest.mark.parametrize("name", SPACES)
 
 
-def of(backend, name, listening=True):
+def of(backend, name):
     """Model, data, oracle, and the model without it."""
-    make, kind, state = MODELS[name]
-    oracle = Listening(getattr(backend, kind), **state)
-    model, data = make(backend, oracle)
-    return model, data, oracle, make(backend, None)[0]
+    state = {"single_root": True} if name == "one root" else {}
+    oracle = Listening(getattr(backend, SPACES[name]), **state)
+    model, data = made(backend, name, oracle)
+    return model, data, oracle, made(backend, name, None)[0]
 
 
 @models
@@ -146,9 +116,8 @@ def test_training_by_an_oracle_ends_at_the_same_optimum(backend, name):
 @pytest.mark.parametrize(("name", "oracle"), [(name, oracle) for name, each in OTHERS.items() for oracle in each])
 def test_other_libraries_train_models(backend, name, oracle):
     """To a certified gap of 1 %; the hinge there is that of the model without an oracle."""
-    make = MODELS[name][0]
-    model, data = make(backend, oracle)
-    plain = backend.StructuralHinge(make(backend, None)[0], data)
+    model, data = made(backend, name, oracle)
+    plain = backend.StructuralHinge(made(backend, name, None)[0], data)
     result = backend.bcfw(backend.StructuralHinge(model, data), lam=0.1, tol=0.01, epochs=100, rng=0)
     assert result.success and result.certificate <= 0.01 * result.fun
     close(result.fun, plain.value_and_gradient(result.x)[0] + 0.05 * result.x @ result.x)
@@ -193,9 +162,9 @@ def test_what_is_missing_is_said_by_name(backend):
     def mine(scores):
         return 0.0, None
 
-    model, data = segmentation(backend, mine)
+    model, data = made(backend, "segmentation", mine)
     assert model.structure_type.__name__ == "Cut(oracle=mine)" and model.oracle is mine
-    space = model.structure_type.unchecked(model.scores(data, np.array([0]), np.zeros(3)))
+    space = model.structure_type.unchecked(model.scores(data, np.array([0]), np.zeros(model.size)))
     with pytest.raises(backend.UnsupportedError, match=r"Cut\(oracle=mine\) has no sample\(\)"):
         space.sample(3)
 
@@ -212,10 +181,10 @@ def test_answers_are_taken_to_where_the_scores_are(backend, space):
 
 
 @pytest.mark.parametrize("oracle", ["networkx", 3, [matching.by_scipy]])
-@pytest.mark.parametrize("make", [segmentation, alignment, parsing, trees, subwindows])
-def test_what_cannot_be_called_is_no_oracle(backend, make, oracle):
+@models
+def test_what_cannot_be_called_is_no_oracle(backend, name, oracle):
     with pytest.raises(TypeError, match=r"oracle: expected a callable, from scores to \(value, output\), got"):
-        make(backend, oracle)
+        made(backend, name, oracle)
 
 
 @pytest.mark.parametrize(
@@ -254,15 +223,15 @@ def test_forbidden_outputs_are_named(backend):
 
 
 def test_trees_of_several_roots_are_no_answer_where_there_is_one(backend):
-    model, data = parsing(backend, arborescence.by_networkx, single_root=True)
+    model, data = made(backend, "one root", arborescence.by_networkx, 9)
     with pytest.raises(ValueError, match="oracle: y: expected a single token of head 0"):
         backend.bcfw(backend.StructuralHinge(model, data), lam=0.1, epochs=3, rng=0)
 
 
 def test_weights_that_are_no_numbers_are_no_fault_of_the_oracle(backend):
     """The structure itself answers nan; a run then says that it diverged."""
-    for make, kind, oracle in ((alignment, "MatchingScores", matching.by_scipy), (parsing, "ArborescenceScores", None)):
-        model, _ = make(backend, oracle or arborescence.by_networkx)
+    for name, kind in (("alignment", "MatchingScores"), ("parsing", "ArborescenceScores")):
+        model, _ = made(backend, name, OTHERS[name][-1])
         value, y = model.structure_type.unchecked(getattr(backend, kind)(np.full((2, 3), np.nan))).best()
         assert np.isnan(value) and y.tolist() == [-1, -1]
 
@@ -271,22 +240,22 @@ def test_weights_that_are_no_numbers_are_no_fault_of_the_oracle(backend):
 
 
 @pytest.mark.parametrize("name", OTHERS)
-@pytest.mark.parametrize("made", [copy.copy, copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
-def test_copies_have_the_oracle(backend, name, made):
-    model, data = MODELS[name][0](backend, OTHERS[name][0])
-    other, w = made(model), np.abs(np.random.default_rng(0).normal(size=model.size))
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_copies_have_the_oracle(backend, name, copied):
+    model, data = made(backend, name, OTHERS[name][0])
+    other, w = copied(model), np.abs(np.random.default_rng(0).normal(size=model.size))
     assert type(other) is type(model) and other.structure_type.__name__ == model.structure_type.__name__
     box = BCFW(0.1)
     assert other.oracle is not None and counterpart(box, backend.StructuralHinge(other, data)) is box
     for y, z in zip(other.predict(data, None, w), model.predict(data, None, w), strict=True):
         assert np.array_equal(y, z)
     space = model.structure_type.unchecked(model.scores(data, np.array([0]), w))
-    assert float(made(space).best()[0]) == float(space.best()[0])
+    assert float(copied(space).best()[0]) == float(space.best()[0])
 
 
 @pytest.mark.beyond("starts processes")
 def test_another_process_has_the_oracle(backend, tmp_path):
-    model, data = alignment(backend, matching.by_scipy)
+    model, data = made(backend, "alignment", matching.by_scipy)
     (tmp_path / "model").write_bytes(pickle.dumps((model, data)))
     code = (
         "import pickle, sys, numpy as np\n"
@@ -301,7 +270,7 @@ def test_another_process_has_the_oracle(backend, tmp_path):
 @pytest.mark.parametrize("name", OTHERS)
 def test_files_hold_no_oracle(backend, name, tmp_path):
     """Which is said, and nothing written; the same model without is what the message says."""
-    model, data = MODELS[name][0](backend, OTHERS[name][0])
+    model, data = made(backend, name, OTHERS[name][0])
     w = np.abs(np.random.default_rng(0).normal(size=model.size))
     kind = type(model).__name__
     with pytest.raises(TypeError, match=rf"model: expected one without an oracle.*; {kind}\(\*\*model.settings\(\)\)"):

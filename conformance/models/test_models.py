@@ -1,4 +1,6 @@
-"""Models: the adjoint identity, finite differences, packing, pieces of a batch."""
+"""Models: scores are features times weights, written out for every output; adjoints, predictions, pieces of a batch,
+forms of input, files, what is refused.
+"""
 
 from __future__ import annotations
 
@@ -7,135 +9,201 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance import strategies
+import reference
+from conformance.specimens.models import MODELS, sequence_model  # noqa: F401 (other files draw sequences by it)
+from conformance.specimens.wrong_models import WRONG
 from conformance.tolerances import close
+from diptych.files import load_model, save_model
+from reference.arrays import Place, host
+from reference.models.nonlinear import NonlinearModel
+from reference.structures.scores import add, flatten, inner
+
+seeds = given(seed=st.integers(0, 2**32 - 1))
+every_model = pytest.mark.parametrize("name", MODELS)
 
 
-def sequence_model(backend, problem, like=None):
-    model = backend.SequenceModel(problem.n_features, problem.n_labels, **problem.options)
-    return model, model.pack(problem.X, problem.Y, like=like)
+@every_model
+@seeds
+def test_scores_are_features_times_weights(backend, name, seed):
+    """For every output of every example: its score, task loss and features; the true one; how many there are, and how
+    far apart."""
+    kind = MODELS[name]
+    problem = kind.draw(seed)
+    model, data = problem.packed(backend)
+    w = problem.weights(backend, 1)
+    assert model.counts(data) == [len(each.outputs) for each in problem.listed]
+    diameters = model.squared_diameters(data)
+    for i, (outputs, phi, losses, gold) in enumerate(problem.listed):
+        one = np.array([i])
+        scores, loss, true = model.scores(data, one, w), model.task_loss(data, one), model.gold(data, one)
+        structure = model.structure_type.unchecked(scores)
+        for y, features, cost in zip(outputs, phi, losses, strict=True):
+            parts = structure.parts(kind.lift(problem.label(i, y)))
+            close(model.pullback(data, one, w, parts), features)
+            close(inner(scores, parts), features @ w)
+            close(inner(loss, parts), cost)
+            close(inner(add(scores, loss), parts), features @ w + cost)
+        close(model.pullback(data, one, w, true), phi[gold])
+        close(model.gold_scores(data, one, w), [phi[gold] @ w])
+        assert abs(inner(loss, true)) < 1e-12
+        if diameters is not None:
+            widest = np.max(np.sum((phi[:, None] - phi) ** 2, axis=2))
+            assert widest <= diameters[i] * (1 + 1e-9) + 1e-12
 
 
-def multiclass_model(backend, problem, like=None):
-    """Every position of the sequences as an example of its own."""
-    model = backend.MulticlassModel(problem.n_features, problem.n_labels, max_rows=2)
-    return model, model.pack(np.concatenate(problem.X), np.concatenate(problem.Y), like=like)
-
-
-KINDS = {"sequence": sequence_model, "multiclass": multiclass_model}
-
-
-def fields(space, scores):
-    return [
-        space.get(x)
-        for name, x in zip(scores._fields, scores, strict=True)
-        if name not in getattr(scores, "layout", ())
-    ]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@given(problem=strategies.sequence_problems())
-def test_the_adjoint_identity(backend, space, kind, problem):
-    """<J dw, g> = <dw, J^T g> on every piece, and J dw is the change of the scores (they are linear)."""
-    model, data = KINDS[kind](backend, problem, space.put(0.0))
-    rng = np.random.default_rng(1)
-    w, dw = rng.normal(size=model.size), rng.normal(size=model.size)
+def check_adjoint(model, data, w, dw, rng, dtype="float64"):
+    """<J dw, g> = <dw, J^T g> on every piece, with g anywhere and 0 in places; J dw is the change of the scores."""
+    put, linear = Place.of(w).floats, not isinstance(model, NonlinearModel)
     for piece in model.chunks(data, np.arange(data.n)):
-        scores = model.scores(data, piece, space.put(w))
-        moved = fields(space, model.scores(data, piece, space.put(w + dw)))
-        change = model.pushforward(data, piece, space.put(w), space.put(dw))
-        for a, b, c in zip(moved, fields(space, scores), fields(space, change), strict=True):
-            close(a - b, c, space.dtype, 10.0)
-        g = type(scores)(
-            *(
-                x if name in getattr(scores, "layout", ()) else space.put(rng.normal(size=x.shape))
-                for name, x in zip(scores._fields, scores, strict=True)
+        value, slope = model.scores(data, piece, w), model.pushforward(data, piece, w, dw)
+        change, finite = host(flatten(slope)), np.isfinite(host(flatten(value)))
+        if linear:
+            moved = host(flatten(model.scores(data, piece, w + dw)))
+            assert np.array_equal(np.isfinite(moved), finite)
+            close(moved[finite] - host(flatten(value))[finite], change[finite], dtype, 10.0)
+        elif dtype == "float64":
+            ahead, behind = (host(flatten(model.scores(data, piece, w + s * dw))) for s in (1e-6, -1e-6))
+            np.testing.assert_allclose((ahead - behind) / 2e-6, change, rtol=1e-5, atol=1e-6)
+        layout = getattr(slope, "layout", ())
+        shapes = {field: np.shape(x) for field, x in slope._asdict().items() if field not in layout and x is not None}
+        g = slope._replace(**{field: put(rng.normal(size=s) * rng.integers(0, 2, s)) for field, s in shapes.items()})
+        back = model.pullback(data, piece, w, g)
+        assert back.dtype == w.dtype and flatten(slope).dtype == w.dtype and back.shape == (model.size,)
+        if not linear:
+            (one, pushed), (two, pulled) = (
+                model.value_and_pushforward(data, piece, w, dw),
+                model.value_and_pullback(data, piece, w, g),
             )
-        )
-        left = sum((a * b).sum() for a, b in zip(fields(space, change), fields(space, g), strict=True))
-        # padding takes no part: what scores() put there is constant
-        right = dw @ space.get(model.pullback(data, piece, space.put(w), g))
-        padded = getattr(scores, "lengths", None) is not None
-        if padded:
-            mask = np.arange(scores.unary.shape[1]) < space.get(scores.lengths)[:, None]
-            left = (fields(space, change)[0] * fields(space, g)[0])[mask].sum() + (
-                fields(space, change)[1] * fields(space, g)[1]
-            ).sum()
-        close(left, right, space.dtype, 100.0)
+            for mine, theirs in ((one, value), (two, value), (pushed, slope)):
+                close(host(flatten(mine)), host(flatten(theirs)), dtype)
+            close(host(pulled), host(back), dtype)
+        if (lengths := getattr(slope, "lengths", None)) is not None:  # padding takes no part
+            inside = np.arange(slope.unary.shape[1]) < host(lengths)[:, None]
+            g = g._replace(unary=put(host(g.unary) * inside[:, :, None]))
+        close(float(inner(slope, g)), float(host(dw) @ host(back)), dtype, scale=100.0)
 
 
-@given(problem=strategies.sequence_problems())
-def test_scores_are_features_times_weights(backend, problem):
-    """Written out for one sequence after another: unary, start, stop, transitions, Hamming or weighted loss, true
-    parts.
-    """
-    model, data = sequence_model(backend, problem)
-    rng = np.random.default_rng(2)
-    w = rng.normal(size=model.size)
-    F, L = problem.n_features, problem.n_labels
-    W, A = w[: model.width * L].reshape(-1, L), w[model.width * L :].reshape(L, L)
-    cost = problem.options.get("cost", 1.0 - np.eye(L))
-    for i, (x, y) in enumerate(zip(problem.X, problem.Y, strict=True)):
-        scores = model.scores(data, np.array([i]), w)
-        unary = x @ W[:F]
-        if problem.options["start_stop"] and len(x):
-            unary[0] += W[F]
-            unary[-1] += W[F + 1]
-        close(scores.unary[0], unary)
-        close(scores.pairwise, A)
-        close(model.task_loss(data, np.array([i])).unary[0], cost[y].reshape(len(y), L))
-        gold = model.gold(data, np.array([i]))
-        close(gold.unary[0], np.eye(L)[y].reshape(len(y), L))
-        transitions = np.zeros((L, L))
-        np.add.at(transitions, (y[:-1], y[1:]), 1.0)
-        close(gold.pairwise, transitions)
+@every_model
+@seeds
+def test_the_adjoint_identity(backend, space, name, seed):
+    """And scores in the data's namespace, device and dtype are those on the host."""
+    problem = MODELS[name].draw(seed)
+    w, dw = problem.weights(backend, 2, 2).astype(space.dtype)
+    (model, data), (_, plain) = problem.packed(backend, space.put(0.0)), problem.packed(backend)
+    check_adjoint(model, data, space.put(w), space.put(dw), np.random.default_rng(seed), space.dtype)
+    for one in np.arange(data.n)[:, None]:
+        for there, here in (
+            (model.scores(data, one, space.put(w)), model.scores(plain, one, w.astype(np.float64))),
+            (model.task_loss(data, one), model.task_loss(plain, one)),
+            (model.gold(data, one), model.gold(plain, one)),
+        ):
+            for field, x, y in zip(there._fields, there, here, strict=True):
+                if field not in getattr(there, "layout", ()) and x is not None:
+                    close(space.get(x), y, space.dtype, 10.0)
 
 
-@given(problem=strategies.sequence_problems(longest=9))
-def test_pieces_cover_the_batch_and_stay_small(backend, problem):
-    model, data = sequence_model(backend, problem)
-    batch = np.random.default_rng(0).integers(0, data.n, 7)
+@every_model
+@seeds
+def test_predictions_are_best_in_the_batch_order(backend, space, name, seed):
+    problem = MODELS[name].draw(seed)
+    model, data = problem.packed(backend, space.put(0.0), outputs=False)
+    w = problem.weights(backend, 3)
+    batch = np.arange(data.n)[::-1]
+    for i, y in zip(batch, model.predict(data, batch, space.put(w)), strict=True):
+        outputs, phi, _, _ = problem.listed[i]
+        assert isinstance(y, int) or (isinstance(y, np.ndarray) and y.dtype == np.int64)
+        k = [tuple(np.ravel(z)) for z in outputs].index(tuple(np.ravel(y)))
+        close(phi[k] @ w, np.max(phi @ w), space.dtype, 10.0)
+    assert model.predict(model.pack(problem.X[:0]), None, w) == []
+
+
+@every_model
+def test_pieces_cover_the_batch_and_stay_small(backend, name, rng):
+    model, data = MODELS[name].training(9, 9).packed(backend)
+    batch = rng.integers(0, data.n, 20)
     pieces = list(model.chunks(data, batch))
     assert sorted(np.concatenate(pieces).tolist()) == sorted(batch.tolist())
     for piece in pieces:
-        lengths = data.lengths[piece]
-        assert len(piece) == 1 or lengths.max() * len(piece) <= model.max_cells or lengths.max() == 0
-        assert lengths.max() * len(piece) <= 2 * max(lengths.sum(), 1)
+        if len(piece) > 1 and hasattr(data, "lengths"):
+            cells = len(piece) * data.lengths[piece].max()
+            assert cells <= (getattr(model, "max_cells", None) or model.max_candidates) or cells == 0
+            assert cells <= 2 * max(data.lengths[piece].sum(), 1)
 
 
-def test_one_long_sequence_among_many_short_ones_costs_its_own_length(backend, rng):
+@every_model
+def test_a_saved_model_predicts_the_same(backend, name, tmp_path):
+    problem = MODELS[name].training()
+    model, data = problem.packed(backend)
+    w = problem.weights(backend, 1)
+    if name == "lists":
+        with pytest.raises(TypeError, match="got ListModel, which has no file form"):
+            save_model(tmp_path / "m.npz", model, w)
+        return
+    save_model(tmp_path / "m.npz", model, w)
+    for panel in (backend.module, reference):
+        again, v, _ = load_model(tmp_path / "m.npz", panel)
+        assert type(again) is getattr(panel, type(model).__name__) and np.array_equal(v, w)
+        assert repr(again.settings()) == repr(model.settings()) and again.size == model.size
+        for one in np.arange(data.n)[:, None]:
+            close(flatten(again.scores(again.pack(problem.X), one, v)), flatten(model.scores(data, one, w)))
+        if panel is backend.module:
+            guess = again.predict(again.pack(problem.X), None, v)
+            assert all(np.array_equal(a, b) for a, b in zip(guess, model.predict(data, None, w), strict=True))
+
+
+@every_model
+def test_weights_that_cannot_score_are_refused(backend, name):
+    problem = MODELS[name].training(1)
+    model, data = problem.packed(backend)
+    w = problem.weights(backend)
+    with pytest.raises(ValueError, match=f"w: expected {model.size} weights, got shape"):
+        model.predict(data, None, w[:-1])
+    with pytest.raises(ValueError, match=r"batch: expected example numbers in 0..0, got 1..1"):
+        model.predict(data, [1], w)
+    for bad in (np.nan, np.inf):
+        with pytest.raises(ValueError, match="w: "):
+            model.predict(data, None, np.full(model.size, bad))
+    with pytest.raises(TypeError, match=r"data: expected what model\.pack returned, got list"):
+        model.predict([problem.X], None, w)
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.message[:60])
+def test_what_is_wrong_is_named(backend, wrong):
+    with pytest.raises(wrong.error, match=wrong.message):
+        wrong.ask(backend)
+
+
+def forms(backend, X, Y, names):
+    """The forms of features of 0 and 1, and those of labels."""
+    scipy_sparse = pytest.importorskip("scipy.sparse")
+    active = [[np.flatnonzero(row).tolist() for row in x] for x in X]
+    features = [X, [scipy_sparse.csr_array(x) for x in X], active, [backend.Rows.of(x) for x in X]]
+    words = [[names[i] for i in y] for y in Y]
+    return features, [Y, [y.tolist() for y in Y], words, ["".join(word) for word in words]]
+
+
+@pytest.mark.parametrize("kind", ["SequenceModel", "TreeModel"])
+def test_every_form_of_input_packs_alike(backend, rng, kind):
+    X, names = [(rng.random((n, 5)) < 0.5).astype(float) for n in (3, 0, 1)], [chr(97 + i) for i in range(26)]
+    model = getattr(backend, kind)(5, names)
+    w, values = rng.normal(size=model.size), set()
+    features, labels = forms(backend, X, [rng.integers(0, 26, len(x)) for x in X], names)
+    parents = [np.arange(len(x)) - 1 for x in X]
+    for tree in (parents, [p.tolist() for p in parents], [p.astype(np.int32) for p in parents]):
+        for x in features:
+            given = list(zip(x, tree, strict=True)) if kind == "TreeModel" else x
+            values |= {backend.LogLoss(model, model.pack(given, y)).value_and_gradient(w)[0] for y in labels}
+    assert len(values) == 1 and model.labels == tuple(names)
+
+
+def test_one_long_sequence_among_many_short_ones_costs_its_own_length(backend):
     lengths = [20_000] + [3] * 2000
-    X = [np.ones((n, 1)) for n in lengths]
     model = backend.SequenceModel(1, 2)
-    data = model.pack(X, [np.zeros(n, np.int64) for n in lengths])
+    data = model.pack([np.ones((n, 1)) for n in lengths], [np.zeros(n, np.int64) for n in lengths])
     cells = [len(piece) * data.lengths[piece].max() for piece in model.chunks(data, np.arange(data.n))]
     assert sum(cells) == sum(lengths)
     value, _ = backend.LogLoss(model, data).value_and_gradient(np.zeros(model.size))
     close(value, sum(lengths) * np.log(2) / len(lengths))
-
-
-def test_every_form_of_input_packs_alike(backend, rng):
-    scipy_sparse = pytest.importorskip("scipy.sparse")
-    X = [(rng.random((n, 5)) < 0.5).astype(float) for n in (3, 0, 1)]
-    Y = [rng.integers(0, 26, len(x)) for x in X]
-    names = [chr(97 + i) for i in range(26)]
-    model = backend.SequenceModel(5, names)
-    w = rng.normal(size=model.size)
-    forms_of_x = [
-        X,
-        [scipy_sparse.csr_array(x) for x in X],
-        [[np.flatnonzero(r).tolist() for r in x] for x in X],
-        [backend.Rows.of(x) for x in X],
-    ]
-    forms_of_y = [
-        Y,
-        [y.tolist() for y in Y],
-        [[names[i] for i in y] for y in Y],
-        ["".join(names[i] for i in y) for y in Y],
-    ]
-    values = [backend.LogLoss(model, model.pack(x, y)).value_and_gradient(w)[0] for x in forms_of_x for y in forms_of_y]
-    assert len(set(values)) == 1
-    assert model.labels == tuple(names)
 
 
 def test_start_and_stop_of_a_single_position_both_count(backend):
@@ -146,71 +214,11 @@ def test_start_and_stop_of_a_single_position_both_count(backend):
     assert [y.tolist() for y in model.predict(data, None, w)] == [[1], []]
 
 
-@given(problem=strategies.sequence_problems())
-def test_predict_gives_best_labellings_in_the_batch_order(backend, space, problem):
-    model, data = sequence_model(backend, problem, space.put(0.0))
-    w = space.put(np.random.default_rng(3).normal(size=model.size))
-    batch = np.arange(data.n)[::-1]
-    for i, y in zip(batch, model.predict(data, batch, w), strict=True):
-        chain = backend.Chain(*model.scores(data, np.array([i]), w))
-        assert len(y) == len(problem.X[i])
-        close(space.get(chain.score(space.integers(y[None]))), space.get(chain.best()[0]), space.dtype)
-
-
-@pytest.mark.parametrize(
-    ("X", "Y", "error", "message"),
-    [
-        ([np.zeros((2, 3))], [[0, 9]], ValueError, r"Y\[0\]\[1\]: expected label indices in 0..1, got 9"),
-        ([np.zeros((2, 3))], [[0]], ValueError, r"Y\[0\]: expected 2 labels, one for each position of X\[0\], got 1"),
-        ([np.zeros((2, 3))], [], ValueError, "Y: expected 1 label sequences"),
-        ([np.zeros((2, 4))], None, ValueError, r"X\[0\]: expected 3 features, got 4"),
-        ([[[0], [5]]], None, ValueError, r"X\[0\]\[1\]: expected feature indices in 0..2, got 5"),
-        ([np.zeros((1, 3))], [["x"]], ValueError, r"Y\[0\]\[0\]: unknown label 'x'; the model knows a, b"),
-        ([np.zeros((1, 3))], [[0.5]], TypeError, r"Y\[0\]\[0\]: expected label names or integer indices"),
-        (
-            [np.zeros((1, 3)), np.full((1, 3), np.inf)],
-            None,
-            ValueError,
-            r"X\[1\]\[0\]: column 0: expected a finite number, got inf",
-        ),
-    ],
-)
-def test_bad_sequences_are_named(backend, X, Y, error, message):
-    with pytest.raises(error, match=message):
-        backend.SequenceModel(3, ["a", "b"]).pack(X, Y)
-
-
-def test_data_of_another_model_is_refused(backend):
-    """No kernel may be reached with an index outside its arrays."""
-    X, Y = [np.ones((2, 3))], [[0, 4]]
-    packed = backend.SequenceModel(3, 5).pack(X, Y)
-    for other, message in (
-        (backend.SequenceModel(2, 5), "packed by a different model, with 5 columns; this one has 4"),
-        (backend.SequenceModel(3, 2), "labels beyond the model's 2"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            backend.LogLoss(other, packed)
-        with pytest.raises(ValueError, match=message):
-            other.predict(packed, None, np.zeros(other.size))
-    classes = backend.MulticlassModel(3, 5).pack(np.ones((2, 3)), [0, 4])
-    with pytest.raises(ValueError, match="labels beyond the model's 2"):
-        backend.StructuralHinge(backend.MulticlassModel(3, 2), classes)
-
-
-def test_weights_that_cannot_score_are_refused(backend):
-    model = backend.SequenceModel(1, 2)
-    data = model.pack([np.ones((2, 1))], [[0, 1]])
-    w = np.zeros(model.size)
-    with pytest.raises(ValueError, match="w: expected 10 weights, got shape"):
-        model.predict(data, None, w[:5])
-    with pytest.raises(ValueError, match="batch: expected example numbers in 0..0, got 1..1"):
-        model.predict(data, [1], w)
-    with pytest.raises(ValueError, match="batch: expected example numbers"):
-        model.scores(data, np.array([-1]), w)
-    for bad in (np.nan, np.inf):
-        w[0] = bad
-        with pytest.raises(ValueError, match="w: expected finite scores, or -inf"):
-            model.predict(data, None, w)
+def test_the_weight_of_none_decides_how_many_rows_are_aligned(backend):
+    model = backend.AlignmentModel(1, null=True)
+    data = model.pack([np.array([[[3.0], [0.0]], [[2.0], [1.0]], [[0.0], [0.0]]])])
+    for none, expected in ((-5.0, [0, 1, -1]), (1.5, [0, -1, -1]), (4.0, [-1, -1, -1])):
+        assert model.predict(data, None, np.array([1.0, none]))[0].tolist() == expected
 
 
 def test_forbidden_transitions_as_weights(backend):
@@ -223,34 +231,3 @@ def test_forbidden_transitions_as_weights(backend):
         with pytest.raises(backend.InfeasibleError):
             loss(model, model.pack([np.ones((2, 1))], [[0, 1]])).value_and_gradient(w)
     assert model.predict(model.pack([np.ones((1, 1))]), None, w)[0].tolist() == [0]
-
-
-def test_bad_models_are_refused(backend):
-    with pytest.raises(TypeError, match="n_features: expected an integer >= 0, got 3.9"):
-        backend.SequenceModel(3.9, 2)
-    with pytest.raises(TypeError, match="start_stop: expected True or False, got 'no'"):
-        backend.SequenceModel(3, 2, start_stop="no")
-    with pytest.raises(ValueError, match=r"cost: expected shape \(2, 2\), got \(3, 3\)"):
-        backend.SequenceModel(1, 2, cost=np.zeros((3, 3)))
-    with pytest.raises(ValueError, match="zeros on the diagonal"):
-        backend.MulticlassModel(1, 2, cost=np.ones((2, 2)))
-    with pytest.raises(ValueError, match="labels: names must differ"):
-        backend.SequenceModel(1, ["a", "a"])
-    with pytest.raises(ValueError, match="labels: expected at least one label"):
-        backend.SequenceModel(1, 0)
-    with pytest.raises(ValueError, match="Y: this data was packed without labels"):
-        model = backend.SequenceModel(1, 2)
-        backend.LogLoss(model, model.pack([np.zeros((1, 1))])).value_and_gradient(np.zeros(model.size))
-
-
-@given(data=st.data())
-def test_multiclass_scores(backend, data):
-    problem = data.draw(strategies.sequence_problems())
-    X, Y = np.concatenate(problem.X), np.concatenate(problem.Y)
-    model, packed = multiclass_model(backend, problem)
-    w = np.random.default_rng(4).normal(size=model.size)
-    W = w.reshape(problem.n_features, problem.n_labels)
-    everything = np.arange(packed.n)
-    close(model.scores(packed, everything, w).values, X @ W)
-    assert model.predict(packed, None, w) == (X @ W).argmax(axis=1).tolist() or np.ptp(X @ W) < 1e-9
-    close(model.gold(packed, everything).values, np.eye(problem.n_labels)[Y])

@@ -11,56 +11,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reference import grid_edges
+from conformance.specimens.models import MODELS
 
 FAR = 10**7
 
 
-def sequences(backend):
-    model = backend.SequenceModel(3, 2)
-    return model, model.pack([np.eye(3), np.ones((2, 3))], [[0, 1, 1], [1, 0]])
+def _of(name, specimen):
+    """A maker of a model and its data, two examples of the catalogue."""
+
+    def make(backend):
+        return MODELS[specimen].training(2, 3, 6).packed(backend)
+
+    make.__name__ = name
+    return make
 
 
-def tagged(backend):
-    X, Y = [{"word": ["the", "duck", "swims"]}, {"word": ["a", "duck"]}], [["B-NP", "I-NP", "O"], ["B-NP", "I-NP"]]
-    model = backend.TaggingModel.of(X, Y, ["bias", "word[-1..0]"], transitions="bio")
-    return model, model.pack(X, Y)
-
-
-def classes(backend):
-    model = backend.MulticlassModel(3, 3)
-    return model, model.pack(np.eye(3), [0, 2, 1])
-
-
-def trees(backend):
-    model = backend.TreeModel(2, 2)
-    return model, model.pack([(np.ones((3, 2)), [-1, 0, 0]), (np.eye(2), [1, -1])], [[0, 1, 0], [1, 1]])
-
-
-def parsed(backend):
-    model = backend.ParsingModel([("h.tag", "m.tag"), ("b.tag", "h.tag")], bits=6)
-    return model, model.pack([{"tag": ["D", "N", "V"]}, {"tag": ["N", "V"]}], [[2, 3, 0], [2, 0]])
-
-
-def segmented(backend):
-    model = backend.SegmentationModel(1, 1)
-    images = [(np.array([[2.0], [-1.0], [2.0], [0.5]]), grid_edges(2, 2), np.ones((4, 1)))] * 2
-    return model, model.pack(images, [[1, 0, 1, 1], [0, 0, 1, 1]])
-
-
-def aligned(backend):
-    model = backend.AlignmentModel(2)
-    return model, model.pack([np.ones((2, 3, 2)), np.ones((1, 1, 2))], [[2, 0], [0]])
-
-
-def boxed(backend):
-    model = backend.SubwindowModel(2)
-    return model, model.pack([np.ones((3, 2, 2)), np.ones((2, 2, 2))], [[0, 0, 1, 1], [0, 0, 2, 2]])
-
-
-def candidates(backend):
-    model, boxes = backend.CandidateModel(2), [[0, 0, 4, 4], [2, 2, 6, 6]]
-    return model, model.pack([(boxes, np.eye(2)), (boxes, np.ones((2, 2)))], boxes)
+NAMES = {
+    "sequences": "sequences",
+    "tagged": "tags {'transitions': 'bio'}",
+    "classes": "classes",
+    "trees": "trees",
+    "parsed": "arcs",
+    "segmented": "images",
+    "aligned": "alignments",
+    "boxed": "windows",
+    "candidates": "candidates",
+}
+MAKERS = tuple(_of(*pair) for pair in NAMES.items())
+sequences, tagged, classes, _, parsed, _, aligned, *_ = MAKERS
 
 
 def listed(backend):
@@ -73,7 +51,7 @@ def kernels(backend):
     return model, model.pack([[[0.0], [1.0]], [[2.0], [1.0]]], [[0, 1], [0, 1]])
 
 
-PACKED = (sequences, tagged, classes, trees, parsed, segmented, aligned, boxed, candidates, listed, kernels)
+PACKED = (*MAKERS, listed, kernels)
 FREE = ("templates", "place", "inputs", "outputs", "like", "grams", "width")  # no kernel reads where these say
 NO_SUM = ("SegmentationModel", "AlignmentModel", "SubwindowModel")  # partition functions are intractable, or not there
 
@@ -223,9 +201,9 @@ def test_offsets_mapped_from_a_file_are_copied(backend, tmp_path):
 def test_offsets_that_wrap_around_are_refused(backend):
     """Differences of int64 wrap: numbers that fall must not seem to rise."""
     _, data = sequences(backend)
-    huge = np.iinfo(np.int64).max
-    for offsets in ([0, huge, -5, 5], [0, -huge - 1, 5], [0, 6, 5], [1, 5], []):
-        with pytest.raises(ValueError, match="^offsets: expected numbers that rise from 0 to 5"):
+    huge, last = np.iinfo(np.int64).max, int(data.offsets[-1])
+    for offsets in ([0, huge, -5, last], [0, -huge - 1, last], [0, last + 1, last], [1, last], []):
+        with pytest.raises(ValueError, match=f"^offsets: expected numbers that rise from 0 to {last}"):
             data._replace(offsets=np.array(offsets, np.int64), labels=None)
     with pytest.raises(ValueError, match="indptr"):
         backend.Rows(np.array([0, huge, -5, 1]), np.zeros(1, np.int64), np.ones(1), 1)

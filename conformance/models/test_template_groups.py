@@ -4,15 +4,10 @@ the plain loop.
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import reference
-from conformance.models.test_parsing import TEMPLATE_LISTS, sentences
 from conformance.tolerances import close
 from reference.optimizers.online_proximal import OnlineProximal, OnlineProximalState
 from reference.training.counterparts import counterpart
@@ -50,42 +45,6 @@ def parser(panel, weights, X, Y):
         keys[1] = keys[1][:0]  # a template without weights
         model = panel.ParsingModel(TEMPLATES, vocabulary=keys, blocks=True)
     return model, model.pack(X, Y)
-
-
-@given(examples=st.lists(sentences(), min_size=1, max_size=3), listed=st.booleans())
-@pytest.mark.parametrize("templates", TEMPLATE_LISTS)
-def test_blocks_are_models_of_one_template(backend, space, templates, examples, listed):
-    """Scores are sums of those of models that have one template each, over the same weights; pullback is the
-    adjoint.
-    """
-    X, Y = [x for x, _ in examples], [y for _, y in examples]
-    model = backend.ParsingModel(templates, bits=4, blocks=True)
-    parts = [
-        [reference.ParsingModel([t], bits=4), (low, high)]
-        for t, (low, high) in zip(model.templates, itertools.pairwise(model.bounds), strict=True)
-    ]
-    if listed:
-        keys = model.vocabulary(model.pack(X, Y))
-        model = backend.ParsingModel(templates, vocabulary=[k.tolist() for k in keys], blocks=True)
-        for t, each in enumerate(parts):
-            own = each[0].vocabulary(each[0].pack(X, Y))
-            assert np.array_equal(own, keys[t])
-            each[:] = reference.ParsingModel([model.templates[t]], vocabulary=own), model.bounds[t : t + 2]
-    assert model.size == model.bounds[-1] == sum(part.size for part, _ in parts)
-    again = backend.ParsingModel(**model.settings())
-    assert again.settings() == model.settings() and again.size == model.size
-    data = model.pack(X, Y, like=space.put(np.zeros(1)))
-    rng = np.random.default_rng(1)
-    w = rng.normal(size=model.size)
-    for i in range(len(X)):
-        n, piece = len(Y[i]), np.array([i])
-        expected = sum(part.scores(part.pack(X), piece, w[a:b]).values for part, (a, b) in parts)
-        scores = model.scores(data, piece, space.put(w))
-        close(space.get(scores.values), expected, space.dtype, 10.0)
-        g = rng.normal(size=(n, n + 1)) * rng.integers(0, 2, (n, n + 1))
-        back = space.get(model.pullback(data, piece, space.put(w), scores._replace(values=space.put(g))))
-        assert back.shape == (model.size,)
-        close((expected * g).sum(), back @ w, space.dtype, 100.0)
 
 
 @pytest.mark.parametrize("weights", ["hashed", "listed"])
@@ -258,57 +217,3 @@ def test_templates_that_tell_nothing_get_no_weights(backend, rng):
     guess = np.concatenate(model.predict(hinge.data, None, result.x))
     assert np.mean(guess == np.concatenate(Y)) > 0.8
     close(result.fun, hinge.value_and_gradient(result.x)[0] + 0.25 * norms.sum() ** 2)
-
-
-@pytest.mark.parametrize("weights", ["hashed", "listed"])
-def test_other_optimisers_step_alike_over_blocks(other, rng, weights):
-    """SGD and block-coordinate Frank-Wolfe, whose loops make features too: the reference's weights."""
-    X, Y = treebank(rng)
-    w0, found = rng.normal(size=10_000), []
-    for panel in (reference, other):
-        model, data = parser(panel, weights, X, Y)
-        hinge = panel.StructuralHinge(model, data)
-        found.append(
-            [
-                panel.sgd(hinge, w0[: model.size], lam=0.1, step_size=0.1, epochs=3, rng=0).x,
-                panel.bcfw(hinge, lam=0.1, epochs=2, tol=None, rng=0).x,
-            ]
-        )
-    close(found[1], found[0], scale=1e3)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda m: m(TEMPLATES, blocks=1), "blocks: expected True or False, got 1"),
-        (
-            lambda m: m(TEMPLATES, vocabulary=[3, 5, 7, 9, 11], blocks=True),
-            "vocabulary: expected the keys of each of 5 templates",
-        ),
-        (
-            lambda m: m(TEMPLATES, vocabulary=[[3]], blocks=True),
-            r"vocabulary: expected the keys of each of 5 "
-            r"templates.*got 1 lists",
-        ),
-        (
-            lambda m: m([("h.tag",), ("m.tag",)], vocabulary=[[3], [5, 4]], blocks=True),
-            r"vocabulary\[1\]: expected "
-            r"keys in rising order",
-        ),
-        (
-            lambda m: m([("h.tag",), ("m.tag",)], vocabulary=[[3], [3]], blocks=True),
-            "vocabulary: expected different keys in different templates",
-        ),
-        (lambda m: m(TEMPLATES, vocabulary=[[3], [4]]), "vocabulary: expected keys in rising order"),
-        (lambda m: m(TEMPLATES).groups, "groups: templates share weights"),
-        (lambda m: m(TEMPLATES).template_norms(np.zeros(2**20)), "template_norms: templates share weights"),
-        (
-            lambda m: m(TEMPLATES, bits=2, blocks=True).template_norms(np.zeros(3)),
-            r"w: expected shape \(20,\), got "
-            r"\(3,\)",
-        ),
-    ],
-)
-def test_blocks_that_cannot_be_are_named(backend, make, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        make(backend.ParsingModel)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import reference
-from conformance.listed_problems import random_classes
+from conformance.specimens.rules import random_classes
 from conformance.tolerances import close
 from reference.optimizers.multisample import updated
 from reference.screening.problem import _divergence

@@ -9,7 +9,7 @@ import pytest
 
 import reference
 from conformance.finite_sums import Logistic
-from conformance.listed_problems import random_classes
+from conformance.specimens.rules import random_classes
 from conformance.tolerances import close
 from reference.screening.problem import _divergence
 from reference.screening.ranges import column_norms

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance import regularizers
+from conformance.specimens import regularizers
 from conformance.tolerances import close
 from reference.identities import martins
 

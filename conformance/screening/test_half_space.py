@@ -7,13 +7,13 @@ import pytest
 from scipy.optimize import minimize
 
 from conformance.listed_crf import ListedCRF, as_list_model
-from conformance.listed_problems import (
+from conformance.specimens.rules import (
     collinear,
     large_scale,
+    places,
     random_classes,
     random_list,
 )
-from conformance.screening.test_screening_rules import places
 from conformance.tolerances import close
 from reference.screening import half_space
 from reference.screening.half_space import dual_ball, smallest_on_ball_and_half_space
@@ -279,24 +279,6 @@ def test_the_printed_ball_loses_the_optimum():
     radius = np.sqrt(i1 + 2 * i2)
     assert abs(best - (0.9 - printed[0])) > radius + 0.2
     assert abs(best - (0.9 - g[0])) <= radius
-
-
-def test_bad_rules_are_named(backend):
-    for options, message in (
-        ({"modulus": 3}, "modulus: expected 1 or 2, got 3"),
-        ({"half_spaces": "some"}, "half_spaces: expected random, all or none, got 'some'"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            backend.HalfSpaceRule(**options)
-    for wrong in (backend.L1GapRule, 3, None):
-        with pytest.raises(TypeError, match="rule: expected an object with screen"):
-            backend.UnionRule(backend.L1GapRule(), wrong)
-
-
-def test_the_half_space_rule_needs_a_gradient_of_the_dual(backend, rng):
-    objective, _ = random_list(backend, rng)
-    with pytest.raises(ValueError, match="alpha: HalfSpaceRule needs alpha > 0"):
-        backend.solve_sparse(objective, alpha=0.0, beta=0.1, rule=backend.HalfSpaceRule())
 
 
 def test_the_bounds_cover_the_assumed_error_of_the_half_space(backend, rng, monkeypatch):

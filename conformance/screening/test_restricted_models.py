@@ -6,54 +6,85 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from conformance.listed_crf import classes
-from conformance.listed_problems import CHAINS, LISTED
+from conformance.specimens.models import MODELS
 from conformance.tolerances import close
 from reference.screening.registry import Known, feature_range, feature_totals, known_of, listed_spread, register
 from reference.screening.restricted import restrict
 from reference.structures.base import UnsupportedError
-from reference.structures.scores import add
+
+seeds = given(seed=st.integers(0, 2**32 - 1))
+KNOWING = [name for name in MODELS if not name.startswith(("arcs", "alignments", "images", "windows"))]
 
 
-@pytest.fixture(params=LISTED + CHAINS, ids=lambda make: make.__name__)
-def pair(backend, rng, request):
-    """(objective, the listed problem by alpha and beta)."""
-    return request.param(backend, rng)
-
-
-def test_restricted_models_are_the_model_at_zeros(backend, pair, rng):
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "images"])
+@seeds
+def test_restricted_models_are_the_model_at_zeros(backend, space, name, seed):
     """Scores, gradients, predictions and what is known of features, restricted once and again."""
-    objective, _ = pair
-    model, data = objective.model, objective.data
+    problem, rng = MODELS[name].draw(seed), np.random.default_rng(seed)
+    model, data = problem.packed(backend, space.put(0.0))
     d = model.size
-    first = np.sort(rng.choice(d, max(1, 2 * d // 3), replace=False))
-    second = np.sort(rng.choice(len(first), max(1, len(first) // 2), replace=False))
+    first = np.sort(rng.choice(d, 2 * d // 3, replace=False))
+    second = np.sort(rng.choice(len(first), len(first) // 2, replace=False))
     once = restrict(model, first)
     twice = restrict(once, second)
     some = once.narrow(data)
+    loss = backend.LogLoss if MODELS[name].sums else backend.StructuralHinge
     for columns, mine, packed in ((first, once, some), (first[second], twice, twice.narrow(some))):
         assert mine.size == len(columns)
         w = rng.normal(size=len(columns))
         embedded = np.zeros(d)
         embedded[columns] = w
-        value, g = objective.value_and_gradient(embedded)
-        smaller = type(objective)(mine, packed)
-        got, gradient = smaller.value_and_gradient(w)
-        close(got, value)
-        close(gradient, g[columns])
-        for a, b in zip(mine.predict(packed, None, w), model.predict(data, None, embedded), strict=True):
-            assert np.array_equal(a, b)
-        close(feature_range(mine, packed), feature_range(model, data)[columns])
-        for a, b in zip(feature_totals(mine, packed), feature_totals(model, data), strict=True):
-            close(a, b[columns])
+        value, g = loss(model, data).value_and_gradient(space.put(embedded))
+        fewer, gradient = loss(mine, packed).value_and_gradient(space.put(w))
+        close(fewer, value, space.dtype, 10.0)
+        close(space.get(gradient), space.get(g)[columns], space.dtype, 10.0)
+        for i, y in enumerate(mine.predict(packed, None, space.put(w))):
+            outputs, phi, _, _ = problem.listed[i]
+            k = [tuple(np.ravel(z)) for z in outputs].index(tuple(np.ravel(y)))
+            close(phi[k] @ embedded, np.max(phi @ embedded), space.dtype, 10.0)
         assert mine.counts(packed) == model.counts(data)
-        if listed_spread(model, data) is not None:
-            for a, b in zip(listed_spread(mine, packed), listed_spread(model, data), strict=True):
-                close(a, b[columns])
+        for of in (lambda *both: [feature_range(*both)], feature_totals, listed_spread) if name in KNOWING else ():
+            for a, b in zip(of(mine, packed) or (), of(model, data) or (), strict=True):
+                close(a, b[columns], space.dtype)
     mask = np.zeros(d, dtype=bool)
     mask[first] = True
     assert np.array_equal(restrict(model, mask).columns, once.columns)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@seeds
+def test_what_is_known_of_features(backend, space, name, seed):
+    """Ranges and sums of features are met by outputs, or bound them where labels are tied to each other; spreads and
+    norms are those of the list."""
+    problem = MODELS[name].draw(seed)
+    model, data = problem.packed(backend, space.put(0.0))
+    found, totals, spread = feature_range(model, data), feature_totals(model, data), listed_spread(model, data)
+    if name not in KNOWING:
+        assert found is totals is spread is None
+        return
+    each = [listed.phi for listed in problem.listed]
+    ranges = np.sqrt(np.sum([(np.ptp(phi, axis=0) / 2) ** 2 for phi in each], axis=0))
+    least, most = (np.sum([of(phi, axis=0) for phi in each], axis=0) for of in (np.min, np.max))
+    near = 1e-12 if space.dtype == "float64" else 1e-4
+    assert np.all(found >= ranges - near)
+    assert (totals is None) == (name == "candidates")
+    totals = (least, most) if totals is None else totals
+    assert np.all(totals[0] <= least + near) and np.all(totals[1] >= most - near)
+    met = slice(None) if name != "trees" else slice(0, (model.n_features + 1) * model.n_labels)  # pairs are bounded
+    if "transitions" not in name:
+        for bound, expected in ((found, ranges), (totals[0], least), (totals[1], most)):
+            close(bound[met], expected[met], space.dtype)
+    assert (spread is not None) == (name in ("classes", "candidates", "lists"))
+    if spread is not None:
+        centred, from_last = ([phi - of(phi) for phi in each] for of in (lambda x: x.mean(axis=0), lambda x: x[-1]))
+        for bound, differences in ((spread.centred, centred), (spread.from_last, from_last)):
+            close(bound**2, np.sum([np.sum(x**2, axis=0) for x in differences], axis=0), space.dtype)
+        norms = [np.linalg.norm(phi, 2) ** 2 if phi.size else 0.0 for phi in each]
+        close(model.squared_norms(data), norms, space.dtype)
 
 
 def test_rows_without_weights_leave_the_arrays(backend):
@@ -138,38 +169,6 @@ def test_bad_columns_are_named(backend, columns, error):
             restrict(model, columns)
 
 
-# what models know of their features -----------------------------------------------------------------------------------
-
-
-def norms(listed, of):
-    """The norm over examples of what ``of`` finds in each one's A (d, m)."""
-    return np.sqrt(sum(of(A) ** 2 for A in listed.A))
-
-
-def truth_features(model, data, i):
-    """phi_i(y_i) (d,)."""
-    piece, w = np.array([i]), np.zeros(model.size)
-    return np.asarray(model.pullback(data, piece, w, model.gold(data, piece)))
-
-
-def test_ranges_and_spreads_are_those_of_listed_outputs(backend, pair):
-    """Ranges by counts are those of all labellings, no bounds above them."""
-    objective, listed_at = pair
-    listed = listed_at(1.0, 1.0)
-    model, data = objective.model, objective.data
-    close(feature_range(model, data), norms(listed, lambda A: (A.max(axis=1) - A.min(axis=1)) / 2))
-    least, most = feature_totals(model, data)
-    close(most - least, sum(np.ptp(A, axis=1) for A in listed.A))
-    gold = sum(truth_features(model, data, i) for i in range(data.n))
-    close(most - gold, sum(np.max(-A, axis=1) for A in listed.A))
-    found = listed_spread(model, data)
-    if found is None:
-        assert isinstance(model, backend.SequenceModel)
-        return
-    close(found.centred, norms(listed, lambda A: np.linalg.norm(A - A.mean(axis=1, keepdims=True), axis=1)))
-    close(found.from_last, norms(listed, lambda A: np.linalg.norm(A - A[:, -1:], axis=1)))
-
-
 @pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
 def test_ranges_at_any_scale_and_of_repeated_columns(backend, scale):
     """A column that stands twice in a row adds up; squares neither overflow nor vanish."""
@@ -194,120 +193,12 @@ def test_ranges_at_any_scale_and_of_repeated_columns(backend, scale):
     np.testing.assert_allclose(np.array(feature_totals(listed, data)) / scale, [[0, 4], [3, 4]])
 
 
-@pytest.mark.parametrize("transitions", [None, "bio"])
-def test_ranges_of_a_tagger_bound_those_of_its_labellings(backend, transitions):
-    X, Y = [{"word": list("abca")}, {"word": []}, {"word": list("bb")}], [["B-X", "I-X", "O", "O"], [], ["B-X", "O"]]
-    model = backend.TaggingModel.of(X, Y, ["bias", "word[-1..0]"], transitions=transitions)
-    data = model.pack(X, Y)
-    total, least, most = np.zeros((3, model.size))
-    for i in range(data.n):
-        piece = np.array([i])
-        scores, gold = model.scores(data, piece, np.zeros(model.size)), model.gold(data, piece)
-        n = int(data.lengths[i])
-        outputs = np.array(np.meshgrid(*[range(model.n_labels)] * n)).reshape(n, -1).T if n else np.zeros((1, 0), int)
-        space, rows = model.structure_type.unchecked(scores), []
-        for y in outputs:
-            parts = space.ops.parts(scores, y[None])
-            if np.isfinite(np.sum(scores.unary[parts.unary > 0])) and np.isfinite(
-                np.sum(scores.pairwise[parts.pairwise > 0])
-            ):
-                rows.append(model.pullback(data, piece, np.zeros(model.size), add(parts, gold, -1.0)))
-        total += ((np.max(rows, axis=0) - np.min(rows, axis=0)) / 2) ** 2
-        here = truth_features(model, data, i)
-        least, most = least + np.min(rows, axis=0) + here, most + np.max(rows, axis=0) + here
-    found, bounds = feature_range(model, data), feature_totals(model, data)
-    assert np.all(found >= np.sqrt(total) - 1e-12)
-    assert np.all(bounds.least <= least + 1e-12) and np.all(bounds.most >= most - 1e-12)
-    if transitions is None:
-        close(found, np.sqrt(total))
-        close(bounds.least, least)
-        close(bounds.most, most)
-
-
-def test_ranges_of_trees_bound_those_of_their_labellings(backend, rng):
-    """Features are met exactly; pairs where a star's root and leaves may all differ."""
-    parents = [np.array([-1, 0, 0, 1]), np.array([-1, -1]), np.zeros(0, int), np.array([-1, 0])]
-    X = [(rng.normal(size=(len(p), 2)), p) for p in parents]
-    model = backend.TreeModel(2, 2)
-    data = model.pack(X, [np.zeros(len(p), int) for p in parents])
-    total, least, most, zero = np.zeros((4, model.size))
-    for i, p in enumerate(parents):
-        piece = np.array([i])
-        scores = model.scores(data, piece, zero)
-        space = model.structure_type.unchecked(scores)
-        rows = [model.pullback(data, piece, zero, space.parts(np.array(y, int))) for y in np.ndindex(*[2] * len(p))]
-        total += ((np.max(rows, axis=0) - np.min(rows, axis=0)) / 2) ** 2
-        least, most = least + np.min(rows, axis=0), most + np.max(rows, axis=0)
-    found, bounds = feature_range(model, data), feature_totals(model, data)
-    assert np.all(found >= np.sqrt(total) - 1e-12)
-    assert np.all(bounds.least <= least + 1e-12) and np.all(bounds.most >= most - 1e-12)
-    close(found[:-4], np.sqrt(total)[:-4])
-    close(np.array(bounds)[:, :-4], np.array([least, most])[:, :-4])
-    assert found[-4] == np.sqrt(total[-4])
-    single = backend.TreeModel(2, 1)
-    assert not np.any(feature_range(single, single.pack(X)))
-
-
-def test_totals_of_a_single_output_are_its_features(backend, rng):
-    """With one label nothing can vary: least and most are the truth's features, to the transitions."""
-    x = [rng.normal(size=(n, 2)) for n in (3, 0, 1)]
-    parents = [np.arange(len(a)) - 1 for a in x]
-    for model, X, Y in (
-        (backend.MulticlassModel(2, 1), x[0], [0, 0, 0]),
-        (backend.SequenceModel(2, 1), x, [[0] * len(a) for a in x]),
-        (backend.TreeModel(2, 1), list(zip(x, parents, strict=True)), [[0] * len(a) for a in x]),
-    ):
-        data = model.pack(X, Y)
-        gold = sum(truth_features(model, data, i) for i in range(data.n))
-        for bound in feature_totals(model, data):
-            close(bound, gold)
-
-
-def test_scores_of_the_truth(backend, pair, rng):
-    """log Z minus them is the loss, of each example and in pieces of a batch."""
-    objective, _ = pair
-    model, data = objective.model, objective.data
-    w = rng.normal(size=model.size)
-    for piece in model.chunks(data, np.arange(data.n)):
-        value, _ = model.structure_type.unchecked(model.scores(data, piece, w)).expectation()
-        each = np.reshape(value, (-1,)) - np.asarray(model.gold_scores(data, piece, w))
-        assert each.shape == piece.shape
-        for i, loss in zip(piece, each, strict=True):
-            close(loss, objective.value_and_gradient(w, [i])[0])
-
-
-def test_models_that_have_no_answers(backend, rng):
-    model = backend.ParsingModel([("h.tag", "m.tag")], bits=3)
-    data = model.pack([{"tag": list("DNV")}, {"tag": ["N"]}], [[2, 3, 0], [0]])
-    assert feature_range(model, data) is feature_totals(model, data) is listed_spread(model, data) is None
-    assert feature_totals(restrict(model, [0]), data) is None
+def test_models_that_have_no_answers(backend):
     grid = backend.ListModel(lambda x: np.eye(4) * x, backend.Chain, size=4)
     packed = grid.pack([1.0])
     assert feature_range(grid, packed) is feature_totals(grid, packed) is listed_spread(grid, packed) is None
     with pytest.raises(backend.UnsupportedError, match="SegmentationModel has weights that must be >= 0"):
         restrict(backend.SegmentationModel(1, 1), [0])
-    some = restrict(model, np.arange(3))
-    w = rng.normal(size=3)
-    value, g = backend.LogLoss(model, data).value_and_gradient(np.concatenate([w, np.zeros(model.size - 3)]))
-    got, gradient = backend.LogLoss(some, some.narrow(data)).value_and_gradient(w)
-    close(got, value)
-    close(gradient, g[:3])
+    some = restrict(backend.ParsingModel([("h.tag", "m.tag")], bits=3), [0])
     with pytest.raises(TypeError, match="RestrictedModel must define pack"):
         some.pack([1.0])
-
-
-def test_restricted_models_work_in_every_namespace(backend, space, rng):
-    like = space.put(np.zeros(1))
-    X, Y = rng.normal(size=(5, 3)), rng.integers(0, 2, 5)
-    words, labels = [rng.normal(size=(n, 3)) for n in (2, 3)], [rng.integers(0, 2, n) for n in (2, 3)]
-    for model, x, y in ((backend.MulticlassModel(3, 2), X, Y), (backend.SequenceModel(3, 2), words, labels)):
-        columns = np.array([0, 4, 5, model.size - 1]) if model.size > 6 else np.array([0, 4])
-        some, w = restrict(model, columns), rng.normal(size=len(columns))
-        data = model.pack(x, y, like=like)
-        value, g = backend.LogLoss(some, some.narrow(data)).value_and_gradient(space.put(w))
-        plain = model.pack(x, y)
-        expected, gradient = backend.LogLoss(some, some.narrow(plain)).value_and_gradient(w)
-        close(value, expected, space.dtype)
-        close(space.get(g), gradient, space.dtype)
-        close(feature_range(model, data), feature_range(model, plain), space.dtype)
-        close(np.array(feature_totals(model, data)), np.array(feature_totals(model, plain)), space.dtype)

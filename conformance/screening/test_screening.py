@@ -7,26 +7,14 @@ import pytest
 from scipy.optimize import minimize
 
 from conformance.listed_crf import ListedCRF, as_list_model, classes, sequences, soft_threshold
-from conformance.listed_problems import CHAINS, LISTED, random_classes, random_list, two_outputs, words
+from conformance.specimens.rules import ALPHAS, WRONG, every_problem, feasible, random_classes, random_list, words
 from conformance.tolerances import close
-
-ALL = LISTED + CHAINS
-ALPHAS = (1.0, 0.03, 0.0)
-
-
-@pytest.fixture(params=ALL, ids=lambda make: make.__name__)
-def pair(backend, rng, request):
-    """(objective, the listed problem by alpha and beta)."""
-    return request.param(backend, rng)
-
-
-def feasible(listed, theta):
-    return theta if listed.alpha > 0 else listed.shrunken(theta)
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
-def test_primal_dual_and_gap_are_their_definitions(backend, pair, rng, alpha):
-    objective, listed_at = pair
+@every_problem
+def test_primal_dual_and_gap_are_their_definitions(backend, make, rng, alpha):
+    objective, listed_at = make(backend, rng)
     beta = 0.3 * backend.beta_max(objective)
     problem, listed = backend.ElasticNetCRF(objective, alpha=alpha, beta=beta), listed_at(alpha, beta)
     scale = 1 / np.max(np.abs(listed.A[0]))
@@ -67,9 +55,10 @@ def test_the_gap_is_right_to_1e15(backend, rng, make, alpha):
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
-def test_weak_duality(backend, pair, rng, alpha):
+@every_problem
+def test_weak_duality(backend, make, rng, alpha):
     """P(w) >= -D(theta) for any w and any feasible theta."""
-    objective, listed_at = pair
+    objective, listed_at = make(backend, rng)
     beta = 0.4 * backend.beta_max(objective)
     problem, listed = backend.ElasticNetCRF(objective, alpha=alpha, beta=beta), listed_at(alpha, beta)
     for _ in range(20):
@@ -81,11 +70,12 @@ def test_weak_duality(backend, pair, rng, alpha):
 
 
 @pytest.mark.parametrize("alpha", (1.0, 0.03))
-def test_strong_duality_and_kkt(backend, pair, alpha):
+@every_problem
+def test_strong_duality_and_kkt(backend, make, rng, alpha):
     """At the optimum of a plain solver: no gap, KKT-1, KKT-2 and no residual; elsewhere the residual bounds the
     distance.
     """
-    objective, listed_at = pair
+    objective, listed_at = make(backend, rng)
     beta = 0.4 * backend.beta_max(objective)
     problem, listed = backend.ElasticNetCRF(objective, alpha=alpha, beta=beta), listed_at(alpha, beta)
     best = listed.solve()
@@ -121,8 +111,9 @@ def test_the_optimum_of_a_generic_solver(backend, rng):
         close(listed.primal(listed.solve()), found.fun)
 
 
-def test_beta_max_is_the_threshold(backend, pair):
-    objective, listed_at = pair
+@every_problem
+def test_beta_max_is_the_threshold(backend, make, rng):
+    objective, listed_at = make(backend, rng)
     beta = backend.beta_max(objective)
     listed = listed_at(1.0, beta)
     close(beta, np.max(np.abs(listed.moment([np.full(A.shape[1], 1 / A.shape[1]) for A in listed.A]))), scale=beta)
@@ -151,11 +142,12 @@ def test_nothing_to_learn(backend):
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
-def test_lemma_1(backend, pair, rng, alpha):
+@every_problem
+def test_lemma_1(backend, make, rng, alpha):
     """Without weights that are 0 at the optimum, the rest is optimal, at the same theta; primal and dual are those
     of fewer rows.
     """
-    objective, listed_at = pair
+    objective, listed_at = make(backend, rng)
     beta = 0.5 * backend.beta_max(objective)
     listed = listed_at(alpha, beta)
     best = listed.solve()
@@ -168,41 +160,6 @@ def test_lemma_1(backend, pair, rng, alpha):
     fewer, state = listed.reduced(kept), problem.evaluate(w)
     close(state.fun, fewer.primal(w))
     close(state.dual, -fewer.dual(feasible(fewer, fewer.theta(w))))
-
-
-def test_what_cannot_be_screened_says_so(backend, rng):
-    model = backend.ParsingModel([("h.tag", "m.tag")], bits=3)
-    objective = backend.LogLoss(model, model.pack([{"tag": list("DNV")}, {"tag": ["N"]}], [[2, 3, 0], [0]]))
-    with pytest.raises(backend.UnsupportedError, match="ParsingModel does not bound the ranges of its features"):
-        backend.solve_sparse(objective, beta=0.01)
-    assert backend.solve_sparse(objective, beta=0.01, rule=None, tol=1e-4).success
-    objective, _ = words(backend, rng)
-    for rule in (backend.L2GapRule(), backend.HalfSpaceRule()):
-        with pytest.raises(backend.UnsupportedError, match="the outputs of SequenceModel are not listed"):
-            backend.solve_sparse(objective, beta=0.01, rule=rule)
-    with pytest.raises(TypeError, match="objective: expected LogLoss"):
-        backend.ElasticNetCRF(backend.StructuralHinge(objective.model, objective.data), alpha=1.0, beta=1.0)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"alpha": -1.0, "beta": 1.0}, "alpha: expected a finite number >= 0, got -1.0"),
-        ({"alpha": 1.0, "beta": 0.0}, "beta: expected a finite number > 0, got 0.0"),
-        ({"alpha": np.nan, "beta": 1.0}, "alpha"),
-    ],
-)
-def test_bad_options_are_named(backend, rng, options, message):
-    objective, _ = two_outputs(backend, rng)
-    with pytest.raises(ValueError, match=message):
-        backend.ElasticNetCRF(objective, **options)
-    problem = backend.ElasticNetCRF(objective, alpha=0.0, beta=1.0)
-    with pytest.raises(ValueError, match="w: expected 1 weights, got shape"):
-        problem.evaluate(np.zeros(2))
-    with pytest.raises(ValueError, match="w: expected finite numbers, got nan"):
-        problem.evaluate([np.nan])
-    with pytest.raises(backend.UnsupportedError, match="alpha"):
-        problem.primal_weights(np.zeros(1))
 
 
 def test_chains_and_lists_are_one_problem(backend, rng):
@@ -224,3 +181,15 @@ def test_the_helper_is_the_paper(rng):
     listed = sequences([np.array([[1.0], [3.0]])], [[0, 1]], 2, 1.0, 1.0, start_stop=False)
     assert isinstance(listed, ListedCRF) and listed.gold == [1]
     assert np.array_equal(listed.A[0].T[0], [-3, 3, -1, 1, 0, 0]) and not np.any(listed.A[0].T[1])
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.message[:60])
+def test_what_is_wrong_is_named(backend, wrong):
+    with pytest.raises(wrong.error, match=wrong.message):
+        wrong.ask(backend)
+
+
+def test_what_no_rule_can_screen_is_solved_without_one(backend):
+    model = backend.ParsingModel([("h.tag", "m.tag")], bits=3)
+    objective = backend.LogLoss(model, model.pack([{"tag": list("DNV")}, {"tag": ["N"]}], [[2, 3, 0], [0]]))
+    assert backend.solve_sparse(objective, beta=0.01, rule=None, tol=1e-4).success

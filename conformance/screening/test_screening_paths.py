@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from conformance.listed_problems import duplicates, random_classes, random_list, two_outputs, words
+from conformance.specimens.rules import duplicates, random_classes, random_list, words
 from conformance.tolerances import close
 
 
@@ -75,22 +75,3 @@ def test_values_up_and_down_beyond_the_largest(backend, rng, make):
                 listed = listed_at(alpha, beta)
                 assert point.success and (point.nonzeros == 0) == (beta > path.beta_max)
                 close(point.fun, listed.primal(listed.solve()))
-
-
-def test_bad_paths_are_named(backend, rng):
-    objective, _ = two_outputs(backend, rng)
-    for arguments, options, message in (
-        (([0.1, -1.0],), {}, r"betas\[1\]: expected a finite number > 0, got -1.0"),
-        (([],), {}, "betas: expected at least one"),
-        ((), {"count": 0}, "count: expected an integer >= 1, got 0"),
-        ((), {"ratio": 1.0}, "ratio: expected a number in"),
-        (([0.1],), {"count": 3}, "count: expected nothing, betas says which, got 3"),
-        (([0.1],), {"ratio": 0.5}, "ratio: expected nothing, betas says which, got 0.5"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            backend.sparse_path(objective, *arguments, **options)
-    with pytest.raises(TypeError, match="betas: expected a sequence of numbers > 0, got int"):
-        backend.sparse_path(objective, 1)
-    model = backend.MulticlassModel(1, 2)
-    with pytest.raises(ValueError, match="beta_max is 0"):
-        backend.sparse_path(backend.LogLoss(model, model.pack(np.zeros((2, 1)), [0, 1])))

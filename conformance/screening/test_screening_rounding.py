@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
+from conformance.specimens.rules import rules
 from reference.screening.registry import known_of, register
 
 EPS = np.finfo(np.float64).eps
@@ -32,15 +33,6 @@ def allowed(beta, gradient):
     return 4096 * EPS * (beta + np.abs(gradient) + np.array([A / 2 / np.sqrt(2), B / 2]))
 
 
-def rules(backend):
-    return [
-        backend.HalfSpaceRule(1, "none"),
-        backend.HalfSpaceRule(2, "none"),
-        backend.L1GapRule(),
-        backend.L2GapRule(),
-    ]
-
-
 @pytest.mark.parametrize(("alpha", "copies"), [(1e-6, 1), (0.01, 1), (0.1, 1), (1e4, 256)])
 def test_gradients_that_are_wrong_by_what_is_allowed(backend, alpha, copies):
     """Weight 0 leaves 0 by a hair, but its gradient is taken for beta, so that w = 0 seems to be the optimum. Bounds
@@ -62,6 +54,6 @@ def test_gradients_that_are_wrong_by_what_is_allowed(backend, alpha, copies):
     u = brentq(residual, 0.0, 1e-6, xtol=1e-30, rtol=1e-14)
     at_best = np.array([beta * (1 + alpha * u), B / 4 * np.tanh(A * u / 2)])
     assert at_best[1] > allowed(beta, np.array([beta, 0.0]))[1] if alpha < 1 else at_best[0] > beta + 0.99 * error
-    for rule in rules(backend):
+    for rule in rules(backend, True, alpha):
         assert np.all(rule.bounds(state) >= at_best), rule
         assert not rule.screen(state)[0], rule

@@ -10,53 +10,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from conformance.listed_crf import ListedCRF, as_list_model
-from conformance.listed_problems import (
-    CHAINS,
-    LISTED,
-    two_outputs,
-    words,
-)
-
-ALPHAS = (1.0, 0.03, 0.0)
+from conformance.specimens.rules import ALPHAS, LISTED, drawn, every_problem, optimum, places, rules, two_outputs, words
 
 
-@st.composite
-def listed_instances(draw):
-    """A_i (d, m_i) of small integers, the truth's column of zeros first, and weights (d,)."""
-    d, entry = draw(st.integers(1, 4)), st.integers(-2, 2)
-    A = []
-    for _ in range(draw(st.integers(1, 4))):
-        m = draw(st.integers(1, 4))
-        columns = draw(st.lists(st.lists(entry, min_size=d, max_size=d), min_size=m - 1, max_size=m - 1))
-        A.append(np.array([[0] * d, *columns], dtype=float).T)
-    w = np.array(draw(st.lists(entry, min_size=d, max_size=d))) / 4
-    return A, [0] * len(A), w
-
-
-def rules(backend, listed, alpha):
-    """Every rule that has an answer."""
-    found = [backend.L1GapRule(), backend.CountRule()]
-    if listed:
-        found.append(backend.L2GapRule())
-        if alpha > 0:
-            options = ((1, "none"), (2, "random"), (1, "all"), (2, "all"))
-            found += [backend.HalfSpaceRule(modulus, half_spaces, 0) for modulus, half_spaces in options]
-    return found
-
-
-def places(best, rng):
-    """Weights from far off to the optimum, and 0."""
-    size = np.max(np.abs(best), initial=0.0) or 1.0
-    off = rng.normal(size=len(best))
-    yield np.zeros(len(best))
-    yield 0.5 * best
-    for distance in (3.0, 0.3, 1e-2, 1e-4, 0.0):
-        yield best + distance * size * off
-    for distance in (1.0, 1e-3):
-        yield best * (1 + distance * off)
-
-
-@pytest.mark.parametrize("make", LISTED + CHAINS, ids=lambda make: make.__name__)
+@every_problem
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_every_rule_is_safe(backend, rng, make, alpha):
     """At the optimum, which enumeration certifies: bounds hold |G_j(theta*)|, and no weight that is not 0 is
@@ -66,10 +23,8 @@ def test_every_rule_is_safe(backend, rng, make, alpha):
     for share in (0.8, 0.2):
         beta = share * backend.beta_max(objective)
         listed = listed_at(alpha, beta)
-        best = listed.solve()
-        theta = listed.theta(best)
-        point = theta if alpha > 0 else listed.shrunken(theta)
-        assert listed.primal(best) + listed.dual(point) <= 1e-10 * listed.primal(best)
+        best, point, gap = optimum(listed)
+        assert gap <= 1e-10 * listed.primal(best)
         at_best = np.abs(listed.moment(point))
         needed = np.abs(best) > 1e-5 * np.max(np.abs(best))
         problem = backend.ElasticNetCRF(objective, alpha=alpha, beta=beta)
@@ -86,30 +41,37 @@ def test_every_rule_is_safe(backend, rng, make, alpha):
             assert np.array_equal(backend.UnionRule(*fixed).screen(state), together)
 
 
-@given(instance=listed_instances(), share=st.sampled_from([1.0, 0.5, 0.1]), alpha=st.sampled_from(ALPHAS))
-def test_every_rule_is_safe_on_drawn_problems(backend, instance, share, alpha):
-    """Small integers, so that features repeat and values tie; the tolerance is what enumeration leaves open about
+@pytest.mark.parametrize("name", ["lists", "classes", "candidates", "sequences", "trees"])
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    share=st.sampled_from([1.0, 0.9, 0.3, 0.05]),
+    alpha=st.sampled_from(ALPHAS),
+)
+def test_every_rule_is_safe_on_drawn_problems(backend, name, seed, share, alpha):
+    """From anywhere, also where features repeat and values tie; the tolerance is what enumeration leaves open about
     the optimum.
     """
-    A, gold, w = instance
-    objective = as_list_model(backend, ListedCRF(A, gold, 1.0, 1.0))
+    objective, crf = drawn(backend, name, seed)
     assume((most := backend.beta_max(objective)) > 0)
-    listed = ListedCRF(A, gold, alpha, share * most)
-    best = listed.solve(2000)
-    theta = listed.theta(best)
-    point = theta if alpha > 0 else listed.shrunken(theta)
-    gap = max(listed.primal(best) + listed.dual(point), 1e-15)
+    listed = crf(alpha, share * most)
+    best, point, gap = optimum(listed, 2000)
+    gap = max(gap, 1e-15)
     assume(gap <= 1e-9)
-    reach = np.array([np.linalg.norm([np.ptp(a[j]) / 2 for a in A]) for j in range(listed.d)])
-    unsure = np.sqrt(2 * gap / listed.n) * reach + 1e-9
-    at_best = np.abs(listed.moment(point))
+    reach = np.array([np.linalg.norm([np.ptp(a[j]) / 2 for a in listed.A]) for j in range(listed.d)])
+    unsure, at_best = np.sqrt(2 * gap / listed.n) * reach + 1e-9, np.abs(listed.moment(point))
     problem = backend.ElasticNetCRF(objective, alpha=alpha, beta=listed.beta)
-    for state in (problem.evaluate(w), problem.evaluate(best), problem.evaluate(0.9 * best)):
-        for rule in rules(backend, True, alpha):
+    far = np.random.default_rng(seed).normal(size=listed.d)
+    for w in (far, best, 0.9 * best, best + 1e-3 * far):
+        state = problem.evaluate(w)
+        for rule in rules(backend, name in ("lists", "classes", "candidates"), alpha):
+            if name == "candidates" and isinstance(rule, backend.CountRule):
+                continue  # sums of its features are not known
             assert np.all(rule.bounds(state) >= at_best - unsure), rule
             assert not np.any(rule.screen(state) & (at_best > listed.beta + unsure)), rule
             if alpha > 0:
                 assert not np.any(rule.screen(state) & (np.abs(best) > np.sqrt(2 * gap / (alpha * listed.beta)))), rule
+        if name != "candidates":
+            assert np.all(np.abs(state.gradient) <= backend.CountRule().bounds(state))
 
 
 def test_the_radius_is_no_smaller_than_it_must_be(backend, rng):
@@ -206,7 +168,7 @@ def test_chains_by_counts(backend, rng):
     assert np.all(screened[clear]) and np.any(clear) and not np.any(screened[best != 0])
 
 
-@pytest.mark.parametrize("make", LISTED + CHAINS, ids=lambda make: make.__name__)
+@every_problem
 def test_counts_bound_what_any_weights_can_do(backend, rng, make):
     """The bound is reached by outputs that are chosen for it, whatever the weights at which it is asked."""
     objective, listed_at = make(backend, rng)
@@ -237,15 +199,3 @@ def test_rare_features_leave_before_training(backend):
         objective, beta=0.11, rule=backend.UnionRule(backend.CountRule(), backend.L1GapRule())
     )
     assert result.success and result.screenings[0].iteration == 0 and result.screenings[0].kept <= 4
-
-
-def test_counts_of_models_that_know_none(backend):
-    model = backend.ParsingModel([("h.tag", "m.tag")], bits=3)
-    objective = backend.LogLoss(model, model.pack([{"tag": list("DNV")}], [[2, 3, 0]]))
-    with pytest.raises(
-        backend.UnsupportedError, match="CountRule: ParsingModel does not bound the sums of its features"
-    ):
-        backend.solve_sparse(objective, beta=0.1, rule=backend.CountRule())
-
-
-# the paper's rule -----------------------------------------------------------------------------------------------------

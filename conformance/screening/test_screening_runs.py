@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from conformance.listed_problems import random_classes, two_outputs, words
-from conformance.sines import sines
 from conformance.specimens.learners import chains, loss_of
-from reference.structures.base import UnsupportedError
+from conformance.specimens.rules import random_classes, words
 
 
 @pytest.mark.parametrize("alpha", [1.0, 0.0])
@@ -35,24 +33,6 @@ def test_an_interrupt_ends_a_path(backend, rng):
 
     path = backend.sparse_path(objective, count=5, solver=Interrupting())
     assert path.interrupted and len(path.points) == 3 and not path.points[-1].success
-
-
-def test_bad_rules_and_solvers_are_named(backend, rng):
-    objective, _ = two_outputs(backend, rng)
-    with pytest.raises(TypeError, match="rule: expected an object with screen"):
-        backend.solve_sparse(objective, beta=0.1, rule=backend.L1GapRule)
-    with pytest.raises(TypeError, match="solver: expected an object with start, step and narrow"):
-        backend.solve_sparse(objective, beta=0.1, solver=backend.ProximalNewton)
-    with pytest.raises(IndexError, match=r"k: expected a point in 0..1, got 2"):
-        backend.sparse_path(objective, count=2).weights(2)
-    for wrong in ({"memory": 0}, {"largest": 0}):
-        with pytest.raises(ValueError, match=f"{next(iter(wrong))}: expected"):
-            backend.ProximalNewton(**wrong)
-    with pytest.raises(TypeError, match="skip_zeros: expected True or False, got 1"):
-        backend.AcceleratedProximalGradient(skip_zeros=1)
-    for wrong in ({"grow": 1.0}, {"shrink": 1.5}, {"curvature": 0.0}):
-        with pytest.raises(ValueError, match=f"{next(iter(wrong))}: expected"):
-            backend.AcceleratedProximalGradient(**wrong)
 
 
 def test_paths_in_every_namespace(backend, space):
@@ -83,13 +63,6 @@ def test_what_a_rule_or_a_solver_gives_is_checked(backend, rng, answer):
         backend.solve_sparse(objective, beta=0.1, rule=Other())
     with pytest.raises(TypeError, match="solver: expected start to give a memory with state and calls"):
         backend.solve_sparse(objective, beta=0.1, solver=Other())
-
-
-def test_scores_that_are_not_linear_have_no_elastic_net(backend, rng):
-    model, data = sines(backend, rng)
-    for call in (backend.beta_max, lambda objective: backend.solve_sparse(objective, beta=0.1)):
-        with pytest.raises(UnsupportedError, match="objective: the scores of SineModel are not linear in the weights"):
-            call(backend.LogLoss(model, data))
 
 
 def test_a_pair_of_weights_that_have_left_is_forgotten(backend, rng):

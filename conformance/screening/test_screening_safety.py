@@ -6,60 +6,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
 
 from conformance.listed_crf import classes, sequences
-from conformance.listed_problems import (
-    CHAINS,
-    LISTED,
-    collinear,
-    random_classes,
-    words,
-    words_without_a_label,
-)
-from reference.screening.registry import feature_totals
+from conformance.specimens.rules import LISTED, collinear, random_classes, rules, words, words_without_a_label
 
 ALPHA = 0.3
 
 
-def rules(backend, listed):
+def together(backend, listed, alpha):
     """Every rule, alone and together."""
-    found = [backend.L1GapRule(), backend.CountRule()]
-    if listed:
-        found += [backend.L2GapRule(), backend.HalfSpaceRule(1, "random", 0), backend.HalfSpaceRule(2, "all")]
+    found = rules(backend, listed, alpha)
     return [*found, backend.UnionRule(*found)]
-
-
-class Watched:
-    """A rule, and the weights of the whole problem that it has removed."""
-
-    def __init__(self, rule, size):
-        self.rule, self.removed = rule, np.zeros(size, dtype=bool)
-
-    def screen(self, state):
-        screened = self.rule.screen(state)
-        self.removed[np.asarray(state.problem.columns)[screened]] = True
-        return screened
-
-
-@pytest.mark.parametrize("make", LISTED + CHAINS, ids=lambda make: make.__name__)
-def test_what_leaves_while_training_is_zero_at_the_optimum(backend, rng, make):
-    objective, listed_at = make(backend, rng)
-    for share in (0.7, 0.15):
-        beta = share * backend.beta_max(objective)
-        listed = listed_at(ALPHA, beta)
-        best = listed.solve()
-        theta = listed.theta(best)
-        gap = listed.primal(best) + listed.dual(theta)
-        assert gap <= 1e-10 * listed.primal(best)
-        unsure = np.sqrt(2 * max(gap, 0.0) / (ALPHA * beta))  # of the listed optimum itself
-        for rule in rules(backend, make in LISTED):
-            watched = Watched(rule, listed.d)
-            result = backend.solve_sparse(objective, alpha=ALPHA, beta=beta, tol=1e-8, rule=watched)
-            assert result.success and np.sum(watched.removed) == listed.d - result.screenings[-1].kept
-            assert np.all(np.abs(best[watched.removed]) <= unsure), rule
-            assert not np.any(np.asarray(result.x)[watched.removed])
 
 
 @pytest.mark.parametrize("make", [random_classes, collinear, words], ids=lambda make: make.__name__)
@@ -71,7 +28,7 @@ def test_with_and_without_screening(backend, rng, make, tol):
     objective, _ = make(backend, rng)
     options = {"alpha": ALPHA, "count": 3, "ratio": 0.2, "tol": tol, "solver": backend.AcceleratedProximalGradient()}
     plain = backend.sparse_path(objective, rule=None, **options)
-    for rule in rules(backend, make in LISTED):
+    for rule in together(backend, make in LISTED, ALPHA):
         path = backend.sparse_path(objective, rule=rule, **options)
         for k, (one, other) in enumerate(zip(path.points, plain.points, strict=True)):
             gap, slack = max(one.gap, other.gap), 1e-13 * (1 + other.fun)
@@ -116,7 +73,7 @@ def test_ties_at_beta_with_others_in_the_support(backend, rng, alpha, chains):
     problem = backend.ElasticNetCRF(objective, alpha=alpha, beta=beta)
     state = problem.evaluate(best)
     np.testing.assert_allclose(abs(state.gradient[tied]), beta, rtol=1e-13)
-    for rule in rules(backend, not chains and alpha > 0) + ([] if chains else [backend.L2GapRule()]):
+    for rule in together(backend, not chains, alpha):
         for w in (best, 0.99 * best, (1 - 1e-7) * best, np.zeros(len(best))):
             assert not rule.screen(problem.evaluate(w))[tied], rule
         result = backend.solve_sparse(objective, alpha=alpha, beta=beta, tol=1e-12, rule=rule)
@@ -124,72 +81,6 @@ def test_ties_at_beta_with_others_in_the_support(backend, rng, alpha, chains):
         if alpha > 0:
             reach = np.sqrt(2 * result.certificate / (alpha * beta)) + np.sqrt(2 * state.gap / (alpha * beta))
             assert np.linalg.norm(np.asarray(result.x) - best) <= reach + 1e-7
-
-
-@st.composite
-def drawn_chains(draw):
-    """Words of 0 to 3 positions with features of small integers, labels that may miss one of two or three, and
-    whether there are boundaries.
-    """
-    L, F, entry = draw(st.integers(1, 3)), draw(st.integers(0, 2)), st.integers(-1, 2)
-    X, Y = [], []
-    for _ in range(draw(st.integers(1, 3))):
-        n = draw(st.integers(0, 3))
-        X.append(np.array(draw(st.lists(st.lists(entry, min_size=F, max_size=F), min_size=n, max_size=n)), float))
-        X[-1] = X[-1].reshape(n, F)
-        Y.append(np.array(draw(st.lists(st.integers(0, L - 1), min_size=n, max_size=n)), int))
-    return X, Y, L, draw(st.booleans())
-
-
-@given(
-    drawn=drawn_chains(),
-    share=st.sampled_from([0.9, 0.3, 0.05]),
-    alpha=st.sampled_from([1.0, 0.03, 0.0]),
-    seed=st.integers(0, 99),
-)
-def test_rules_on_drawn_chains(backend, drawn, share, alpha, seed):
-    """Bounds hold |G_j(theta*)| of the listed optimum, from anywhere; what counts remove no weights at all could
-    have needed.
-    """
-    X, Y, L, start_stop = drawn
-    F = X[0].shape[1]
-    model = backend.SequenceModel(F, L, start_stop=start_stop)
-    objective = backend.LogLoss(model, model.pack(X, Y))
-    assume((most := backend.beta_max(objective)) > 0)
-    listed = sequences(X, Y, L, alpha, share * most, start_stop=start_stop)
-    best = listed.solve(2000)
-    theta = listed.theta(best)
-    point = theta if alpha > 0 else listed.shrunken(theta)
-    gap = max(listed.primal(best) + listed.dual(point), 1e-15)
-    assume(gap <= 1e-9)
-    reach = np.array([np.linalg.norm([np.ptp(A[j]) / 2 for A in listed.A]) for j in range(listed.d)])
-    at_best, unsure = np.abs(listed.moment(point)), np.sqrt(2 * gap / listed.n) * reach + 1e-9
-    problem = backend.ElasticNetCRF(objective, alpha=alpha, beta=listed.beta)
-    far = np.random.default_rng(seed).normal(size=listed.d)
-    for w in (far, best, best + 1e-3 * far):
-        state = problem.evaluate(w)
-        for rule in (backend.L1GapRule(), backend.CountRule()):
-            assert np.all(rule.bounds(state) >= at_best - unsure), rule
-            assert not np.any(rule.screen(state) & (at_best > listed.beta + unsure)), rule
-        assert np.all(np.abs(state.gradient) <= backend.CountRule().bounds(state))
-
-
-def test_a_rule_that_forgets_half_of_its_counts_would_be_caught(backend, rng):
-    """Of each half of the bound there is a problem in which the other alone is below |G_j(theta*)|."""
-    for sign in (1.0, -1.0):
-        X = sign * np.array([[1.0], [1.0], [1.0], [0.0]])
-        for Y in ([0, 0, 0, 1], [1, 1, 1, 0], [0, 1, 1, 1]):
-            model = backend.MulticlassModel(1, 2)
-            data = model.pack(X, Y)
-            objective = backend.LogLoss(model, data)
-            least, most = feature_totals(model, data)
-            gold = np.array([np.sum(X[np.array(Y) == c]) for c in range(2)])
-            bounds = backend.CountRule().bounds(
-                backend.ElasticNetCRF(objective, alpha=1.0, beta=0.1).evaluate(np.zeros(2))
-            )
-            np.testing.assert_allclose(bounds, np.maximum(most - gold, gold - least) / 4, rtol=1e-9)
-            steepest = [np.abs(objective.value_and_gradient(np.array([a, -a]))[1]) for a in (-40.0, 40.0)]
-            np.testing.assert_allclose(np.max(steepest, axis=0), bounds, rtol=1e-9)  # the bound is reached
 
 
 @pytest.mark.parametrize("make", [words, words_without_a_label], ids=lambda make: make.__name__)
@@ -223,7 +114,7 @@ def test_the_same_example_many_times(backend, rng, share):
         model = backend.MulticlassModel(4, L)
         objective = backend.LogLoss(model, model.pack(np.repeat(x, n, axis=0), [1] * n))
         beta = share * backend.beta_max(objective) * (1 - 1e-12)
-        for rule in rules(backend, True):
+        for rule in together(backend, True, 1.0):
             result = backend.solve_sparse(objective, beta=beta, tol=1e-12, rule=rule)
             best = classes(x, [1], L, 1.0, beta).solve() if best is None else best
             reach = 2 * np.sqrt(2 * result.certificate / beta)

@@ -9,27 +9,20 @@ import pytest
 
 import accelerated
 import reference
-from conformance.listed_problems import CHAINS, LISTED, duplicates, random_classes, random_list, words
+from conformance.specimens.rules import PROBLEMS, duplicates, every_problem, random_classes, random_list, words
 from conformance.tolerances import close
 from reference.screening.newton import limited_memory
 from reference.screening.scored import Pieces, Whole, scored_of
-
-ALL = LISTED + CHAINS
-
-
-@pytest.fixture(params=ALL, ids=lambda make: make.__name__)
-def pair(backend, rng, request):
-    """(objective, the listed problem by alpha and beta)."""
-    return request.param(backend, rng)
 
 
 def weights(rng, listed):
     return rng.normal(size=listed.d) / np.max(np.abs(listed.A[0]))
 
 
-def test_losses_and_gradients_by_scores(backend, pair, rng):
+@every_problem
+def test_losses_and_gradients_by_scores(backend, make, rng):
     """At the scores of weights, and between and beyond those of two."""
-    objective, listed_at = pair
+    objective, listed_at = make(backend, rng)
     scored, listed = scored_of(objective), listed_at(1.0, 1.0)
     v, w = weights(rng, listed), weights(rng, listed)
     w[::2] = 0.0
@@ -51,9 +44,10 @@ def test_losses_and_gradients_by_scores(backend, pair, rng):
 
 
 @pytest.mark.parametrize("share", [0.1, 0.4, 0.9])
-def test_of_some_weights(backend, pair, rng, share):
+@every_problem
+def test_of_some_weights(backend, make, rng, share):
     """What is left of a problem: scores stay where they say so, gradients and Hessians are parts of the whole ones."""
-    objective, listed_at = pair
+    objective, listed_at = make(backend, rng)
     problem, listed = backend.ElasticNetCRF(objective, alpha=1.0, beta=1.0), listed_at(1.0, 1.0)
     scored = problem.scored
     for columns in (np.flatnonzero(rng.random(listed.d) < share), np.zeros(0, np.int64)):
@@ -72,9 +66,10 @@ def test_of_some_weights(backend, pair, rng, share):
             assert not scored.keeps or part.scored.loss(Z) == part.scored.loss(taken)
 
 
-def test_hessians_are_covariances(backend, pair, rng):
+@every_problem
+def test_hessians_are_covariances(backend, make, rng):
     """Of listed outputs: the mean covariance of the features; of others none."""
-    objective, listed_at = pair
+    objective, listed_at = make(backend, rng)
     listed, scored = listed_at(1.0, 1.0), scored_of(objective)
     w = weights(rng, listed)
     columns = np.flatnonzero(rng.random(listed.d) < 0.7)
@@ -154,9 +149,10 @@ def test_bfgs_in_limited_memory_is_bfgs(rng):
 
 
 @pytest.mark.parametrize("alpha", [1.0, 0.03, 0.0])
-def test_a_gap_from_the_gradient_at_another_point(backend, pair, rng, alpha):
+@every_problem
+def test_a_gap_from_the_gradient_at_another_point(backend, make, rng, alpha):
     """P(x) + D(theta(y)) is what it says, for y near and far, and stays so for what is left of the weights."""
-    objective, listed_at = pair
+    objective, listed_at = make(backend, rng)
     beta = 0.3 * backend.beta_max(objective)
     problem, listed = backend.ElasticNetCRF(objective, alpha=alpha, beta=beta), listed_at(alpha, beta)
     scored = problem.scored
@@ -284,7 +280,7 @@ def test_products_over_pairs_go_by_the_smallest_exact_type(rng, number, kind):
 
 def test_the_panels_agree(other):
     """Scores, gradients, Hessians, a few iterations of each solver: to 1e-9."""
-    for make in ALL:
+    for make in PROBLEMS:
         mine, theirs = (make(panel, np.random.default_rng(5))[0] for panel in (other, reference))
         beta = 0.2 * reference.beta_max(theirs)
         close(other.beta_max(mine), reference.beta_max(theirs), scale=beta)

@@ -1,0 +1,504 @@
+"""Models: small problems of each with every output written out, larger ones to train on, and what a model promises.
+
+A problem knows its joint features phi(x, y) and task losses by their definitions, without the model: scores are
+phi(x, y)' w, and every law of a model and of its losses is held against the list of all outputs.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import reference
+from conformance.application.test_chunks import written
+from conformance.listed_crf import ListedCRF
+from conformance.listed_svm import features as chain_features
+from diptych.chunks import chunks
+from reference.models.tagging import attributes_of
+
+__all__ = [
+    "LABELS",
+    "MODELS",
+    "TAGGERS",
+    "TEMPLATE_LISTS",
+    "Model",
+    "Problem",
+    "legal",
+    "overlap",
+    "random_boxes",
+    "sentences",
+    "sequence_model",
+]
+
+
+class Problem:
+    """Inputs X and true outputs Y that ``make(backend)`` packs.
+
+    outputs(i) lists all outputs of example i as ``predict`` gives them, phi(i, y) (d,) and loss(i, y) are their joint
+    features and task losses. label(i, y) is the output as the structure reads it, truth(i, y) as ``pack`` takes it,
+    gold(i) the true output among the listed.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[Any], Any],
+        X: Any,
+        Y: Any,
+        outputs: Callable[[int], list[Any]],
+        phi: Callable[[int, Any], np.ndarray],
+        loss: Callable[[int, Any], float],
+        *,
+        label: Callable[[int, Any], Any] = lambda i, y: np.array(y, np.int64),
+        truth: Callable[[int, Any], Any] = lambda i, y: y,
+        gold: Callable[[int], Any] | None = None,
+    ) -> None:
+        self.make, self.X, self.Y, self.outputs, self.phi, self.loss = make, X, Y, outputs, phi, loss
+        self.label, self.truth, self._gold = label, truth, gold
+
+    def packed(self, backend: Any, like: Any = None, outputs: bool = True) -> tuple[Any, Any]:
+        """The model and its data."""
+        model = self.make(backend)
+        return model, model.pack(self.X, self.Y if outputs else None, like=like)
+
+    def weights(self, backend: Any, seed: int = 0, count: int = 1) -> Any:
+        """Normal weights (d,), or several; those >= 0 that must be."""
+        model = self.make(backend)
+        w = np.random.default_rng(seed).normal(size=(count, model.size))
+        if model.nonnegative is not None:
+            w[:, model.nonnegative] = np.abs(w[:, model.nonnegative])
+        return w[0] if count == 1 else w
+
+    def gold(self, i: int) -> int:
+        """The number of the true output of example i among the listed."""
+        y = self.Y[i] if self._gold is None else self._gold(i)
+        return [tuple(np.ravel(z)) for z in self.outputs(i)].index(tuple(np.ravel(y)))
+
+    @cached_property
+    def listed(self) -> list[Listed]:
+        """Every output of every example."""
+        return [
+            Listed(
+                outputs := self.outputs(i),
+                np.array([self.phi(i, y) for y in outputs], np.float64),
+                np.array([self.loss(i, y) for y in outputs], np.float64),
+                self.gold(i),
+            )
+            for i in range(len(self.Y))
+        ]
+
+    def crf(self, alpha: float, beta: float) -> ListedCRF:
+        """The elastic-net CRF of the problem."""
+        A = [(each.phi[each.gold] - each.phi).T for each in self.listed]
+        return ListedCRF(A, [each.gold for each in self.listed], alpha, beta)
+
+
+class Listed(NamedTuple):
+    """All m outputs of an example, their joint features (m, d), task losses (m,), and the number of the true one."""
+
+    outputs: list[Any]
+    phi: np.ndarray
+    loss: np.ndarray
+    gold: int
+
+
+class Model(NamedTuple):
+    """build(rng, number, n, largest): n examples of at most ``largest`` positions, features drawn by ``number``.
+
+    sums: it has expectations, so the log loss and entropies. batched: structures come in batches of examples.
+    """
+
+    build: Callable[..., Problem]
+    sums: bool = True
+    batched: bool = False
+
+    def draw(self, seed: int) -> Problem:
+        """One to four examples that can be enumerated: ties and zeros, examples without positions."""
+        rng = np.random.default_rng(seed)
+        style = rng.integers(3)
+
+        def number(*shape: int) -> np.ndarray:
+            if style == 0:
+                return rng.integers(-1, 2, shape).astype(np.float64)
+            return rng.normal(size=shape) * (rng.integers(0, 2, shape) if style == 1 else 1.0)
+
+        return self.build(rng, number, int(rng.integers(1, 5)), 3)
+
+    def training(self, n: int = 7, largest: int = 6, seed: int = 0, ties: bool = False) -> Problem:
+        """Examples of real features, which do not tie, or of small integers, whose sums are exact."""
+        rng = np.random.default_rng(seed)
+        number = (lambda *shape: rng.integers(-1, 2, shape).astype(np.float64)) if ties else partial(_normal, rng)
+        return self.build(rng, number, n, largest)
+
+    def lift(self, y: Any) -> Any:
+        """An output for the structure of one example."""
+        return np.asarray(y)[None] if self.batched else y
+
+
+def _normal(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return rng.normal(size=shape)
+
+
+def _sizes(rng: np.random.Generator, n: int, largest: int) -> list[int]:
+    """Numbers of positions, 0 among them, at least one of them not."""
+    sizes = rng.integers(0, largest + 1, n)
+    sizes[rng.integers(n)] = rng.integers(1, largest + 1)
+    return sizes.tolist()
+
+
+def _cost(rng: np.random.Generator, L: int) -> np.ndarray | None:
+    """Task losses (L, L) of integers, or None: Hamming's."""
+    return rng.integers(0, 4, (L, L)) * (1.0 - np.eye(L)) if rng.random() < 0.5 else None
+
+
+def _labellings(L: int, Y: list[Any], cost: np.ndarray | None) -> tuple[Any, Any]:
+    """The outputs of examples of L labels a position, and their losses."""
+    table = 1.0 - np.eye(L) if cost is None else cost
+    return (
+        lambda i: list(itertools.product(range(L), repeat=len(Y[i]))),
+        lambda i, z: sum(table[a, b] for a, b in zip(Y[i], z, strict=True)),
+    )
+
+
+def sequence_model(backend: Any, problem: Any, like: Any = None) -> tuple[Any, Any]:
+    """The model and the data of a drawn sequence problem."""
+    model = backend.SequenceModel(problem.n_features, problem.n_labels, **problem.options)
+    return model, model.pack(problem.X, problem.Y, like=like)
+
+
+def _sequences(rng, number, n, largest):
+    L, F, start_stop = int(rng.integers(1, 4)), int(rng.integers(0, 3)), bool(rng.integers(2))
+    if largest > 4:
+        L, F = 3, 3
+    sizes, cost = _sizes(rng, n, largest), _cost(rng, L)
+    options = {"start_stop": start_stop, "cost": cost, "max_cells": int(rng.choice([1, 3, 8192]))}
+    X, Y = [number(m, F) for m in sizes], [rng.integers(0, L, m) for m in sizes]
+    outputs, loss = _labellings(L, Y, cost)
+    make = lambda b: b.SequenceModel(F, L, **options)  # noqa: E731
+    return Problem(make, X, Y, outputs, lambda i, y: chain_features(X[i], y, L, start_stop), loss)
+
+
+def _classes(rng, number, n, largest):
+    L, F = (3, 4) if largest > 4 else (int(rng.integers(1, 4)), int(rng.integers(0, 4)))
+    X, Y, cost = number(n, F), rng.integers(0, L, n), _cost(rng, L)
+    table = 1.0 - np.eye(L) if cost is None else cost
+    return Problem(
+        lambda b: b.MulticlassModel(F, L, cost=cost, max_rows=2),
+        X,
+        Y,
+        lambda i: list(range(L)),
+        lambda i, y: np.outer(X[i], np.eye(L)[y]).ravel(),
+        lambda i, y: table[Y[i], y],
+    )
+
+
+def forest(rng: np.random.Generator, p: int) -> np.ndarray:
+    """Parents (p,) of a forest whose nodes come in any order: trees, paths and stars, or single nodes."""
+    order, parents, kind = rng.permutation(p), np.full(p, -1), rng.choice(["tree", "path", "star", "nodes"])
+    for i in range(1, p):
+        if kind != "nodes" and rng.random() > 0.15:
+            parents[order[i]] = order[{"tree": rng.integers(i), "path": i - 1, "star": 0}[kind]]
+    return parents
+
+
+def _trees(rng, number, n, largest):
+    L, F = (3, 3) if largest > 4 else (int(rng.integers(1, 4)), int(rng.integers(0, 3)))
+    sizes, cost = _sizes(rng, n, largest + 1), _cost(rng, L)
+    X, Y = [(number(p, F), forest(rng, p)) for p in sizes], [rng.integers(0, L, p) for p in sizes]
+
+    def phi(i, y):
+        (x, parents), y = X[i], np.array(y, np.int64)
+        nodes, pairs, below = np.zeros((F + 1, L)), np.zeros((L, L)), parents >= 0
+        for v, label in enumerate(y):
+            nodes[:, label] += [*x[v], parents[v] < 0]
+        np.add.at(pairs, (y[parents[below]], y[below]), 1.0)
+        return np.concatenate([nodes.ravel(), pairs.ravel()])
+
+    outputs, loss = _labellings(L, Y, cost)
+    return Problem(lambda b: b.TreeModel(F, L, cost=cost), X, Y, outputs, phi, loss)
+
+
+LABELS = {
+    "bio": ("O", "B-X", "I-X", "B-Y", "I-Y"),
+    "iob1": ("O", "B-X", "I-X", "I-Y"),
+    "iobes": ("O", "B-X", "I-X", "E-X", "S-X"),
+    "bilou": ("o", "b-X", "i-X", "l-X", "u-X"),
+    "bmes": ("O", "B", "M", "E", "S"),
+}
+
+
+def legal(labels: Any, scheme: str) -> bool:
+    """Whether a sequence is what its chunks are written as in the scheme."""
+    return written(len(labels), chunks(labels), scheme) == [label[0].upper() + label[1:] for label in labels]
+
+
+def sentences(rng: np.random.Generator, n: int = 6, scheme: str = "bio", lengths: Any = (3, 5, 1, 0, 7, 4)) -> Any:
+    """Sentences of few words and tags, and legal labels."""
+    X, Y = [], []
+    for i in range(n):
+        m = lengths[i % len(lengths)]
+        X.append({"word": [str(rng.integers(5)) for _ in range(m)], "tag": [str(rng.integers(3)) for _ in range(m)]})
+        y = ["I-X"] * m
+        while not legal(y, scheme):
+            y = [LABELS[scheme][k] for k in rng.integers(0, len(LABELS[scheme]), m)]
+        Y.append(y)
+    return X, Y
+
+
+def _tags(rng, number, n, largest, **options):
+    X, Y = sentences(rng, n, lengths=_sizes(rng, n, largest))
+    own = reference.TaggingModel.of(X, Y, "chunks", **options)
+    L, names, scheme = len(own.labels), own.labels, options.get("transitions")
+    seen = attributes_of(X, own.templates)
+    rows = np.asarray(own._rows_of(seen.names), np.int64)  # the row of weights of each attribute, -1 without
+    cells = np.arange(own.width * L) if own.pairs is None else own.pairs
+    place = {int(cell): k for k, cell in enumerate(cells)}
+    place |= {(int(pair) // L, int(pair) % L): len(cells) + k for k, pair in enumerate(own.label_pairs)}
+
+    def outputs(i):
+        every = itertools.product(range(L), repeat=len(Y[i]))
+        return [y for y in every if scheme is None or legal([names[a] for a in y], scheme)]
+
+    def phi(i, y):
+        found = np.zeros(own.size)
+        for t, label in enumerate(y):
+            p = seen.offsets[i] + t
+            attributes = rows[seen.numbers[seen.indptr[p] : seen.indptr[p + 1]]]
+            for cell in (int(row) * L + label for row in attributes if row >= 0):
+                if cell in place:
+                    found[place[cell]] += 1
+            if t and (y[t - 1], label) in place:
+                found[place[y[t - 1], label]] += 1
+        return found
+
+    def gold(i):
+        return [names.index(label) for label in Y[i]]
+
+    return Problem(
+        lambda b: b.TaggingModel.of(X, Y, "chunks", **options),
+        X,
+        Y,
+        outputs,
+        phi,
+        lambda i, y: sum(a != b for a, b in zip(gold(i), y, strict=True)),
+        gold=gold,
+    )
+
+
+def heads_of(rng: np.random.Generator, n: int) -> np.ndarray:
+    """A dependency tree of n tokens: the head of each, 0 for the root's."""
+    order, heads = rng.permutation(n) + 1, np.zeros(n, np.int64)
+    for place, m in enumerate(order):
+        heads[m - 1] = order[rng.integers(place)] if place else 0
+    return heads
+
+
+TEMPLATE_LISTS = (
+    [("h.tag", "m.tag"), ("h.tag", "b.tag", "direction"), ("m.tag", "distance")],
+    [("h.word", "m.word", "distance"), ("b.tag", "h.tag", "direction"), ("m.tag",)],
+    [("b.tag",), ("h-1.tag", "m+1.tag", "m.word")],
+    "20",
+)
+
+
+def _arcs(rng, number, n, largest, single_root=False, blocks=False, listed=False):
+    templates = TEMPLATE_LISTS[rng.integers(4) if largest < 4 else 0]
+    sizes = _sizes(rng, n, largest)
+    X = [{"tag": [*map(str, rng.integers(0, 3, m))], "word": [*rng.choice(["a", "bird", "\0"], m)]} for m in sizes]
+    Y = [heads_of(rng, m) for m in sizes]
+    options = {"single_root": single_root, "blocks": blocks, "bits": 4 if blocks else 6}
+    own = reference.ParsingModel(templates, **options)
+    parts = [reference.ParsingModel([t], bits=options["bits"]) for t in own.templates] if blocks else [own]
+    if listed:  # blocks are models of one template
+        options["vocabulary"] = own.vocabulary(own.pack(X, Y))
+        keys = [part.vocabulary(part.pack(X, Y)) for part in parts]
+        parts = [reference.ParsingModel(part.templates, vocabulary=k) for part, k in zip(parts, keys, strict=True)]
+    data = [part.pack(X) for part in parts]
+
+    def outputs(i):
+        scores = np.zeros((len(Y[i]), len(Y[i]) + 1))
+        return list(reference.Arborescence(scores, single_root=single_root).enumerate())
+
+    def phi(i, y):
+        return np.concatenate([_of_arcs(part, of, i, y) for part, of in zip(parts, data, strict=True)])
+
+    hamming = lambda i, y: sum(a != b for a, b in zip(Y[i], y, strict=True))  # noqa: E731
+    return Problem(lambda b: b.ParsingModel(templates, **options), X, Y, outputs, phi, hamming)
+
+
+def _of_arcs(model, data, i, y):
+    """The sums (d,) of the keys of a tree's arcs: hashed, or those of its vocabulary."""
+    found, (arcs, keys) = np.zeros(model.size), model.arc_keys(data, i)
+    mine = keys[np.isin(arcs, np.arange(len(y)) * (len(y) + 1) + np.array(y, np.int64))]
+    if model.keys is None:
+        np.add.at(found, (mine % np.uint64(model.size)).astype(np.int64), 1.0)
+    else:
+        found += [np.sum(mine == key) for key in model.keys]
+    return found
+
+
+def alignments(p: int, q: int, null: bool) -> list[np.ndarray]:
+    """Every alignment of p rows with q columns: all of the smaller side, or with ``null`` any part of it."""
+    found = []
+    for y in itertools.product(range(-1, q), repeat=p):
+        taken = [j for j in y if j >= 0]
+        if len(set(taken)) == len(taken) and (null or len(taken) == min(p, q)):
+            found.append(np.array(y, np.int64))
+    return found
+
+
+def _alignments(rng, number, n, largest, null=False):
+    F = 3 if largest > 4 else int(rng.integers(0, 4))
+    shapes = [*zip(_sizes(rng, n, largest), _sizes(rng, n, largest), strict=True)]
+    X, Y = [number(p, q, F) for p, q in shapes], []
+    for p, q in shapes:
+        y, m = np.full(p, -1), rng.integers(min(p, q) + 1) if null else min(p, q)
+        y[rng.permutation(p)[:m]] = rng.permutation(q)[:m]
+        Y.append(y)
+
+    def phi(i, y):
+        pairs = sum((X[i][r, c] for r, c in enumerate(y) if c >= 0), np.zeros(F))
+        return np.append(pairs, np.sum(np.array(y) < 0)) if null else pairs
+
+    def label(i, y):
+        q = X[i].shape[1]
+        return np.where(y < 0, q + np.arange(len(y)), y) if null else y
+
+    return Problem(
+        lambda b: b.AlignmentModel(F, null=null),
+        X,
+        Y,
+        lambda i: alignments(*X[i].shape[:2], null),
+        phi,
+        lambda i, y: np.sum(np.array(y) != Y[i]),
+        label=label,
+    )
+
+
+def _images(rng, number, n, largest):
+    F, G = (3, 2) if largest > 4 else (int(rng.integers(1, 4)), int(rng.integers(0, 3)))
+    X, Y = [], []
+    for p in _sizes(rng, n, largest + 1):
+        ends = [rng.choice(p, 2, replace=False) for _ in range(rng.integers(0, 2 * p))] if p > 1 else []
+        X.append((number(p, F), np.array(ends, np.int64).reshape(-1, 2), np.abs(number(len(ends), G))))
+        Y.append(rng.integers(0, 2, p))
+
+    def phi(i, y):
+        (x, edges, g), y = X[i], np.array(y, np.int64)
+        return np.concatenate([y @ x, -np.sum(g[y[edges[:, 0]] != y[edges[:, 1]]], axis=0)])
+
+    return Problem(lambda b: b.SegmentationModel(F, G), X, Y, *_with(phi, *_labellings(2, Y, None)))
+
+
+def _with(phi, outputs, loss):
+    return outputs, phi, loss
+
+
+SIDE = 9  # of images with candidates
+
+
+def random_boxes(rng: np.random.Generator, m: int) -> np.ndarray:
+    """Boxes (m, 4) within an image."""
+    ends = np.sort(np.array([rng.choice(SIDE + 1, 2, replace=False) for _ in range(2 * m)]).reshape(m, 2, 2), axis=2)
+    return ends.transpose(0, 2, 1).reshape(m, 4)
+
+
+def overlap(a: Any, b: Any) -> float:
+    """Intersection over union, pixel by pixel."""
+    mine, others = (set(np.ndindex(SIDE, SIDE)) & _pixels(box) for box in (a, b))
+    return len(mine & others) / len(mine | others)
+
+
+def _pixels(box: Any) -> set[tuple[int, int]]:
+    top, left, bottom, right = box
+    return {(i, j) for i in range(top, bottom) for j in range(left, right)}
+
+
+def _candidates(rng, number, n, largest):
+    shape = [(3,), (2, 1, 2)][rng.integers(2)]
+    dtype, most = rng.choice([np.float32, np.float64]), int(rng.choice([3, 2048]))
+    X = [(random_boxes(rng, m), number(m, *shape).astype(dtype)) for m in rng.integers(1, largest + 2, n)]
+    Y = []  # each near a candidate
+    for boxes, _ in X:
+        top, left, bottom, right = boxes[rng.integers(len(boxes))]
+        Y.append([max(0, top - rng.integers(2)), left, bottom, min(SIDE, right + rng.integers(2))])
+    best = [int(np.argmax([round(overlap(box, y), 12) for box in x[0]])) for x, y in zip(X, Y, strict=True)]
+    return Problem(
+        lambda b: b.CandidateModel(shape, max_candidates=most),
+        X,
+        Y,
+        lambda i: list(range(len(X[i][0]))),
+        lambda i, y: X[i][1][y].astype(np.float64).ravel(),
+        lambda i, y: 1 - overlap(X[i][0][y], X[i][0][best[i]]),
+        truth=lambda i, y: X[i][0][y],
+        gold=lambda i: best[i],
+    )
+
+
+def all_boxes(H: int, W: int) -> list[tuple[int, int, int, int]]:
+    """Every box of an image of H rows and W columns."""
+    rows, columns = (itertools.combinations(range(m + 1), 2) for m in (H, W))
+    return [(t, l, b, r) for (t, b), (l, r) in itertools.product(rows, columns)]
+
+
+def _windows(rng, number, n, largest, words=False):
+    F, shapes = int(rng.integers(1, 4)), rng.integers(1, largest + 1, (n, 2))
+    X = [rng.integers(-1, F, shape) if words else number(*shape, F) for shape in shapes]
+    each = [(x[:, :, None] == np.arange(F)) * 1.0 if words else x for x in X]
+    Y = [all_boxes(*shape)[rng.integers(len(all_boxes(*shape)))] for shape in shapes]
+    return Problem(
+        lambda b: b.SubwindowModel(F),
+        X,
+        Y,
+        lambda i: all_boxes(*shapes[i]),
+        lambda i, y: np.sum([each[i][p] for p in _pixels(y)], axis=0),
+        lambda i, y: 1 - overlap(y, Y[i]),
+    )
+
+
+def _lists(rng, number, n, largest):
+    F = 4
+    X = [number(m, F) for m in rng.integers(1, largest + 2, n)]
+    Y = [int(rng.integers(len(x))) for x in X]
+    loss = lambda x, y: 0.3 * np.abs(np.arange(len(x)) - int(y)) ** 1.1  # noqa: E731
+    return Problem(
+        lambda b: b.ListModel(lambda x: x, b.Table, loss, size=F),
+        X,
+        Y,
+        lambda i: list(range(len(X[i]))),
+        lambda i, y: X[i][y],
+        lambda i, y: loss(X[i], Y[i])[y],
+    )
+
+
+TAGGERS = (
+    {},
+    {"pairs": "all"},
+    {"transitions": "bio"},
+    {"pairs": "all", "transitions": "bio"},
+    {"bits": 6},
+    {"bits": 8, "pairs": "all", "transitions": "bio"},
+    {"least": 3},
+)
+
+MODELS = {
+    "sequences": Model(_sequences, batched=True),
+    "classes": Model(_classes, batched=True),
+    "trees": Model(_trees),
+    **{f"tags {options}": Model(partial(_tags, **options), batched=True) for options in TAGGERS},
+    "arcs": Model(_arcs),
+    "arcs, one root": Model(partial(_arcs, single_root=True)),
+    "arcs, vocabulary": Model(partial(_arcs, listed=True)),
+    "arcs, blocks": Model(partial(_arcs, blocks=True)),
+    "arcs, blocks, vocabulary": Model(partial(_arcs, blocks=True, listed=True)),
+    "alignments": Model(_alignments, sums=False),
+    "alignments with null": Model(partial(_alignments, null=True), sums=False),
+    "images": Model(_images, sums=False),
+    "candidates": Model(_candidates, batched=True),
+    "windows": Model(_windows, sums=False),
+    "windows of words": Model(partial(_windows, words=True), sums=False),
+    "lists": Model(_lists),
+}

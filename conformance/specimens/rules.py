@@ -1,0 +1,260 @@
+"""Screening: problems, each an objective of a backend and beside it the same listed; the rules; what both refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conformance.listed_crf import ListedCRF, as_list_model, classes, sequences
+from conformance.sines import sines
+from conformance.specimens import Wrong
+from conformance.specimens.models import MODELS
+from reference.structures.base import UnsupportedError
+
+
+def listed_outputs(rng, sizes, d):
+    """Random features for examples with these numbers of outputs, and random true outputs."""
+    A, gold = [], []
+    for m in sizes:
+        F = rng.normal(size=(d, m))
+        gold.append(int(rng.integers(m)))
+        A.append(F[:, gold[-1] : gold[-1] + 1] - F)
+    return A, gold
+
+
+def _list(backend, A, gold):
+    return as_list_model(backend, ListedCRF(A, gold, 1.0, 1.0)), lambda alpha, beta: ListedCRF(A, gold, alpha, beta)
+
+
+def _classes(backend, X, Y, L):
+    model = backend.MulticlassModel(X.shape[1], L)
+    return backend.LogLoss(model, model.pack(X, Y)), lambda alpha, beta: classes(X, Y, L, alpha, beta)
+
+
+def _words(backend, X, Y, L, **options):
+    model = backend.SequenceModel(X[0].shape[1], L, **options)
+    data = model.pack(X, Y)
+    return backend.LogLoss(model, data), lambda alpha, beta: sequences(X, Y, L, alpha, beta, **options)
+
+
+def random_list(backend, rng):
+    return _list(backend, *listed_outputs(rng, (3, 5, 2, 1, 4), 7))
+
+
+def random_classes(backend, rng):
+    return _classes(backend, rng.normal(size=(9, 4)), rng.integers(0, 3, 9), 3)
+
+
+def duplicates(backend, rng):
+    """Every feature twice."""
+    A, gold = listed_outputs(rng, (3, 4, 3, 2), 4)
+    return _list(backend, [np.concatenate([a, a]) for a in A], gold)
+
+
+def collinear(backend, rng):
+    """Features that are sums and multiples of others, one that is constant over outputs, one of zeros."""
+    A, gold = listed_outputs(rng, (3, 4, 3), 3)
+    more = np.array([[1.0, 1, 0], [-2, 0, 0], [0, 1e-6, 0], [0, 0, 0]])
+    return _list(backend, [np.concatenate([a, more @ a]) for a in A], gold)
+
+
+def absent_class(backend, rng):
+    """Four classes, two of which occur in the data; 0/1 features; one column is empty."""
+    X = (rng.random((8, 4)) < 0.5).astype(float)
+    X[:, 3] = 0.0
+    return _classes(backend, X, rng.integers(0, 2, 8), 4)
+
+
+def one_example(backend, rng):
+    return _list(backend, *listed_outputs(rng, (4,), 5))
+
+
+def two_outputs(backend, rng):
+    """One example, two outputs, one feature: nearly everything is an equality."""
+    return _list(backend, [np.array([[0.0, 2.0]])], [0])
+
+
+def large_scale(backend, rng):
+    A, gold = listed_outputs(rng, (3, 4, 2), 5)
+    return _list(backend, [1e5 * a for a in A], gold)
+
+
+def small_scale(backend, rng):
+    A, gold = listed_outputs(rng, (3, 4, 2), 5)
+    return _list(backend, [1e-5 * a for a in A], gold)
+
+
+def words(backend, rng):
+    """Chains: lengths 0 to 4, dense features of any sign."""
+    lengths = (2, 3, 0, 4, 1)
+    return _words(backend, [rng.normal(size=(n, 2)) for n in lengths], [rng.integers(0, 2, n) for n in lengths], 2)
+
+
+def words_without_a_label(backend, rng):
+    """Three labels, two of which occur in the data; 0/1 features; no start and stop weights."""
+    lengths = (3, 1, 2)
+    X = [(rng.random((n, 2)) < 0.5).astype(float) for n in lengths]
+    return _words(backend, X, [rng.integers(0, 2, n) for n in lengths], 3, start_stop=False)
+
+
+LISTED = (
+    random_list,
+    random_classes,
+    duplicates,
+    collinear,
+    absent_class,
+    one_example,
+    two_outputs,
+    large_scale,
+    small_scale,
+)
+CHAINS = (words, words_without_a_label)
+PROBLEMS = LISTED + CHAINS
+ALPHAS = (1.0, 0.03, 0.0)
+every_problem = pytest.mark.parametrize("make", PROBLEMS, ids=lambda make: make.__name__)
+
+
+def drawn(backend, name, seed):
+    """A drawn problem of a model."""
+    problem = MODELS[name].draw(seed)
+    return backend.LogLoss(*problem.packed(backend)), problem.crf
+
+
+def optimum(listed, iterations=5000):
+    """The listed optimum (d,), the dual point of it, and the gap between them."""
+    best = listed.solve(iterations)
+    point = feasible(listed, listed.theta(best))
+    return best, point, listed.primal(best) + listed.dual(point)
+
+
+def feasible(listed, theta):
+    """The dual point of probabilities."""
+    return theta if listed.alpha > 0 else listed.shrunken(theta)
+
+
+def rules(backend: Any, listed: bool, alpha: float) -> list[Any]:
+    """Every rule that has an answer where outputs are listed or not."""
+    found = [backend.L1GapRule(), backend.CountRule()]
+    if listed:
+        found.append(backend.L2GapRule())
+        if alpha > 0:
+            options = ((1, "none"), (2, "none"), (2, "random"), (1, "all"), (2, "all"))
+            found += [backend.HalfSpaceRule(modulus, half_spaces, 0) for modulus, half_spaces in options]
+    return found
+
+
+def places(best, rng):
+    """Weights from far off to the optimum, and 0."""
+    size = np.max(np.abs(best), initial=0.0) or 1.0
+    off = rng.normal(size=len(best))
+    yield np.zeros(len(best))
+    yield 0.5 * best
+    for distance in (3.0, 0.3, 1e-2, 1e-4, 0.0):
+        yield best + distance * size * off
+    for distance in (1.0, 1e-3):
+        yield best * (1 + distance * off)
+
+
+def _arcs(b):
+    """A model that knows nothing of its features."""
+    model = b.ParsingModel([("h.tag", "m.tag")], bits=3)
+    return b.LogLoss(model, model.pack([{"tag": list("DNV")}, {"tag": ["N"]}], [[2, 3, 0], [0]]))
+
+
+def _chains(b):
+    return words(b, np.random.default_rng(0))[0]
+
+
+def _pair(b):
+    return two_outputs(b, None)[0]
+
+
+def _sparse(objective, **options):
+    return lambda b: b.solve_sparse(
+        objective(b), **{"beta": 0.1, "rule": None, **{k: f(b) for k, f in options.items()}}
+    )
+
+
+def _path(*arguments, **options):
+    return lambda b: b.sparse_path(_pair(b), *arguments, **options)
+
+
+def _flat(b):
+    model = b.MulticlassModel(1, 2)
+    return b.LogLoss(model, model.pack(np.zeros((2, 1)), [0, 1]))
+
+
+def _problem(b, **options):
+    return b.ElasticNetCRF(_pair(b), **{"alpha": 0.0, "beta": 1.0, **options})
+
+
+def _unsupported(ask: Any, message: str) -> Wrong:
+    return Wrong(ask, message, UnsupportedError)
+
+
+WRONG = (
+    _unsupported(
+        _sparse(_arcs, rule=lambda b: b.L1GapRule()), "ParsingModel does not bound the ranges of its features"
+    ),
+    _unsupported(
+        _sparse(_arcs, rule=lambda b: b.CountRule()),
+        "CountRule: ParsingModel does not bound the sums of its features",
+    ),
+    _unsupported(_sparse(_chains, rule=lambda b: b.L2GapRule()), "the outputs of SequenceModel are not listed"),
+    _unsupported(_sparse(_chains, rule=lambda b: b.HalfSpaceRule()), "the outputs of SequenceModel are not listed"),
+    Wrong(
+        lambda b: b.ElasticNetCRF(b.StructuralHinge(_chains(b).model, _chains(b).data), alpha=1.0, beta=1.0),
+        "objective: expected LogLoss",
+        TypeError,
+    ),
+    Wrong(lambda b: _problem(b, alpha=-1.0), "alpha: expected a finite number >= 0, got -1.0"),
+    Wrong(lambda b: _problem(b, beta=0.0), "beta: expected a finite number > 0, got 0.0"),
+    Wrong(lambda b: _problem(b, alpha=np.nan), "alpha"),
+    Wrong(lambda b: _problem(b).evaluate(np.zeros(2)), "w: expected 1 weights, got shape"),
+    Wrong(lambda b: _problem(b).evaluate([np.nan]), "w: expected finite numbers, got nan"),
+    _unsupported(lambda b: _problem(b).primal_weights(np.zeros(1)), "alpha"),
+    Wrong(lambda b: b.HalfSpaceRule(modulus=3), "modulus: expected 1 or 2, got 3"),
+    Wrong(lambda b: b.HalfSpaceRule(half_spaces="some"), "half_spaces: expected random, all or none, got 'some'"),
+    *(
+        Wrong(
+            lambda b, rule=rule: b.UnionRule(b.L1GapRule(), rule(b)), "rule: expected an object with screen", TypeError
+        )
+        for rule in (lambda b: b.L1GapRule, lambda b: 3, lambda b: None)
+    ),
+    Wrong(
+        lambda b: b.solve_sparse(_pair(b), alpha=0.0, beta=0.1, rule=b.HalfSpaceRule()),
+        "alpha: HalfSpaceRule needs alpha > 0",
+    ),
+    Wrong(_sparse(_pair, rule=lambda b: b.L1GapRule), "rule: expected an object with screen", TypeError),
+    Wrong(
+        _sparse(_pair, solver=lambda b: b.ProximalNewton),
+        "solver: expected an object with start, step and narrow",
+        TypeError,
+    ),
+    Wrong(lambda b: b.ProximalNewton(memory=0), "memory: expected"),
+    Wrong(lambda b: b.ProximalNewton(largest=0), "largest: expected"),
+    Wrong(
+        lambda b: b.AcceleratedProximalGradient(skip_zeros=1), "skip_zeros: expected True or False, got 1", TypeError
+    ),
+    Wrong(lambda b: b.AcceleratedProximalGradient(grow=1.0), "grow: expected"),
+    Wrong(lambda b: b.AcceleratedProximalGradient(shrink=1.5), "shrink: expected"),
+    Wrong(lambda b: b.AcceleratedProximalGradient(curvature=0.0), "curvature: expected"),
+    Wrong(lambda b: _path(count=2)(b).weights(2), r"k: expected a point in 0..1, got 2", IndexError),
+    Wrong(_path([0.1, -1.0]), r"betas\[1\]: expected a finite number > 0, got -1.0"),
+    Wrong(_path([]), "betas: expected at least one"),
+    Wrong(_path(count=0), "count: expected an integer >= 1, got 0"),
+    Wrong(_path(ratio=1.0), "ratio: expected a number in"),
+    Wrong(_path([0.1], count=3), "count: expected nothing, betas says which, got 3"),
+    Wrong(_path([0.1], ratio=0.5), "ratio: expected nothing, betas says which, got 0.5"),
+    Wrong(_path(1), "betas: expected a sequence of numbers > 0, got int", TypeError),
+    Wrong(lambda b: b.sparse_path(_flat(b)), "beta_max is 0"),
+    *(
+        _unsupported(
+            lambda b, ask=ask: ask(b, b.LogLoss(*sines(b, np.random.default_rng(0)))),
+            "objective: the scores of SineModel are not linear in the weights",
+        )
+        for ask in (lambda b, loss: b.beta_max(loss), lambda b, loss: b.solve_sparse(loss, beta=0.1))
+    ),
+)
