@@ -46,7 +46,7 @@ from typing import Any
 
 from numba.extending import overload
 
-from accelerated.parts import AS_PART
+from accelerated.kernel import part_options
 
 __all__ = [
     "add_dense",
@@ -81,7 +81,7 @@ def answers(question: Callable[..., Any], *types: type, inlined: bool = False) -
     """
 
     def register(body: Callable[..., Any]) -> Callable[..., Any]:
-        @overload(question, jit_options={**AS_PART, "forceinline": inlined})
+        @overload(question, jit_options=part_options(forceinline=inlined))
         @wraps(body)  # numba requires the same signature of both
         def choose(problem: Any, *rest: Any) -> Callable[..., Any] | None:
             return body if problem.instance_class in types else None
