@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, device, is_numpy_array
 
+import accelerated.compiled.rows as kernels
 import reference.arrays
-from accelerated.compiled.entries import entry
-from accelerated.kernel import kernel
 from accelerated.mirror import mirrors
 from reference.arrays import Array, Place, Rows, concrete, fits
 from reference.packed import check_range
@@ -73,7 +72,7 @@ def are_sound(*arrays: Any) -> bool:
     """Whether these are :func:`ready` and hold scores, finite or -inf. If not, the reference's constructor converts
     them, or says what is wrong."""
     for x in arrays:  # noqa: SIM110 all() of a generator takes longer
-        if not (ready(x) and _without_nan_and_inf(x.ravel())):
+        if not (ready(x) and kernels.without_nan_and_inf(x.ravel())):
             return False
     return True
 
@@ -104,7 +103,7 @@ def entries(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def gather_sum(rows: Rows, W: Array) -> Array:
     fits("W", W, rows.width)
     out = np.zeros((rows.n, W.shape[1]))
-    _gather_sum(*entries(rows), view("W", W), out)
+    kernels.gather_sum(*entries(rows), view("W", W), out)
     return like(out, W)
 
 
@@ -112,43 +111,5 @@ def gather_sum(rows: Rows, W: Array) -> Array:
 def scatter_sum(rows: Rows, G: Array) -> Array:
     fits("G", G, rows.n)
     out = np.zeros((rows.width, G.shape[1]))
-    _scatter_sum(*entries(rows), view("G", G), out)
+    kernels.scatter_sum(*entries(rows), view("G", G), out)
     return like(out, G)
-
-
-@kernel
-def _without_nan_and_inf(x):
-    """Whether no entry of x (n,) is nan or +inf."""
-    wrong = 0
-    for i in range(len(x)):
-        wrong += not x[i] < np.inf
-    return wrong == 0
-
-
-@kernel
-def within(x, least, most):
-    """Whether all of x (n,) lie in least..most."""
-    wrong = 0
-    for i in range(len(x)):
-        wrong += not least <= x[i] <= most
-    return wrong == 0
-
-
-@kernel
-def _gather_sum(indptr, indices, data, W, out):
-    """out (N, L) += rows @ W (d, L), all C order."""
-    for i in range(len(indptr) - 1):
-        for e in range(indptr[i], indptr[i + 1]):
-            j, x = indices[e], entry(data, e)
-            for label in range(W.shape[1]):
-                out[i, label] += x * W[j, label]
-
-
-@kernel
-def _scatter_sum(indptr, indices, data, G, out):
-    """out (d, L) += rows.T @ G (N, L), all C order."""
-    for i in range(len(indptr) - 1):
-        for e in range(indptr[i], indptr[i + 1]):
-            j, x = indices[e], entry(data, e)
-            for label in range(G.shape[1]):
-                out[j, label] += x * G[i, label]

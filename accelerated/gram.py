@@ -10,7 +10,7 @@ from array_api_compat import array_namespace
 import accelerated.arrays
 import reference.gram as reference
 from accelerated.arrays import numbers, view
-from accelerated.kernel import kernel
+from accelerated.compiled.rows import nonzero
 from reference.arrays import Array, Rows
 from reference.gram import BUDGET, STORAGES, chosen_storage, refuse_overflow
 from reference.kernels import Kernel, Products, checked_rows
@@ -55,7 +55,7 @@ class Gram(reference.Gram):
             total = int(counts[-1].sum())
             columns.append(np.empty(total, np.int64))
             values.append(np.empty(total, self.X.dtype))
-            _nonzero(block, columns[-1], values[-1])
+            nonzero(block, columns[-1], values[-1])
         indptr = np.cumsum(np.concatenate(counts), dtype=np.int64)
         return Rows.unchecked(indptr, np.concatenate(columns), np.concatenate(values), self.n)
 
@@ -98,17 +98,6 @@ def stacked(grams: Sequence[reference.Gram]) -> tuple[np.ndarray, np.ndarray, np
 def _single_or_double(grams: Sequence[reference.Gram]) -> type:
     """The dtype that dense matrices of the same data have; the rounds are compiled once for each dtype."""
     return np.float32 if grams and grams[0].X.dtype == array_namespace(grams[0].X).float32 else np.float64
-
-
-@kernel
-def _nonzero(block, columns, values):
-    """The entries of block (n, m) that are not 0, row after row."""
-    place = 0
-    for i in range(block.shape[0]):
-        for j in range(block.shape[1]):
-            if block[i, j] != 0:
-                columns[place], values[place] = j, block[i, j]
-                place += 1
 
 
 def _one_upon_the_other(matrices: list[np.ndarray]) -> np.ndarray:

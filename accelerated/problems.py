@@ -25,6 +25,7 @@ from accelerated.compiled.problems import (
 )
 from accelerated.compiled.structures.table import ENTROPY, MAX
 from accelerated.compiled.structures.tree import forests_of
+from accelerated.kept import Kept
 from accelerated.models.alignment import AlignmentModel
 from accelerated.models.localization import CandidateModel, table_of
 from accelerated.models.multiclass import MulticlassModel
@@ -40,6 +41,11 @@ __all__ = ["all_free", "finds_itself", "finite", "problem_of", "touched_of"]
 
 LARGEST_SEARCH = 2**20  # outputs times positions, 32 bytes each; beyond, the loop, which lists only as many as needed
 MOST_SORTED = 2**12  # best classes times classes; beyond, the loop, which sorts
+
+_touched: Kept[tuple[np.ndarray, np.ndarray]] = Kept()  # these have an objective's values
+_forests: Kept[tuple[np.ndarray, ...]] = Kept()
+_alignment_problems: Kept[AlignmentProblem] = Kept()
+_segmentation_problems: Kept[SegmentationProblem] = Kept()
 
 
 def problem_of(objective: Any, mu: float) -> Any:
@@ -67,17 +73,7 @@ def touched_of(objective: Any, problem: Any) -> tuple[np.ndarray, np.ndarray]:
 
     problem: of this objective, at any mu.
     """
-    result: tuple[np.ndarray, np.ndarray] = _once(
-        objective, "_touched", lambda: touched_rows(problem, np.arange(objective.n))
-    )
-    return result
-
-
-def _once(objective: Any, name: str, make: Callable[[], Any]) -> Any:
-    """The result of ``make``, kept as long as the objective."""
-    if name not in objective.__dict__:
-        objective.__dict__[name] = make()
-    return objective.__dict__[name]
+    return _touched.once(objective, lambda: touched_rows(problem, np.arange(objective.n)))
 
 
 def _sequences(objective: Any, mu: float) -> MaxProblem | EntropyProblem | TopKProblem | None:
@@ -107,7 +103,7 @@ def _trees(objective: Any, mu: float) -> TreeMaxProblem | TreeEntropyProblem | N
     if model.oracle is not None or data.labels is None or (mu != 0 and type(objective.smoothing) is not Entropy):
         return None
     where = (view(name, getattr(data, name), np.int64) for name in ("offsets", "parents"))
-    forests = _once(objective, "_forests", lambda: forests_of(*where))
+    forests = _forests.once(objective, lambda: forests_of(*where))
     cost = model.cost if objective.loss_augmented else np.zeros_like(model.cost)
     problem: TreeMaxProblem | TreeEntropyProblem = packed(kind, data, data.labels, cost, *forests)
     return problem
@@ -153,8 +149,7 @@ def _alignments(objective: Any, mu: float) -> AlignmentProblem | None:
         examples = (offsets, rows, widths, np.concatenate(data.columns))
         return AlignmentProblem(features, model.n_features, *examples, model.null, objective.loss_augmented)
 
-    problem: AlignmentProblem = _once(objective, "_alignments", pack)
-    return problem
+    return _alignment_problems.once(objective, pack)
 
 
 def _graphs(objective: Any, mu: float) -> SegmentationProblem | None:
@@ -169,8 +164,7 @@ def _graphs(objective: Any, mu: float) -> SegmentationProblem | None:
         labels, ends = np.concatenate(data.labels), np.concatenate(data.edges)
         return SegmentationProblem(offsets, nodes, labels, starts, edges, ends, objective.loss_augmented)
 
-    problem: SegmentationProblem = _once(objective, "_graphs", pack)
-    return problem
+    return _segmentation_problems.once(objective, pack)
 
 
 def _joined(tables: Sequence[Rows]) -> Entries:

@@ -115,12 +115,17 @@ def _machine() -> Iterator[Line]:
 
 def _cache() -> tuple[str, str]:
     """Status and folder of the kernel cache; "cold" if some kernels of the checks are not compiled yet."""
-    from accelerated.kernel import cache_folder, cache_is_writable
+    from accelerated.kernel import cache_folder, cache_is_cold, cache_is_writable, kernels_are_plain
 
     folder = cache_folder()
     writable = "writable" if cache_is_writable() else "not writable: what is compiled now is not kept"
     if folder is None:
         return "not kept", "no folder can be written: compiled in each process (NUMBA_CACHE_DIR names another folder)"
+    if kernels_are_plain():
+        return (
+            "cold" if cache_is_cold() else "ok",
+            f"{folder}: plain kernels, {writable}",
+        )
     kept = [path.name.removeprefix("accelerated.compiled.") for path in folder.iterdir()]
     if all(any(name.startswith(kernels) for name in kept) for kernels in KERNELS):
         return "ok", f"{folder}: warm, {writable}"

@@ -13,7 +13,6 @@ import copy
 from functools import cached_property
 from typing import Any, TypeVar
 
-import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array, Place
@@ -21,7 +20,6 @@ from reference.models.base import LinearModel
 from reference.models.nonlinear import HomogeneousModel, LinearizedModel, NonlinearModel
 from reference.objectives import Corners, Linearization, StructuralHinge
 from reference.smoothings import Entropy
-from reference.structures.proposals import Sampler
 from reference.weighted import OfObjective, Weighted
 
 __all__ = ["LinearizedObjective", "linearized"]
@@ -98,17 +96,9 @@ class LinearizedObjective(OfObjective):
         """As :meth:`StructuralHinge.corners`; the losses include the constants."""
         return _without_one(self.homogeneous.corners(_with_one(v), batch, k))
 
-    def sampled_corners(
-        self,
-        v: Array,
-        batch: Any = None,
-        k: int = 1,
-        mu: float = 1.0,
-        rng: int | np.random.Generator | None = None,
-        sampler: Sampler | None = None,
-    ) -> Corners:
+    def sampled_corners(self, v: Array, batch: Any = None, *arguments: Any, **options: Any) -> Corners:
         """As :meth:`StructuralHinge.sampled_corners`; the losses include the constants."""
-        return _without_one(self.homogeneous.sampled_corners(_with_one(v), batch, k, mu, rng, sampler))
+        return _without_one(self.homogeneous.sampled_corners(_with_one(v), batch, *arguments, **options))
 
     def smoothness(self, mu: float | None = None) -> float | None:
         """L of the smoothed losses; None except for linear models."""

@@ -420,23 +420,10 @@ class LogLoss(StructuralHinge):
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n={self.n}, model={self.model!r})"
 
-    def corners(self, w: Array, batch: Any = None, k: int = 1) -> Corners:
-        """Raises UnsupportedError: the log loss is not a maximum of affine functions."""
+    def _corners(self, *_: Any) -> Corners:
         raise UnsupportedError(
             f"{type(self).__name__} has no corners because it is not piecewise linear; use StructuralHinge"
         )
-
-    def sampled_corners(
-        self,
-        w: Array,
-        batch: Any = None,
-        k: int = 1,
-        mu: float = 1.0,
-        rng: int | np.random.Generator | None = None,
-        sampler: Sampler | None = None,
-    ) -> Corners:
-        """Raises UnsupportedError: the log loss is not a maximum of affine functions."""
-        return self.corners(w, batch, k)
 
     def _mu(self, mu: float | None) -> float:
         if mu is not None and real("mu", mu) != 1.0:

@@ -14,7 +14,6 @@ from reference.arrays import Array, Place, floats, host
 from reference.example_errors import ExampleError
 from reference.models.base import all_of
 from reference.objectives import Corners, Linearization, StructuralHinge
-from reference.structures.proposals import Sampler
 
 __all__ = ["OfObjective", "Weighted"]
 
@@ -146,17 +145,9 @@ class Weighted(OfObjective):
         """
         return self._scaled(self.objective.corners(w, batch, k), batch)
 
-    def sampled_corners(
-        self,
-        w: Array,
-        batch: Any = None,
-        k: int = 1,
-        mu: float = 1.0,
-        rng: int | np.random.Generator | None = None,
-        sampler: Sampler | None = None,
-    ) -> Corners:
+    def sampled_corners(self, w: Array, batch: Any = None, *arguments: Any, **options: Any) -> Corners:
         """The best output and k - 1 drawn ones as corners of s_i f_i; as :meth:`StructuralHinge.sampled_corners`."""
-        return self._scaled(self.objective.sampled_corners(w, batch, k, mu, rng, sampler), batch)
+        return self._scaled(self.objective.sampled_corners(w, batch, *arguments, **options), batch)
 
     def _scaled(self, corners: Corners, batch: Any) -> Corners:
         directions, losses, count = corners

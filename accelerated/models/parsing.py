@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 import accelerated.arrays
@@ -56,16 +58,15 @@ class ParsingModel(reference.ParsingModel):
         """The inverse of :meth:`padded`: one vector (d,)."""
         return W.reshape(-1)[: self.size]
 
-    @property
+    @cached_property
     def _table(self) -> tuple[np.ndarray, np.ndarray]:
         """The vocabulary as a hash table, at most half full; empty without a vocabulary."""
         if self.keys is None:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        if not hasattr(self, "_kept_table"):
-            room = 2 ** (2 * len(self.keys) + 1).bit_length()
-            self._kept_table = np.zeros(room, np.int64), np.full(room, -1)
-            table_of(self.keys.view(np.int64), *self._kept_table)
-        return self._kept_table
+        room = 2 ** (2 * len(self.keys) + 1).bit_length()
+        table = np.zeros(room, np.int64), np.full(room, -1)
+        table_of(self.keys.view(np.int64), *table)
+        return table
 
     def scores(self, data: ParsingData, batch: np.ndarray, w: Array) -> ArborescenceScores:
         (i,) = all_of(data.n, batch)

@@ -23,7 +23,25 @@ from reference.models.sequence import ChainData
 __all__ = ["ChainData", "SequenceModel"]
 
 
-class SequenceModel(reference.SequenceModel):
+class LabelWeights:
+    """The layout of a model with weights of features and labels, and of pairs of labels."""
+
+    split: Any
+
+    def padded(self, w: np.ndarray, rows: Any = ALL) -> Weights:
+        """Weights (d,) as the kernels take them, copied: W (F, Lp) and A (1, L, L).
+
+        rows: those of W that are needed.
+        """
+        weights, pairwise = self.split(w)
+        return pad(weights, pairwise, rows)
+
+    def flat(self, W: np.ndarray, A: np.ndarray) -> np.ndarray:
+        """The inverse of :meth:`padded`: one vector (d,)."""
+        return unpad(W, A)
+
+
+class SequenceModel(reference.SequenceModel, LabelWeights):
     structure_type = Chain
     arrays = accelerated.arrays
 
@@ -34,17 +52,6 @@ class SequenceModel(reference.SequenceModel):
     def problem(self, kind: Any, data: ChainData, labels: Array, cost: np.ndarray, *options: Any) -> Any:
         """Packed data as a problem of the kernels, of type ``kind``."""
         return packed(kind, data, labels, cost, *options)
-
-    def padded(self, w: np.ndarray, rows: Any = ALL) -> Weights:
-        """Weights (d,) as the kernels take them, copied: W (F, Lp) and A (1, L, L).
-
-        rows: those of W that are needed.
-        """
-        return pad(*self.split(w), rows)
-
-    def flat(self, W: np.ndarray, A: np.ndarray) -> np.ndarray:
-        """The inverse of :meth:`padded`: one vector (d,)."""
-        return unpad(W, A)
 
 
 def tagged(model: Any, data: ChainData, batch: np.ndarray | None, w: Array) -> list[Any] | None:

@@ -16,6 +16,7 @@ from accelerated.compiled.epochs.tagging import Lookup
 from accelerated.compiled.problems.pairs import Pairs, Places, lay_out
 from accelerated.compiled.problems.weights import ALL, Weights
 from accelerated.compiled.sweeps import padded
+from accelerated.kept import Kept
 from accelerated.models.sequence import SequenceModel, pad, tagged
 from accelerated.models.tagger import Tagger
 from accelerated.structures.chain import Chain
@@ -47,6 +48,9 @@ class Cells(NamedTuple):
     free: np.ndarray
 
 
+_layouts: Kept[tuple[Any, tuple[Any, ...]]] = Kept()  # of data, which outlive a run, with the last model
+
+
 class TaggingModel(reference.TaggingModel):
     structure_type = Chain
     arrays = accelerated.arrays
@@ -70,10 +74,10 @@ class TaggingModel(reference.TaggingModel):
         """Packed data as a problem of the kernels, of type ``kind``."""
         if not self.restricted:
             return SequenceModel.problem(self, kind, data, labels, cost, *options)  # type: ignore[arg-type]
-        # stored with the data, which outlive a run, for one model at a time
-        if vars(data).get("_laid_out", (None,))[0] is not self:
-            vars(data)["_laid_out"] = self, self._laid_out(data)
-        *rows, pairs = vars(data)["_laid_out"][1]
+        kept = _layouts.get(data)
+        if kept is None or kept[0] is not self:
+            kept = _layouts.put(data, (self, self._laid_out(data)))
+        *rows, pairs = kept[1]
         offsets = view("offsets", data.offsets, np.int64)
         return kind(offsets, *rows, numbers("labels", labels, len(cost)), cost, pairs, *options)
 

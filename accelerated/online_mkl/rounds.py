@@ -10,6 +10,7 @@ import reference.prox
 from accelerated.arrays import entries, like, numbers, view
 from accelerated.compiled.epochs.online_mkl import Grams, Learned, Loss, Positions, Tables, mkl_rounds
 from accelerated.gram import stacked
+from accelerated.kept import Kept
 from accelerated.prox import L1, HalfSquaredL2, SquaredL1
 from reference.arrays import Array, Rows
 from reference.models.kernel_sequence import KernelData, KernelWeights
@@ -66,13 +67,18 @@ class MKL(rounds.MKL):
         return packed  # type: ignore[no-any-return]
 
 
+_layouts: Kept[LaidOut] = Kept()  # of a problem
+
+
 def _laid_out(problem: Any) -> LaidOut:
     """The data in the kernel's layout, made once for a run."""
-    if "laid_out" not in problem.__dict__:
-        model, data = problem.model, problem.data
+    model, data = problem.model, problem.data
+
+    def make() -> LaidOut:
         grams = Grams(*stacked([gram for gram in data.grams if gram is not None]))
-        problem.__dict__["laid_out"] = LaidOut(_positions(model, data), grams, _groups(model, data))
-    return problem.__dict__["laid_out"]
+        return LaidOut(_positions(model, data), grams, _groups(model, data))
+
+    return _layouts.once(problem, make)
 
 
 def _positions(model: Any, data: KernelData) -> Positions:

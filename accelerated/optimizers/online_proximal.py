@@ -22,6 +22,7 @@ from accelerated.compiled.epochs.online_proximal.group_scales import Parted, Rou
 from accelerated.compiled.epochs.online_proximal.thresholds import Shrinking, threshold_epoch
 from accelerated.compiled.problems.weights import Weights, zeros_like
 from accelerated.compiled.prox.grouped import BALL, POWER, RIDGE, SQUARE, SUM, SUM_BALL, Proxes
+from accelerated.kept import Kept
 from accelerated.optimizers.sgd import steps_of
 from accelerated.problems import finite, problem_of, touched_of
 from reference.optimizers import online_proximal
@@ -150,11 +151,14 @@ def _numbers(padded: np.ndarray, free: int) -> np.ndarray:
     return np.where(np.isfinite(padded) & (padded > 0), padded - 1, free).astype(np.int64)
 
 
+_plans: Kept[tuple[Any, Plan | None]] = Kept()  # of an objective, with its regularizer
+
+
 def _plan(objective: Any, proxes: Any, d: int) -> Plan | None:
     """The operations for this regularizer, stored with the objective for later epochs; None: there is no kernel."""
-    kept = objective.__dict__.get("_proximal_plan")
+    kept = _plans.get(objective)
     if kept is None or kept[0] is not proxes:
-        kept = objective.__dict__["_proximal_plan"] = (proxes, _planned(proxes, d))
+        kept = _plans.put(objective, (proxes, _planned(proxes, d)))
     return kept[1]
 
 

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import reference.structures.cut as reference
-from accelerated.arrays import are_sound, view, within
+from accelerated.arrays import are_sound, view
+from accelerated.compiled.rows import within
 from accelerated.compiled.structures.cut import SIDE, SOURCE, Search, augment_all, new_search, start
 from accelerated.compiled.structures.cut_marginals import all_margins, new_journal, node_margins, roving_margins
 from accelerated.compiled.structures.cut_network import (

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import reference.structures.tree as reference
-from accelerated.arrays import are_sound, are_whole, like, view, within
+from accelerated.arrays import are_sound, are_whole, like, view
+from accelerated.compiled.rows import within
 from accelerated.compiled.structures.tree import (
     Forest,
     forest_of,

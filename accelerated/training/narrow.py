@@ -21,6 +21,7 @@ import reference.training.multisample
 import reference.training.sgd
 import reference.training.svrg
 from accelerated.arrays import ready
+from accelerated.kept import Kept
 from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.sequence import SequenceModel
 from accelerated.models.tagging import TaggingModel
@@ -146,29 +147,34 @@ class Planes(Narrow, reference.training.cutting_planes.Planes):
 SOLVERS = (Descent, Backtracked, Steered, Smooth, FrankWolfe, Exponentiated, DualUpdates, Planes)
 
 
+_occurring: Kept[np.ndarray] = Kept()  # of an objective
+_narrowed: Kept[tuple[np.ndarray, Any]] = Kept()  # the last features, and the objective over them
+
+
 def occurring(objective: Any) -> np.ndarray:
     """Which features (F,) have an entry in the data; kept as long as the objective."""
-    if "_occurring" not in objective.__dict__:
+
+    def make() -> np.ndarray:
         occurs = np.zeros(objective.data.rows.width, bool)
         occurs[objective.data.rows.indices] = True
-        objective.__dict__["_occurring"] = occurs
-    result: np.ndarray = objective.__dict__["_occurring"]
-    return result
+        return occurs
+
+    return _occurring.once(objective, make)
 
 
 def narrowed(objective: Any, rows: np.ndarray | None) -> Any:
     """The objective over these features (k,), numbered in this order; the last one is kept as long as the objective."""
     if rows is None:
         return objective
-    last, smaller = objective.__dict__.get("_narrowed", (None, None))
-    if last is not rows and not (last is not None and np.array_equal(last, rows)):
+    last = _narrowed.get(objective)
+    if last is None or not (last[0] is rows or np.array_equal(last[0], rows)):
         model, data = objective.model, objective.data
         number = np.full(data.rows.width, -1)
         number[rows] = np.arange(len(rows))
         features = Rows.unchecked(data.rows.indptr, lock(number[data.rows.indices]), data.rows.data, len(rows))
         smaller = _objective(objective, MODELS[type(model)](model, rows), replace(data, rows=features))
-        objective.__dict__["_narrowed"] = rows, smaller
-    return smaller
+        last = _narrowed.put(objective, (rows, smaller))
+    return last[1]
 
 
 def _objective(objective: Any, model: Any, data: Any) -> Any:

@@ -117,9 +117,10 @@ def test_a_kernel_sees_edits_of_its_callees_in_other_files(tmp_path):
     for package in (reference, accelerated):
         source = Path(package.__file__).parent
         shutil.copytree(source, tmp_path / source.name, ignore=shutil.ignore_patterns("__pycache__"))
-    callee, caller = tmp_path / "accelerated" / "callee.py", tmp_path / "accelerated" / "caller.py"
+    folder = tmp_path / "accelerated" / "compiled"
+    callee, caller = folder / "callee.py", folder / "caller.py"
     caller.write_text(
-        "from accelerated.callee import inner\nfrom accelerated.kernel import kernel\n\n"
+        "from accelerated.compiled.callee import inner\nfrom accelerated.kernel import kernel\n\n"
         "@kernel\ndef outer(x):\n    return 10 * inner(x)\n"
     )
     environment = dict(os.environ, NUMBA_CACHE_DIR=str(tmp_path / "cache"), PYTHONPATH=str(tmp_path))
@@ -127,7 +128,7 @@ def test_a_kernel_sees_edits_of_its_callees_in_other_files(tmp_path):
     seen = []
     for add in (1, 1, 2):
         callee.write_text(f"from accelerated.kernel import kernel\n\n@kernel\ndef inner(x):\n    return x + {add}\n")
-        code = "from accelerated.caller import outer; print(outer(1), sum(outer.stats.cache_hits.values()))"
+        code = "from accelerated.compiled.caller import outer; print(outer(1), sum(outer.stats.cache_hits.values()))"
         done = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=tmp_path
         )

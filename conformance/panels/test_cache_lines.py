@@ -8,7 +8,7 @@ from numba.core.errors import TypingError
 from numba.core.registry import cpu_target
 
 from accelerated.kernel import kernel
-from accelerated.parts import CACHE_LINE
+from accelerated.numba_inside import CACHE_LINE
 
 
 @kernel

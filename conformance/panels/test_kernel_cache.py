@@ -155,7 +155,7 @@ def test_kept_kernels_of_a_folder_that_is_not_writable_are_used(cache, tmp_path)
 def test_recompiling_a_kernel_writes_its_files_anew(cache, tmp_path):
     shutil.copytree(cache, tmp_path / "kept")
     before = files(tmp_path / "kept")
-    code = f"{CALLS}\nfrom accelerated.arrays import _gather_sum\n_gather_sum.recompile()\n{CALLS}"
+    code = f"{CALLS}\nfrom accelerated.compiled.rows import gather_sum\ngather_sum.recompile()\n{CALLS}"
     assert lines(started(tmp_path / "kept", code)) == []
     after = files(tmp_path / "kept")
     assert after.keys() == before.keys() and len(set(after.items()) - set(before.items())) == 1
@@ -186,7 +186,7 @@ def test_the_same_sources_elsewhere_compile_nothing(cache, tmp_path):
 def test_a_kernel_that_is_compiled_is_logged_once(cache, tmp_path):
     code = f"import logging\nlogging.basicConfig(level=logging.INFO, format='%(message)s')\n{CALLS}\n{CALLS}"
     first = lines(started(tmp_path, code))
-    names = [f"accelerated.arrays.{name}" for name in ("_gather_sum", "_scatter_sum")]
+    names = [f"accelerated.compiled.rows.{name}" for name in ("gather_sum", "scatter_sum")]
     assert [line for line in first if "compiling" in line] == [
         f"compiling {name}: the first use on this machine" for name in names
     ]

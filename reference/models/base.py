@@ -16,7 +16,7 @@ from array_api_compat import array_namespace, is_array_api_obj
 from reference.arrays import Array, Place, Rows, floats, host, integer, refuse_nan_and_inf, seen, shown
 from reference.example_errors import ExampleError, each_example, example_error, listed
 from reference.models.bound import BoundModel
-from reference.packed import check_range
+from reference.packed import check_range, lock
 from reference.structures.answered import Oracle, answered_by
 from reference.structures.base import InfeasibleError
 from reference.structures.scores import Scores, inner, score_fields
@@ -178,6 +178,23 @@ def cell_sums(rows: Rows, group: np.ndarray, values: np.ndarray) -> tuple[np.nda
     return *np.divmod(cell, max(rows.width, 1)), np.bincount(place.reshape(-1), values, len(cell))
 
 
+def squared_sums(rows: Rows, offsets: np.ndarray) -> np.ndarray:
+    """||sum_t |x_t| ||^2 (n,) over the rows t of each example, offsets[i]:offsets[i + 1].
+
+    Two labellings of an example differ by sum_t x_t (e_{y_t} - e_{y'_t})^T, whose squared norm is a sum over pairs of
+    rows of <x_s, x_t> times an inner product within [-2, 2]: at most twice this.
+    """
+    n = len(offsets) - 1
+    example = np.repeat(np.arange(n), np.diff(rows.indptr[offsets]))
+    example, _, sums = cell_sums(rows, example, np.abs(host(rows.data).astype(np.float64)))
+    return np.bincount(example, sums**2, n)
+
+
+def squared_spread(x: np.ndarray) -> float:
+    """4 max_y ||x_y - mean x||^2 of rows x (m, d): at least the squared distance of any two."""
+    return float(4 * np.max(np.sum((x - x.mean(axis=0)) ** 2, axis=1), initial=0.0))
+
+
 def not_packed(data: Any) -> TypeError:
     """The error for data that the model's ``pack`` did not return."""
     return TypeError(f"data: expected what model.pack returned, got {type(data).__name__}")
@@ -290,16 +307,22 @@ def label_indices(name: str, y: Any, names: tuple[str, ...]) -> np.ndarray:
     return np.array(list(given) if index is None else [index[label] for label in given], np.int64)
 
 
-def labels_of(Y: Any, names: tuple[str, ...], lengths: Any, of: str = "position") -> np.ndarray:
-    """The labels of all examples as indices (N,), one for each of an example's positions."""
-    Y = listed("Y", Y)
+def packed_labels(
+    Y: Any, names: tuple[str, ...], offsets: np.ndarray, place: Place, of: str = "position"
+) -> Array | None:
+    """The labels of all examples as read-only indices (N,), one for each of an example's positions offsets[i]:offsets[i
+    + 1]; None without Y.
+    """
+    if Y is None:
+        return None
+    Y, lengths = listed("Y", Y), np.diff(offsets)
     if len(Y) != len(lengths):
         raise ValueError(f"Y: expected {len(lengths)} label sequences, one for each of X, got {len(Y)}")
     each = each_example("Y", Y, lambda name, y: label_indices(name, y, names))
     for i, (y, length) in enumerate(zip(each, lengths, strict=True)):
         if len(y) != length:
             raise ExampleError("Y", i, None, f"expected {length} labels, one for each {of} of X[{i}], got {len(y)}")
-    return np.concatenate([np.zeros(0, np.int64), *each])
+    return lock(place.integers(np.concatenate([np.zeros(0, np.int64), *each])))
 
 
 def label_cost(cost: Any, n_labels: int) -> np.ndarray:

@@ -20,7 +20,7 @@ import reference.arrays
 from reference.arrays import Array, Place, Rows, host, refuse_nan_and_inf
 from reference.gram import BUDGET, Gram
 from reference.kernels import Explicit, Kernel, blocks
-from reference.models.base import label_cost, label_names, labels_of, sized
+from reference.models.base import label_cost, label_names, packed_labels, sized
 from reference.models.kernel_data import KernelData, KernelWeights, checked_sequences, offsets_of, pieces, scaled
 from reference.models.kernel_names import described
 from reference.packed import lock
@@ -127,9 +127,7 @@ class KernelSequenceModel:
             raise ValueError("X: expected at least one sequence, got none")
         offsets = offsets_of(each)
         flat = lock(place.floats(np.concatenate(each).astype(np.float64)))
-        labels = None
-        if Y is not None:
-            labels = lock(place.integers(labels_of(Y, self.labels, np.diff(offsets))))
+        labels = packed_labels(Y, self.labels, offsets, place)
         held = iter(self._grams(flat, storage, budget))
         grams = tuple(next(held) if isinstance(group, Kernel) else None for group in self.groups)
         return KernelData(flat, lock(offsets), labels, grams, self._explicit_rows(flat))

@@ -15,7 +15,7 @@ import numpy as np
 
 import reference.arrays
 from reference.arrays import Array, Place, Rows, host
-from reference.models.base import LinearModel, checked, not_packed, sound
+from reference.models.base import LinearModel, checked, not_packed, sound, squared_spread
 from reference.packed import Packed
 from reference.structures.scores import Scores, flatten
 from reference.structures.table import Table, TableScores
@@ -166,9 +166,7 @@ class ListModel(FromCallables, LinearModel):
         structures.
         """
         tables = self.tables(data)
-        if tables is None:
-            return None
-        return np.array([4 * np.max(np.sum((x - x.mean(axis=0)) ** 2, axis=1), initial=0.0) for x in tables])
+        return None if tables is None else np.array([squared_spread(x) for x in tables])
 
     def tables(self, data: ListData) -> Iterator[np.ndarray] | None:
         """The features (m, d) of each example's outputs, float64 on the host; None if the outputs are not listed."""

@@ -16,7 +16,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array, host, one_hot
-from reference.models.base import LinearModel, integer, sound
+from reference.models.base import LinearModel, integer, sound, squared_spread
 from reference.models.candidate_data import (
     CandidateData,
     Candidates,
@@ -134,7 +134,7 @@ class CandidateModel(LinearModel):
 
     def squared_diameters(self, data: CandidateData) -> np.ndarray:
         """4 max_y ||phi_y - mean phi||^2 for each image, or 0 with a single candidate."""
-        return np.array([4 * np.max(np.sum((x - x.mean(axis=0)) ** 2, axis=1)) for x in self.tables(data)])
+        return np.array([squared_spread(x) for x in self.tables(data)])
 
     def _matrix(self, data: CandidateData, candidates: np.ndarray) -> Array:
         """The features (k, d) of candidates (k,) on the weights' device."""

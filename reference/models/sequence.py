@@ -34,8 +34,9 @@ from reference.models.base import (
     integer,
     label_cost,
     label_names,
-    labels_of,
+    packed_labels,
     sound,
+    squared_sums,
 )
 from reference.packed import Packed, check_offsets, lock
 from reference.structures.chain import Chain, ChainScores
@@ -158,10 +159,7 @@ class SequenceModel(LinearModel):
         if self.start_stop:
             rows = _with_boundaries(rows, offsets, self.n_features)
         packed = Rows.of(rows, like=like)
-        labels = None
-        if Y is not None:
-            labels = lock(packed.place.integers(labels_of(Y, self.labels, np.diff(offsets))))
-        return ChainData(packed, lock(offsets), labels)
+        return ChainData(packed, lock(offsets), packed_labels(Y, self.labels, offsets, packed.place))
 
     def _positions(self, X: Any) -> tuple[Rows, np.ndarray]:
         """All positions of X as rows on the host, and the offsets of the sequences."""
@@ -212,16 +210,9 @@ class SequenceModel(LinearModel):
     def squared_diameters(self, data: ChainData) -> np.ndarray:
         """2 ||sum_t |x_t| ||^2 + 2 (n_i - 1)^2 for each sequence: position features, then transition counts.
 
-        Two labellings differ by sum_t x_t (e_{y_t} - e_{y'_t})^T, whose squared norm is a sum over pairs of positions
-        of <x_s, x_t> times an inner product within [-2, 2]; counts of n - 1 transitions have norm at most n - 1 and no
-        negative inner product.
+        Counts of n - 1 transitions have norm at most n - 1 and no negative inner product.
         """
-        entries, width = host(data.rows.data).astype(np.float64), data.rows.width
-        sequence = np.repeat(np.arange(data.n), np.diff(data.rows.indptr[data.offsets]))
-        cell, place = np.unique(sequence * width + host(data.rows.indices), return_inverse=True)
-        sums = np.bincount(place.reshape(-1), np.abs(entries), len(cell))
-        features = np.bincount(cell // max(width, 1), sums**2, data.n)
-        bounds: np.ndarray = 2 * features + 2 * np.maximum(data.lengths - 1, 0) ** 2
+        bounds: np.ndarray = 2 * squared_sums(data.rows, data.offsets) + 2 * np.maximum(data.lengths - 1, 0) ** 2
         return bounds
 
     def pullback(self, data: ChainData, batch: np.ndarray, w: Array, g: ChainScores) -> Array:

@@ -29,8 +29,9 @@ from reference.models.base import (
     integer,
     label_cost,
     label_names,
-    labels_of,
+    packed_labels,
     sound,
+    squared_sums,
 )
 from reference.packed import Packed, check_forests, check_indices, check_offsets, lock
 from reference.structures.answered import Oracle
@@ -156,9 +157,7 @@ class TreeModel(LinearModel):
         offsets = np.concatenate([[0], np.cumsum([rows.n for rows in each])]).astype(np.int64)
         parents = np.concatenate([np.zeros(0, np.int64), *forests])
         rows = Rows.of(_with_roots(each, parents < 0, self.n_features), like=like)
-        labels = None
-        if Y is not None:
-            labels = lock(rows.place.integers(labels_of(Y, self.labels, np.diff(offsets), "node")))
+        labels = packed_labels(Y, self.labels, offsets, rows.place, "node")
         return TreeData(rows, lock(offsets), lock(parents), labels)
 
     def _tree(self, name: Example, x: Any) -> tuple[Rows, np.ndarray]:
@@ -215,16 +214,10 @@ class TreeModel(LinearModel):
     def squared_diameters(self, data: TreeData) -> np.ndarray:
         """2 ||sum_v |x_v| ||^2 + 2 m_i^2 for each tree of m_i edges: features of nodes, then counts of pairs.
 
-        Two labellings differ by sum_v x_v (e_{y_v} - e_{y'_v})^T, whose squared norm is a sum over pairs of nodes of
-        <x_s, x_t> times an inner product within [-2, 2]; counts of m pairs have norm at most m and no negative inner
-        product.
+        Counts of m pairs have norm at most m and no negative inner product.
         """
-        entries, width = host(data.rows.data).astype(np.float64), data.rows.width
-        tree = np.repeat(np.arange(data.n), np.diff(data.rows.indptr[data.offsets]))
-        cell, place = np.unique(tree * width + host(data.rows.indices), return_inverse=True)
-        sums = np.bincount(place.reshape(-1), np.abs(entries), len(cell))
         edges = np.bincount(np.repeat(np.arange(data.n), data.lengths), data.parents >= 0, data.n)
-        return 2 * np.bincount(cell // width, sums**2, data.n) + 2 * edges**2
+        return 2 * squared_sums(data.rows, data.offsets) + 2 * edges**2
 
     def split(self, w: Array) -> tuple[Array, Array]:
         """Weights (d,) as the feature matrix (F + 1, L) and the matrix of pairs (L, L)."""

@@ -10,35 +10,15 @@ from accelerated.compiled.problems import (  # noqa: F401 (their bodies)
     arc_sets,
     candidate_sets,
     class_sets,
+    oracles,
     sequence_sets,
-    values,
+    shared,
 )
 from accelerated.compiled.problems.alignments import AlignmentProblem
 from accelerated.compiled.problems.arcs import ArcProblem
 from accelerated.compiled.problems.candidates import CandidateProblem
 from accelerated.compiled.problems.classes import ClassProblem
-from accelerated.compiled.problems.oracles import (
-    add_dense,
-    add_difference,
-    add_rows,
-    exact,
-    flush,
-    join_best,
-    move,
-    only_value,
-    oracle,
-    prepared,
-    recall,
-    recall_rows,
-    remember,
-    remember_rows,
-    room,
-    score_set,
-    subtract,
-    task_loss,
-    touched,
-    visiting,
-)
+from accelerated.compiled.problems.oracles import *  # noqa: F403
 from accelerated.compiled.problems.segmentations import Entries, SegmentationProblem
 from accelerated.compiled.problems.sequence import Work, augmented_scores, gather, longest_of, new_work
 from accelerated.compiled.problems.sequence_entropy import EntropyProblem
@@ -47,6 +27,7 @@ from accelerated.compiled.problems.sequence_top_k import TopKProblem
 from accelerated.compiled.problems.trees import TreeEntropyProblem, TreeMaxProblem
 
 __all__ = [
+    *oracles.__all__,
     "AlignmentProblem",
     "ArcProblem",
     "CandidateProblem",
@@ -59,28 +40,8 @@ __all__ = [
     "TreeEntropyProblem",
     "TreeMaxProblem",
     "Work",
-    "add_dense",
-    "add_difference",
-    "add_rows",
     "augmented_scores",
-    "exact",
-    "flush",
     "gather",
-    "join_best",
     "longest_of",
-    "move",
     "new_work",
-    "only_value",
-    "oracle",
-    "prepared",
-    "recall",
-    "recall_rows",
-    "remember",
-    "remember_rows",
-    "room",
-    "score_set",
-    "subtract",
-    "task_loss",
-    "touched",
-    "visiting",
 ]

@@ -17,7 +17,14 @@ from accelerated.compiled.problems.alignments import (
     pair_score,
 )
 from accelerated.compiled.problems.oracles import answers
-from accelerated.compiled.problems.working_sets import WorkingSets, empty_sets, idle_place, new_sets, store
+from accelerated.compiled.problems.working_sets import (
+    WorkingSets,
+    empty_sets,
+    idle_place,
+    new_sets,
+    set_distance,
+    store,
+)
 from accelerated.kernel import kernel
 
 __all__: list[str] = []
@@ -67,11 +74,9 @@ def join_best(problem, i, capacity, sets, w, scratch):
         score_alignments(problem, i, sets, w.dense[0, 0], scratch)
         place = idle_place(sets, i, scratch)
     store(sets, i, p, scratch.work.best, loss, place)
-    start, room = sets.pairs[i], sets.room[i]
     for b in range(sets.outputs[i]):
         distance = 0.0 if b == place else scratch.apart[b]
-        sets.distances[start + place * room + b] = distance
-        sets.distances[start + b * room + place] = distance
+        set_distance(sets, i, place, b, distance)
 
 
 @answers(oracles.score_set, AlignmentProblem)

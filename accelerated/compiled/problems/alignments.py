@@ -162,11 +162,6 @@ def room(problem, batch, lo, hi, A):
     return alignment_room(problem, batch, lo, hi)
 
 
-@answers(oracles.prepared, AlignmentProblem)
-def prepared(problem, A, mu, work):
-    return 0
-
-
 @answers(oracles.oracle, AlignmentProblem)
 def oracle(problem, i, s, W, A, ready, mu, work):
     w, p, q = A[0, 0], problem.rows[i + 1] - problem.rows[i], problem.widths[i]
@@ -199,33 +194,8 @@ def oracle(problem, i, s, W, A, ready, mu, work):
     return value - gold
 
 
-@answers(oracles.add_rows, AlignmentProblem)
-def add_rows(problem, i, factor, work, G):
-    pass
-
-
 @answers(oracles.add_dense, AlignmentProblem)
 def add_dense(problem, i, factor, work, G):
     first = problem.rows[i]
     for r in range(problem.rows[i + 1] - first):
         add_change(problem, i, r, problem.columns[first + r], work.best[r], factor, G[0, 0])
-
-
-@answers(oracles.flush, AlignmentProblem)
-def flush(problem, factor, ready, work, G):
-    pass
-
-
-@answers(oracles.task_loss, AlignmentProblem)
-def task_loss(problem, i, work):
-    return work.numbers[0]
-
-
-@answers(oracles.exact, AlignmentProblem)
-def exact(problem, work):
-    return True
-
-
-@answers(oracles.remember, AlignmentProblem)
-def remember(problem, i, work, kept):
-    pass

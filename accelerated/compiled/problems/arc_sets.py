@@ -21,6 +21,7 @@ from accelerated.compiled.problems.working_sets import (
     find_labelling,
     idle_place,
     new_sets,
+    set_distance,
     store,
 )
 from accelerated.compiled.structures.arborescence_max import best_heads
@@ -74,11 +75,9 @@ def join_best(problem, i, capacity, sets, w, scratch):  # afterwards, values are
         score_trees(sets, i, n, values, scratch)
         place = idle_place(sets, i, scratch)
     store(sets, i, n, best, loss, place)
-    start, room = sets.pairs[i], sets.room[i]
     for b in range(sets.outputs[i]):
         distance = distance_of(f, a, n, sets, i, place, b, scratch.features)
-        sets.distances[start + place * room + b] = distance
-        sets.distances[start + b * room + place] = distance
+        set_distance(sets, i, place, b, distance)
 
 
 @kernel

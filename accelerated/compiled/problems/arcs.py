@@ -55,11 +55,6 @@ def room(problem, batch, lo, hi, A):
     return Work(np.empty(n * n), np.empty(n * n), np.zeros(1))
 
 
-@answers(oracles.prepared, ArcProblem)
-def prepared(problem, A, mu, work):
-    return 0
-
-
 @answers(oracles.oracle, ArcProblem)
 def oracle(problem, i, s, W, A, ready, mu, work):
     a = problem.offsets[i]
@@ -98,28 +93,3 @@ def add_rows(problem, i, factor, work, G):
         for h in range(n + 1):
             scaled[m, h] = factor * excess[m, h]
     add_arcs(problem.features, a, n, scaled, G.reshape(G.size))
-
-
-@answers(oracles.add_dense, ArcProblem)
-def add_dense(problem, i, factor, work, G):
-    pass
-
-
-@answers(oracles.flush, ArcProblem)
-def flush(problem, factor, ready, work, G):
-    pass
-
-
-@answers(oracles.task_loss, ArcProblem)
-def task_loss(problem, i, work):
-    return work.numbers[0]
-
-
-@answers(oracles.exact, ArcProblem)
-def exact(problem, work):
-    return True
-
-
-@answers(oracles.remember, ArcProblem)
-def remember(problem, i, work, kept):
-    pass

@@ -11,7 +11,14 @@ import numpy as np
 from accelerated.compiled.problems import oracles
 from accelerated.compiled.problems.candidates import CandidateProblem, add_row, dot, longest_list
 from accelerated.compiled.problems.oracles import answers
-from accelerated.compiled.problems.working_sets import WorkingSets, empty_sets, idle_place, new_sets, store
+from accelerated.compiled.problems.working_sets import (
+    WorkingSets,
+    empty_sets,
+    idle_place,
+    new_sets,
+    set_distance,
+    store,
+)
 from accelerated.compiled.structures.table import Listed, listed_room
 from accelerated.kernel import kernel
 
@@ -58,11 +65,9 @@ def join_best(problem, i, capacity, sets, w, scratch):
         place = idle_place(sets, i, scratch)
     scratch.label[0] = y
     store(sets, i, 1, scratch.label, loss, place)
-    start, room = sets.pairs[i], sets.room[i]
     for b in range(sets.outputs[i]):
         distance = distance_of(problem.features, first + y, first + sets.labels[sets.cells[i] + b])
-        sets.distances[start + place * room + b] = distance
-        sets.distances[start + b * room + place] = distance
+        set_distance(sets, i, place, b, distance)
 
 
 @answers(oracles.score_set, CandidateProblem)

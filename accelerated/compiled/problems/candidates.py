@@ -80,11 +80,6 @@ def room(problem, batch, lo, hi, A):
     return listed_room(longest_list(problem.offsets, batch, lo, hi), problem.outputs)
 
 
-@answers(oracles.prepared, CandidateProblem)
-def prepared(problem, A, mu, work):
-    return 0
-
-
 @answers(oracles.oracle, CandidateProblem)
 def oracle(problem, i, s, W, A, ready, mu, work):
     first, m = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
@@ -96,11 +91,6 @@ def oracle(problem, i, s, W, A, ready, mu, work):
     return smooth_max(work, m, problem.outputs, mu) - gold
 
 
-@answers(oracles.add_rows, CandidateProblem)
-def add_rows(problem, i, factor, work, G):
-    pass
-
-
 @answers(oracles.add_dense, CandidateProblem)
 def add_dense(problem, i, factor, work, G):
     first, g = problem.offsets[i], G[0, 0]
@@ -109,11 +99,6 @@ def add_dense(problem, i, factor, work, G):
             add_row(problem.features, first + work.rows[c], factor * work.weights[c], g)
     if work.state[2] == 1:
         add_row(problem.features, first + problem.best[i], -factor, g)
-
-
-@answers(oracles.flush, CandidateProblem)
-def flush(problem, factor, ready, work, G):
-    pass
 
 
 @answers(oracles.task_loss, CandidateProblem)

@@ -16,6 +16,7 @@ from accelerated.compiled.problems.working_sets import (
     find_labelling,
     idle_place,
     new_sets,
+    set_distance,
     store,
 )
 from accelerated.compiled.structures.table import MAX, smooth_max
@@ -78,11 +79,10 @@ def join_best(problem, i, capacity, sets, w, scratch):
         score_classes(sets, i, listed.scores, scratch)
         place = idle_place(sets, i, scratch)
     store(sets, i, 1, scratch.label, problem.cost[problem.labels[i], y], place)
-    start, room, apart = sets.pairs[i], sets.room[i], 2.0 * sets.products[sets.squares[i]]
+    apart = 2.0 * sets.products[sets.squares[i]]
     for b in range(sets.outputs[i]):
         distance = apart if b != place else 0.0
-        sets.distances[start + place * room + b] = distance
-        sets.distances[start + b * room + place] = distance
+        set_distance(sets, i, place, b, distance)
 
 
 @answers(oracles.score_set, ClassProblem)

@@ -71,11 +71,6 @@ def room(problem, batch, lo, hi, A):
     return class_room(problem.cost.shape[0], problem.outputs)
 
 
-@answers(oracles.prepared, ClassProblem)
-def prepared(problem, A, mu, work):
-    return 0
-
-
 @answers(oracles.oracle, ClassProblem)
 def oracle(problem, i, s, W, A, ready, mu, work):
     listed, excess = work.listed, work.excess
@@ -105,16 +100,6 @@ def add_rows(problem, i, factor, work, G):
                 G[j, label] = muladd(x, excess[label], G[j, label])
 
 
-@answers(oracles.add_dense, ClassProblem)
-def add_dense(problem, i, factor, work, G):
-    pass
-
-
-@answers(oracles.flush, ClassProblem)
-def flush(problem, factor, ready, work, G):
-    pass
-
-
 @answers(oracles.task_loss, ClassProblem)
 def task_loss(problem, i, work):  # excess is less the truth, whose task loss is 0
     total = 0.0
@@ -141,19 +126,6 @@ def _(problem: ClassProblem) -> Kept:
     return nothing()._replace(scores=np.zeros((n, Lp)), outputs=np.full(n, -1))
 
 
-@answers(oracles.remember, ClassProblem)
-def remember(problem, i, work, kept):
-    oracles.remember_rows(problem, i, work, kept)
-
-
-@answers(oracles.recall, ClassProblem)
-def recall(problem, i, kept, work):
-    if len(kept.outputs) == 0 or kept.outputs[i] < 0:
-        return False
-    oracles.recall_rows(problem, i, kept, work)
-    return True
-
-
 @answers(oracles.remember_rows, ClassProblem)
 def remember_rows(problem, i, work, kept):
     kept.outputs[i] = 1
@@ -168,8 +140,3 @@ def recall_rows(problem, i, kept, work):
 @answers(oracles.subtract, ClassProblem)
 def subtract(problem, i, work, other):
     work.excess[:] -= other.excess
-
-
-@answers(oracles.add_difference, ClassProblem)
-def add_difference(problem, i, factor, work, other, G):
-    oracles.add_rows(problem, i, factor, work, G)

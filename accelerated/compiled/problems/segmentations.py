@@ -84,11 +84,6 @@ def room(problem, batch, lo, hi, A):
     return Work(np.empty(p), np.empty(e), np.empty(p, np.int64), np.zeros(1))
 
 
-@answers(oracles.prepared, SegmentationProblem)
-def prepared(problem, A, mu, work):
-    return 0
-
-
 @answers(oracles.oracle, SegmentationProblem)
 def oracle(problem, i, s, W, A, ready, mu, work):
     a, p = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
@@ -116,11 +111,6 @@ def oracle(problem, i, s, W, A, ready, mu, work):
     return value - gold if possible else -np.inf
 
 
-@answers(oracles.add_rows, SegmentationProblem)
-def add_rows(problem, i, factor, work, G):
-    pass
-
-
 @answers(oracles.add_dense, SegmentationProblem)
 def add_dense(problem, i, factor, work, G):
     a, b, best = problem.offsets[i], problem.starts[i], work.best
@@ -133,23 +123,3 @@ def add_dense(problem, i, factor, work, G):
         apart, truly = best[u] != best[v], labels[u] != labels[v]
         if apart != truly:
             add_entries(problem.edges, k, -factor if apart else factor, G[0, 0])
-
-
-@answers(oracles.flush, SegmentationProblem)
-def flush(problem, factor, ready, work, G):
-    pass
-
-
-@answers(oracles.task_loss, SegmentationProblem)
-def task_loss(problem, i, work):
-    return work.numbers[0]
-
-
-@answers(oracles.exact, SegmentationProblem)
-def exact(problem, work):
-    return True
-
-
-@answers(oracles.remember, SegmentationProblem)
-def remember(problem, i, work, kept):
-    pass

@@ -11,8 +11,8 @@ from accelerated.compiled.entries import entry
 from accelerated.compiled.problems import oracles
 from accelerated.compiled.problems.answers import MOST, Kept, nothing, room_for
 from accelerated.compiled.problems.oracles import answers
-from accelerated.compiled.problems.pairs import Pairs, add_of_labels, rows_of
-from accelerated.compiled.problems.sequence import augmented_scores, longest_of, new_work
+from accelerated.compiled.problems.pairs import Pairs, add_of_labels
+from accelerated.compiled.problems.sequence import augmented_scores
 from accelerated.compiled.reductions import plus
 from accelerated.compiled.structures.chain import finish, log_partition, prepare, sum_product
 from accelerated.compiled.sweeps import fill, padded
@@ -30,11 +30,6 @@ class EntropyProblem(NamedTuple):
     labels: np.ndarray
     cost: np.ndarray
     pairs: Pairs
-
-
-@answers(oracles.room, EntropyProblem)
-def room(problem, batch, lo, hi, A):
-    return new_work(longest_of(problem, batch, lo, hi), A.shape[1])
 
 
 @answers(oracles.prepared, EntropyProblem)
@@ -57,11 +52,6 @@ def only_value(problem, i, s, W, A, ready, mu, work):
     n = problem.offsets[i + 1] - problem.offsets[i]
     gold = augmented_scores(problem, i, s, W, A, 1.0 / mu, work.scores)
     return mu * log_partition(work.scores, n, ready, A, 0, 1.0 / mu, work.chain, work.edges) - gold
-
-
-@answers(oracles.parent, EntropyProblem, inlined=True)
-def parent(problem, i, t):
-    return t - 1
 
 
 @answers(oracles.add_rows, EntropyProblem)
@@ -111,16 +101,6 @@ def task_loss(problem, i, work):  # scores are marginals less the truth, whose t
         for label in range(problem.cost.shape[1]):
             total += problem.cost[y, label] * work.scores[t, label]
     return total
-
-
-@answers(oracles.exact, EntropyProblem)
-def exact(problem, work):
-    return True
-
-
-@answers(oracles.touched, EntropyProblem)
-def touched(problem, i):
-    return rows_of(problem, i)
 
 
 @room_for.register
@@ -175,8 +155,3 @@ def subtract(problem, i, work, other):
     for t in range(problem.offsets[i + 1] - problem.offsets[i]):
         for label in range(work.scores.shape[1]):
             work.scores[t, label] -= other.scores[t, label]
-
-
-@answers(oracles.add_difference, EntropyProblem)
-def add_difference(problem, i, factor, work, other, G):
-    oracles.add_rows(problem, i, factor, work, G)

@@ -9,10 +9,9 @@ import numpy as np
 from accelerated.compiled.entries import entry
 from accelerated.compiled.problems import oracles
 from accelerated.compiled.problems.oracles import answers
-from accelerated.compiled.problems.pairs import Pairs, add_of_label, may_change, rows_of
-from accelerated.compiled.problems.sequence import augmented_scores, longest_of, new_work
+from accelerated.compiled.problems.pairs import Pairs, add_of_label, may_change
+from accelerated.compiled.problems.sequence import augmented_scores
 from accelerated.compiled.structures.chain import max_product
-from accelerated.compiled.sweeps import load
 
 __all__ = ["MaxProblem"]
 
@@ -29,26 +28,10 @@ class MaxProblem(NamedTuple):
     pairs: Pairs
 
 
-@answers(oracles.room, MaxProblem)
-def room(problem, batch, lo, hi, A):
-    return new_work(longest_of(problem, batch, lo, hi), A.shape[1])
-
-
-@answers(oracles.prepared, MaxProblem)
-def prepared(problem, A, mu, work):
-    load(A[0], 1.0, work.matrix)
-    return work.matrix
-
-
 @answers(oracles.oracle, MaxProblem)
 def oracle(problem, i, s, W, A, ready, mu, work):
     gold = augmented_scores(problem, i, s, W, A, 1.0, work.scores)
     return oracles.decode(problem, i, A, work) - gold
-
-
-@answers(oracles.parent, MaxProblem, inlined=True)
-def parent(problem, i, t):
-    return t - 1
 
 
 @answers(oracles.decode, MaxProblem)
@@ -86,11 +69,6 @@ def add_dense(problem, i, factor, work, G):
             G[0, before, y] -= factor * free[before, y]
 
 
-@answers(oracles.flush, MaxProblem)
-def flush(problem, factor, ready, work, G):
-    pass
-
-
 @answers(oracles.task_loss, MaxProblem)
 def task_loss(problem, i, work):
     first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
@@ -98,37 +76,3 @@ def task_loss(problem, i, work):
     for t in range(n):
         total += problem.cost[problem.labels[first + t], work.labels[t]]
     return total
-
-
-@answers(oracles.exact, MaxProblem)
-def exact(problem, work):
-    return True
-
-
-@answers(oracles.touched, MaxProblem)
-def touched(problem, i):
-    return rows_of(problem, i)
-
-
-# storing its answers costs as much as computing them again
-
-
-@answers(oracles.remember, MaxProblem)
-def remember(problem, i, work, kept):
-    pass
-
-
-@answers(oracles.recall, MaxProblem)
-def recall(problem, i, kept, work):
-    return False
-
-
-@answers(oracles.subtract, MaxProblem)
-def subtract(problem, i, work, other):
-    pass
-
-
-@answers(oracles.add_difference, MaxProblem)
-def add_difference(problem, i, factor, work, other, G):
-    oracles.add_rows(problem, i, factor, work, G)
-    oracles.add_rows(problem, i, -factor, other, G)

@@ -10,10 +10,10 @@ from accelerated.compiled.entries import entry
 from accelerated.compiled.problems import oracles
 from accelerated.compiled.problems.answers import MOST, Kept, nothing, room_for
 from accelerated.compiled.problems.oracles import answers
-from accelerated.compiled.problems.pairs import Pairs, add_of_label, may_change, rows_of
+from accelerated.compiled.problems.pairs import Pairs, add_of_label, may_change
 from accelerated.compiled.problems.sequence import augmented_scores, longest_of
 from accelerated.compiled.structures.chain_top_k import Outputs, mixture, outputs_room, smoothed_best
-from accelerated.compiled.sweeps import load, padded
+from accelerated.compiled.sweeps import padded
 
 __all__ = ["TopKProblem"]
 
@@ -48,12 +48,6 @@ def room(problem, batch, lo, hi, A):
     return TopKWork(np.empty((longest, Lp)), np.empty((Lp, Lp)), outputs_room(longest, L, problem.k))
 
 
-@answers(oracles.prepared, TopKProblem)
-def prepared(problem, A, mu, work):
-    load(A[0], 1.0, work.matrix)
-    return work.matrix
-
-
 @answers(oracles.oracle, TopKProblem)
 def oracle(problem, i, s, W, A, ready, mu, work):
     n = problem.offsets[i + 1] - problem.offsets[i]
@@ -61,11 +55,6 @@ def oracle(problem, i, s, W, A, ready, mu, work):
         raise ValueError("work: no room for the outputs of this problem; see room")
     gold = augmented_scores(problem, i, s, W, A, 1.0, work.scores)
     return smoothed_best(work.scores, n, A, ready, mu, work.outputs) - gold
-
-
-@answers(oracles.parent, TopKProblem, inlined=True)
-def parent(problem, i, t):
-    return t - 1
 
 
 @answers(oracles.add_rows, TopKProblem)
@@ -99,11 +88,6 @@ def add_dense(problem, i, factor, work, G):
         G[0, before, y] -= others * free[before, y]
 
 
-@answers(oracles.flush, TopKProblem)
-def flush(problem, factor, ready, work, G):
-    pass
-
-
 @answers(oracles.task_loss, TopKProblem)
 def task_loss(problem, i, work):
     first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
@@ -119,11 +103,6 @@ def exact(problem, work):
     return work.outputs.state[1] == 1
 
 
-@answers(oracles.touched, TopKProblem)
-def touched(problem, i):
-    return rows_of(problem, i)
-
-
 @room_for.register
 def _(problem: TopKProblem) -> Kept:
     n, N = len(problem.offsets) - 1, int(problem.offsets[-1])
@@ -132,19 +111,6 @@ def _(problem: TopKProblem) -> Kept:
     return nothing()._replace(
         labels=np.empty((N, problem.k), np.int64), weights=np.empty((n, problem.k)), outputs=np.full(n, -1)
     )
-
-
-@answers(oracles.remember, TopKProblem)
-def remember(problem, i, work, kept):
-    oracles.remember_rows(problem, i, work, kept)
-
-
-@answers(oracles.recall, TopKProblem)
-def recall(problem, i, kept, work):
-    if len(kept.outputs) == 0 or kept.outputs[i] < 0:
-        return False
-    oracles.recall_rows(problem, i, kept, work)
-    return True
 
 
 @answers(oracles.remember_rows, TopKProblem)
@@ -167,14 +133,3 @@ def recall_rows(problem, i, kept, work):
         weights[a] = kept.weights[i, a]
         for t in range(n):
             labels[a, t] = kept.labels[first + t, a]
-
-
-@answers(oracles.subtract, TopKProblem)
-def subtract(problem, i, work, other):
-    pass
-
-
-@answers(oracles.add_difference, TopKProblem)
-def add_difference(problem, i, factor, work, other, G):
-    oracles.add_rows(problem, i, factor, work, G)
-    oracles.add_rows(problem, i, -factor, other, G)

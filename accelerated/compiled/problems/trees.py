@@ -94,13 +94,14 @@ def oracle(problem, i, s, W, A, ready, mu, work):
     return mu * value - gold
 
 
-# all other questions are answered as for sequences
+# other questions are answered as for sequences: some in :mod:`accelerated.compiled.problems.shared`
 
-SHARED: tuple[str, ...] = ("room", "add_rows", "add_dense", "flush", "task_loss", "exact", "touched", "remember")
-SHARED += ("recall", "subtract", "add_difference")
-for name in ("oracle", *SHARED):
+for name in ("oracle", "add_rows", "add_dense", "task_loss"):
     answers(getattr(oracles, name), TreeMaxProblem)(getattr(sequence_max, name))
-for name in ("prepared", "remember_rows", "recall_rows", *SHARED):
+for name in (
+    *("prepared", "add_rows", "add_dense", "flush", "task_loss"),
+    *("remember", "recall", "remember_rows", "recall_rows", "subtract"),
+):
     answers(getattr(oracles, name), TreeEntropyProblem)(getattr(sequence_entropy, name))
 for name in ("visiting", "join_best", "score_set", "move"):
     answers(getattr(oracles, name), TreeMaxProblem)(getattr(sequence_sets, name))

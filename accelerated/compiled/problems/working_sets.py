@@ -17,7 +17,7 @@ import numpy as np
 from accelerated.compiled.entries import entry
 from accelerated.compiled.problems.oracles import parent
 from accelerated.compiled.problems.pairs import add_column, all_may_change, take_column
-from accelerated.kernel import kernel
+from accelerated.kernel import inlined, kernel
 
 __all__ = [
     "WorkingSets",
@@ -28,6 +28,7 @@ __all__ = [
     "idle_place",
     "new_sets",
     "repeats",
+    "set_distance",
     "store",
     "with_room",
 ]
@@ -187,11 +188,9 @@ def repeats(problem, sets, i, n, labels, loss, counts, apart):
 def add_labelling(problem, sets, i, n, labels, loss, a, counts, apart):
     """Put labels[:n] at place a of example i, with weight 0; counts (L, L) and apart, as W, are scratch, zero."""
     store(sets, i, n, labels, loss, a)
-    start, room = sets.pairs[i], sets.room[i]
     for b in range(sets.outputs[i]):
         distance = _distance(problem, sets, i, n, sets.cells[i] + a * n, sets.cells[i] + b * n, counts, apart)
-        sets.distances[start + a * room + b] = distance
-        sets.distances[start + b * room + a] = distance
+        set_distance(sets, i, a, b, distance)
 
 
 @kernel
@@ -203,6 +202,14 @@ def store(sets, i, n, labels, loss, a):
     for t in range(n):
         sets.labels[first + t] = labels[t]
     sets.outputs[i] = max(sets.outputs[i], a + 1)
+
+
+@inlined
+def set_distance(sets, i, a, b, distance):
+    """The squared distance of the outputs at places a and b of example i."""
+    start, room = sets.pairs[i], sets.room[i]
+    sets.distances[start + a * room + b] = distance
+    sets.distances[start + b * room + a] = distance
 
 
 @kernel

@@ -28,8 +28,7 @@ from accelerated.compiled.problems import (
 )
 from accelerated.compiled.problems.pairs import may_change
 from accelerated.compiled.prox.grouped import shrink_norms
-from accelerated.kernel import inlined, kernel
-from accelerated.parts import AS_PART
+from accelerated.kernel import inlined, kernel, part_options
 
 __all__ = ["Parted", "Rounds", "group_epoch"]
 
@@ -262,7 +261,7 @@ def move(problem: Any, i: Any, k: Any, ratio: Any, work: Any, rows: Any, G: Any,
     raise TypeError("move is called from kernels only")
 
 
-@overload(move, jit_options=AS_PART)
+@overload(move, jit_options=part_options())
 def _move(problem, i, k, ratio, work, rows, G, of, parts, W):
     if problem.instance_class is MaxProblem:
 

@@ -1,32 +1,50 @@
-"""Kernels called by kernels: translated and simplified, and left to the kernel that Python calls.
+"""Every private name of numba that the package uses. Without them kernels are plain ones (:mod:`accelerated.kernel`).
 
-Numba optimises each function in full and turns it into machine code, then does the same to each of its callers with
-the function's code inside. Of a kernel ten calls below the one that Python called, that is done eleven times, and ten
-of the results are never run. A part has only the first, cheap passes of optimisation (without any, max-product loops
-take a third longer). The kernel that Python calls is optimised in full and turned into machine code, with all its
-parts.
+Parts are kernels called by kernels: translated and simplified, and left to the kernel that Python calls. Numba
+optimises each function in full and turns it into machine code, then does the same to each of its callers with the
+function's code inside. Of a kernel ten calls below the one that Python called, that is done eleven times, and ten of
+the results are never run. A part has only the first, cheap passes of optimisation (without any, max-product loops take
+a third longer). The kernel that Python calls is optimised in full and turned into machine code, with all its parts.
+
+The cache keeps machine code in files of our own: all processes read, change and write numba's index files without a
+lock.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-from numba import _dynfunc  # type: ignore[attr-defined]
-from numba.core import types
+from numba import _dynfunc, types  # type: ignore[attr-defined]
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import register_pass
 from numba.core.registry import CPUDispatcher, cpu_target
+from numba.core.runtime import rtsys
+from numba.core.serialize import dumps
 from numba.core.typed_passes import NativeLowering
 
-__all__ = ["AS_PART", "CACHE_LINE", "EntryDispatcher", "PartDispatcher"]
+from accelerated.kernel_files import KernelFiles, warn_once
+
+__all__ = ["AS_PART", "CACHE_LINE", "entry"]
 
 CACHE_LINE = 64  # bytes; also of the widest registers
+
+
+def entry(function: Callable[..., Any], options: dict[str, Any], folder: Path | None, writable: bool) -> Any:
+    """A function as a kernel that Python calls, kept in a folder (None: not kept) if that is writable."""
+    dispatcher: Any = EntryDispatcher(function, options)
+    if folder is not None:
+        dispatcher._cache = _Cache(function, folder, writable)
+    return dispatcher
 
 
 class _PartLibrary(JITCodeLibrary):
@@ -131,3 +149,45 @@ def _arrays_at_cache_lines() -> Iterator[None]:
             yield
         finally:
             context.pop(name, None)
+
+
+# the cache ------------------------------------------------------------------------------------------------------------
+
+
+class _Implementation(CompileResultCacheImpl):
+    """Numba's, without its search for a folder."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        code = function.__code__  # named in numba's warnings
+        self._lineno, self._locator = code.co_firstlineno, SimpleNamespace(_py_file=code.co_filename)
+
+
+class _Cache(FunctionCache):
+    """Numba's cache of a function, in files of our own."""
+
+    def __init__(self, function: Callable[..., Any], folder: Path, writable: bool) -> None:
+        self._py_func, self._name = function, f"{function.__module__}.{function.__qualname__}"
+        self._impl, self._cache_path = _Implementation(function), str(folder)
+        self._cache_file = KernelFiles(folder, self._name, dumps)
+        self._writable = writable
+        self.enable()
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The kept machine code, or None.
+
+        Numba would first import everything that a kernel can call, which takes a fifth of a second. Compiling does so
+        by itself. Kept code needs only the runtime, which allocates arrays.
+        """
+        rtsys.initialize(target_context)
+        compiled = self._load_overload(sig, target_context)
+        if compiled is None:
+            logging.getLogger("accelerated.kernel").info("compiling %s: the first use on this machine", self._name)
+        return compiled
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        if not (self._writable and self._enabled and self._impl.check_cachable(data)):  # said at the start
+            return
+        try:
+            self._cache_file.save(self._index_key(sig, data.codegen), self._impl.reduce(data))
+        except OSError as problem:
+            warn_once("compiled kernels are not kept: %s", problem)
