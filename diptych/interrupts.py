@@ -146,8 +146,8 @@ def _on_signal(number: int, frame: FrameType | None) -> None:
 
 def _compiles() -> bool:
     """Whether numba compiles or loads a kernel in this thread. numba is not imported for the answer."""
-    locks = sys.modules.get("numba.core.compiler_lock")
-    return locks is not None and locks.global_compiler_lock.is_locked()
+    lock = getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", None)
+    return lock is not None and lock.is_locked()
 
 
 def _after_this_pass() -> None:
