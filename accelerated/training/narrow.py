@@ -50,10 +50,10 @@ class Narrow(Solver):
     :class:`Narrowed`.
     """
 
-    own_form = True
+    panel_state = True
 
     @property
-    def form(self) -> type:
+    def checkpoint_form(self) -> type:
         return type(self)
 
     @classmethod
@@ -80,12 +80,12 @@ class Narrow(Solver):
         report = super().evaluate(narrowed(objective, state.rows), state.inner)  # type: ignore[safe-super]
         return report._replace(x=spread(objective, report.x, state.rows))
 
-    def settle(
+    def accept(
         self, objective: Any, before: Any, after: Any, report: Report, rng: np.random.Generator
     ) -> tuple[Any, Report]:
         earlier = None if before is None else before.inner
         report = report._replace(x=taken(objective, report.x, after.rows))
-        inner, report = super().settle(narrowed(objective, after.rows), earlier, after.inner, report, rng)
+        inner, report = super().accept(narrowed(objective, after.rows), earlier, after.inner, report, rng)
         return after._replace(inner=inner), report._replace(x=spread(objective, report.x, after.rows))
 
     def saved(self, state: Any) -> Any:
@@ -117,7 +117,7 @@ class Backtracked(Narrow, reference.training.svrg.Backtracked):
     pass
 
 
-class Steered(Narrow, reference.training.casimir.Steered):
+class CasimirRun(Narrow, reference.training.casimir.CasimirRun):
     @classmethod
     def fits(cls, solver: Any, objective: Any) -> bool:
         """A user's pass sees all weights."""
@@ -144,7 +144,7 @@ class Planes(Narrow, reference.training.cutting_planes.Planes):
     pass
 
 
-SOLVERS = (Descent, Backtracked, Steered, Smooth, FrankWolfe, Exponentiated, DualUpdates, Planes)
+SOLVERS = (Descent, Backtracked, CasimirRun, Smooth, FrankWolfe, Exponentiated, DualUpdates, Planes)
 
 
 _occurring: Kept[np.ndarray] = Kept()  # of an objective

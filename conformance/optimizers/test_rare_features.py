@@ -142,7 +142,7 @@ def test_an_interrupt_before_the_first_state(other, name, monkeypatch):
     def stop(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(reference.training.casimir.Steered, "init", stop)
+    monkeypatch.setattr(reference.training.casimir.CasimirRun, "init", stop)
     _, result = run_of(other, name, "sequences")
     assert result.interrupted and "interrupted after 0 of 3 epochs" in result.message and not np.any(result.x)
 

@@ -258,7 +258,7 @@ class Ascent(Bracketed):
         if self.needed is not None:
             self.needed[:] = [saved.stand.number]
 
-    def settle(self, objective: Any, before: Any, after: CoCoAState, report: Report, rng: Any) -> Any:
+    def accept(self, objective: Any, before: Any, after: CoCoAState, report: Report, rng: Any) -> Any:
         """The next round removes the files that neither it nor the newest checkpoint needs."""
         least = after.stand.number if self.needed is None else self.needed[0]
         drop = (*after.drop, *(number for number in after.files if number < least))

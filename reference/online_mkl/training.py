@@ -43,8 +43,8 @@ class Rounds(Solver):
     model: KernelSequenceModel
 
     name: ClassVar[str] = "mkl"
-    own_form: ClassVar[bool] = True
-    looks: ClassVar[bool] = False
+    panel_state: ClassVar[bool] = True
+    evaluates_start: ClassVar[bool] = False
 
     def check(self, problem: Any, tol: float | None) -> None:
         box = self.box

@@ -268,7 +268,7 @@ class Screened(TrainingSolver):
         calls = progress.calls + progress.memory.calls
         return Report(_weights(problem, progress), state.fun, state.dual, state.gap, calls=calls)
 
-    def settle(
+    def accept(
         self, problem: Any, before: Progress | None, after: Progress, report: Report, rng: Any
     ) -> tuple[Progress, Report]:
         """Screen, if the gap is small enough since the last screening."""

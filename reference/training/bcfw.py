@@ -26,10 +26,9 @@ class FrankWolfe(Bracketed):
     """A run of :class:`BCFW`."""
 
     name: ClassVar[str] = "bcfw"
-    asks: ClassVar[tuple[str, ...]] = ("corners",)
-    needs: ClassVar[tuple[str, ...]] = ("zeros",)
+    requires: ClassVar[tuple[str, ...]] = ("corners(w, batch)", "zeros")
     constrained: ClassVar[bool] = True
-    own_form: ClassVar[bool] = True
+    panel_state: ClassVar[bool] = True
 
     def check(self, objective: Objective, tol: float | None) -> None:
         super().check(objective, tol)

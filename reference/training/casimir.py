@@ -7,7 +7,7 @@ Source: Pillutla et al., sections 7.2 and 7.3.1.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Unpack
+from typing import Annotated, Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from reference.arrays import Array
 from reference.bounds.casimir import Choice
 from reference.declared import Gt, Lam, Said, Temperature
 from reference.optimizers.base import Objective, traits
-from reference.optimizers.casimir import Casimir, CasimirState
+from reference.optimizers.casimir import Casimir
 from reference.optimizers.subproblem import Pass, Subproblem
 from reference.smoothings import Max
 from reference.training.arguments import check_provable
@@ -28,31 +28,15 @@ from reference.training.result import Report, Result, not_above
 from reference.training.run import Run
 from reference.training.smoothness import Backtracking
 from reference.training.solver import Ending, Solver
+from reference.training.state import Counts, RunState
 
 __all__ = ["casimir"]
 
 STAGE = 0.3  # a stage of constant smoothing ends when its smoothed problem is solved to this share of the gap
 
 
-class Standing(NamedTuple):
-    """The state of a run.
-
-    plan: the parameters of the outer loop; None in a checkpoint if the user gave a schedule object. at: the state of
-    the box. mu: the smoothing of the last iteration. best: the evaluation after it, with the highest dual so far.
-    kept, taken_back: the numbers of accepted and of rejected iterations. calls: oracle calls that the plans needed.
-    """
-
-    plan: Any  # a :class:`Plan`
-    at: CasimirState
-    mu: float | None
-    best: Any = None  # an :class:`Evaluation`
-    kept: int = 0
-    taken_back: int = 0
-    calls: int = 0
-
-
 @dataclass(frozen=True)
-class Steered(Solver):
+class CasimirRun(Solver):
     """A run of :class:`Casimir` with the options of :func:`casimir`; the box gets its schedule when the run starts."""
 
     lam: float
@@ -70,45 +54,45 @@ class Steered(Solver):
         inner: Searched = self.box.inner
         return inner
 
-    def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> Standing:
+    def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> RunState:
         plan = self.plan(objective, w0, rng)
-        return Standing(plan, self.box_of(plan).init(objective, w0), plan.mu_k(1), calls=plan.calls)
+        return RunState(self.box_of(plan).init(objective, w0), plan, Counts(calls=plan.calls))
 
-    def epoch(self, objective: Objective, state: Standing, rng: np.random.Generator) -> Standing:
-        mu = state.plan.mu_k(state.at.k + 1)
-        return state._replace(at=self.box_of(state.plan).epoch(objective, state.at, rng), mu=mu)
+    def epoch(self, objective: Objective, state: RunState, rng: np.random.Generator) -> RunState:
+        return state._replace(box=self.box_of(state.search).epoch(objective, state.box, rng))
 
-    def settle(
-        self, objective: Objective, before: Standing | None, after: Standing, report: Report, rng: np.random.Generator
-    ) -> tuple[Standing, Report]:
+    def accept(
+        self, objective: Objective, before: RunState | None, after: RunState, report: Report, rng: np.random.Generator
+    ) -> tuple[RunState, Report]:
         """Reject an iteration that increased F_{mu,kappa}; halve mu if the smoothed problem is solved."""
         evaluation: Evaluation = report.detail
         if before is None:
-            return after._replace(best=evaluation), report
-        plan, mu, k, w = after.plan, after.mu, after.at.k, after.at.w
-        problem, spent = Subproblem(objective, self.lam, plan.kappa_k(k), mu, before.at.z), after.at.memory
+            return after._replace(evaluation=evaluation), report
+        plan, mu, k, w, best = after.search, evaluation.mu, after.box.k, after.box.w, before.evaluation
+        problem, spent = Subproblem(objective, self.lam, plan.kappa_k(k), mu, before.box.z), after.box.memory
         kept = not_above(problem.value(w, evaluation.smoothed), spent.first, w)
         if plan.stop == "budget":
             kept = kept or not spent.guess.guessed
             spent = spent._replace(guess=self.inner.steps.judge(spent.guess, kept))
         if kept:  # a dual bound of a hinge remains valid; of another objective, only for the same mu
-            lasting = traits(objective).hinge or mu == before.mu
-            best = evaluation._replace(dual=max(before.best.dual if lasting else -np.inf, evaluation.dual))
-            state = after._replace(at=after.at._replace(memory=spent), best=best, kept=before.kept + 1)
+            lasting = traits(objective).hinge or mu == best.mu
+            best = evaluation._replace(dual=max(best.dual if lasting else -np.inf, evaluation.dual))
+            box, counts = after.box._replace(memory=spent), before.counts.plus(kept=1)
         else:
-            state = before._replace(at=before.at._replace(memory=spent), taken_back=before.taken_back + 1)
-        gap = state.best.objective - state.best.dual
-        solved = evaluation.slope <= STAGE * gap and gap > 1e-12 * abs(state.best.objective)
+            box, counts = before.box._replace(memory=spent), before.counts.plus(rejected=1)
+        state = RunState(box, plan, counts, best)
+        gap = best.objective - best.dual
+        solved = evaluation.slope <= STAGE * gap and gap > 1e-12 * abs(best.objective)
         if plan.staged and kept and solved and plan.schedule.mu_k(k) > LEAST_MU:
             state = self.halved(objective, state, 0.5 * plan.schedule.mu_k(k), rng)
-        return state, self.report(state, state.best)
+        return state, self.report(state, best)
 
-    def halved(self, objective: Objective, state: Standing, mu: float, rng: np.random.Generator) -> Standing:
+    def halved(self, objective: Objective, state: RunState, mu: float, rng: np.random.Generator) -> RunState:
         """The next stage: half the smoothing, a new kappa, momentum restarted."""
-        schedule, calls = constant(objective, state.at.w, self.lam, mu, self.kappa, rng, self.search)
-        plan = state.plan._replace(schedule=schedule)
-        box_state = self.box_of(plan).init(objective, state.at.w)._replace(memory=state.at.memory)
-        return state._replace(plan=plan, at=box_state, calls=state.calls + calls)
+        schedule, calls = constant(objective, state.box.w, self.lam, mu, self.kappa, rng, self.search)
+        plan = state.search._replace(schedule=schedule)
+        box_state = self.box_of(plan).init(objective, state.box.w)._replace(memory=state.box.memory)
+        return state._replace(search=plan, box=box_state, counts=state.counts.plus(calls=calls))
 
     def box_of(self, plan: Plan) -> Casimir:
         """The box with the schedule and the step size of a plan."""
@@ -127,21 +111,21 @@ class Steered(Solver):
         options |= {"step_size": self.inner.steps.step_size, "stop": self.stop, "steps": self.search}
         return plan_of(objective, start, self.schedule, **options, rng=rng)
 
-    def evaluate(self, objective: Objective, state: Standing) -> Report:
-        return self.report(state, evaluate(objective, state.at.w, self.lam, state.mu))
+    def evaluate(self, objective: Objective, state: RunState) -> Report:
+        return self.report(state, evaluate(objective, state.box.w, self.lam, state.search.mu_k(max(state.box.k, 1))))
 
-    def report(self, state: Standing, evaluation: Evaluation) -> Report:
+    def report(self, state: RunState, evaluation: Evaluation) -> Report:
         """The report of a state with this evaluation."""
-        spent: Spent = state.at.memory or Spent()
+        spent: Spent = state.box.memory or Spent()
         bounds = _finite(evaluation.dual), _finite(evaluation.objective - evaluation.dual), evaluation.exact
-        calls = state.calls + spent.calls + spent.guess.calls
-        return Report(state.at.w, evaluation.objective, *bounds, calls, spent.passes, detail=evaluation)
+        calls = state.counts.calls + spent.calls + spent.guess.calls
+        return Report(state.box.w, evaluation.objective, *bounds, calls, spent.passes, detail=evaluation)
 
-    def saved(self, state: Standing) -> Standing:
-        return state if self.schedule is None or isinstance(self.schedule, str) else state._replace(plan=None)
+    def saved(self, state: RunState) -> RunState:
+        return state if self.schedule is None or isinstance(self.schedule, str) else state._replace(search=None)
 
-    def restored(self, objective: Objective, saved: Standing) -> Standing:
-        return saved if saved.plan else saved._replace(plan=self.plan(objective, None, None))
+    def restored(self, objective: Objective, saved: RunState) -> RunState:
+        return saved if saved.search else saved._replace(search=self.plan(objective, None, None))
 
     def check(self, objective: Objective, tol: float | None) -> None:
         super().check(objective, tol)
@@ -151,9 +135,9 @@ class Steered(Solver):
                 "objective: casimir needs a smoothing, such as StructuralHinge(model, data, smoothing=Entropy())"
             )
 
-    def ending(self, run: Run, state: Standing | None, tol: float | None) -> Ending:
+    def ending(self, run: Run, state: RunState | None, tol: float | None) -> Ending:
         certificate = run.gap if self.lam > 0 else "none: lam = 0 gives no dual point"
-        return Ending(_outcome(run, state, tol), "last", certificate, state.kept if state else 0)
+        return Ending(_outcome(run, state, tol), "last", certificate, state.counts.kept if state else 0)
 
 
 @runs(epochs=50, tol=None, rng=None)
@@ -265,20 +249,20 @@ def casimir(
     if stop == "gradient" or schedule == "theory":  # the epochs may cut the last subproblem short
         until, resolved = run["epochs"], {"epochs": run["epochs"]}
     box = Casimir(None, searched(inner, step_size, until), warm_start)  # type: ignore[arg-type]
-    solver = Steered(box, lam, mu, kappa, schedule, accuracy, stop)
+    solver = CasimirRun(box, lam, mu, kappa, schedule, accuracy, stop)
     return minimize(objective, solver, w0, resolved=resolved, **run)
 
 
-def _outcome(run: Run, state: Standing | None, tol: float | None) -> tuple[bool, str]:
+def _outcome(run: Run, state: RunState | None, tol: float | None) -> tuple[bool, str]:
     """Success, and the message."""
     if run.solved:
         return True, f"gap {run.gap} after {run.done} epochs"
     if state is None or run.ending:
         return run.ending or (False, "nothing was done")
     done = f"{run.done} epochs done"
-    if state.taken_back:
-        done += f", {state.taken_back} iterations taken back for too long steps"
-    if not not_above(run.fun, run.first, state.at.w):
+    if state.counts.rejected:
+        done += f", {state.counts.rejected} iterations taken back for too long steps"
+    if not not_above(run.fun, run.first, state.box.w):
         return False, f"{done}: the objective grew from {run.first} to {run.fun}; take shorter steps"
     if tol is not None:
         return False, f"{done}: the gap is {run.gap}, more than {tol} of the objective"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,41 @@ from array_api_compat import is_array_api_obj
 from reference.archives import parse_json, read_npz
 from reference.arrays import Place, host
 from reference.files import replacing
+from reference.optimizers.prox_linear import ProxLinearState
 from reference.training.identity import of_another_panel
+from reference.training.state import Counts, RunState, StepLength
 
 __all__ = ["decode", "encode", "read_checkpoint", "write_checkpoint"]
 
 FORMAT = 3
 WHAT = "checkpoint of diptych"
+
+
+def _sgd(state: Any, offset: Any, calls: int) -> RunState:
+    return RunState(state, offset, Counts(calls=calls))
+
+
+def _svrg(at: Any, guess: Any, taken_back: int, done: int, later: float) -> RunState:
+    return RunState(at, guess, Counts(epochs=done, rejected=taken_back), later=later)
+
+
+def _casimir(plan: Any, at: Any, mu: Any, best: Any, kept: int, taken_back: int, calls: int) -> RunState:
+    best = None if best is None else best._replace(mu=mu)
+    return RunState(at, plan, Counts(kept=kept, rejected=taken_back, calls=calls), best)
+
+
+def _prox_linear(
+    w: Any, fun: float, eta: float, k: int, bound: float, refused: int, first: float, step: Any, **counts: int
+) -> RunState:
+    return RunState(ProxLinearState(w, fun, k), StepLength(eta, bound), Counts(rejected=refused, **counts))
+
+
+FORMER: dict[str, Callable[..., Any]] = {  # states of older files, by their names there
+    "reference.training.sgd.Descending": _sgd,
+    "reference.training.svrg.Tried": _svrg,
+    "reference.training.casimir.Standing": _casimir,
+    "reference.training.prox_linear.Standing": _prox_linear,
+}
 
 
 def write_checkpoint(path: str | Path, content: dict[str, Any]) -> None:
@@ -119,7 +148,7 @@ def decode(x: Any, arrays: dict[str, np.ndarray], place: Place) -> Any:
     if "dict" in x:
         return {decode(key, arrays, place): decode(value, arrays, place) for key, value in x["dict"]}
     if "type" in x:
-        kind = _record(x["type"])
+        kind = FORMER.get(x["type"]) or _record(x["type"])
         return kind(**{name: decode(value, arrays, place) for name, value in x["fields"].items()})
     (name,) = x
     return {"tuple": tuple, "list": list}[name](decode(value, arrays, place) for value in x[name])

@@ -28,8 +28,7 @@ class Planes(Bracketed):
     """A run of :class:`CuttingPlanes`."""
 
     name: ClassVar[str] = "cutting_planes"
-    asks: ClassVar[tuple[str, ...]] = ("linearize",)
-    needs: ClassVar[tuple[str, ...]] = ("zeros",)
+    requires: ClassVar[tuple[str, ...]] = ("linearize(w, batch)", "zeros")
     still: ClassVar[int] = STILL
 
     def check(self, objective: Objective, tol: float | None) -> None:

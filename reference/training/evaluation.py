@@ -15,8 +15,8 @@ __all__ = ["Evaluation", "evaluate"]
 class Evaluation(NamedTuple):
     """At w: objective, F(w) + lam/2 ||w||^2; dual, a lower bound on its minimum; smoothed, F_mu(w).
 
-    slope: a bound on F_mu(w) + lam/2 ||w||^2 minus its minimum. exact: the share of exact oracles. For lam = 0 there
-    are no bounds: dual = -inf, slope = inf.
+    slope: a bound on F_mu(w) + lam/2 ||w||^2 minus its minimum. exact: the share of exact oracles. mu: as given. For
+    lam = 0 there are no bounds: dual = -inf, slope = inf.
     """
 
     objective: float
@@ -24,6 +24,7 @@ class Evaluation(NamedTuple):
     smoothed: float
     slope: float
     exact: float
+    mu: float | None = None
 
 
 def evaluate(objective: Objective, w: Array, lam: float, mu: float | None) -> Evaluation:
@@ -43,7 +44,7 @@ def evaluate(objective: Objective, w: Array, lam: float, mu: float | None) -> Ev
         target, exact = value, 1.0
     regularised = target + 0.5 * lam * squared_norm(x)
     if lam == 0:
-        return Evaluation(regularised, -np.inf, value, np.inf, exact)
+        return Evaluation(regularised, -np.inf, value, np.inf, exact, mu)
     slope = squared_norm(host(g).astype(np.float64, copy=False) + lam * x) / (2 * lam)
     dual = task_loss - squared_norm(g) / (2 * lam) if is_hinge else regularised - slope
-    return Evaluation(regularised, dual, value, slope, exact)
+    return Evaluation(regularised, dual, value, slope, exact, mu)

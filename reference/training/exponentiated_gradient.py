@@ -31,9 +31,9 @@ class Exponentiated(Bracketed):
     """A run of :class:`ExponentiatedGradient`."""
 
     name: ClassVar[str] = "exponentiated_gradient"
-    needs: ClassVar[tuple[str, ...]] = ("zeros", "model", "data", "loss_augmented")
+    requires: ClassVar[tuple[str, ...]] = ("zeros", "model", "data", "loss_augmented")
     constrained: ClassVar[bool] = True
-    own_form: ClassVar[bool] = True
+    panel_state: ClassVar[bool] = True
 
     def evaluate(self, objective: Objective, state: EGState) -> Report:
         w = clipped(state.x, constraint(objective))

@@ -11,7 +11,7 @@ import numpy as np
 from reference.optimizers.base import Examples
 from reference.training.counterparts import counterpart
 from reference.training.result import Callback, Report, Result
-from reference.training.run import Point, Run, aside
+from reference.training.run import Point, Run, untimed
 from reference.training.solver import Solver
 
 __all__ = ["minimize", "run_of"]
@@ -63,7 +63,7 @@ def run_of(
         checkpoint,
         resume,
         reached=reached,
-        form=solver.form,
+        form=solver.checkpoint_form,
         unit=solver.unit,
         written=solver.written,
         by_gap=solver.by_gap and tol is not None,
@@ -76,14 +76,14 @@ def run_of(
                 state = solver.init(objective, start, run.rng)
             else:
                 state = solver.restored(objective, saved)
-        if saved is not None or epochs == 0 or solver.looks:
-            with aside():
+        if saved is not None or epochs == 0 or solver.evaluates_start:
+            with untimed():
                 report = solver.evaluate(objective, state)
         else:
             report = Report(start, np.nan)
         if saved is None:
             with run.timed():
-                state, report = solver.settle(objective, None, state, report, run.rng)
+                state, report = solver.accept(objective, None, state, report, run.rng)
         run.begin(report, solver.saved(state))
         for k in run.epochs():
             with run.timed():
@@ -91,10 +91,10 @@ def run_of(
             if k % every != 0 and k != epochs:
                 state = after
                 continue
-            with aside():
+            with untimed():
                 report = solver.evaluate(objective, after)
             with run.timed():
-                state, report = solver.settle(objective, state, after, report, run.rng)
+                state, report = solver.accept(objective, state, after, report, run.rng)
             del after  # it may be large
             run.record(solver.saved(state), report, k)
     ending = solver.ending(run, state, tol)

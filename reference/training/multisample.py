@@ -27,8 +27,7 @@ class DualUpdates(Bracketed):
     """A run of :class:`Multisample`."""
 
     name: ClassVar[str] = "multisample"
-    asks: ClassVar[tuple[str, ...]] = ("corners",)
-    needs: ClassVar[tuple[str, ...]] = ("zeros",)
+    requires: ClassVar[tuple[str, ...]] = ("corners(w, batch)", "zeros")
 
     def check(self, objective: Objective, tol: float | None) -> None:
         super().check(objective, tol)

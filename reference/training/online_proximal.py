@@ -34,7 +34,7 @@ class Proximal(Solver):
     project: Regularizer | None
 
     name: ClassVar[str] = "online_proximal"
-    looks: ClassVar[bool] = False
+    evaluates_start: ClassVar[bool] = False
 
     def check(self, objective: Objective, tol: float | None) -> None:
         super().check(objective, tol)

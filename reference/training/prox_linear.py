@@ -25,6 +25,7 @@ from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result, Row, padded
 from reference.training.run import Point, Run
 from reference.training.solver import Ending, Solver
+from reference.training.state import Counts, RunState, StepLength
 from reference.weighted import Weighted
 
 __all__ = ["ProxLinearProblem", "casimir_svrg", "prox_linear"]
@@ -58,28 +59,6 @@ class Solution(NamedTuple):
     v: Array
     result: Result
     mu: float | None
-
-
-class Standing(NamedTuple):
-    """The state of a run: w (d,), its objective fun, the step length eta, the number k of steps done.
-
-    halved: number of times eta was halved. refused: number of steps not accepted. missed: number of subproblems not
-    solved to their tolerance. calls: oracle calls. first: the objective at the start. bound: on the norm of the
-    prox-gradient at the start of the last step. step: the box's state after a step that :meth:`Outer.settle` has to
-    accept or reject, None afterwards.
-    """
-
-    w: Array
-    fun: float
-    eta: float
-    k: int
-    halved: int
-    refused: int
-    missed: int
-    calls: int
-    first: float
-    bound: float
-    step: ProxLinearState | None = None
 
 
 @dataclass(frozen=True)
@@ -121,7 +100,7 @@ class Scheduled:
 
 
 @dataclass(frozen=True)
-class Outer(Solver):
+class ProxLinearRun(Solver):
     """A run of :class:`ProxLinear`: a step that violates the model's inequality is rejected and eta is halved."""
 
     given: dict[str, Any]  # the options of :func:`prox_linear`
@@ -138,51 +117,50 @@ class Outer(Solver):
     def start(self, objective: Objective, w0: Any, rng: Any) -> Array:
         return start_of(objective, initial_of(objective, w0, rng))
 
-    def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> Standing:
-        _, fun, *_ = self.box.init(objective, w0)
-        return Standing(w0, fun, self.box.eta, 0, 0, 0, 0, objective.n, fun, np.inf)
+    def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> RunState:
+        return RunState(self.box.init(objective, w0), StepLength(self.box.eta), Counts(calls=objective.n))
 
-    def epoch(self, objective: Objective, state: Standing, rng: np.random.Generator) -> Standing:
-        box = replace(self.box, eta=state.eta)
-        return state._replace(step=box.epoch(objective, ProxLinearState(state.w, state.fun, state.k), rng))
+    def epoch(self, objective: Objective, state: RunState, rng: np.random.Generator) -> RunState:
+        return state._replace(box=replace(self.box, eta=state.search.eta).epoch(objective, state.box, rng))
 
-    def evaluate(self, objective: Objective, state: Standing) -> Report:
-        return Report(state.w, state.fun, calls=state.calls)
+    def evaluate(self, objective: Objective, state: RunState) -> Report:
+        return Report(state.box.w, state.box.fun, calls=state.counts.calls)
 
-    def restored(self, objective: Objective, saved: Standing) -> Standing:
+    def restored(self, objective: Objective, saved: RunState) -> RunState:
         """The state with the objective evaluated again, so that a resumed run on other data is detected."""
-        return saved._replace(fun=regularised(objective, saved.w, self.box.lam))
+        return saved._replace(box=saved.box._replace(fun=regularised(objective, saved.box.w, self.box.lam)))
 
-    def settle(
-        self, objective: Objective, before: Standing | None, after: Standing, report: Report, rng: np.random.Generator
-    ) -> tuple[Standing, Report]:
+    def accept(
+        self, objective: Objective, before: RunState | None, after: RunState, report: Report, rng: np.random.Generator
+    ) -> tuple[RunState, Report]:
         """Keep the box's step, or halve eta."""
-        if before is None or after.step is None:
+        if before is None:
             return after, report
-        w, fun, eta, k, halved, refused, missed, calls, first, *_ = before
-        kept, kept_fun, k, new, new_fun, (model, v, result, mu) = after.step
+        w, fun, eta, counts = before.box.w, before.box.fun, before.search.eta, before.counts
+        kept, kept_fun, k, new, new_fun, (model, v, result, mu) = after.box
         model_value = model.value(v, unsmoothed(objective)) if np.isfinite(new_fun) else np.inf
-        calls += result.oracle_calls + 2 * objective.n
+        counts = counts.plus(calls=result.oracle_calls + 2 * objective.n)
         rho, gap, eps = squared_norm(w - new) ** 0.5 / eta, np.inf, self.box.inner.eps(k)
         if self.measures:
             gap, more = _gap(result, model.convex, v, model.curvature, mu)
-            calls += more
-        missed += self.given["tolerance"] is not None and gap > (1 + 1e-6) * eps
+            counts = counts.plus(calls=more)
+        counts = counts.plus(missed=self.given["tolerance"] is not None and gap > (1 + 1e-6) * eps)
         holds = np.isfinite(new_fun) and _not_above(new_fun, model_value, fun, new)
         if not (holds or self.given["fixed_eta"]):
-            state = Standing(w, fun, eta / 2, k - 1, halved + 1, refused, missed, calls, first, np.inf)
+            state = RunState(before.box, StepLength(eta / 2), counts.plus(halved=1))
         else:
             bound = rho + (2.0 * max(gap, 0.0) / model.curvature) ** 0.5 / eta
-            refused += kept is not new
-            state = Standing(kept, kept_fun, eta, k, halved, refused, missed, calls, first, bound)
-        return state, Report(state.w, state.fun, calls=calls, prox_gradient=rho if np.isfinite(rho) else None)
+            counts = counts.plus(rejected=kept is not new)
+            state = RunState(ProxLinearState(kept, kept_fun, k), StepLength(eta, bound), counts)
+        calls, gradient = state.counts.calls, rho if np.isfinite(rho) else None
+        return state, Report(state.box.w, state.box.fun, calls=calls, prox_gradient=gradient)
 
-    def reached(self, point: Point, state: Standing | None, tol: float | None) -> bool:
-        return tol is not None and state is not None and state.bound <= tol
+    def reached(self, point: Point, state: RunState | None, tol: float | None) -> bool:
+        return tol is not None and state is not None and state.search.bound <= tol
 
-    def ending(self, run: Run, state: Standing | None, tol: float | None) -> Ending:
+    def ending(self, run: Run, state: RunState | None, tol: float | None) -> Ending:
         outcome = _outcome(run, state, tol)
-        return Ending(outcome, "last", "none: the objective is not convex", state.k if state else 0)
+        return Ending(outcome, "last", "none: the objective is not convex", state.box.k if state else 0)
 
 
 @runs(iterations=50, tol=None, rng=None)
@@ -294,7 +272,7 @@ def prox_linear(
         mu = 1.0
     hinge, measures = traits(objective).hinge, tolerance is not None or run["tol"] is not None
     solves = Scheduled(inner or casimir_svrg, hinge, schedule, mu, L, budget, tolerance)
-    solver = Outer(ProxLinear(lam, eta, solves, accept), given, measures)
+    solver = ProxLinearRun(ProxLinear(lam, eta, solves, accept), given, measures)
     return minimize(objective, solver, w0, epochs=run.pop("iterations"), **run)
 
 
@@ -356,25 +334,26 @@ def _check(objective: Objective, mu: float | None, inner: Any) -> None:
         raise ValueError(f"mu: {type(objective).__name__} has no smoothing to scale; expected None, got {mu!r}")
 
 
-def _outcome(run: Run, state: Standing | None, tol: float | None) -> tuple[bool, str]:
+def _outcome(run: Run, state: RunState | None, tol: float | None) -> tuple[bool, str]:
     """Success, and the message."""
     if state is None or run.ending:
         return run.ending or (False, "nothing was done")
-    done = f"{state.k} steps"
-    if state.refused:
-        done += f", {state.refused} of them refused as the objective would have grown"
-    if state.halved:
-        done += f", eta halved {state.halved} times to {state.eta:.3g}"
-    if state.missed:
-        done += f", {state.missed} subproblems left with a gap of more than tolerance / k"
+    k, counts = state.box.k, state.counts
+    done = f"{k} steps"
+    if counts.rejected:
+        done += f", {counts.rejected} of them refused as the objective would have grown"
+    if counts.halved:
+        done += f", eta halved {counts.halved} times to {state.search.eta:.3g}"
+    if counts.missed:
+        done += f", {counts.missed} subproblems left with a gap of more than tolerance / k"
     if run.solved:
-        return True, f"{done}: the norm of the prox-gradient is at most {state.bound:.3g}"
-    if state.k == state.refused and (state.refused or state.halved):
+        return True, f"{done}: the norm of the prox-gradient is at most {state.search.bound:.3g}"
+    if k == counts.rejected and (counts.rejected or counts.halved):
         return False, f"{done}: no step was taken"
-    if not state.fun <= state.first:
-        return False, f"{done}: the objective grew from {state.first} to {state.fun}"
-    if state.missed:
+    if not state.box.fun <= run.first:
+        return False, f"{done}: the objective grew from {run.first} to {state.box.fun}"
+    if counts.missed:
         return False, done
     if tol is not None:
-        return False, f"{done}: the norm of the prox-gradient is at most {state.bound:.3g}, more than {tol}"
+        return False, f"{done}: the norm of the prox-gradient is at most {state.search.bound:.3g}, more than {tol}"
     return True, done

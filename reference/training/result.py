@@ -47,7 +47,7 @@ class Report(NamedTuple):
     """The iterate x that would be returned, and the fields of its :class:`Row`.
 
     calls: oracle calls so far (None: n a pass). passes: passes so far (None: one an epoch). later: seconds of the epoch
-    that were spent on work for the next one. detail: further information for ``settle``.
+    that were spent on work for the next one. detail: further information for ``accept``.
     """
 
     x: Array

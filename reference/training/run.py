@@ -20,11 +20,11 @@ from reference.training.checkpoints import read_checkpoint, write_checkpoint
 from reference.training.identity import check_identity, identity, numbers_of, path_of, same_value
 from reference.training.result import Callback, Report, Result, Row, judged, padded, wants_to_stop
 
-__all__ = ["Lost", "Point", "Run", "aside"]
+__all__ = ["Lost", "Point", "Run", "untimed"]
 
 SHARE = 10  # spend at most 1/10 of the run on writing checkpoints
 
-_aside: ContextVar[float] = ContextVar("aside", default=0.0)  # all seconds set aside so far in this thread
+_untimed: ContextVar[float] = ContextVar("untimed", default=0.0)  # all untimed seconds so far in this thread
 
 
 class Lost(RuntimeError):
@@ -32,13 +32,13 @@ class Lost(RuntimeError):
 
 
 @contextmanager
-def aside() -> Iterator[None]:
+def untimed() -> Iterator[None]:
     """A block whose time does not count: not in its run, nor in an outer run that its run is a step of."""
-    started, before = time.perf_counter(), _aside.get()
+    started, before = time.perf_counter(), _untimed.get()
     try:
         yield
     finally:
-        _aside.set(before + time.perf_counter() - started)
+        _untimed.set(before + time.perf_counter() - started)
 
 
 class Point(NamedTuple):
@@ -189,10 +189,10 @@ class Run:
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """A block whose time counts, except for blocks of :func:`aside` in it."""
-        started, aside = time.perf_counter(), _aside.get()
+        """A block whose time counts, except for blocks of :func:`untimed` in it."""
+        started, before = time.perf_counter(), _untimed.get()
         yield
-        self.seconds += time.perf_counter() - started - (_aside.get() - aside)
+        self.seconds += time.perf_counter() - started - (_untimed.get() - before)
 
     def record(self, state: Any, report: Report, epoch: int) -> None:
         """End an epoch: add its row, keep its state, write a checkpoint if one is due, call the callback."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Unpack, cast
+from typing import Annotated, Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
@@ -27,16 +27,9 @@ from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
 from reference.training.run import Run
 from reference.training.solver import Ending, Solver
+from reference.training.state import RunState
 
 __all__ = ["sgd"]
-
-
-class Descending(NamedTuple):
-    """A state of SGD. offset: of the default schedule, None before its search; calls: oracle calls of the search."""
-
-    state: SGDState
-    offset: float | None = None
-    calls: int = 0
 
 
 @dataclass(frozen=True)
@@ -51,35 +44,32 @@ class Descent(Solver):
     name: ClassVar[str] = "sgd"
     convex: ClassVar[bool] = False
     constrained: ClassVar[bool] = True
-    looks: ClassVar[bool] = False
+    evaluates_start: ClassVar[bool] = False
 
     def start(self, objective: Objective, w0: Any, rng: Any) -> Array:
         start = start_of(objective, initial_of(objective, w0, rng))
         check_start(start, constraint(objective))
         return start
 
-    def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> Descending:
-        return Descending(self.box.init(objective, *floats(w0=w0)))
+    def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> RunState:
+        return RunState(self.box.init(objective, *floats(w0=w0)))
 
-    def epoch(self, objective: Objective, state: Descending, rng: np.random.Generator) -> Descending:
+    def epoch(self, objective: Objective, state: RunState, rng: np.random.Generator) -> RunState:
         if self.search is None:
-            return Descending(self.box.epoch(objective, state.state, rng))
-        offset, calls = state.offset, state.calls
-        if offset is None:
-            offset, calls = self.search.find(objective, self.box, state.state)
-        box = replace(self.box, step_size=CheckedSchedule(Pegasos(offset)))
-        return Descending(box.epoch(objective, state.state, rng), offset, calls)
+            return RunState(self.box.epoch(objective, state.box, rng))
+        if state.search is None:
+            offset, calls = self.search.find(objective, self.box, state.box)
+            state = state._replace(search=offset, counts=state.counts.plus(calls=calls))
+        box = replace(self.box, step_size=CheckedSchedule(Pegasos(state.search)))
+        return state._replace(box=box.epoch(objective, state.box, rng))
 
-    def evaluate(self, objective: Objective, state: Descending) -> Report:
-        epochs, mean = state.state.t // -(-objective.n // self.box.batch_size), state.state.mean
+    def evaluate(self, objective: Objective, state: RunState) -> Report:
+        epochs, mean = state.box.t // -(-objective.n // self.box.batch_size), state.box.mean
         value = regularised(objective, mean, self.box.lam, self.box.mu)
-        return Report(mean, value, calls=state.calls + epochs * objective.n)
+        return Report(mean, value, calls=state.counts.calls + epochs * objective.n)
 
-    def saved(self, state: Descending) -> Any:
-        return state if self.search else state.state
-
-    def restored(self, objective: Objective, saved: Any) -> Descending:
-        return cast(Descending, saved) if self.search else Descending(saved)
+    def restored(self, objective: Objective, saved: RunState | SGDState) -> RunState:
+        return RunState(saved) if isinstance(saved, SGDState) else saved  # older files have the state of the box
 
     def ending(self, run: Run, state: Any, tol: float | None) -> Ending:
         average = self.box.average

@@ -37,20 +37,19 @@ class Solver(Piece, ABC):
     box: Any
 
     name: ClassVar[str]  # of the public function
-    asks: ClassVar[tuple[str, ...]] = ()  # oracles (w, batch) that the objective must have
-    needs: ClassVar[tuple[str, ...]] = ()  # other attributes that the objective must have
+    requires: ClassVar[tuple[str, ...]] = ()  # attributes of the objective; methods as "corners(w, batch)"
     convex: ClassVar[bool] = True  # whether scores must be linear in the weights
     constrained: ClassVar[bool] = False  # whether the constraint w >= 0 on some weights is supported
-    own_form: ClassVar[bool] = False  # whether a state belongs to one panel, and may change in place
+    panel_state: ClassVar[bool] = False  # whether a state belongs to one panel, and may change in place
     by_gap: ClassVar[bool] = True  # whether ``tol`` is of the gap
     still: ClassVar[int] = 0  # epochs that leave the dual as it is and end a run that has a ``tol``; 0: none do
-    looks: ClassVar[bool] = True  # whether the start is always evaluated
+    evaluates_start: ClassVar[bool] = True  # whether the start is always evaluated
     unit: ClassVar[str] = "epochs"
 
     @property
-    def form(self) -> type | None:
+    def checkpoint_form(self) -> type | None:
         """The type whose state this is, if it belongs to one panel."""
-        return type(self.box) if self.own_form else None
+        return type(self.box) if self.panel_state else None
 
     def check(self, objective: Objective, tol: float | None) -> None:
         """Raise unless the objective is suitable, and the options have a meaning together."""
@@ -72,7 +71,7 @@ class Solver(Piece, ABC):
     def evaluate(self, objective: Objective, state: Any) -> Report:
         """The report of the iterate that would be returned now. Its time does not count."""
 
-    def settle(
+    def accept(
         self, objective: Objective, before: Any, after: Any, report: Report, rng: np.random.Generator
     ) -> tuple[Any, Report]:
         """The state to continue from and its report, given those after an epoch; ``before`` is None at the start."""
@@ -104,10 +103,10 @@ class Solver(Piece, ABC):
 
 def check_kind(solver: Solver | type[Solver], objective: Any) -> None:
     """Raise unless the objective meets the requirements that a solver declares."""
-    for name in solver.asks:
-        if not hasattr(objective, name):
-            raise TypeError(f"objective: {solver.name} needs {name}(w, batch), which {type(objective).__name__} lacks")
-    check_objective(objective, *solver.needs)
+    for method in (name for name in solver.requires if "(" in name):
+        if not hasattr(objective, method.partition("(")[0]):
+            raise TypeError(f"objective: {solver.name} needs {method}, which {type(objective).__name__} lacks")
+    check_objective(objective, *(name for name in solver.requires if "(" not in name))
     if solver.convex:
         refuse_nonlinear(solver.name, objective)
     if not solver.constrained:

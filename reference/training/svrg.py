@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Unpack
+from typing import Annotated, ClassVar, Literal, Unpack
 
 import numpy as np
 
@@ -21,22 +21,9 @@ from reference.training.result import Report, Result, not_above
 from reference.training.run import Run
 from reference.training.smoothness import Backtracking, Guess
 from reference.training.solver import Ending, Solver
+from reference.training.state import RunState
 
 __all__ = ["svrg"]
-
-
-class Tried(NamedTuple):
-    """at: the :class:`Snapshot` that the next pass starts from (in a checkpoint, its x); done: passes done.
-
-    guess: of the components' smoothness. taken_back: rejected passes. later: seconds of the last snapshot, which count
-    in the next pass.
-    """
-
-    at: Any
-    guess: Guess = Guess()
-    taken_back: int = 0
-    done: int = 0
-    later: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -53,39 +40,40 @@ class Backtracked(Solver):
         check_provable(self.box.lam, tol)
         _check_smooth(objective, self.box.mu)
 
-    def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> Tried:
-        return Tried(self.box.init(objective, w0))
+    def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> RunState:
+        return RunState(self.box.init(objective, w0), Guess())
 
-    def epoch(self, objective: Objective, state: Tried, rng: np.random.Generator) -> Tried:
-        box, snapshot, order = self.box, state.at, rng.permutation(objective.n)
-        gamma, guess = self.steps.propose(objective, state.guess, snapshot.x, order, box.mu, box.lam)
+    def epoch(self, objective: Objective, state: RunState, rng: np.random.Generator) -> RunState:
+        box, snapshot, order = self.box, state.box, rng.permutation(objective.n)
+        gamma, guess = self.steps.propose(objective, state.search, snapshot.x, order, box.mu, box.lam)
         w = box.sweep(Subproblem(objective, box.lam, 0.0, box.mu, None), snapshot, snapshot.x, order, gamma)
         started = time.perf_counter()
         after = box.snapshot(objective, w, box.mu)
         later = time.perf_counter() - started
         accepted = not guess.guessed or not_above(self.value(after), self.value(snapshot), w)
         guess = self.steps.judge(guess, accepted)
-        return Tried(after if accepted else snapshot, guess, state.taken_back + (not accepted), state.done + 1, later)
+        counts = state.counts.plus(epochs=1, rejected=not accepted)
+        return RunState(after if accepted else snapshot, guess, counts, later=later)
 
     def value(self, snapshot: Snapshot) -> float:
         """F(x) + lam/2 ||x||^2."""
         return snapshot.value + 0.5 * self.box.lam * squared_norm(snapshot.x)
 
-    def evaluate(self, objective: Objective, state: Tried) -> Report:
-        fun, bound = self.value(state.at), _bound(state.at, self.box.lam)
-        calls = 2 * state.done * objective.n + state.guess.calls
-        return Report(state.at.x, fun, None if bound is None else fun - bound, bound, calls=calls, later=state.later)
+    def evaluate(self, objective: Objective, state: RunState) -> Report:
+        fun, bound = self.value(state.box), _bound(state.box, self.box.lam)
+        calls = 2 * state.counts.epochs * objective.n + state.search.calls
+        return Report(state.box.x, fun, None if bound is None else fun - bound, bound, calls=calls, later=state.later)
 
-    def saved(self, state: Tried) -> Tried:
-        return state._replace(at=state.at.x)
+    def saved(self, state: RunState) -> RunState:
+        return state._replace(box=state.box.x)
 
-    def restored(self, objective: Objective, saved: Tried) -> Tried:
-        return saved._replace(at=self.box.snapshot(objective, saved.at, self.box.mu))
+    def restored(self, objective: Objective, saved: RunState) -> RunState:
+        return saved._replace(box=self.box.snapshot(objective, saved.box, self.box.mu))
 
-    def ending(self, run: Run, state: Tried | None, tol: float | None) -> Ending:
+    def ending(self, run: Run, state: RunState | None, tol: float | None) -> Ending:
         done = f"{run.done} epochs done"
-        if state and state.taken_back:
-            done += f", {state.taken_back} of them taken back for too long steps"
+        if state and state.counts.rejected:
+            done += f", {state.counts.rejected} of them taken back for too long steps"
         if not run.fun <= run.first:
             outcome = False, f"{done}: the objective grew from {run.first} to {run.fun}; take shorter steps"
         elif tol is None:

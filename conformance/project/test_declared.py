@@ -1,0 +1,97 @@
+"""Options are declared in signatures: each has an annotation and a text; what the annotation excludes is refused."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Literal, get_args, get_origin
+
+import numpy as np
+import pytest
+
+import reference
+from reference.declared import Range, check_of, choices_of, members, options_of
+
+GIVEN = {"lam": 0.1, "step_size": 0.1, "beta": 0.1}  # where there is no default
+POSITIONAL = {"objective", "w0", "model", "data", "regularizer", "betas", "options"}
+# checked by the objects that they become, or taken for true or false
+ELSEWHERE = {"rng", "callback", "checkpoint", "resume", "schedule", "penalty", "project", "rule", "solver"}
+ELSEWHERE |= {"line_search", "online", "fixed_eta"}
+ELSEWHERE |= {"inner"}  # of prox_linear: a function alone
+
+
+def parameters(name):
+    return inspect.signature(getattr(reference, name)).parameters
+
+
+LEARNERS = [
+    name
+    for name in reference.__all__
+    if inspect.isfunction(getattr(reference, name)) and {"callback", "options"} & parameters(name).keys()
+]
+
+
+def declared(name):
+    """The options of a learner by name, with their annotations."""
+    return {option: hint for option, hint in options_of(getattr(reference, name)).items() if option not in POSITIONAL}
+
+
+def documented(function):
+    """The names in the section Parameters of a docstring."""
+    _, _, section = inspect.cleandoc(function.__doc__).partition("Parameters\n----------\n")
+    lines = section.partition("\n\nReturns\n")[0].splitlines()
+    return {word for line in lines if line[:1].strip() for word in line.partition(" :")[0].split(", ")}
+
+
+def wrong(hint):
+    """Values that an annotation excludes, each with the type of the error."""
+    kinds = dict(members(hint))
+    for kind, marks in kinds.items():
+        ranges = [mark for mark in marks if isinstance(mark, Range)]
+        if kind is int:
+            yield from ((value, TypeError) for value in ("1", 1.5, True, np.ones(1)))
+            yield ranges[0].least - 1, ValueError
+        elif kind is float:
+            yield from ((value, TypeError) for value in ("1", True, np.ones(1)))
+            yield from ((value, ValueError) for mark in ranges for value in (np.nan, np.inf, *mark.outside))
+        elif get_origin(kind) is Literal:
+            yield from ((value, ValueError) for value in ("".join(get_args(kind)), 1, get_args(kind)))
+    if kinds.keys() & {int, float} and type(None) not in kinds:
+        yield None, TypeError
+
+
+def test_the_learners_are_found():
+    assert {"sgd", "svrg", "casimir", "casimir_svrg_adapt", "bcfw", "mkl", "solve_sparse", "sparse_path"} <= set(
+        LEARNERS
+    )
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_each_option_is_annotated_and_documented(name):
+    """And what is annotated is checked, unless it is checked elsewhere."""
+    names = parameters(name).keys() - {"options"}
+    missing = [each for each in names if options_of(getattr(reference, name)).get(each, Any) is Any]
+    assert not missing and not names - documented(getattr(reference, name))
+    assert not [each for each, hint in declared(name).items() if check_of(each, hint) is None and each not in ELSEWHERE]
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_what_an_annotation_excludes_is_refused(backend, name):
+    """By name, and before anything is computed: there is no objective yet."""
+    learner, tried = getattr(backend, name), 0
+    given = {each: GIVEN[each] for each, parameter in parameters(name).items() if each in GIVEN}
+    given = {each: value for each, value in given.items() if parameters(name)[each].default is inspect.Parameter.empty}
+    places = [object()] * (2 if name in ("mkl", "online_proximal") else 1)
+    for option, hint in declared(name).items():
+        if check_of(option, hint) is None:
+            continue
+        for value, kind in wrong(hint):
+            with pytest.raises(kind, match=f"^{option}: "):
+                learner(*places, **{**given, option: value})
+            tried += 1
+    assert tried
+
+
+def test_choices_are_those_of_the_signature():
+    assert choices_of(reference.sgd, "average") == ("last", "uniform", "weighted") and not choices_of(
+        reference.sgd, "lam"
+    )
