@@ -1,5 +1,6 @@
-"""A plugin: of the tests collected, keep those of ``--case BACKEND::TEST``, so that one process runs many cases.
+"""A plugin: of the tests collected, keep those of ``--case BACKEND::TEST::WORD``, so that one process runs many cases.
 
+WORD is a part of the test's name; it may be empty.
 A case is over with its first failure.
 """
 
@@ -13,9 +14,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    cases = set(config.getoption("--case"))
-    if cases:
-        items[:] = [item for item in items if isinstance(item, pytest.Function) and _case(item) in cases]
+    words = {case: word for case, _, word in (given.rpartition("::") for given in config.getoption("--case"))}
+    if words:
+        items[:] = [
+            item
+            for item in items
+            if isinstance(item, pytest.Function) and _case(item) in words and words[_case(item)] in item.name
+        ]
 
 
 def _case(item: pytest.Function) -> str:

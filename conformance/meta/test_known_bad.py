@@ -15,33 +15,38 @@ import accelerated
 import reference
 from conformance.modules import module_path
 
-CASES = [
-    ("off_by_one_viterbi", "test_laws", "test_the_best_output_is_the_best_of_all"),
-    ("unshifted_partition", "test_laws", "test_the_expectation_is_the_sum_over_all_outputs"),
+CASES = [  # a backend, the file and the test that catch it, and words of the instance that shows it
+    ("off_by_one_viterbi", "test_laws", "test_the_best_output_is_the_best_of_all", "float64-Chain"),
+    ("unshifted_partition", "test_laws", "test_the_expectation_is_the_sum_over_all_outputs", "float64-Chain"),
     ("unshifted_partition", "test_chain", "test_scores_of_ten_thousand_leave_one_labelling"),
-    ("no_stop_in_pullback", "test_models", "test_the_adjoint_identity"),
+    ("no_stop_in_pullback", "test_models", "test_the_adjoint_identity", "float64-sequences"),
     ("unsorted_simplex", "test_selection", "test_project_simplex"),
     ("exactness_unkept", "test_selection", "test_hard_rows"),
     ("exactness_unkept", "test_integer_ties", "test_ties_of_the_squared_l1_prox"),
-    ("groups_before_coordinates", "test_prox", "test_the_prox_is_a_minimiser"),
-    ("outer_groups_first", "test_prox", "test_the_prox_is_a_minimiser"),
+    ("groups_before_coordinates", "test_prox", "test_the_prox_is_a_minimiser", "SparseGroupLasso"),
+    ("outer_groups_first", "test_prox", "test_the_prox_is_a_minimiser", "TreeGroupLasso"),
     ("norms_without_cross_term", "test_online_proximal", "test_an_epoch_is_its_equation"),
     ("conjugate_everywhere", "test_prox", "test_fenchel_and_young"),
     ("hinge_without_loss", "test_objectives", "test_losses_are_their_definitions"),
-    ("top_k_padded_with_the_best", "test_laws", "test_the_k_best_outputs_have_the_k_largest_scores"),
-    ("top_k_without_distinctness", "test_laws", "test_the_k_best_outputs_have_the_k_largest_scores"),
+    ("top_k_padded_with_the_best", "test_laws", "test_the_k_best_outputs_have_the_k_largest_scores", "float64-Chain"),
+    ("top_k_without_distinctness", "test_laws", "test_the_k_best_outputs_have_the_k_largest_scores", "float64-Chain"),
     ("bmmf_variable_by_variable", "test_bmmf", "test_ties_mislead_no_choice"),
     ("wrong_average", "test_optimizers", "test_sgd_is_its_equation"),
     ("gap_of_wrong_average", "test_bcfw", "test_bcfw_is_its_equations"),
     ("dual_of_the_epoch_before", "test_exponentiated", "test_it_is_its_equations"),
-    ("tree_pairs_transposed", "test_laws", "test_the_best_output_is_the_best_of_all"),
-    ("tree_siblings_in_step", "test_laws", "test_the_k_best_outputs_have_the_k_largest_scores"),
-    ("residual_arcs_both_ways", "test_laws", "test_max_marginals_are_the_best_scores_with_each_part"),
-    ("cycles_at_full_score", "test_laws", "test_the_best_output_is_the_best_of_all"),
-    ("roots_all_counted", "test_laws", "test_the_expectation_is_the_sum_over_all_outputs"),
-    ("one_way_edges", "test_models", "test_the_adjoint_identity"),
+    ("tree_pairs_transposed", "test_laws", "test_the_best_output_is_the_best_of_all", "float64-Tree"),
+    ("tree_siblings_in_step", "test_laws", "test_the_k_best_outputs_have_the_k_largest_scores", "float64-Tree"),
+    ("residual_arcs_both_ways", "test_laws", "test_max_marginals_are_the_best_scores_with_each_part", "float64-Matching"),
+    ("cycles_at_full_score", "test_laws", "test_the_best_output_is_the_best_of_all", "float64-Arborescence"),
+    (
+        "roots_all_counted",
+        "test_laws",
+        "test_the_expectation_is_the_sum_over_all_outputs",
+        "float64-Arborescence, one root",
+    ),
+    ("one_way_edges", "test_models", "test_the_adjoint_identity", "float64-images"),
     ("clipped_at_the_end", "test_nonnegative", "test_bcfw_finds_the_constrained_optimum"),
-    ("clipped_capacities", "test_laws", "test_ties_go_to_the_first_in_the_order_of_the_structure"),
+    ("clipped_capacities", "test_laws", "test_ties_go_to_the_first_in_the_order_of_the_structure", "Cut"),
     ("clipped_capacities", "test_cut", "test_a_grid_is_its_integer_program"),
     ("screening_radius_too_small", "test_screening_rules", "test_a_weight_that_is_needed_stays"),
     ("screening_radius_too_small", "test_screening_rules", "test_the_radius_is_no_smaller_than_it_must_be"),
@@ -67,9 +72,9 @@ def test_known_mistakes_are_caught(folders):
     # 40 fixed draws may miss a mistake that one instance in 20 shows
     options = ["-p", "conformance.meta.cases", "--examples", "200", "--seed", "0", "-k"]
     options.append("not thousand_positions and not thousand_nodes")
-    options += [word for name, _, test in cases for word in ("--case", f"conformance.meta.{name}::{test}")]
-    backends = dict.fromkeys(f"conformance.meta.{name}" for name, _, _ in cases)
-    tests = dict.fromkeys(f"{module_path(module)}::{test}" for _, module, test in cases)
+    options += [f"--case=conformance.meta.{name}::{test}::{''.join(words)}" for name, _, test, *words in cases]
+    backends = dict.fromkeys(f"conformance.meta.{case[0]}" for case in cases)
+    tests = dict.fromkeys(f"{module_path(case[1])}::{case[2]}" for case in cases)
     status, output = suite(backends, *options, *tests)
     found = r"^FAILED \S*{1}.py::{2}\[\S*conformance\.meta\.{0}\b"
     missed = [case for case in cases if not re.search(found.format(*case), output, re.MULTILINE)]
@@ -79,8 +84,8 @@ def test_known_mistakes_are_caught(folders):
 def test_every_known_mistake_has_a_case():
     folder = module_path("test_known_bad").parent
     backends = {path.stem for path in folder.glob("*.py")} - {"__init__", "cases", "stale_gap", "test_known_bad"}
-    assert {name for name, _, _ in CASES} == backends
-    assert {module_path(module).parent.name for _, module, _ in CASES} <= {
+    assert {case[0] for case in CASES} == backends
+    assert {module_path(case[1]).parent.name for case in CASES} <= {
         *("structures", "arrays", "models", "objectives", "optimizers", "panels", "prox", "screening")
     }
 
