@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.specimens.models import LABELS, TAGGERS, legal, sentences
+from conformance.specimens.models import LABELS, legal, sentences
 from conformance.tolerances import close
 from diptych.files import save_model
-
-OPTIONS = TAGGERS  # of other files
 
 
 def fitted(panel, rng, options, like=None):

@@ -102,22 +102,6 @@ def test_screening_removes_nearly_all_zeros(backend, rng, make):
         assert result.work < listed.d * result.nit
 
 
-def test_trees_are_screened_by_bounds(backend, rng):
-    """A model whose ranges are only bounded: the same optimum with screening as without."""
-    model = backend.TreeModel(3, 2)
-    X = [(rng.normal(size=(n, 3)), np.arange(n) // 2 - (np.arange(n) % 2 == 0)) for n in (3, 5, 2)]
-    objective = backend.LogLoss(model, model.pack(X, [rng.integers(0, 2, len(p)) for _, p in X]))
-    for share in (0.7, 0.2):
-        beta = share * backend.beta_max(objective)
-        one, other = (
-            backend.solve_sparse(objective, beta=beta, tol=1e-10, rule=r) for r in (backend.L1GapRule(), None)
-        )
-        assert one.success and one.screenings[-1].kept < model.size
-        assert abs(one.fun - other.fun) <= max(one.certificate, other.certificate) + 1e-14
-        distance = np.sqrt(2 * one.certificate / beta) + np.sqrt(2 * other.certificate / beta)
-        assert np.linalg.norm(np.asarray(one.x) - other.x) <= distance + 1e-9
-
-
 def test_ratios():
     screening = Screening(iteration=3, gap=0.1, kept=4, size=10)
     assert screening.rejection(8) == 0.75 and screening.reservation == 0.4
@@ -312,17 +296,3 @@ def test_the_proximal_step_is_a_minimiser(backend, rng):
         assert np.any(x == 0) and np.any(x != 0)
         close(slope[x != 0], -0.3 * np.sign(x[x != 0]))
         assert np.all(np.abs(slope[x == 0]) <= 0.3)
-
-
-@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
-def test_scaled_features_scale_the_weights(backend, rng, scale):
-    """Steps are found at any scale: features times s and beta times s with alpha over s give weights over s."""
-    X, Y = rng.normal(size=(12, 3)), rng.integers(0, 3, 12)
-    model = backend.MulticlassModel(3, 3)
-    plain, scaled = (backend.LogLoss(model, model.pack(factor * X, Y)) for factor in (1.0, scale))
-    beta = 0.2 * backend.beta_max(plain)
-    one = backend.solve_sparse(plain, alpha=1.0, beta=beta, tol=1e-10)
-    other = backend.solve_sparse(scaled, alpha=scale, beta=scale * beta, tol=1e-10)
-    assert one.success and other.success and other.nit <= 2 * one.nit + 10
-    close(other.fun, one.fun)
-    np.testing.assert_allclose(scale * np.asarray(other.x), one.x, atol=1e-4)
