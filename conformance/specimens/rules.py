@@ -236,8 +236,6 @@ WRONG = (
     Wrong(lambda b: _path(count=2)(b).weights(2), r"k: expected a point in 0..1, got 2", IndexError),
     Wrong(_path([0.1, -1.0]), r"betas\[1\]: expected a finite number > 0, got -1.0"),
     Wrong(_path([]), "betas: expected at least one"),
-    Wrong(_path(count=0), "count: expected an integer >= 1, got 0"),
-    Wrong(_path(ratio=1.0), "ratio: expected a number in"),
     Wrong(_path([0.1], count=3), "count: expected nothing, betas says which, got 3"),
     Wrong(_path([0.1], ratio=0.5), "ratio: expected nothing, betas says which, got 0.5"),
     Wrong(_path(1), "betas: expected a sequence of numbers > 0, got int", TypeError),
