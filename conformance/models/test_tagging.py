@@ -14,12 +14,6 @@ from conformance.tolerances import close
 from diptych.files import save_model
 
 
-def fitted(panel, rng, options, like=None):
-    X, Y = sentences(rng)
-    model = panel.TaggingModel.of(X, Y, "chunks", **options)
-    return model, model.pack(X, Y, like=like), X, Y
-
-
 def test_observed_pairs_by_hand(backend):
     X = [{"word": ["a", "b", "a"]}, {"word": ["b"]}]
     Y = [["N", "V", "N"], ["N"]]

@@ -226,24 +226,19 @@ def test_weights_that_are_no_numbers_give_no_number(backend, bad):
 
 def test_bad_input_names_the_argument(backend):
     model = backend.SequenceModel(1, 2)
-    objective = backend.LogLoss(model, model.pack([np.zeros((2, 1))], [[0, 1]]))
-    w = objective.zeros()
-    with pytest.raises(ValueError, match=r"w: expected 10 weights, got shape \(3,\)"):
-        objective.value_and_gradient(np.zeros(3))
-    for wrong in (w * 1j, w.astype(np.float32), w.astype(int)):
-        with pytest.raises(TypeError, match="w: expected float64 in .*numpy.ndarray.*, as the packed data, got"):
-            objective.value_and_gradient(wrong)
-    with pytest.raises(ValueError, match="w: expected 10 weights, got list"):
-        objective.value_and_gradient([0.0] * 10)
-    with pytest.raises(ValueError, match="mu: the max itself has no smoothing"):
-        backend.sgd(backend.StructuralHinge(model, objective.data), lam=0.1, mu=0.5)
-    with pytest.raises(ValueError, match="batch: expected at least one example"):
-        objective.value_and_gradient(w, [])
-    with pytest.raises(ValueError, match=r"batch: expected example numbers in 0..0, got 0..1"):
-        objective.value_and_gradient(w, [0, 1])
-    with pytest.raises(ValueError, match="mu: the log loss is defined at mu = 1"):
-        objective.value_and_gradient(w, mu=0.5)
-    with pytest.raises(ValueError, match="mu: expected a finite number >= 0"):
-        backend.StructuralHinge(model, objective.data).value_and_gradient(w, mu=-1.0)
-    with pytest.raises(ValueError, match="data: expected at least one example"):
-        backend.LogLoss(model, model.pack([], []))
+    log = backend.LogLoss(model, model.pack([np.zeros((2, 1))], [[0, 1]]))
+    hinge, w, ask = backend.StructuralHinge(model, log.data), log.zeros(), log.value_and_gradient
+    of_type = "w: expected float64 in .*numpy.ndarray.*, as the packed data, got"
+    for call, error, message in (
+        (lambda: ask(np.zeros(3)), ValueError, r"w: expected 10 weights, got shape \(3,\)"),
+        *((lambda w=wrong: ask(w), TypeError, of_type) for wrong in (w * 1j, w.astype(np.float32), w.astype(int))),
+        (lambda: ask([0.0] * 10), ValueError, "w: expected 10 weights, got list"),
+        (lambda: backend.sgd(hinge, lam=0.1, mu=0.5), ValueError, "mu: the max itself has no smoothing"),
+        (lambda: ask(w, []), ValueError, "batch: expected at least one example"),
+        (lambda: ask(w, [0, 1]), ValueError, r"batch: expected example numbers in 0..0, got 0..1"),
+        (lambda: ask(w, mu=0.5), ValueError, "mu: the log loss is defined at mu = 1"),
+        (lambda: hinge.value_and_gradient(w, mu=-1.0), ValueError, "mu: expected a finite number >= 0"),
+        (lambda: backend.LogLoss(model, model.pack([], [])), ValueError, "data: expected at least one example"),
+    ):
+        with pytest.raises(error, match=message):
+            call()

@@ -114,27 +114,27 @@ def test_growing_k_on_chains(backend, instance, mu, max_k):
         assert bool(answer.exact)
 
 
-# objectives -----------------------------------------------------------------------------------------------------------
-
-
 def test_bad_input_names_the_argument(backend):
+    smoothings = backend.smoothings
     for bad in (0, -1, 1.5, True):
-        with pytest.raises((ValueError, TypeError), match="k: expected an integer >= 1"):
-            backend.smoothings.TopK(bad)
-        with pytest.raises((ValueError, TypeError), match="max_k: expected an integer >= 1"):
-            backend.smoothings.SquaredL2(bad)
-    assert backend.smoothings.TopK(np.int64(5)) == backend.smoothings.TopK(5)
-    for smoothing in (backend.smoothings.TopK(2), backend.smoothings.SquaredL2(), backend.smoothings.Entropy()):
-        for mu in (-1.0, np.nan, np.inf, 1e-310):
-            with pytest.raises(ValueError, match="mu: expected a finite number > 0"):
-                backend.Table([1.0, 0.0, 0.5]).smooth_max(smoothing, mu)
-    with pytest.raises(ValueError, match="mu: expected a finite number > 0"):
-        backend.Table(np.array([1.0, 0.0], dtype=np.float32)).smooth_max(backend.smoothings.TopK(2), 1e-50)
+        for make, name in ((smoothings.TopK, "k"), (smoothings.SquaredL2, "max_k")):
+            with pytest.raises((ValueError, TypeError), match=f"^{name}: expected an integer >= 1"):
+                make(bad)
+    assert smoothings.TopK(np.int64(5)) == smoothings.TopK(5)
     model = backend.SequenceModel(1, 2)
     data = model.pack([np.zeros((2, 1))], [[0, 1]])
-    for wrong in (backend.smoothings.Entropy, "entropy", 1.0):
+    for wrong in (smoothings.Entropy, "entropy", 1.0):
         with pytest.raises(TypeError, match="smoothing: expected an object such as Entropy()"):
             backend.StructuralHinge(model, data, smoothing=wrong)
-    with pytest.raises(ValueError, match="mu: expected a finite number > 0"):
-        smooth = backend.StructuralHinge(model, data, smoothing=backend.smoothings.Entropy())
-        smooth.value_and_gradient(smooth.zeros(), mu=1e-310)
+    smooth, single = backend.StructuralHinge(model, data, smoothing=smoothings.Entropy()), np.ones(2, np.float32)
+    for ask in (
+        *(
+            lambda s=smoothing, mu=mu: backend.Table([1.0, 0.0, 0.5]).smooth_max(s, mu)
+            for smoothing in (smoothings.TopK(2), smoothings.SquaredL2(), smoothings.Entropy())
+            for mu in (-1.0, np.nan, np.inf, 1e-310)
+        ),
+        lambda: backend.Table(single).smooth_max(smoothings.TopK(2), 1e-50),
+        lambda: smooth.value_and_gradient(smooth.zeros(), mu=1e-310),
+    ):
+        with pytest.raises(ValueError, match="mu: expected a finite number > 0"):
+            ask()
