@@ -296,3 +296,17 @@ def test_the_proximal_step_is_a_minimiser(backend, rng):
         assert np.any(x == 0) and np.any(x != 0)
         close(slope[x != 0], -0.3 * np.sign(x[x != 0]))
         assert np.all(np.abs(slope[x == 0]) <= 0.3)
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+def test_scaled_features_scale_the_weights(backend, rng, scale):
+    """Steps are found at any scale: features times s and beta times s with alpha over s give weights over s."""
+    X, Y = rng.normal(size=(12, 3)), rng.integers(0, 3, 12)
+    model = backend.MulticlassModel(3, 3)
+    plain, scaled = (backend.LogLoss(model, model.pack(factor * X, Y)) for factor in (1.0, scale))
+    beta = 0.2 * backend.beta_max(plain)
+    one = backend.solve_sparse(plain, alpha=1.0, beta=beta, tol=1e-10)
+    other = backend.solve_sparse(scaled, alpha=scale, beta=scale * beta, tol=1e-10)
+    assert one.success and other.success and other.nit <= 2 * one.nit + 10
+    close(other.fun, one.fun)
+    np.testing.assert_allclose(scale * np.asarray(other.x), one.x, atol=1e-4)
