@@ -4,11 +4,7 @@ plain solver.
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
-
-from conformance.listed_svm import features
 
 
 class ListedCRF:
@@ -90,26 +86,6 @@ def soft_threshold(u, beta):
 
 def _logsumexp(z):
     return z.max() + np.log(np.sum(np.exp(z - z.max())))
-
-
-def classes(X, Y, L, alpha, beta):
-    """The listed form of a MulticlassModel's problem; weights (F, L) in C order."""
-    A = []
-    for x, y in zip(X, Y, strict=True):
-        F = np.stack([np.outer(x, np.eye(L)[c]).ravel() for c in range(L)], axis=1)
-        A.append(F[:, [y]] - F)
-    return ListedCRF(A, [int(y) for y in Y], alpha, beta)
-
-
-def sequences(X, Y, L, alpha, beta, *, start_stop=True):
-    """The listed form of a SequenceModel's problem, all L^n labellings in lexicographic order."""
-    A, gold = [], []
-    for x, y in zip(X, Y, strict=True):
-        outputs = list(itertools.product(range(L), repeat=len(y)))
-        F = np.stack([features(np.asarray(x), z, L, start_stop) for z in outputs], axis=1)
-        gold.append(outputs.index(tuple(int(label) for label in y)))
-        A.append(F[:, [gold[-1]]] - F)
-    return ListedCRF(A, gold, alpha, beta)
 
 
 def as_list_model(backend, listed):

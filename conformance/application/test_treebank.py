@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import zipfile
 
 import numpy as np
@@ -9,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.models.test_parsing import crosses
 from diptych.files.columns import read_columns
 from diptych.files.conllu import STANDARD
 from diptych.files.treebank import Sentence, load_treebank, read_sentences, write_conllu
@@ -172,6 +172,12 @@ def test_attachment_scores_by_hand():
     for wrong in ([["DT"], ["NN"]], [["DT"] * 3]):
         with pytest.raises(ValueError, match="as many sequences"):
             attachment_score(truth, guess, wrong)
+
+
+def crosses(heads):
+    """Whether two arcs of a tree cross."""
+    arcs = [tuple(sorted((h, m))) for m, h in enumerate(heads.tolist(), 1)]
+    return any(a < c < b < d for (a, b), (c, d) in itertools.permutations(arcs, 2))
 
 
 def test_the_sentences_of_the_package_are_trees():

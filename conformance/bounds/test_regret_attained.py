@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 
 from reference import bounds
 
@@ -141,74 +140,3 @@ def test_the_optimum_is_on_the_sphere(backend, lam, sigma):
     objective = backend.StructuralHinge(model, model.pack(np.array([[x]]), [0]))
     w = backend.bcfw(objective, lam=lam + sigma, tol=1e-9, rng=0).x  # one group: (sum of norms)^2 is the squared norm
     np.testing.assert_allclose(np.linalg.norm(w), bounds.optimum_radius(1.0, lam, sigma), rtol=1e-6)
-
-
-class Hinges(Adversary):
-    """max(0, 1 - <w, x_t>) in round t."""
-
-    def __init__(self, X):
-        super().__init__(len(X), None)
-        self.X = X
-
-    def value_and_gradient(self, w, batch=None, mu=None):
-        if batch is not None:
-            self.models.append(w)
-            batch = [len(self.models) - 1]
-        X = self.X if batch is None else self.X[batch]
-        g = -np.mean((X @ w < 1.0)[:, None] * X, axis=0)
-        self.slopes += [] if batch is None else [g]
-        return float(np.mean(np.maximum(0.0, 1.0 - X @ w))), g
-
-
-def best_in_hindsight(X, tau, sigma):
-    """min_w of the hinges' sum + T (tau ||w||_1 + sigma/2 ||w||^2), and w = p - q: a programme over p, q >= 0 and
-    slacks above the hinges."""
-    T, d = X.shape
-    rows = np.hstack([X, -X, np.eye(T)])  # <w, x_t> + slack_t >= 1
-
-    def whole(v):
-        w = v[:d] - v[d : 2 * d]
-        value = v[2 * d :].sum() + T * (tau * v[: 2 * d].sum() + 0.5 * sigma * w @ w)
-        return value, np.concatenate([T * (tau + sigma * w), T * (tau - sigma * w), np.ones(T)])
-
-    at_most = {"type": "ineq", "fun": lambda v: rows @ v - 1.0, "jac": lambda v: rows}
-    start = np.concatenate([np.zeros(2 * d), np.ones(T)])
-    found = minimize(
-        whole,
-        start,
-        jac=True,
-        bounds=[(0, None)] * len(start),
-        constraints=[at_most],
-        method="SLSQP",
-        options={"ftol": 1e-12, "maxiter": 500},
-    )
-    assert found.success
-    return found.fun, found.x[:d] - found.x[d : 2 * d]
-
-
-@pytest.mark.parametrize("steps", ["constant", "decaying", "strongly convex"])
-@pytest.mark.parametrize("noise", [0.0, 0.3])
-def test_regret_against_the_best_model_of_a_solver(backend, rng, steps, noise):
-    """Hinges of examples of which some are mislabelled, with an l1 norm."""
-    T, d, tau, radius, sigma = 40, 3, 0.02, 8.0, 0.1 if steps == "strongly convex" else 0.0
-    X = rng.normal(size=(T, d))
-    X *= (np.sign(X @ np.ones(d)) * np.where(rng.random(T) < noise, -1.0, 1.0))[:, None]
-    phi, played = backend.L1(tau), Hinges(X)
-    schedule = {
-        "constant": 0.2,
-        "decaying": backend.steps.InverseSqrt(0.5),
-        "strongly convex": backend.steps.Pegasos(),
-    }[steps]
-    options = {"step_size": schedule, "sigma": sigma, "project": backend.L2Ball(radius), "epochs": 1, "rng": 0}
-    backend.online_proximal(played, phi, np.zeros(d), **options)
-    models = np.array(played.models)
-    paid = np.sum(np.maximum(0.0, 1.0 - np.sum(models * X, axis=1)) + 0.5 * sigma * np.sum(models**2, axis=1))
-    least, best = best_in_hindsight(X, tau, sigma)
-    largest, norm = np.max(np.linalg.norm(np.array(played.slopes) + sigma * models, axis=1)), np.linalg.norm(best)
-    assert norm < radius
-    bound = {
-        "constant": bounds.regret_constant_step(T, 0.2, largest, norm),
-        "decaying": bounds.regret_decaying_step(T, 0.5, largest, 2 * radius),
-        "strongly convex": bounds.regret_strongly_convex(T, sigma or 1.0, largest),
-    }[steps]
-    assert paid + np.sum(phi.value(models)) - least <= bound

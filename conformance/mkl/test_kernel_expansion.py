@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.listed_svm import features
+from conformance.mkl.test_online_mkl import box_of, model_of, states, theta, words  # noqa: F401 (a fixture)
+from conformance.mkl.test_online_mkl import features as explicit
 from conformance.tolerances import close
-from reference import bounds
+from reference import bounds, kernels
 from reference.identities import martins
 
 seeds = given(seed=st.integers(0, 2**32 - 1))
@@ -44,50 +46,29 @@ def test_both_printed_lines_are_wrong():
 
 
 @pytest.mark.parametrize("radius", [None, 0.6])
-def test_coefficients_of_a_run_are_the_expansion(backend, rng, radius):
-    """Algorithm 3 in explicit features, by its lines; its factors give the coefficients that ``mkl`` ends with, and the
+def test_coefficients_of_a_run_are_the_expansion(backend, words, radius):
+    """Steps, moves and factors of a run, whose rounds are Algorithm 3, give the coefficients that it ends with, and the
     groups' norms."""
-    X, Y = [rng.normal(size=(n, 2)) for n in (2, 3, 1)], [rng.integers(0, 2, n) for n in (2, 3, 1)]
-    model = backend.KernelSequenceModel([backend.kernels.Linear(), backend.kernels.Gaussian(1.0)], 2)
-    data, lam, epochs, prox = model.pack(X, Y), 0.3, 3, backend.SquaredL1(0.3)
-    found = backend.mkl(
-        model, data, lam=lam, step_size=backend.steps.InverseSqrt(0.7), radius=radius, epochs=epochs, rng=5
-    ).x
-    phi = []
-    for group in model.groups:
-        values, vectors = np.linalg.eigh(group(np.concatenate(X)))
-        phi.append(vectors * np.sqrt(np.clip(values, 0, None)))
-    theta, T = [np.zeros((6, 2)), np.zeros((6, 2)), np.zeros((2, 2))], 0
-    order, steps, factors, moves = np.random.default_rng(5), [], [], []
-    for i in itertools.chain.from_iterable(order.permutation(3) for _ in range(epochs)):
-        T, at = T + 1, np.arange(data.offsets[i], data.offsets[i + 1])
-        scores = sum(f[at] @ w for f, w in zip(phi, theta[:2], strict=True))
-
-        def value(y, scores=scores, tables=theta[2], i=i):
-            pairs = sum(tables[a, b] for a, b in itertools.pairwise(y))
-            return sum(scores[t, label] for t, label in enumerate(y)) + pairs + np.sum(np.array(y) != Y[i])
-
-        best, D, pairs = max(itertools.product(range(2), repeat=len(at)), key=value), np.zeros((6, 2)), np.zeros((2, 2))
-        for y, sign in ((best, 1.0), (Y[i], -1.0)):
-            for t, label in zip(at, y, strict=True):
-                D[t, label] += sign
-            for a, b in itertools.pairwise(y):
-                pairs[a, b] += sign
-        gamma = 0.7 / np.sqrt(T)
-        moved = [w - gamma * g for w, g in zip(theta, (phi[0].T @ D, phi[1].T @ D, pairs), strict=True)]
-        norms = np.array([np.linalg.norm(w) for w in moved])
-        shrunk = np.asarray(prox.prox(norms, gamma))
-        length = np.linalg.norm(shrunk)
-        scale = 1.0 if radius is None or length <= radius else radius / length
-        factors.append(np.where(norms > 0, shrunk / np.where(norms > 0, norms, 1.0), 0.0) * scale)
-        theta = [f * w for f, w in zip(factors[-1], moved, strict=True)]
+    X, Y = words
+    model = model_of(backend)
+    data, box = model.pack(X, Y), box_of("hinge", backend.SquaredL1(0.3), 0.0, radius, "last")
+    phi, steps, factors, moves = explicit(model, data, X), [], [], []
+    for i, gamma, before, after in states(backend, model, data, box):
+        each = model.group_scores(data, i, before.weights)
+        D = np.zeros((len(data.X), 3))
+        D[data.offsets[i] : data.offsets[i + 1]] = model.difference(data, i, each, before.weights, "hinge")[0].unary
+        starts, ends = (theta(model, data, state.weights, phi)[:3] for state in (before, after))
+        moved = [w - gamma * (f.T @ D).ravel() for w, f in zip(starts, phi, strict=True)]
+        lengths = np.array([[np.linalg.norm(w) for w in each] for each in (ends, moved)])
+        factors.append(lengths[0] / np.where(lengths[1] > 0, lengths[1], 1.0))
         steps.append(gamma)
         moves.append(D)
-    for k, A in enumerate(found.coefficients):
+    for k, (A, f) in enumerate(zip(after.weights.coefficients, phi, strict=True)):
         alpha = martins.kernel_expansion(np.array(steps), np.array(factors)[:, k])
-        close(A, -np.einsum("s,snl->nl", alpha, np.array(moves)))
-        close(found.squared_norms[k], np.sum(theta[k] ** 2))
-    assert np.any(found.coefficients[1] != 0)
+        expansion = -np.einsum("s,snl->nl", alpha, np.array(moves))
+        close(A, f.T @ expansion if isinstance(model.groups[k], kernels.Explicit) else expansion)
+        close(after.weights.squared_norms[k], np.sum(ends[k] ** 2))
+    assert np.any(after.weights.coefficients[2] != 0)
 
 
 @pytest.mark.parametrize("loss", ["StructuralHinge", "LogLoss"])

@@ -16,6 +16,7 @@ def kernels(backend, X):
     products = lambda A, B: 0.5 * A @ B.T + 1.0  # noqa: E731
     return {
         "linear": (k.Linear(), lambda x, y: x @ y),
+        "cosine": (k.Linear(True), lambda x, y: x @ y / np.sqrt((x @ x) * (y @ y))),
         "quadratic": (k.Polynomial(2), lambda x, y: (x @ y + 1) ** 2 / np.sqrt((x @ x + 1) ** 2 * (y @ y + 1) ** 2)),
         "cubic": (k.Polynomial(3, constant=0.5, unit_diagonal=False), lambda x, y: (x @ y + 0.5) ** 3),
         "gaussian": (k.Gaussian(5.0), lambda x, y: np.exp(-((x - y) ** 2).sum() / 10)),
@@ -26,7 +27,7 @@ def kernels(backend, X):
     }  # fmt: skip
 
 
-NAMES = ["linear", "quadratic", "cubic", "gaussian", "spline", "mean", "function"]
+NAMES = ["linear", "cosine", "quadratic", "cubic", "gaussian", "spline", "mean", "function"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -39,7 +40,7 @@ def test_a_kernel_is_its_formula(backend, rng, name):
     assert kernel(X[:0], Y).shape == (0, 5) and kernel.diagonal(X[:0]).shape == (0,)
 
 
-@pytest.mark.parametrize("name", ["linear", "quadratic", "cubic", "gaussian", "mean", "function"])
+@pytest.mark.parametrize("name", ["linear", "cosine", "quadratic", "cubic", "gaussian", "mean", "function"])
 def test_gram_matrices_are_positive(backend, rng, name):
     X = rng.normal(size=(30, 3))
     X[10:13] = X[0]  # equal rows
@@ -48,8 +49,12 @@ def test_gram_matrices_are_positive(backend, rng, name):
 
 
 def test_a_unit_diagonal(backend, rng):
-    """Also at scales whose powers are no floats, and of a row of zeros."""
+    """Also at scales whose powers are no floats, and of a row of zeros, whose cosine with itself is 0."""
     X = rng.normal(size=(6, 3)) * np.array([1e-120, 1.0, 1e80, 1e130, 1e-3, 0.0])[:, None]
+    cosine, unit = backend.kernels.Linear(True), X[:5] / np.max(np.abs(X[:5]), axis=1, keepdims=True)
+    unit = np.append(unit / np.linalg.norm(unit, axis=1, keepdims=True), np.zeros((1, 3)), axis=0)
+    close(cosine(X), unit @ unit.T)
+    close(cosine.diagonal(X), [1, 1, 1, 1, 1, 0])
     K = backend.kernels.Polynomial(3)(X)
     close(np.diag(K), np.ones(6))
     assert np.all(np.abs(K) <= 1 + 1e-12)
@@ -82,20 +87,6 @@ def gram_type(backend):
     return type(backend.KernelSequenceModel([backend.kernels.Linear()], 1).pack([[[0.0]]]).grams[0])
 
 
-@pytest.mark.parametrize("name", ["linear", "gaussian", "spline"])
-def test_a_gram_matrix_however_it_is_held(backend, rng, name):
-    X, A = np.round(rng.normal(size=(300, 3)), 1), rng.normal(size=(300, 2))
-    kernel = kernels(backend, X)[name][0]
-    K = kernel(X)
-    kind = gram_type(backend)
-    for storage in ("dense", "sparse", "blocks"):
-        gram = kind(kernel, X, storage)
-        assert gram.storage == storage
-        close(gram.times(3, 290, A), K[3:290] @ A)
-        close(gram.block(7, 11, slice(7, 11)), K[7:11, 7:11])
-        close(gram.square(A), np.sum(A * (K @ A)) if np.sum(A * (K @ A)) > 0 else 0.0)
-
-
 def test_storage_goes_by_the_budget(backend, rng):
     X = rng.normal(size=(300, 3))
     assert Gram(backend.kernels.Linear(), X).storage == "dense"
@@ -107,8 +98,8 @@ def test_storage_goes_by_the_budget(backend, rng):
 
 @pytest.mark.parametrize("storage", ["auto", "dense", "sparse", "blocks"])
 def test_several_matrices_share_products_and_a_budget(backend, rng, storage):
-    """Each is the kernel's own matrix; what is asked for is what is held, and "auto" keeps to the budget for all
-    together.
+    """Each is the kernel's own matrix, in parts as well; what is asked for is what is held, and "auto" keeps to the
+    budget for all together.
     """
     X = np.round(rng.normal(size=(300, 3)), 1)
     every = [kernel for kernel, *_ in kernels(backend, X).values()]
@@ -116,7 +107,11 @@ def test_several_matrices_share_products_and_a_budget(backend, rng, storage):
     grams = kind.several(every, X, storage, budget)
     for kernel, gram in zip(every, grams, strict=True):
         assert gram.kernel is kernel and (storage == "auto" or gram.storage == storage)
-        close(gram.times(0, 300, X), kernel(X) @ X)
+        K = kernel(X)
+        close(gram.times(0, 300, X), K @ X)
+        close(gram.times(3, 290, X), K[3:290] @ X)
+        close(gram.block(7, 11, slice(7, 11)), K[7:11, 7:11])
+        close(gram.square(X), max(np.sum(X * (K @ X)), 0.0))
     if storage == "auto":
         assert sum(gram.nbytes for gram in grams) <= budget
         assert {"dense", "blocks"} <= {gram.storage for gram in grams}
@@ -131,17 +126,6 @@ def test_blocks_of_several_kernels_are_those_of_each(backend, rng):
     ]
     for kernel, K in zip(every, reference_kernels.blocks(every, X, Y), strict=True):
         close(K, kernel(X, Y))
-
-
-def test_the_linear_kernel_with_a_unit_diagonal(backend, rng):
-    """The cosine of two rows, 0 with a row of zeros; lengths cancel, whatever they are."""
-    X = rng.normal(size=(6, 3)) * np.array([1e-120, 1e-3, 1.0, 1e3, 1e120, 0.0])[:, None]
-    K = backend.kernels.Linear(unit_diagonal=True)(X)
-    unit = np.array([x / np.max(np.abs(x)) if np.any(x) else x for x in X])
-    unit = unit / np.maximum(np.sqrt(np.sum(unit**2, axis=1, keepdims=True)), 1e-300)
-    close(K, unit @ unit.T)
-    close(np.diag(K), [1, 1, 1, 1, 1, 0])
-    close(backend.kernels.Linear(unit_diagonal=True).diagonal(X), np.diag(K))
 
 
 def test_kernels_in_other_namespaces(space, rng):

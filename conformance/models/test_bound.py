@@ -7,8 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from conformance.models.test_tagging import fitted
-from conformance.specimens.models import TAGGERS, sentences
+from conformance.specimens.models import MODELS, TAGGERS, sentences
 
 STRANGE = ["a|b", "a", "b|", "\\", "a\\|b", "", "=", "word[0]=a"]
 
@@ -17,7 +16,7 @@ STRANGE = ["a|b", "a", "b|", "\\", "a\\|b", "", "=", "word[0]=a"]
 def test_a_bound_tagger_predicts_as_its_model(backend, options):
     """Sentences one by one, with unknown words, of one token and of none; ties between labels of equal scores too."""
     rng = np.random.default_rng(3)
-    model, _, _, _ = fitted(backend, rng, options)
+    model = MODELS[f"tags {options}"].training().make(backend)
     X, _ = sentences(rng, 30)
     X[4]["word"] = [f"unknown{i}" for i in range(len(X[4]["word"]))]
     for w in (rng.normal(size=model.size), np.round(rng.normal(size=model.size)), np.zeros(model.size)):
@@ -57,7 +56,7 @@ def test_other_inputs_are_packed(backend):
 
 def test_a_bound_model_has_weights_of_its_own(backend):
     rng = np.random.default_rng(2)
-    model, _, _, _ = fitted(backend, rng, {"transitions": "bio"})
+    model = MODELS["tags {'transitions': 'bio'}"].training().make(backend)
     X, _ = sentences(rng)
     w = rng.normal(size=model.size)
     tagger = model.bound(w)

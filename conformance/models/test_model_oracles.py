@@ -38,26 +38,24 @@ class Listening:
 
 def made(panel, name, oracle, n=3):
     """Examples of the catalogue, by a model that asks the oracle."""
-    plain, data = MODELS[SPECIMENS.get(name, name)].training(n, 3, 1).packed(panel)
+    plain, data = MODELS[name].training(n, 3, 1).packed(panel)
     return type(plain)(**plain.settings(), oracle=oracle), data
 
 
-SPECIMENS = {"segmentation": "images", "alignment": "alignments with null", "parsing": "arcs"}
-SPECIMENS |= {"one root": "arcs, one root", "subwindows": "windows of words"}
-SPACES = {"segmentation": "Cut", "alignment": "Matching", "parsing": "Arborescence", "one root": "Arborescence"}
-SPACES |= {"trees": "Tree", "subwindows": "Boxes"}
+SPACES = {"images": "Cut", "alignments with null": "Matching", "arcs": "Arborescence", "arcs, one root": "Arborescence"}
+SPACES |= {"trees": "Tree", "windows of words": "Boxes"}
 OTHERS = {
-    "segmentation": [cut.by_networkx],
-    "alignment": [matching.by_networkx, matching.by_scipy],
-    "parsing": [arborescence.by_networkx],
-    "one root": [partial(arborescence.by_networkx, single_root=True)],
+    "images": [cut.by_networkx],
+    "alignments with null": [matching.by_networkx, matching.by_scipy],
+    "arcs": [arborescence.by_networkx],
+    "arcs, one root": [partial(arborescence.by_networkx, single_root=True)],
 }
 models = pytest.mark.parametrize("name", SPACES)
 
 
 def of(backend, name):
     """Model, data, oracle, and the model without it."""
-    state = {"single_root": True} if name == "one root" else {}
+    state = {"single_root": True} if name == "arcs, one root" else {}
     oracle = Listening(getattr(backend, SPACES[name]), **state)
     model, data = made(backend, name, oracle)
     return model, data, oracle, made(backend, name, None)[0]
@@ -102,17 +100,6 @@ def test_every_optimiser_hears_an_oracle(backend, name, optimizer):
     assert oracle.calls >= result.oracle_calls >= 2 * data.n
 
 
-@models
-def test_training_by_an_oracle_ends_at_the_same_optimum(backend, name):
-    """The certificates say how far the two may be apart."""
-    model, data, _, plain = of(backend, name)
-    ours, theirs = (
-        backend.bcfw(backend.StructuralHinge(m, data), lam=0.1, tol=1e-3, epochs=300, rng=0) for m in (model, plain)
-    )
-    assert ours.success and theirs.success
-    assert abs(ours.fun - theirs.fun) <= max(ours.certificate, theirs.certificate) + 1e-9
-
-
 @pytest.mark.parametrize(("name", "oracle"), [(name, oracle) for name, each in OTHERS.items() for oracle in each])
 def test_other_libraries_train_models(backend, name, oracle):
     """To a certified gap of 1 %; the hinge there is that of the model without an oracle."""
@@ -148,24 +135,24 @@ def test_the_structure_answers_all_other_questions(backend, name):
 
 
 def test_a_log_loss_needs_no_oracle(backend):
-    model, data, oracle, plain = of(backend, "parsing")
+    model, data, oracle, plain = of(backend, "arcs")
     w = np.random.default_rng(0).normal(size=model.size)
     (value, gradient), (v, g) = (backend.LogLoss(m, data).value_and_gradient(w) for m in (model, plain))
     close(value, v)
     close(gradient, g)
     assert oracle.calls == 0
     with pytest.raises(backend.IntractableError, match="needs expectation"):
-        backend.LogLoss(*of(backend, "alignment")[:2])
+        backend.LogLoss(*of(backend, "alignments with null")[:2])
 
 
 def test_what_is_missing_is_said_by_name(backend):
     def mine(scores):
         return 0.0, None
 
-    model, data = made(backend, "segmentation", mine)
+    model, data = made(backend, "images", mine)
     assert model.structure_type.__name__ == "Cut(oracle=mine)" and model.oracle is mine
     space = model.structure_type.unchecked(model.scores(data, np.array([0]), np.zeros(model.size)))
-    with pytest.raises(backend.UnsupportedError, match=r"Cut\(oracle=mine\) has no sample\(\)"):
+    with pytest.raises(backend.UnsupportedError, match=r"Cut\(oracle=mine\) does not implement sample\(\)"):
         space.sample(3)
 
 
@@ -223,14 +210,14 @@ def test_forbidden_outputs_are_named(backend):
 
 
 def test_trees_of_several_roots_are_no_answer_where_there_is_one(backend):
-    model, data = made(backend, "one root", arborescence.by_networkx, 9)
+    model, data = made(backend, "arcs, one root", arborescence.by_networkx, 9)
     with pytest.raises(ValueError, match="oracle: y: expected a single token of head 0"):
         backend.bcfw(backend.StructuralHinge(model, data), lam=0.1, epochs=3, rng=0)
 
 
 def test_weights_that_are_no_numbers_are_no_fault_of_the_oracle(backend):
     """The structure itself answers nan; a run then says that it diverged."""
-    for name, kind in (("alignment", "MatchingScores"), ("parsing", "ArborescenceScores")):
+    for name, kind in (("alignments with null", "MatchingScores"), ("arcs", "ArborescenceScores")):
         model, _ = made(backend, name, OTHERS[name][-1])
         value, y = model.structure_type.unchecked(getattr(backend, kind)(np.full((2, 3), np.nan))).best()
         assert np.isnan(value) and y.tolist() == [-1, -1]
@@ -255,7 +242,7 @@ def test_copies_have_the_oracle(backend, name, copied):
 
 @pytest.mark.beyond("starts processes")
 def test_another_process_has_the_oracle(backend, tmp_path):
-    model, data = made(backend, "alignment", matching.by_scipy)
+    model, data = made(backend, "alignments with null", matching.by_scipy)
     (tmp_path / "model").write_bytes(pickle.dumps((model, data)))
     code = (
         "import pickle, sys, numpy as np\n"
@@ -273,7 +260,7 @@ def test_files_hold_no_oracle(backend, name, tmp_path):
     model, data = made(backend, name, OTHERS[name][0])
     w = np.abs(np.random.default_rng(0).normal(size=model.size))
     kind = type(model).__name__
-    with pytest.raises(TypeError, match=rf"model: expected one without an oracle.*; {kind}\(\*\*model.settings\(\)\)"):
+    with pytest.raises(TypeError, match=rf"model: .* without an oracle.*; use {kind}\(\*\*model.settings\(\)\)"):
         save_model(tmp_path / "m.npz", model, w)
     assert list(tmp_path.iterdir()) == []
     save_model(tmp_path / "m.npz", type(model)(**model.settings()), w)

@@ -136,7 +136,7 @@ def test_a_saved_model_predicts_the_same(backend, name, tmp_path):
     model, data = problem.packed(backend)
     w = problem.weights(backend, 1)
     if name == "lists":
-        with pytest.raises(TypeError, match="got ListModel, which has no file form"):
+        with pytest.raises(TypeError, match="got ListModel, which cannot be saved"):
             save_model(tmp_path / "m.npz", model, w)
         return
     save_model(tmp_path / "m.npz", model, w)

@@ -36,14 +36,10 @@ NAMES = {
     "aligned": "alignments",
     "boxed": "windows",
     "candidates": "candidates",
+    "listed": "lists",
 }
 MAKERS = tuple(_of(*pair) for pair in NAMES.items())
-sequences, tagged, classes, _, parsed, _, aligned, *_ = MAKERS
-
-
-def listed(backend):
-    model = backend.ListModel(lambda x: np.eye(3) * x, backend.Table, size=3)
-    return model, model.pack([1.0, 2.0], [0, 2])
+sequences, parsed, aligned, listed = MAKERS[0], MAKERS[4], MAKERS[6], MAKERS[-1]
 
 
 def kernels(backend):
@@ -51,7 +47,7 @@ def kernels(backend):
     return model, model.pack([[[0.0], [1.0]], [[2.0], [1.0]]], [[0, 1], [0, 1]])
 
 
-PACKED = (*MAKERS, listed, kernels)
+PACKED = (*MAKERS, kernels)
 FREE = ("templates", "place", "inputs", "outputs", "like", "grams", "width")  # no kernel reads where these say
 NO_SUM = ("SegmentationModel", "AlignmentModel", "SubwindowModel")  # partition functions are intractable, or not there
 
@@ -207,21 +203,6 @@ def test_offsets_that_wrap_around_are_refused(backend):
             data._replace(offsets=np.array(offsets, np.int64), labels=None)
     with pytest.raises(ValueError, match="indptr"):
         backend.Rows(np.array([0, huge, -5, 1]), np.zeros(1, np.int64), np.ones(1), 1)
-
-
-@pytest.mark.parametrize("make", [sequences, classes, tagged], ids=lambda make: make.__name__)
-def test_labels_beyond_the_models_are_refused(backend, make):
-    """Data do not know how many labels a model has: whoever uses both does."""
-    model, data = make(backend)
-    wrong = data._replace(labels=np.full(len(data.labels), model.n_labels))
-    w = np.zeros(model.size)
-    for use in (
-        lambda: model.predict(wrong, None, w),
-        lambda: backend.StructuralHinge(model, wrong),
-        lambda: backend.LogLoss(model, wrong),
-    ):
-        with pytest.raises(ValueError, match=f"labels beyond the model's {model.n_labels}"):
-            use()
 
 
 def test_data_of_others_are_refused(backend):

@@ -51,38 +51,16 @@ def by_hand(templates, sentence, h, m):
 
 @st.composite
 def sentences(draw):
-    """0 to 6 tokens of few different words and tags, and a tree of them."""
+    """0 to 6 tokens of few different words and tags."""
     n = draw(st.integers(0, 6))
     words = draw(st.lists(st.sampled_from(["a", "bird", "birdsong", "sang", "<root>", "\0"]), min_size=n, max_size=n))
     tags = draw(st.lists(st.sampled_from("DNV"), min_size=n, max_size=n))
-    order = draw(st.permutations(range(1, n + 1)))
-    heads = np.zeros(n, np.int64)
-    for place, m in enumerate(order):
-        heads[m - 1] = draw(st.sampled_from([0, *order[:place]]))
-    return {"word": words, "tag": tags, "other": None}, heads
-
-
-def planted(rng, n, tags=4, single_root=False):
-    """n sentences with the best trees under planted weights: many cross."""
-    model = reference.ParsingModel([("h.tag", "m.tag"), ("h.tag", "direction")], bits=7, single_root=single_root)
-    X = [{"tag": [str(t) for t in rng.integers(0, tags, rng.integers(2, 7))]} for _ in range(n)]
-    w = rng.normal(size=model.size)
-    return model, X, model.predict(model.pack(X), None, w), w
-
-
-def crosses(heads):
-    """Whether two arcs of a tree cross."""
-    arcs = [tuple(sorted((h, m))) for m, h in enumerate(heads.tolist(), 1)]
-    return any(a < c < b < d for (a, b), (c, d) in itertools.permutations(arcs, 2))
-
-
-def of(backend, templates, **options):
-    return backend.ParsingModel(templates, **options)
+    return {"word": words, "tag": tags, "other": None}
 
 
 def test_features_by_hand(backend):
     """The arc from "sang" to "a", with "bird" between: three features, each with a weight of its own."""
-    model = of(backend, [("h.word", "m.tag"), ("h.tag", "b.tag", "direction"), ("m+1.word",)], bits=20)
+    model = backend.ParsingModel([("h.word", "m.tag"), ("h.tag", "b.tag", "direction"), ("m+1.word",)], bits=20)
     data = model.pack([SENTENCE])
     arcs, keys = model.arc_keys(data, 0)
     mine = keys[arcs == 0 * 4 + 3]
@@ -103,9 +81,9 @@ def test_features_by_hand(backend):
 def test_keys_are_equal_where_features_are(templates, examples):
     """Over all arcs of some sentences: a key for each feature, and different ones for different features."""
     model = reference.ParsingModel(templates)
-    data = model.pack([x for x, _ in examples])
+    data = model.pack(examples)
     key_of, feature_of = {}, {}
-    for i, (x, _) in enumerate(examples):
+    for i, x in enumerate(examples):
         n = len(x["tag"])
         arcs, keys = model.arc_keys(data, i)
         x = {"word": x["word"], "tag": x["tag"]}
@@ -126,23 +104,23 @@ def test_keys_are_equal_where_features_are(templates, examples):
 
 def test_a_vocabulary_knows_the_features_of_true_arcs(backend):
     """By hand: tags of head and modifier of three true arcs, of which one occurs twice; others have no weight."""
-    plain = of(backend, [("h.tag", "m.tag")])
+    plain = backend.ParsingModel([("h.tag", "m.tag")])
     X = [{"tag": ["D", "N", "V"]}, {"tag": ["D", "N"]}]
     data = plain.pack(X, [[2, 3, 0], [2, 0]])
     every, twice = plain.vocabulary(data), plain.vocabulary(data, least=2)
     assert len(every) == 4 and len(twice) == 1  # D<-N, N<-V, V<-root, N<-root
-    model = of(backend, [("h.tag", "m.tag")], vocabulary=twice.tolist())
+    model = backend.ParsingModel([("h.tag", "m.tag")], vocabulary=twice.tolist())
     assert model.size == 1
     scores = model.scores(model.pack(X), np.array([0]), np.array([5.0])).values
     assert np.array_equal(np.argwhere(scores), [[0, 2]]) and scores[0, 2] == 5.0
-    empty = of(backend, [("h.tag", "m.tag")], vocabulary=[])
+    empty = backend.ParsingModel([("h.tag", "m.tag")], vocabulary=[])
     assert empty.size == 0 and not empty.scores(empty.pack(X), np.array([0]), np.zeros(0)).values.any()
-    same = of(backend, **model.settings())
+    same = backend.ParsingModel(**model.settings())
     assert same.settings() == model.settings() and same.size == 1
 
 
 def test_named_templates(backend):
     for name, templates in TEMPLATES.items():
-        model = of(backend, name)
+        model = backend.ParsingModel(name)
         assert len(model.templates) == len(templates) == int(name) and model.size == 2**20
         assert all("b.tag" in t for t in model.templates[model.simple :])

@@ -9,17 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.specimens.models import LABELS, TAGGERS, legal, sentences
+from conformance.specimens.models import LABELS, legal, sentences
 from conformance.tolerances import close
 from diptych.files import save_model
-
-OPTIONS = TAGGERS  # of other files
-
-
-def fitted(panel, rng, options, like=None):
-    X, Y = sentences(rng)
-    model = panel.TaggingModel.of(X, Y, "chunks", **options)
-    return model, model.pack(X, Y, like=like), X, Y
 
 
 def test_observed_pairs_by_hand(backend):
@@ -34,24 +26,6 @@ def test_observed_pairs_by_hand(backend):
     assert backend.TaggingModel.of(X, Y, ["word"], least=3).size == 0 + 2
     unknown = model.pack([{"word": ["c", "a"]}])
     assert unknown.rows.indices.tolist() == [0] and unknown.rows.indptr.tolist() == [0, 0, 1]
-
-
-@pytest.mark.parametrize("transitions", [None, "bio"])
-def test_pairs_without_a_weight_stay_at_zero(backend, rng, transitions):
-    """Training on observed pairs is training on all of them with the others fixed: the same minimum of a constrained
-    problem.
-    """
-    model, data, X, Y = fitted(backend, rng, {"transitions": transitions})
-    every = backend.TaggingModel.of(X, Y, "chunks", pairs="all", transitions=transitions)
-    found = backend.lbfgs(backend.LogLoss(model, data), lam=0.1, tol=1e-7, iterations=500)
-    assert found.success and found.certificate < 1e-12
-    whole = np.zeros(every.size)
-    whole[np.searchsorted(every.cells, model.cells)] = found.x
-    value, gradient = backend.LogLoss(every, every.pack(X, Y)).value_and_gradient(whole)
-    close(value + 0.05 * whole @ whole, found.fun)
-    gradient += 0.1 * whole
-    free = np.isin(every.cells, model.cells)
-    assert np.abs(gradient[free]).max() < 1e-6 < 1e-3 < np.abs(gradient[~free]).max()
 
 
 def test_hashing_is_the_same_for_ever(backend):

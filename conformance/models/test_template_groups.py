@@ -8,37 +8,21 @@ import numpy as np
 import pytest
 
 import reference
+from conformance.specimens.models import MODELS
 from conformance.tolerances import close
 from reference.optimizers.online_proximal import OnlineProximal, OnlineProximalState
 from reference.training.counterparts import counterpart
 
-TEMPLATES = [
-    ("h.tag", "m.tag"),
-    ("h.tag", "direction"),
-    ("m.tag", "distance"),
-    ("direction",),
-    ("h.tag", "b.tag", "m.tag"),
-]
+TEMPLATES = [("h.tag", "m.tag"), ("h.tag", "direction"), ("m.tag", "distance"), ("direction",)]
+TEMPLATES += [("h.tag", "b.tag", "m.tag")]
 
 
-def treebank(rng, n=6, tags=3):
-    """Sentences of few different tags, so that features repeat within an arc's tree, one of them empty; and trees at
-    random.
-    """
-    X, Y = [], []
-    for length in [0, *rng.integers(1, 6, n - 1).tolist()]:
-        order, heads = rng.permutation(length) + 1, np.zeros(length, np.int64)
-        for place, m in enumerate(order):
-            heads[m - 1] = rng.choice([0, *order[:place]])
-        X.append({"tag": [str(t) for t in rng.integers(0, tags, length)]})
-        Y.append(heads)
-    return X, Y
-
-
-def parser(panel, weights, X, Y):
+def parser(panel, weights, n=6):
     """A model of blocks of 8 weights, in which features collide, of vocabularies, or of weights that templates
-    share; and its data.
+    share; and data of few different tags, so that features repeat within an arc's tree.
     """
+    problem = MODELS["arcs"].training(n, 5)
+    X, Y = problem.X, problem.Y
     model = panel.ParsingModel(TEMPLATES, bits=3, blocks=weights != "shared")
     if weights == "listed":
         keys = model.vocabulary(model.pack(X, Y))
@@ -49,7 +33,7 @@ def parser(panel, weights, X, Y):
 
 @pytest.mark.parametrize("weights", ["hashed", "listed"])
 def test_groups_and_norms_are_those_of_blocks(backend, rng, weights):
-    model, _ = parser(backend, weights, *treebank(rng))
+    model, _ = parser(backend, weights)
     for scale in (1.0, 0.0, 1e300, 1e-300):
         w = scale * rng.normal(size=model.size)
         norms = model.template_norms(w)
@@ -79,33 +63,20 @@ def penalties(panel, model):
     }
 
 
-KINDS = [
-    "squared",
-    "squared, strong",
-    "squared, few groups",
-    "group lasso",
-    "group lasso, weighted",
-    "ridge",
-    "in a ball",
-    "ridge in a ball",
-]
-
-
 @pytest.mark.parametrize("average", ["last", "uniform"])
 @pytest.mark.parametrize("loss", ["StructuralHinge", "LogLoss"])
 @pytest.mark.parametrize("weights", ["hashed", "listed", "shared"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", penalties(reference, reference.ParsingModel(TEMPLATES, bits=3, blocks=True)))
 def test_epochs_are_those_of_the_plain_loop(backend, rng, kind, weights, loss, average):
     """From weights at random, where no trees tie: models and averages of the plain loop, of the reference's for the log
     loss, where trees may tie.
 
     One step takes all weights to 0 first: of the hinge, for that reason, the last.
     """
-    X, Y = treebank(rng)
     runs, sigma = [], 0.5
-    w0, orders = rng.normal(size=10_000), [rng.integers(0, len(X), 20) for _ in range(3)]
+    w0, orders = rng.normal(size=10_000), [rng.integers(0, 6, 20) for _ in range(3)]
     for plain, panel in ((True, backend if loss == "StructuralHinge" else reference), (False, backend)):
-        model, data = parser(panel, weights, X, Y)
+        model, data = parser(panel, weights)
         objective, proxes = getattr(panel, loss)(model, data), penalties(panel, model)[kind]
         state, seen = OnlineProximalState(w0[: model.size], w0[: model.size], 0), []
         for number, order in enumerate(orders):
@@ -125,8 +96,7 @@ def test_epochs_are_those_of_the_plain_loop(backend, rng, kind, weights, loss, a
 
 def test_groups_fall_to_zero_and_come_back(backend, rng):
     """One round at a time: the norms of the equation, groups whose step is shorter than the threshold at exactly 0."""
-    X, Y = treebank(rng, 12)
-    model, data = parser(backend, "hashed", X, Y)
+    model, data = parser(backend, "hashed", 12)
     objective, phi = backend.StructuralHinge(model, data), backend.SquaredL21(1.5, model.groups)
     state = OnlineProximalState(objective.zeros(), objective.zeros(), 0)
     alive = []
@@ -145,32 +115,9 @@ def test_groups_fall_to_zero_and_come_back(backend, rng):
     assert (falls & rises).any()
 
 
-def test_the_average_is_exact_while_groups_shrink_and_come_back(backend, rng):
-    """Scales that lose half their digits in an epoch: the mean of the models that rounds began with, each as its
-    last.
-    """
-    X, Y = treebank(rng)
-    model, data = parser(backend, "hashed", X, Y)
-    objective, phi = backend.StructuralHinge(model, data), backend.SquaredL21(3.0, model.groups)
-    last, mean = (
-        counterpart(OnlineProximal(phi, backend.steps.Constant(0.5), 0.3, average=average), objective)
-        for average in ("last", "uniform")
-    )
-    order = rng.integers(0, len(X), 60)
-    start = last.init(objective, rng.normal(size=model.size))
-    whole = mean.sweep(objective, start, order)
-    state, models = start, []
-    for k in range(60):
-        models.append(state.x)
-        state = last.sweep(objective, state, order[k : k + 1])
-    close(whole.x, state.x)
-    close(whole.mean, np.mean(models, axis=0))
-
-
 def test_kernels_take_over_where_they_say(other, rng, monkeypatch):
     """The plain loop is for groups within templates, batches, other regularizers and huge weights alone."""
-    X, Y = treebank(rng)
-    model, data = parser(other, "hashed", X, Y)
+    model, data = parser(other, "hashed")
     hinge, plain = other.StructuralHinge(model, data), OnlineProximal.sweep
     calls = []
     monkeypatch.setattr(OnlineProximal, "sweep", lambda *a: calls.append(1) or plain(*a))

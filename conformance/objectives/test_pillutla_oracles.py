@@ -198,34 +198,23 @@ def test_the_weighted_score_is_not_the_value_of_the_top_k_oracle(backend):
 
 def test_oracle_laws_hold_in_every_namespace(space, rng):
     """The residuals are computed where the arrays live, with forbidden outputs."""
+    put, mu = space.put, 0.5
     psi = np.array([1.0, -np.inf, 0.5, 0.5]).astype(space.dtype)
     gradients = rng.normal(size=(4, 3)).astype(space.dtype)
-    mu = 0.5
     p = np.exp((psi.astype(np.float64) - 1.0) / mu)
     value = 1.0 + mu * np.log(p.sum())
-    zero = law.exp_oracle_residuals(
-        space.put(value), space.put(p / p.sum() @ gradients), space.put(psi), space.put(gradients), mu
-    )
-    u = np.array(projection([2.0, 1.0, 1.0]))
-    finite = [0, 2, 3]
+    zero = law.exp_oracle_residuals(put(value), put(p / p.sum() @ gradients), put(psi), put(gradients), mu)
+    u, finite = np.array(projection([2.0, 1.0, 1.0])), [0, 2, 3]
     value = u @ psi[finite] + mu / 2 * (1 - u @ u)
-    zero += law.top_k_residuals(
-        space.put(value), space.put(u @ gradients[finite]), space.put(psi), space.put(gradients), mu
+    zero += law.top_k_residuals(put(value), put(u @ gradients[finite]), put(psi), put(gradients), mu)
+    w, other, half = put([0.0, 1.0]), put([0.0, 2.0]), put([0.5, 0.5])
+    zero += (
+        law.fenchel_young_slack(put(value), put(psi[finite]), put(u), mu, law.centred_squared_l2),
+        law.lipschitz_slack(w, other, half, half, mu, 1) - 1,
+        law.composition_slack(put(np.eye(2)), w, other, half, half, 1.0, 2) - 1,
     )
     for residual in zero:
         close(space.get(residual), np.zeros(residual.shape), space.dtype)
-    for slack in (
-        law.fenchel_young_slack(space.put(value), space.put(psi[finite]), space.put(u), mu, law.centred_squared_l2),
-        law.lipschitz_slack(
-            space.put([0.0, 1.0]), space.put([0.0, 2.0]), space.put([0.5, 0.5]), space.put([0.5, 0.5]), mu, 1
-        )
-        - 1,
-        law.composition_slack(
-            *(space.put(x) for x in (np.eye(2), [0.0, 1.0], [0.0, 2.0], [0.5, 0.5], [0.5, 0.5])), 1.0, 2
-        )
-        - 1,
-    ):
-        close(space.get(slack), 0.0, space.dtype)
     assert host(law.row_diameter(space.put([[0.0, 0.0], [3.0, 4.0]]))) == pytest.approx(5.0)
 
 

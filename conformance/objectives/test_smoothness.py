@@ -7,10 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import reference
 from conformance.finite_sums import UNEVEN, Parabolas, random_logistic
-from conformance.models.test_models import sequence_model
-from conformance.strategies import SequenceProblem
 from conformance.tolerances import close
 from reference.training.counterparts import counterpart
 from reference.training.smoothness import Backtracking, Guess, component_smoothness, secant
@@ -93,27 +90,3 @@ def test_no_curvature_and_no_regulariser_give_no_step(backend):
         backend.svrg(flat, lam=0.0)
     result = backend.svrg(flat, [1.0], lam=0.5, epochs=60, rng=0)
     assert result.nit == 60 and abs(result.x[0]) < 1e-5  # the optimum is 0: no gap is small beside it
-
-
-@pytest.mark.parametrize("mu", [None, 0.5])
-def test_compiled_trials_of_a_smoothness_agree(other, rng, mu):
-    """The same power of two after the same number of calls, with features that occur several times in a sequence; and
-    the same change of a gradient."""
-    X = [rng.normal(size=(n, 3)) * (rng.random((n, 3)) < 0.7) for n in (2, 5, 1, 0, 9, 3)]
-    problem = SequenceProblem(X, [rng.integers(0, 3, len(x)) for x in X], 3, 3, {})
-    for scale, start in ((0.0, 1e-3), (1.0, 0.5), (10.0, 1e-6)):
-        found, changes = [], []
-        w = scale * rng.normal(size=24)
-        for b in (reference, other):
-            model, data = sequence_model(b, problem)
-            smooth = (
-                b.LogLoss(model, data)
-                if mu is None
-                else b.StructuralHinge(model, data, smoothing=b.smoothings.Entropy())
-            )
-            steps = counterpart(Backtracking(), smooth)
-            found.append(steps.find(smooth, w, mu, np.array([4, 1, 3, 0, 4]), start, np.inf))
-            changes.append(steps.least(smooth, w, mu, np.array([4, 1, 3, 0, 4])))
-        assert found[0] == found[1] and changes[0][1] == changes[1][1]
-        close(changes[1][0], changes[0][0])
-        assert found[0][0] > start

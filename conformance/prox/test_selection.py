@@ -192,20 +192,6 @@ def test_batches_in_every_namespace(backend, space, data):
     )
 
 
-def test_out_may_be_x(backend, rng):
-    for function, arguments in (
-        (backend.soft_threshold, (0.5,)),
-        (backend.project_simplex, ()),
-        (backend.project_l1_ball, ()),
-        (backend.prox_squared_l1, (0.1,)),
-        (backend.prox_weighted_squared_l1, (np.arange(40.0), 0.1)),
-    ):
-        x = rng.normal(size=(3, 40))
-        expected = function(x, *arguments)
-        assert function(x, *arguments, out=x) is x
-        assert np.array_equal(x, expected)
-
-
 def test_bad_input_names_the_argument(backend):
     x = np.ones(3)
     for call, error, words in (

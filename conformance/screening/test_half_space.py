@@ -7,13 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 from conformance.listed_crf import ListedCRF, as_list_model
-from conformance.specimens.rules import (
-    collinear,
-    large_scale,
-    places,
-    random_classes,
-    random_list,
-)
+from conformance.specimens.rules import collinear, large_scale, places, random_classes, random_list
 from conformance.tolerances import close
 from reference.screening import half_space
 from reference.screening.half_space import dual_ball, smallest_on_ball_and_half_space

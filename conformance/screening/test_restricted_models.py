@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.listed_crf import classes
-from conformance.specimens.models import MODELS
+from conformance.specimens.models import MODELS, classes
 from conformance.tolerances import close
 from reference.screening.registry import Known, feature_range, feature_totals, known_of, listed_spread, register
 from reference.screening.restricted import restrict
@@ -116,7 +115,7 @@ def test_a_model_that_reads_features_in_its_own_way_is_heard(backend, rng):
     model = Doubled(3, 2)
     some, w = restrict(model, [1, 4]), rng.normal(size=2)
     value, _ = backend.LogLoss(some, some.narrow(model.pack(X, Y))).value_and_gradient(w)
-    close(value, classes(2 * X, Y, 2, 1.0, 1.0).loss(np.array([0, w[0], 0, 0, w[1], 0])))
+    close(value, classes(2 * X, Y, 2).crf(1.0, 1.0).loss(np.array([0, w[0], 0, 0, w[1], 0])))
 
 
 def test_bounds_are_of_the_scores_that_they_came_with(backend, rng):
@@ -140,7 +139,7 @@ def test_bounds_are_of_the_scores_that_they_came_with(backend, rng):
         model = kind(4, 3)
         objective = backend.LogLoss(model, model.pack(X, Y))
         beta = 0.5 * backend.beta_max(objective)
-        listed = classes(10 * X, Y, 3, 1.0, beta)
+        listed = classes(10 * X, Y, 3).crf(1.0, beta)
         for rule, says in (
             (backend.L1GapRule(), bounded),
             (backend.CountRule(), False),

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from conformance.listed_crf import ListedCRF, as_list_model, classes, sequences, soft_threshold
+from conformance.listed_crf import ListedCRF, as_list_model, soft_threshold
+from conformance.specimens.models import classes, labellings
 from conformance.specimens.rules import ALPHAS, WRONG, every_problem, feasible, random_classes, random_list, words
 from conformance.tolerances import close
 
@@ -176,9 +177,9 @@ def test_chains_and_lists_are_one_problem(backend, rng):
 
 def test_the_helper_is_the_paper(rng):
     """A by hand: psi(y) = F(x, y_i) - F(x, y)."""
-    listed = classes(np.array([[1.0, 2.0]]), [1], 2, 1.0, 1.0)
+    listed = classes(np.array([[1.0, 2.0]]), [1], 2).crf(1.0, 1.0)
     assert np.array_equal(listed.A[0], [[-1, 0], [1, 0], [-2, 0], [2, 0]])
-    listed = sequences([np.array([[1.0], [3.0]])], [[0, 1]], 2, 1.0, 1.0, start_stop=False)
+    listed = labellings([np.array([[1.0], [3.0]])], [[0, 1]], 1, 2, start_stop=False).crf(1.0, 1.0)
     assert isinstance(listed, ListedCRF) and listed.gold == [1]
     assert np.array_equal(listed.A[0].T[0], [-3, 3, -1, 1, 0, 0]) and not np.any(listed.A[0].T[1])
 

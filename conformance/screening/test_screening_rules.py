@@ -42,11 +42,7 @@ def test_every_rule_is_safe(backend, rng, make, alpha):
 
 
 @pytest.mark.parametrize("name", ["lists", "classes", "candidates", "sequences", "trees"])
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    share=st.sampled_from([1.0, 0.9, 0.3, 0.05]),
-    alpha=st.sampled_from(ALPHAS),
-)
+@given(seed=st.integers(0, 2**32 - 1), share=st.sampled_from([1.0, 0.9, 0.3, 0.05]), alpha=st.sampled_from(ALPHAS))
 def test_every_rule_is_safe_on_drawn_problems(backend, name, seed, share, alpha):
     """From anywhere, also where features repeat and values tie; the tolerance is what enumeration leaves open about
     the optimum.

@@ -102,22 +102,6 @@ def test_screening_removes_nearly_all_zeros(backend, rng, make):
         assert result.work < listed.d * result.nit
 
 
-def test_trees_are_screened_by_bounds(backend, rng):
-    """A model whose ranges are only bounded: the same optimum with screening as without."""
-    model = backend.TreeModel(3, 2)
-    X = [(rng.normal(size=(n, 3)), np.arange(n) // 2 - (np.arange(n) % 2 == 0)) for n in (3, 5, 2)]
-    objective = backend.LogLoss(model, model.pack(X, [rng.integers(0, 2, len(p)) for _, p in X]))
-    for share in (0.7, 0.2):
-        beta = share * backend.beta_max(objective)
-        one, other = (
-            backend.solve_sparse(objective, beta=beta, tol=1e-10, rule=r) for r in (backend.L1GapRule(), None)
-        )
-        assert one.success and one.screenings[-1].kept < model.size
-        assert abs(one.fun - other.fun) <= max(one.certificate, other.certificate) + 1e-14
-        distance = np.sqrt(2 * one.certificate / beta) + np.sqrt(2 * other.certificate / beta)
-        assert np.linalg.norm(np.asarray(one.x) - other.x) <= distance + 1e-9
-
-
 def test_ratios():
     screening = Screening(iteration=3, gap=0.1, kept=4, size=10)
     assert screening.rejection(8) == 0.75 and screening.reservation == 0.4

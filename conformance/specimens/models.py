@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ import reference
 from conformance.application.test_chunks import written
 from conformance.listed_crf import ListedCRF
 from conformance.listed_svm import features as chain_features
+from conformance.specimens.outputs import OUTPUTS
 from diptych.chunks import chunks
 from reference.models.tagging import attributes_of
 
@@ -27,6 +29,9 @@ __all__ = [
     "TEMPLATE_LISTS",
     "Model",
     "Problem",
+    "all_boxes",
+    "classes",
+    "labellings",
     "legal",
     "overlap",
     "random_boxes",
@@ -35,29 +40,24 @@ __all__ = [
 ]
 
 
+@dataclass
 class Problem:
     """Inputs X and true outputs Y that ``make(backend)`` packs.
 
     outputs(i) lists all outputs of example i as ``predict`` gives them, phi(i, y) (d,) and loss(i, y) are their joint
     features and task losses. label(i, y) is the output as the structure reads it, truth(i, y) as ``pack`` takes it,
-    gold(i) the true output among the listed.
+    best(i) the true output as ``predict`` gives it, if Y has it in another form.
     """
 
-    def __init__(
-        self,
-        make: Callable[[Any], Any],
-        X: Any,
-        Y: Any,
-        outputs: Callable[[int], list[Any]],
-        phi: Callable[[int, Any], np.ndarray],
-        loss: Callable[[int, Any], float],
-        *,
-        label: Callable[[int, Any], Any] = lambda i, y: np.array(y, np.int64),
-        truth: Callable[[int, Any], Any] = lambda i, y: y,
-        gold: Callable[[int], Any] | None = None,
-    ) -> None:
-        self.make, self.X, self.Y, self.outputs, self.phi, self.loss = make, X, Y, outputs, phi, loss
-        self.label, self.truth, self._gold = label, truth, gold
+    make: Callable[[Any], Any]
+    X: Any
+    Y: Any
+    outputs: Callable[[int], list[Any]]
+    phi: Callable[[int, Any], np.ndarray]
+    loss: Callable[[int, Any], float]
+    label: Callable[[int, Any], Any] = lambda i, y: np.array(y, np.int64)
+    truth: Callable[[int, Any], Any] = lambda i, y: y
+    best: Callable[[int], Any] | None = None
 
     def packed(self, backend: Any, like: Any = None, outputs: bool = True) -> tuple[Any, Any]:
         """The model and its data."""
@@ -74,7 +74,7 @@ class Problem:
 
     def gold(self, i: int) -> int:
         """The number of the true output of example i among the listed."""
-        y = self.Y[i] if self._gold is None else self._gold(i)
+        y = self.Y[i] if self.best is None else self.best(i)
         return [tuple(np.ravel(z)) for z in self.outputs(i)].index(tuple(np.ravel(y)))
 
     @cached_property
@@ -175,18 +175,27 @@ def _sequences(rng, number, n, largest):
         L, F = 3, 3
     sizes, cost = _sizes(rng, n, largest), _cost(rng, L)
     options = {"start_stop": start_stop, "cost": cost, "max_cells": int(rng.choice([1, 3, 8192]))}
-    X, Y = [number(m, F) for m in sizes], [rng.integers(0, L, m) for m in sizes]
-    outputs, loss = _labellings(L, Y, cost)
-    make = lambda b: b.SequenceModel(F, L, **options)  # noqa: E731
+    return labellings([number(m, F) for m in sizes], [rng.integers(0, L, m) for m in sizes], F, L, **options)
+
+
+def labellings(X: Any, Y: Any, F: int, L: int, start_stop: bool = True, **options: Any) -> Problem:
+    """Of a SequenceModel; outputs in lexicographic order."""
+    outputs, loss = _labellings(L, Y, options.get("cost"))
+    make = lambda b: b.SequenceModel(F, L, start_stop=start_stop, **options)  # noqa: E731
     return Problem(make, X, Y, outputs, lambda i, y: chain_features(X[i], y, L, start_stop), loss)
 
 
 def _classes(rng, number, n, largest):
     L, F = (3, 4) if largest > 4 else (int(rng.integers(1, 4)), int(rng.integers(0, 4)))
-    X, Y, cost = number(n, F), rng.integers(0, L, n), _cost(rng, L)
+    return classes(number(n, F), rng.integers(0, L, n), L, cost=_cost(rng, L), max_rows=2)
+
+
+def classes(X: Any, Y: Any, L: int, **options: Any) -> Problem:
+    """Of a MulticlassModel."""
+    cost = options.get("cost")
     table = 1.0 - np.eye(L) if cost is None else cost
     return Problem(
-        lambda b: b.MulticlassModel(F, L, cost=cost, max_rows=2),
+        lambda b: b.MulticlassModel(X.shape[1], L, **options),
         X,
         Y,
         lambda i: list(range(L)),
@@ -284,7 +293,7 @@ def _tags(rng, number, n, largest, **options):
         outputs,
         phi,
         lambda i, y: sum(a != b for a, b in zip(gold(i), y, strict=True)),
-        gold=gold,
+        best=gold,
     )
 
 
@@ -390,11 +399,8 @@ def _images(rng, number, n, largest):
         (x, edges, g), y = X[i], np.array(y, np.int64)
         return np.concatenate([y @ x, -np.sum(g[y[edges[:, 0]] != y[edges[:, 1]]], axis=0)])
 
-    return Problem(lambda b: b.SegmentationModel(F, G), X, Y, *_with(phi, *_labellings(2, Y, None)))
-
-
-def _with(phi, outputs, loss):
-    return outputs, phi, loss
+    outputs, loss = _labellings(2, Y, None)
+    return Problem(lambda b: b.SegmentationModel(F, G), X, Y, outputs, phi, loss)
 
 
 SIDE = 9  # of images with candidates
@@ -420,9 +426,12 @@ def _pixels(box: Any) -> set[tuple[int, int]]:
 def _candidates(rng, number, n, largest):
     shape = [(3,), (2, 1, 2)][rng.integers(2)]
     dtype, most = rng.choice([np.float32, np.float64]), int(rng.choice([3, 2048]))
-    X = [(random_boxes(rng, m), number(m, *shape).astype(dtype)) for m in rng.integers(1, largest + 2, n)]
-    Y = []  # each near a candidate
-    for boxes, _ in X:
+    X, Y = [], []  # candidates, some of them twice, and a box near one
+    for m in rng.integers(1, largest + 2, n):
+        boxes, x = random_boxes(rng, m), number(m, *shape).astype(dtype)
+        every = np.append(np.arange(m), rng.integers(0, m, rng.integers(2)))
+        boxes, x = boxes[every], x[every]
+        X.append((boxes, x))
         top, left, bottom, right = boxes[rng.integers(len(boxes))]
         Y.append([max(0, top - rng.integers(2)), left, bottom, min(SIDE, right + rng.integers(2))])
     best = [int(np.argmax([round(overlap(box, y), 12) for box in x[0]])) for x, y in zip(X, Y, strict=True)]
@@ -434,14 +443,13 @@ def _candidates(rng, number, n, largest):
         lambda i, y: X[i][1][y].astype(np.float64).ravel(),
         lambda i, y: 1 - overlap(X[i][0][y], X[i][0][best[i]]),
         truth=lambda i, y: X[i][0][y],
-        gold=lambda i: best[i],
+        best=lambda i: best[i],
     )
 
 
 def all_boxes(H: int, W: int) -> list[tuple[int, int, int, int]]:
     """Every box of an image of H rows and W columns."""
-    rows, columns = (itertools.combinations(range(m + 1), 2) for m in (H, W))
-    return [(t, l, b, r) for (t, b), (l, r) in itertools.product(rows, columns)]
+    return list(OUTPUTS["Boxes"].all({"pixels": np.zeros((H, W))}))
 
 
 def _windows(rng, number, n, largest, words=False):

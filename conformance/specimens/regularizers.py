@@ -93,7 +93,7 @@ KINDS: dict[str, tuple[Callable[..., Any], ...]] = {  # made(panel, scale, *draw
     "WeightedSquaredL1": (lambda P, c, lam, d: P.WeightedSquaredL1(lam, d), _factor, _weights),
     "L21": (lambda P, c, tau, of: P.L21(c * tau, of[0], weights=of[1]), _factor, _weighted_groups),
     "SquaredL21": (lambda P, c, lam, groups: P.SquaredL21(lam, groups), _factor, _groups),
-    "SparseGroupLasso": (lambda P, c, of, t, u: P.SparseGroupLasso(c * t, of, c * u), _groups, _positive, _factor),
+    "SparseGroupLasso": (lambda P, c, of, t, u: P.SparseGroupLasso(c * t, of, c * u), _groups, _factor, _factor),
     "TreeGroupLasso": (lambda P, c, tree: P.TreeGroupLasso(tree[0], c * tree[1]), _tree),
     "ElasticNet": (lambda P, c, part, sigma: P.ElasticNet(part(P, c), sigma), _part, _factor),
     "ElasticNetMKL": (lambda P, c, t, s, groups: P.ElasticNetMKL(c * t, s, groups), _factor, _factor, _groups),

@@ -127,8 +127,7 @@ TAGS = [
     Wrong(_tagger(label_pairs=[2], transitions="bio"), "label_pairs: I-X after O is not allowed by transitions='bio'"),
     Wrong(_tagger(transitions="iob"), "transitions: expected one of bio, iob1, iobes, bilou, .*, got 'iob'"),
     Wrong(
-        _tagger(labels=["N", "V"], transitions="bio"),
-        "transitions: expected labels O and B-X, I-X for bio, got 'N'",
+        _tagger(labels=["N", "V"], transitions="bio"), "transitions: expected labels O and B-X, I-X for bio, got 'N'"
     ),
     Wrong(_tagger(labels=["I-X"], transitions="bio"), "transitions: none of the labels I-X may begin a sentence"),
     Wrong(_tagger(templates=["word["]), "templates: expected bias"),
@@ -147,11 +146,7 @@ TAGS = [
     ),
     *_pack(
         _masked("iobes"),
-        (
-            WORDS[:1],
-            [["B-X"]],
-            r"Y\[0\]\[0\]: the end after B-X, at token 1, is not allowed by transitions='iobes'",
-        ),
+        (WORDS[:1], [["B-X"]], r"Y\[0\]\[0\]: the end after B-X, at token 1, is not allowed by transitions='iobes'"),
     ),
     Wrong(lambda b: b.TaggingModel.of([], [], ["bias"]), "Y: expected names of labels"),
     Wrong(lambda b: b.TaggingModel.of(WORDS, [["O"], ["O"]], ["bias"]), r"Y\[1\]: expected 2 labels"),
@@ -196,11 +191,7 @@ ALIGNMENTS = [
         lambda b: b.AlignmentModel(3),
         ([np.zeros((2, 2))], None, r"X\[0\]: expected features of shape \(p, q, 3\), got \(2, 2\)"),
         ([np.zeros((2, 2, 4))], None, r"X\[0\]: expected features of shape \(p, q, 3\), got \(2, 2, 4\)"),
-        (
-            [np.full((1, 1, 3), np.inf)],
-            None,
-            r"X\[0\]\[0\]: column 0: feature 0: expected a finite number, got inf",
-        ),
+        ([np.full((1, 1, 3), np.inf)], None, r"X\[0\]\[0\]: column 0: feature 0: expected a finite number, got inf"),
         ([np.zeros((2, 2, 3))], [], "Y: expected 1 alignments"),
         ([np.zeros((2, 2, 3))], [[0]], r"Y\[0\]: expected 2 columns, one for each row, got 1"),
         ([np.zeros((2, 2, 3))], [[0, 0]], r"Y\[0\]\[1\]: expected each column once at most, got \[0, 0\]"),
@@ -284,11 +275,7 @@ CANDIDATES = [
                 ((PAIR[0], np.ones((2, 3), np.float32)), ": features: expected float64 .* got float32"),
                 ((PAIR[0], np.ones((2, 3), np.float16)), ": features: expected float32 or float64", TypeError),
                 (([[0, 0, 2, 2], [1, 1, 1, 4]], PAIR[1]), r": boxes: .* top < bottom .* got \[1, 1, 1, 4\]"),
-                (
-                    ([[0.0, 0, 2, 2], [1, 1, 3, 4]], PAIR[1]),
-                    ": boxes: expected integers, pixels, got float",
-                    TypeError,
-                ),
+                (([[0.0, 0, 2, 2], [1, 1, 3, 4]], PAIR[1]), ": boxes: expected integers, pixels, got float", TypeError),
                 ((PAIR[0], [[1.0, 2, 3], [1, np.nan, 3]]), r"\[1\]: features: .* got others"),
                 (([], np.ones((0, 3))), ": expected at least one candidate, got 0"),
             )
@@ -296,11 +283,7 @@ CANDIDATES = [
         ([PAIR], [], "Y: expected 1 boxes, one for each image of X, got 0"),
         ([PAIR], [[0, 0, 2]], r"Y\[0\]: expected boxes .* of shape \(4,\), got \(3,\)"),
         ([PAIR], [[7, 7, 9, 9]], r"Y\[0\]: no candidate of X\[0\] touches the true box \[7, 7, 9, 9\]"),
-        (
-            [(PAIR[0], np.ones((2, 2)))],
-            None,
-            r"X: expected features of shape \(3,\) for each candidate, got \(2,\)",
-        ),
+        ([(PAIR[0], np.ones((2, 2)))], None, r"X: expected features of shape \(3,\) for each candidate, got \(2,\)"),
     ),
     Wrong(lambda b: _whole(b, [0, 1]), "X offsets: expected 2 at the end, the number of candidates, got 1"),
     Wrong(lambda b: _whole(b, [0, 2, 2]), r"X\[1\]: expected at least one candidate, got 0"),
@@ -330,11 +313,7 @@ WINDOWS = [
         ([np.zeros((2, 3, 1))], None, r"X\[0\]: expected 2 features, got 1"),
         ([np.full((1, 1, 2), np.nan)], None, r"X\[0\]\[0\]: column 0: expected a finite number, got nan"),
         ([WORD_IMAGE], [], "Y: expected 1 boxes, one for each image of X, got 0"),
-        (
-            [WORD_IMAGE],
-            [[0, 0, 3, 3]],
-            r"Y\[0\]: expected boxes within an image of 2 x 3 pixels, got \[0, 0, 3, 3\]",
-        ),
+        ([WORD_IMAGE], [[0, 0, 3, 3]], r"Y\[0\]: expected boxes within an image of 2 x 3 pixels, got \[0, 0, 3, 3\]"),
     ),
     *_of_another(
         "SubwindowModel",

@@ -13,13 +13,10 @@ import accelerated
 import reference
 from accelerated.structures import boxes as search
 from conformance.specimens import structures
-from conformance.specimens.outputs import OUTPUTS, listing
+from conformance.specimens.models import all_boxes
+from conformance.specimens.outputs import listing
 from conformance.tolerances import close
 from reference.structures.box_sets import BoxSet, BoxSets
-
-
-def all_boxes(H, W):
-    return list(OUTPUTS["Boxes"].all({"pixels": np.zeros((H, W))}))
 
 
 def cells(box):
