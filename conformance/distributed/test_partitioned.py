@@ -110,39 +110,6 @@ def test_values_are_those_of_the_whole(backend):
             close(Partitioned(order, sp.SequenceModel(2, 3), loss).width(), one.width())
 
 
-def test_the_optimum_is_that_of_the_whole(backend):
-    sp = backend.module
-    ours = sp.lbfgs(Partitioned(LOADERS, sp.SequenceModel(2, 3), sp.LogLoss), lam=0.05, tol=1e-8)
-    theirs = sp.lbfgs(whole(sp, sp.LogLoss), lam=0.05, tol=1e-8)
-    assert ours.success
-    close(ours.fun, theirs.fun)
-    close(ours.x, theirs.x, scale=1e3)
-
-
-def bits(sp, executor, loaders=LOADERS, **options):
-    objective = Partitioned(loaders, sp.SequenceModel(2, 3), sp.LogLoss, executor, **options)
-    return sp.lbfgs(objective, lam=0.05, iterations=20).x.tobytes()
-
-
-def test_threads_and_limits_of_memory_change_no_bit(backend):
-    sp = backend.module
-    once = bits(sp, None)
-    for workers in (1, 2, 3):
-        with ThreadPoolExecutor(workers) as pool:
-            assert bits(sp, pool) == once
-    sizes = Partitioned(LOADERS, sp.SequenceModel(2, 3), sp.LogLoss).sizes
-    assert bits(sp, None, memory=max(size.nbytes for size in sizes)) == once  # one partition is kept at a time
-
-
-@pytest.mark.beyond("starts processes")
-def test_processes_change_no_bit(backend):
-    sp = backend.module
-    once = bits(sp, None)
-    for workers in (1, 2, 3):
-        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-            assert bits(sp, pool) == once
-
-
 @pytest.mark.beyond("starts processes")
 def test_a_lost_process_ends_the_run_with_a_word():
     sp = importlib.import_module("reference")

@@ -20,6 +20,7 @@ __all__ = [
     "LAM",
     "LEARNERS",
     "WAYS",
+    "WITH_EMPTY",
     "Learner",
     "Way",
     "case",
@@ -40,6 +41,7 @@ __all__ = [
 ]
 
 LAM = 0.1  # of every run, unless a test says otherwise
+SHORT, WITH_EMPTY = (2, 3, 1, 3, 2), (2, 4, 1, 3, 0)  # lengths of sequences
 LOSSES = {"hinge": "Max", "entropy": "Entropy", "l2": "SquaredL2", "top-k": "TopK"}  # by the hinge's smoothing
 
 
@@ -366,10 +368,10 @@ def seeded(name: str, seed: int = 0) -> dict[str, int]:
     return {"rng": seed} if "rng" in takes(name) else {}
 
 
-def chains(backend: Any, like: Any = None, seed: int = 7) -> tuple[Any, Any]:
-    """Five short sequences."""
+def chains(backend: Any, like: Any = None, seed: int = 7, lengths: tuple[int, ...] = SHORT) -> tuple[Any, Any]:
+    """Five short sequences, or others."""
     rng = np.random.default_rng(seed)
-    X = [rng.normal(size=(n, 3)) for n in (2, 3, 1, 3, 2)]
+    X = [rng.normal(size=(n, 3)) for n in lengths]
     model = backend.SequenceModel(3, 3)
     return model, model.pack(X, [rng.integers(0, 3, len(x)) for x in X], like=like)
 
