@@ -1,4 +1,4 @@
-"""Multi-sample dual updates as a user calls them: callbacks, options, what they refuse, the command line."""
+"""Multi-sample dual updates as a user calls them: structures of the user's, the command line."""
 
 from __future__ import annotations
 

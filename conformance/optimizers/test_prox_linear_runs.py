@@ -1,6 +1,4 @@
-"""Prox-linear and SGD over nonlinear scores: schedules, tolerances, runs that go on, networks, every namespace, what
-is refused.
-"""
+"""Prox-linear and SGD over nonlinear scores: schedules, tolerances, runs that go on, networks, what is refused."""
 
 from __future__ import annotations
 
