@@ -119,8 +119,8 @@ def differences(recorded: Any, found: Any, bits: bool = False, field: str = "", 
     """The differences between two records, a line each: the field, the recorded and the new value.
 
     Without ``bits``, numbers differ where they are further apart than 1e-9 of the recorded one or of ``scale``: of
-    weights, the largest; of gaps, duals, certificates and numbers in messages, the objective; of others, the largest of their
-    list.
+    weights, the largest; of gaps, duals, certificates and numbers in messages, the objective; of others, the largest of
+    their list.
     """
     if isinstance(recorded, dict) and isinstance(found, dict) and recorded.keys() == found.keys():
         for name in recorded:
