@@ -24,7 +24,7 @@ def test_one_output_needs_nothing_but_the_best(backend):
     objective = backend.StructuralHinge(model, model.pack([1.0, 2.0], [0, 1]))
     assert backend.multisample(objective, lam=0.1, k=1, rng=0).success
     for sampler, method in (("topk", "topk"), ("gibbs", "sample")):
-        with pytest.raises(backend.UnsupportedError, match=rf"Two has no {method}\(\)"):
+        with pytest.raises(backend.UnsupportedError, match=rf"Two does not implement {method}\(\)"):
             backend.multisample(objective, lam=0.1, k=2, sampler=sampler)
 
 
