@@ -40,6 +40,27 @@ def random_logistic(rng):
     return Logistic(rng.normal(size=(30, 4)), rng.choice([-1.0, 1.0], 30))
 
 
+class One:
+    """A sum of ``n`` times the same function of the weights, which gives its value and gradient."""
+
+    def __init__(self, function, n=1):
+        self.function, self.n = function, n
+
+    def value_and_gradient(self, w, batch=None, mu=None):
+        return self.function(w)
+
+
+class Counting:
+    """A finite sum that notes of how many examples it is asked for a gradient, call by call."""
+
+    def __init__(self, objective):
+        self.objective, self.n, self.asked = objective, objective.n, []
+
+    def value_and_gradient(self, w, batch=None, mu=None):
+        self.asked.append(self.n if batch is None else len(batch))
+        return self.objective.value_and_gradient(w, batch, mu)
+
+
 class Parabolas:
     """mean_i curvature_i / 2 (w - centre_i)^2 in one dimension."""
 
@@ -61,15 +82,19 @@ class Parabolas:
 UNEVEN = Parabolas([50.0] + [0.01] * 50, [1.0] + [-1.0] * 50)
 
 
-def optimum(objective, size, lam, mu=None, kappa=0.0, center=0.0):
-    """argmin F + lam/2 ||w||^2 + kappa/2 ||w - center||^2 by a generic solver."""
+def optimum(objective, size, lam, mu=None, kappa=0.0, center=0.0, where=None):
+    """argmin F + lam/2 ||w||^2 + kappa/2 ||w - center||^2 by a generic solver; with ``where``, w[where] >= 0."""
 
     def whole(w):
         value, g = objective.value_and_gradient(w, None, mu)
         off = w - center
         return value + 0.5 * lam * w @ w + 0.5 * kappa * off @ off, g + lam * w + kappa * off
 
-    return minimize(whole, np.zeros(size), jac=True, method="BFGS", options={"gtol": 1e-10}).x
+    if where is None:
+        return minimize(whole, np.zeros(size), jac=True, method="BFGS", options={"gtol": 1e-10}).x
+    bounds = [(0.0, None) if i in range(size)[where] else (None, None) for i in range(size)]
+    options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 5000}
+    return minimize(whole, np.zeros(size), jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
 
 
 def total(objective, w, lam, mu=None):

@@ -31,6 +31,12 @@ class Listed:
         w = self.w(alpha)
         return sum(a @ loss for a, loss in zip(alpha, self.loss, strict=True)) / len(self.V) - 0.5 * self.lam * w @ w
 
+    def step(self, alpha, i, towards, most):
+        """The length up to ``most`` of the step of alpha[i] along ``towards`` that makes the dual highest."""
+        v = towards @ self.V[i]
+        slope = towards @ (self.loss[i] + self.V[i] @ self.w(alpha))
+        return min(most, self.lam * len(self.V) * slope / (v @ v)) if v @ v > 0 else 0.0
+
     def primal(self, w):
         worst = [np.max(loss + V @ w) for V, loss in zip(self.V, self.loss, strict=True)]
         return np.mean(worst) + 0.5 * self.lam * w @ w
@@ -74,7 +80,7 @@ def by_hand(problem, epochs, seed, *, cached_passes, average, line_search=True):
     """(w, dual) to be returned after each epoch, by the equations; weights alpha over every output, w = w(alpha)
     afresh each time.
     """
-    n, lam, rng, t = len(problem.V), problem.lam, np.random.default_rng(seed), 0
+    n, rng, t = len(problem.V), np.random.default_rng(seed), 0
     alpha = [np.eye(len(loss))[0] for loss in problem.loss]
     mean, known, returned = [a.copy() for a in alpha], [[0] for _ in alpha], []
     restless = [False] * n
@@ -83,10 +89,7 @@ def by_hand(problem, epochs, seed, *, cached_passes, average, line_search=True):
         return problem.loss[i] + problem.V[i] @ problem.w(alpha)
 
     def move(i, towards, most, gamma=None):
-        v = towards @ problem.V[i]
-        if gamma is None:
-            gamma = min(most, lam * n * (towards @ scores(i)) / (v @ v)) if v @ v > 0 else 0.0
-        alpha[i] = alpha[i] + gamma * towards
+        alpha[i] = alpha[i] + (problem.step(alpha, i, towards, most) if gamma is None else gamma) * towards
         alpha[i][np.abs(alpha[i]) < 1e-15] = 0.0
 
     def pair(i):

@@ -145,6 +145,11 @@ def test_iterations_reach_the_accuracy():
         (lambda: bounds.accuracy_iterations(0.5, 1.0, 0.0), "ratio: expected a number > 0, got 0.0"),
         (lambda: bounds.inner_iterations(0.5, 1.0, L=1.0, kappa=1.0, delta=1.0), "delta in"),
         (lambda: bounds.svrg_rate(1.0, 2.0, 3), "0 < lam <= L"),
+        (lambda: bounds.subgradient_norm(0.0, 1.0), "lam: expected a finite number > 0"),
+        (lambda: bounds.online_regret(0.0, 1.0, 1), "lam: expected a finite number > 0"),
+        (lambda: bounds.dual_increase(1.0, 1.0, 0.0, 1), "lam: expected a finite number > 0"),
+        (lambda: bounds.online_regret(1.0, 1.0, 0), "steps: expected at least 1"),
+        (lambda: bounds.subgradient_norm(1.0, -1.0), "radius, largest_loss: expected finite numbers >= 0"),
         (lambda: bounds.log_rate_iterations(0.0), "accuracy: expected a number > 0, got 0.0"),
     ],
 )

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,30 +63,16 @@ def compared(found: dict[str, float]) -> list[dict[str, object]]:
     ]
 
 
-def _words(loss: str, **options: object) -> object:
-    """An objective of 200 handwritten words."""
-    letters = load_letters()
-    X, Y = letters.X[:200], letters.Y[:200]
-    model = accelerated.SequenceModel(X[0].shape[1], 26)
-    return getattr(accelerated, loss)(model, model.pack(X, Y), **options)
+def _calls(within: float, learner: str, loss: Callable[..., object], **options: object) -> Count:
+    """Calls of the oracle by a learner, on 200 handwritten words."""
 
+    def measure() -> float:
+        words = load_letters().take(np.arange(200))
+        model = accelerated.SequenceModel(words.X[0].shape[1], words.labels)
+        objective = loss(model, model.pack(words.X, words.Y))
+        return float(getattr(accelerated, learner)(objective, lam=0.01, **options).oracle_calls)
 
-def _bcfw() -> float:
-    return float(accelerated.bcfw(_words("StructuralHinge"), lam=0.01, tol=0.05, epochs=300, rng=0).oracle_calls)
-
-
-def _exponentiated_gradient() -> float:
-    run = accelerated.exponentiated_gradient(_words("LogLoss"), lam=0.01, tol=0.01, epochs=300, rng=0)
-    return float(run.oracle_calls)
-
-
-def _lbfgs() -> float:
-    return float(accelerated.lbfgs(_words("LogLoss"), lam=0.01, tol=1e-4, iterations=500).oracle_calls)
-
-
-def _casimir() -> float:
-    hinge = _words("StructuralHinge", smoothing=accelerated.smoothings.TopK(5))
-    return float(accelerated.casimir(hinge, lam=0.01, tol=0.5, epochs=200, rng=0).oracle_calls)
+    return Count(measure, "oracle calls", within)
 
 
 def _work(oracle: Callable[[reference.Structure], object], tree: bool = False) -> Callable[[], float]:
@@ -141,9 +128,9 @@ def _weights() -> float:
 
 def _screened() -> float:
     """Active weights summed over iterations, over those without screening: 60 words, 5 values of beta."""
-    letters = load_letters()
-    model = accelerated.SequenceModel(letters.X[0].shape[1], 26)
-    loss = accelerated.LogLoss(model, model.pack(letters.X[:60], letters.Y[:60]))
+    words = load_letters().take(np.arange(60))
+    model = accelerated.SequenceModel(words.X[0].shape[1], words.labels)
+    loss = accelerated.LogLoss(model, model.pack(words.X, words.Y))
     options = {"count": 5, "ratio": 0.2, "tol": 1e-4}
     work = [
         sum(point.work for point in accelerated.sparse_path(loss, rule=rule, **options).points)
@@ -188,11 +175,13 @@ def _compiled(calls: str) -> Callable[[], float]:
 
 
 CHAIN = "accelerated.Chain(rng.normal(size=(4, 3)), rng.normal(size=(3, 3)))"
+HINGE, LOG = accelerated.StructuralHinge, accelerated.LogLoss
+TOP_5 = partial(HINGE, smoothing=accelerated.smoothings.TopK(5))
 COUNTS: dict[str, Count] = {
-    "bcfw to a gap of 0.05": Count(_bcfw, "oracle calls", 0.05),
-    "exponentiated_gradient to a gap of 0.01": Count(_exponentiated_gradient, "oracle calls", 0.05),
-    "lbfgs to a gradient of 1e-4": Count(_lbfgs, "oracle calls", 0.1),
-    "casimir with top-5 to a gap of 0.5": Count(_casimir, "oracle calls", 0.1),
+    "bcfw to a gap of 0.05": _calls(0.05, "bcfw", HINGE, tol=0.05, epochs=300, rng=0),
+    "exponentiated_gradient to a gap of 0.01": _calls(0.05, "exponentiated_gradient", LOG, tol=0.01, epochs=300, rng=0),
+    "lbfgs to a gradient of 1e-4": _calls(0.1, "lbfgs", LOG, tol=1e-4, iterations=500),
+    "casimir with top-5 to a gap of 0.5": _calls(0.1, "casimir", TOP_5, tol=0.5, epochs=200, rng=0),
     "max-product on a chain": Count(_work(lambda structure: structure.best()), "entries"),
     "sum-product on a chain": Count(_work(lambda structure: structure.expectation()), "entries"),
     "5 best of a chain": Count(_work(lambda structure: structure.topk(5)), "entries"),

@@ -27,8 +27,7 @@ def local_of(sp, log_loss, **options):
 
 
 @pytest.mark.parametrize("log_loss", [False, True])
-def test_the_dual_never_falls_and_bounds_the_optimum(backend, log_loss):
-    sp = backend.module
+def test_the_dual_never_falls_and_bounds_the_optimum(sp, log_loss):
     loss = sp.LogLoss if log_loss else sp.StructuralHinge
     best = (sp.exponentiated_gradient if log_loss else sp.bcfw)(whole(sp, loss), lam=LAM, tol=1e-8, rng=0, epochs=900)
     rows = []
@@ -45,9 +44,8 @@ def test_the_dual_never_falls_and_bounds_the_optimum(backend, log_loss):
     close(result.fun, whole(sp, loss).value(w) + 0.5 * LAM * float(w @ w))
 
 
-def test_one_partition_is_one_machine(backend):
+def test_one_partition_is_one_machine(sp):
     """With one partition, sigma = 1 and whole steps: exponentiated gradient itself, at the same random numbers."""
-    sp = backend.module
     objective = Partitioned([Drawn(2)], sp.SequenceModel(2, 3), sp.LogLoss)
     duals: list[float] = []
     cocoa(objective, lam=LAM, epochs=3, tol=0.0, rng=0, callback=lambda row, w: duals.append(row.dual))
@@ -120,11 +118,11 @@ def of_scores(X, y, unary, transitions):
     return np.concatenate([-np.einsum("i,itl,tf->fl", p, onehot, X).ravel(), -p @ pairs]), entropy
 
 
-def test_a_line_search_of_scores_finds_the_highest_dual(tmp_path, backend):
+def test_a_line_search_of_scores_finds_the_highest_dual(tmp_path, sp):
     """The log loss with sigma = 1, so that full steps lower the dual: w and the value are those of the scores in the
     files, and no other point of the segment has a dual that is higher by a hundredth of the rise.
     """
-    sp, loaders = backend.module, [Drawn(k) for k in range(8)]
+    loaders = [Drawn(k) for k in range(8)]
     objective = Partitioned(loaders, sp.SequenceModel(2, 3), sp.LogLoss)
     box, read = CoCoA(LAM, local_of(sp, True), Duals(str(tmp_path), False)), {}
     state, rng, searches = box.init(objective), np.random.default_rng(0), 0
@@ -184,24 +182,9 @@ def test_the_next_point_of_a_line_search():
     assert next_share([(0.0, 0.0), (0.5, -0.1), (1.0, -1.0)]) == 0.25
 
 
-def test_the_sets_of_both_panels_mix_alike():
-    """The file form differs; what is mixed does not: states after one mixed step give the same next round."""
-    import accelerated
-    import reference
-
-    rounds = []
-    for sp in (reference, accelerated):
-        duals: list[float] = []
-        objective = Partitioned(LOADERS, sp.SequenceModel(2, 3), sp.StructuralHinge)
-        cocoa(objective, lam=LAM, epochs=10, tol=0.0, rng=0, callback=lambda row, w, to=duals: to.append(row.dual))
-        rounds.append(duals)
-    close(np.array(rounds[0]), np.array(rounds[1]))
-
-
 @pytest.mark.parametrize("log_loss", [False, True])
-def test_whole_steps_are_safe_with_sigma_the_number_of_partitions(tmp_path, backend, log_loss):
+def test_whole_steps_are_safe_with_sigma_the_number_of_partitions(tmp_path, sp, log_loss):
     """At random weights and seeds: the rise of the dual is at least the sum of the local problems' rises."""
-    sp = backend.module
     loss = sp.LogLoss if log_loss else sp.StructuralHinge
     objective, K = Partitioned(LOADERS, sp.SequenceModel(2, 3), loss), len(LOADERS)
     lam_n, local, duals = LAM * objective.n / K, local_of(sp, log_loss), Duals(str(tmp_path), False)
@@ -223,8 +206,7 @@ def test_whole_steps_are_safe_with_sigma_the_number_of_partitions(tmp_path, back
         w, values = w + u, np.array([change.value for change in changes])
 
 
-def test_files_of_few_rounds_stay(tmp_path, backend):
-    sp = backend.module
+def test_files_of_few_rounds_stay(tmp_path, sp):
     for loss in (sp.LogLoss, sp.StructuralHinge):
         folder = tmp_path / loss.__name__
         objective = Partitioned(LOADERS, sp.SequenceModel(2, 3), loss)
@@ -233,10 +215,10 @@ def test_files_of_few_rounds_stay(tmp_path, backend):
 
 
 @pytest.mark.parametrize("log_loss", [False, True])
-def test_a_checkpoint_is_never_older_than_its_files(tmp_path, backend, monkeypatch, log_loss):
+def test_a_checkpoint_is_never_older_than_its_files(tmp_path, sp, monkeypatch, log_loss):
     """A checkpoint that is written once, and the folder as a kill many rounds later leaves it."""
     monkeypatch.setattr("reference.training.run.SHARE", 1e12)
-    sp, path, left = backend.module, tmp_path / "run.npz", tmp_path / "left"
+    path, left = tmp_path / "run.npz", tmp_path / "left"
     objective = Partitioned(LOADERS, sp.SequenceModel(2, 3), sp.LogLoss if log_loss else sp.StructuralHinge)
 
     def killed(row, w):
@@ -248,25 +230,13 @@ def test_a_checkpoint_is_never_older_than_its_files(tmp_path, backend, monkeypat
     whole_run = cocoa(objective, lam=LAM, epochs=12, tol=0.0, rng=0, checkpoint=path, callback=killed)
     resumed = cocoa(objective, lam=LAM, epochs=12, tol=0.0, rng=0, resume=left / "run.npz")
     assert resumed.x.tobytes() == whole_run.x.tobytes() and resumed.fun == whole_run.fun
-
-
-@pytest.mark.parametrize("log_loss", [False, True])
-def test_a_run_goes_on_from_its_checkpoint_with_the_same_bits(tmp_path, backend, log_loss):
-    sp, path = backend.module, tmp_path / "run.npz"
-    loss = sp.LogLoss if log_loss else sp.StructuralHinge
-    objective = Partitioned(LOADERS, sp.SequenceModel(2, 3), loss)
-    whole_run = cocoa(objective, lam=LAM, epochs=9, tol=0.0, rng=0)
-    cocoa(objective, lam=LAM, epochs=4, tol=0.0, rng=0, checkpoint=path)
-    resumed = cocoa(objective, lam=LAM, epochs=9, tol=0.0, rng=0, resume=path)
-    assert resumed.x.tobytes() == whole_run.x.tobytes() and resumed.fun == whole_run.fun
-    for file in (tmp_path / "run.npz.duals").iterdir():
+    for file in (left / "run.npz.duals").iterdir():
         file.unlink()
     with pytest.raises(FileNotFoundError, match="^folder: .*no dual variables of partition"):
-        cocoa(objective, lam=LAM, epochs=9, tol=0.0, rng=0, resume=path)
+        cocoa(objective, lam=LAM, epochs=12, tol=0.0, rng=0, resume=left / "run.npz")
 
 
-def test_wrong_arguments_are_named(backend):
-    sp = backend.module
+def test_wrong_arguments_are_named(sp):
     model = sp.SequenceModel(2, 3)
     hinge, log = (Partitioned(LOADERS, model, loss) for loss in (sp.StructuralHinge, sp.LogLoss))
     smooth = Partitioned(LOADERS, model, partial(sp.StructuralHinge, smoothing=sp.smoothings.Entropy()))
@@ -284,9 +254,8 @@ def test_wrong_arguments_are_named(backend):
         cocoa(log, lam=LAM, evaluate_every=0)
 
 
-def test_examples_without_a_choice(backend):
+def test_examples_without_a_choice(sp):
     """Empty sequences alone: nothing to learn, and the gap is 0."""
-    sp = backend.module
 
     def empty():
         return [np.zeros((0, 2))], [[]]
@@ -296,9 +265,8 @@ def test_examples_without_a_choice(backend):
         assert result.fun == 0.0 and not np.any(result.x)
 
 
-def test_a_task_can_be_repeated(tmp_path, backend):
+def test_a_task_can_be_repeated(tmp_path, sp):
     """A pass made twice from the same files writes the same and changes the same."""
-    sp = backend.module
     for log_loss in (False, True):
         loss = sp.LogLoss if log_loss else sp.StructuralHinge
         objective = Partitioned(LOADERS, sp.SequenceModel(2, 3), loss)

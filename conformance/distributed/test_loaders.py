@@ -24,9 +24,8 @@ def drawn(seed, labels, n=4):
     return [(rng.normal(size=(m, 2)), rng.integers(0, labels, m)) for m in lengths]
 
 
-def test_labels_mean_their_names_in_each_file(backend, tmp_path):
+def test_labels_mean_their_names_in_each_file(sp, tmp_path):
     """Files number the same names differently; the loss is that of all sequences by names."""
-    sp = backend.module
     names = [("a", "b", "c"), ("c", "a", "b"), ("b", "d")]
     parts = [drawn(seed, len(each)) for seed, each in enumerate(names)]
     files = [
@@ -43,13 +42,12 @@ def test_labels_mean_their_names_in_each_file(backend, tmp_path):
     close(objective.value(w), whole.value(w))
 
 
-def test_labels_without_names_are_as_many_as_the_largest_file_has(backend, tmp_path):
+def test_labels_without_names_are_as_many_as_the_largest_file_has(sp, tmp_path):
     files = [SequenceFile(write(tmp_path / f"{k}.npz", drawn(k, labels))) for k, labels in enumerate((2, 4, 1))]
-    assert sequence_model(backend.module, files).labels == ("0", "1", "2", "3")
+    assert sequence_model(sp, files).labels == ("0", "1", "2", "3")
 
 
-def test_files_that_do_not_fit_are_named(backend, tmp_path):
-    sp = backend.module
+def test_files_that_do_not_fit_are_named(sp, tmp_path):
     two = SequenceFile(write(tmp_path / "two.npz", drawn(0, 2)))
     three = SequenceFile(write(tmp_path / "three.npz", [(np.ones((2, 3)), np.array([0, 1]))], features=3))
     none = SequenceFile(write(tmp_path / "none.npz", []))

@@ -30,8 +30,7 @@ def test_what_has_no_file_form_is_named(backend, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_training_over_folders_is_training_over_their_sources(backend, tmp_path):
-    sp = backend.module
+def test_training_over_folders_is_training_over_their_sources(sp, tmp_path):
     model = sp.SequenceModel(2, 3)
     folders = []
     for k, loader in enumerate(LOADERS):
@@ -46,20 +45,19 @@ def test_training_over_folders_is_training_over_their_sources(backend, tmp_path)
     assert limited.value(w) == ours.value(w)
 
 
-def test_data_of_another_model_are_refused(backend, tmp_path):
-    sp = backend.module
+def test_data_of_another_model_are_refused(sp, tmp_path):
     save_packed(tmp_path / "part", sp.SequenceModel(2, 3).pack(*LOADERS[0]()))
     with pytest.raises(ValueError, match="^data: packed by a different model, with "):
         Partitioned([PackedFolder(str(tmp_path / "part"))], sp.SequenceModel(3, 3), sp.LogLoss)
 
 
-def test_damage_is_named(backend, tmp_path):
+def test_damage_is_named(sp, tmp_path):
     path = tmp_path / "part"
     with pytest.raises(ValueError, match=r"part: no packed data: no file record\.json"):
         PackedFolder(str(path))()
-    save_packed(path, backend.module.SequenceModel(2, 3).pack(*LOADERS[0]()))
+    save_packed(path, sp.SequenceModel(2, 3).pack(*LOADERS[0]()))
     with pytest.raises(FileExistsError, match="expected a new folder"):
-        save_packed(path, backend.module.SequenceModel(2, 3).pack(*LOADERS[0]()))
+        save_packed(path, sp.SequenceModel(2, 3).pack(*LOADERS[0]()))
     record = (path / "record.json").read_text()
     for text, message in (
         ("{", "damaged packed data"),

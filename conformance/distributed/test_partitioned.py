@@ -89,8 +89,7 @@ def test_sums_are_exact_on_rationals():
     assert tree.total == sum(numbers)
 
 
-def test_values_are_those_of_the_whole(backend):
-    sp = backend.module
+def test_values_are_those_of_the_whole(sp):
     for loss, mu in losses(sp):
         one = whole(sp, loss)
         parts = Partitioned(LOADERS, sp.SequenceModel(2, 3), loss)
@@ -110,39 +109,6 @@ def test_values_are_those_of_the_whole(backend):
             close(Partitioned(order, sp.SequenceModel(2, 3), loss).width(), one.width())
 
 
-def test_the_optimum_is_that_of_the_whole(backend):
-    sp = backend.module
-    ours = sp.lbfgs(Partitioned(LOADERS, sp.SequenceModel(2, 3), sp.LogLoss), lam=0.05, tol=1e-8)
-    theirs = sp.lbfgs(whole(sp, sp.LogLoss), lam=0.05, tol=1e-8)
-    assert ours.success
-    close(ours.fun, theirs.fun)
-    close(ours.x, theirs.x, scale=1e3)
-
-
-def bits(sp, executor, loaders=LOADERS, **options):
-    objective = Partitioned(loaders, sp.SequenceModel(2, 3), sp.LogLoss, executor, **options)
-    return sp.lbfgs(objective, lam=0.05, iterations=20).x.tobytes()
-
-
-def test_threads_and_limits_of_memory_change_no_bit(backend):
-    sp = backend.module
-    once = bits(sp, None)
-    for workers in (1, 2, 3):
-        with ThreadPoolExecutor(workers) as pool:
-            assert bits(sp, pool) == once
-    sizes = Partitioned(LOADERS, sp.SequenceModel(2, 3), sp.LogLoss).sizes
-    assert bits(sp, None, memory=max(size.nbytes for size in sizes)) == once  # one partition is kept at a time
-
-
-@pytest.mark.beyond("starts processes")
-def test_processes_change_no_bit(backend):
-    sp = backend.module
-    once = bits(sp, None)
-    for workers in (1, 2, 3):
-        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-            assert bits(sp, pool) == once
-
-
 @pytest.mark.beyond("starts processes")
 def test_a_lost_process_ends_the_run_with_a_word():
     sp = importlib.import_module("reference")
@@ -160,8 +126,8 @@ class Dies:
         os._exit(1)
 
 
-def test_a_partition_is_loaded_once_if_memory_allows(backend):
-    sp, times = backend.module, []
+def test_a_partition_is_loaded_once_if_memory_allows(sp):
+    times = []
 
     def load():
         times.append(1)
@@ -178,8 +144,7 @@ def test_a_partition_is_loaded_once_if_memory_allows(backend):
     assert len(times) == 2  # once more: what it packed comes from a file of this process after that
 
 
-def test_partitions_without_examples_are_left_out(backend):
-    sp = backend.module
+def test_partitions_without_examples_are_left_out(sp):
 
     def nothing():
         return [], []
@@ -194,8 +159,7 @@ def test_partitions_without_examples_are_left_out(backend):
         Partitioned([nothing, nothing], model, sp.LogLoss)
 
 
-def test_a_partition_beyond_the_limit_says_how_to_split(backend):
-    sp = backend.module
+def test_a_partition_beyond_the_limit_says_how_to_split(sp):
     size = Partitioned([Drawn(0)], sp.SequenceModel(2, 3), sp.LogLoss).sizes[0].nbytes
     with pytest.raises(MemoryError, match=r"^partition 0 \(Drawn\(seed=0\)\) takes .* split it into at least 3 part"):
         Partitioned([Drawn(0)], sp.SequenceModel(2, 3), sp.LogLoss, memory=-(-size // 3))
@@ -211,15 +175,13 @@ def test_a_partition_beyond_the_limit_says_how_to_split(backend):
         ({"memory": 0}, ValueError, "^memory: "),
     ],
 )
-def test_wrong_arguments_are_named(backend, options, error, message):
-    sp = backend.module
+def test_wrong_arguments_are_named(sp, options, error, message):
     given = {"loaders": LOADERS, "model": sp.SequenceModel(2, 3), "loss": sp.LogLoss, **options}
     with pytest.raises(error, match=message):
         Partitioned(**given)
 
 
-def test_batches_and_wrong_weights_are_refused(backend):
-    sp = backend.module
+def test_batches_and_wrong_weights_are_refused(sp):
     objective = Partitioned(LOADERS[:1], sp.SequenceModel(2, 3), sp.LogLoss)
     with pytest.raises(UnsupportedError, match="^batch: "):
         objective.value_and_gradient(objective.zeros(), [0])
@@ -227,8 +189,7 @@ def test_batches_and_wrong_weights_are_refused(backend):
         objective.value(np.zeros(3))
 
 
-def test_loaders_of_files_name_file_and_line(tmp_path, backend):
-    sp = backend.module
+def test_loaders_of_files_name_file_and_line(tmp_path, sp):
     good, bad = tmp_path / "good.txt", tmp_path / "bad.txt"
     good.write_text("a X\nb Y\n\nb Y\n\nc X\n")
     bad.write_text("a X\nb\n")
@@ -251,9 +212,8 @@ def test_parts_are_the_whole(parts):
         assert np.array_equal(ours, theirs)
 
 
-def test_what_is_kept_is_of_its_own_objective(backend):
+def test_what_is_kept_is_of_its_own_objective(sp):
     """Two objectives with other losses over the same loaders do not share what a process keeps."""
-    sp = backend.module
     log, hinge = (Partitioned(LOADERS[:2], sp.SequenceModel(2, 3), loss) for loss in (sp.LogLoss, sp.StructuralHinge))
     w = np.ones(21)
     assert log.value(w) != hinge.value(w)

@@ -41,8 +41,8 @@ def together():
 
 @pytest.mark.parametrize("least", [1, 2])
 @pytest.mark.parametrize("pairs", ["observed", "all"])
-def test_it_has_the_weights_of_all_sentences(backend, pairs, least):
-    sp, (X, Y) = backend.module, together()
+def test_it_has_the_weights_of_all_sentences(sp, pairs, least):
+    (X, Y) = together()
     one = sp.TaggingModel.of(X, Y, TEMPLATES, pairs=pairs, least=least)
     parts = tagging_model(sp, LOADERS, TEMPLATES, pairs=pairs, least=least)
     assert parts.labels == one.labels and parts.size == one.size and set(parts.vocabulary) == set(one.vocabulary)
@@ -52,23 +52,21 @@ def test_it_has_the_weights_of_all_sentences(backend, pairs, least):
 
 
 @pytest.mark.parametrize("pairs", ["observed", "all"])
-def test_hashed_attributes_have_the_weights_of_all_sentences(backend, pairs):
-    sp, (X, Y) = backend.module, together()
+def test_hashed_attributes_have_the_weights_of_all_sentences(sp, pairs):
+    (X, Y) = together()
     for bits in (4, 9):
         one = sp.TaggingModel.of(X, Y, TEMPLATES, pairs=pairs, bits=bits)
         parts = tagging_model(sp, LOADERS, TEMPLATES, pairs=pairs, bits=bits)
         assert parts.settings() == one.settings()
 
 
-def test_threads_find_the_same_model(backend):
-    sp = backend.module
+def test_threads_find_the_same_model(sp):
     once = tagging_model(sp, LOADERS, TEMPLATES).settings()
     with ThreadPoolExecutor(3) as pool:
         assert tagging_model(sp, LOADERS, TEMPLATES, pool).settings() == once
 
 
-def test_wrong_arguments_are_named(backend):
-    sp = backend.module
+def test_wrong_arguments_are_named(sp):
     with pytest.raises(ValueError, match="^pairs: expected observed or all"):
         tagging_model(sp, LOADERS, TEMPLATES, pairs="some")
     with pytest.raises(ValueError, match="^least: "):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from conformance.golden.problems import LABELS, Problems
-from conformance.golden.watching import HOW, stopped, watched
+from conformance.golden.watching import stopped, watched
 
 __all__ = ["kernels", "mkl", "prox_linear", "solve_sparse", "sparse_path"]
 
@@ -60,8 +60,7 @@ def prox_linear(P: Problems) -> Runs:
     yield "network/log/inner=lbfgs", go("network/log", inner=inner["lbfgs"])
     yield "network/log/inner gives nothing", go("network/log", inner=lambda p: None)
     yield "network/entropy/rng=Generator", go("network/entropy", start=False, rng=np.random.default_rng(5))
-    for how in HOW:
-        yield f"network/entropy/callback={how}", stopped(go("network/entropy", iterations=5), 2, how)
+    yield from stopped("network/entropy", go("network/entropy", iterations=5), 2)
     yield "network/entropy/watched", watched(go("network/entropy"))
 
 
@@ -112,8 +111,7 @@ def mkl(P: Problems) -> Runs:
     yield "crf/lam=0", go(loss="crf", lam=0.0)
     yield "crf/epochs=0", go(loss="crf", epochs=0)
     yield "crf/rng=Generator", go(loss="crf", rng=np.random.default_rng(5))
-    for how in HOW:
-        yield f"crf/callback={how}", stopped(go(loss="crf", epochs=6), 2, how)
+    yield from stopped("crf", go(loss="crf", epochs=6), 2)
     yield "crf/watched", watched(go("one", loss="crf", epochs=2))
 
 
@@ -154,8 +152,7 @@ def solve_sparse(P: Problems) -> Runs:
     yield "chain/log/beyond beta_max", go("chain/log", 1.5)
     yield "chain/log/iterations=0", go("chain/log", iterations=0)
     yield "chain/log/missed", go("chain/log", 0.05, iterations=2, tol=1e-12)
-    for how in HOW:
-        yield f"chain/log/callback={how}", stopped(go("chain/log", 0.05, tol=1e-12), 2, how)
+    yield from stopped("chain/log", go("chain/log", 0.05, tol=1e-12), 2)
     yield "chain/log/watched", watched(go("chain/log", iterations=3))
 
 

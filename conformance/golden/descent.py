@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from conformance.golden.problems import Problems
-from conformance.golden.watching import HOW, stopped, watched
+from conformance.golden.watching import stopped, watched
 
 __all__ = ["lbfgs", "online_proximal", "sgd"]
 
@@ -71,9 +71,8 @@ def sgd(P: Problems) -> Runs:
     yield "chain/entropy/mu=None", go("chain/entropy", epochs=2)
     for name in ("chain/log", "plain", "mine/hinge"):
         yield f"{name}/diverges", go(name, lam=1.0, step_size=1e50, epochs=9)
-    for how in HOW:
-        yield f"chain/log/callback={how}", stopped(go("chain/log", epochs=5), 3, how)
-        yield f"cuts/hinge/callback={how}", stopped(go("cuts/hinge", epochs=5, average="last"), 2, how)
+    yield from stopped("chain/log", go("chain/log", epochs=5), 3)
+    yield from stopped("cuts/hinge", go("cuts/hinge", epochs=5, average="last"), 2)
     for answer in (np.True_, 1, "stop", False):
         yield (
             f"chain/log/callback gives {answer!r}",
@@ -99,8 +98,7 @@ def lbfgs(P: Problems) -> Runs:
     yield "chain/log/memory=1", go("chain/log", memory=1, iterations=5)
     yield "classes/log/converged", go("classes/log", tol=1e-3)
     yield "classes/log/watched", watched(go("classes/log", iterations=3))
-    for how in HOW:
-        yield f"classes/log/callback={how}", stopped(go("classes/log"), 2, how)
+    yield from stopped("classes/log", go("classes/log"), 2)
 
 
 def online_proximal(P: Problems) -> Runs:
@@ -156,6 +154,5 @@ def online_proximal(P: Problems) -> Runs:
     yield "chain/log/w0=None", go("chain/log", B.L1(0.3 * lam), start=False)
     yield "chain/log/epochs=0", go("chain/log", B.L1(0.3 * lam), epochs=0)
     yield "plain/diverges", go("plain", B.HalfSquaredL2(lam), step_size=1e200, sigma=1.0, epochs=9)
-    for how in HOW:
-        yield f"chain/log/callback={how}", stopped(go("chain/log", B.L1(0.3 * lam), epochs=5), 2, how)
+    yield from stopped("chain/log", go("chain/log", B.L1(0.3 * lam), epochs=5), 2)
     yield "chain/log/watched", watched(go("chain/log", B.L1(0.3 * lam), average="uniform"))

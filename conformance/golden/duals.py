@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from conformance.golden.problems import Problems
-from conformance.golden.watching import HOW, stopped, watched
+from conformance.golden.watching import stopped, watched
 
 __all__ = ["bcfw", "cutting_planes", "exponentiated_gradient", "multisample"]
 
@@ -42,9 +42,8 @@ def bcfw(P: Problems) -> Runs:
     yield "chain/w-hinge", go("chain/w-hinge")
     yield "listed/w-hinge", go("listed/w-hinge", cached_passes=0)
     yield "chain/hinge/rng=Generator", go("chain/hinge", rng=np.random.default_rng(5))
-    for how in HOW:
-        yield f"chain/hinge/callback={how}", stopped(go("chain/hinge", epochs=6), 2, how)
-        yield f"my-classes/hinge/callback={how}", stopped(go("my-classes/hinge", epochs=6), 2, how)
+    yield from stopped("chain/hinge", go("chain/hinge", epochs=6), 2)
+    yield from stopped("my-classes/hinge", go("my-classes/hinge", epochs=6), 2)
     yield "cuts/hinge/watched", watched(go("cuts/hinge", average="weighted"))
 
 
@@ -68,8 +67,7 @@ def exponentiated_gradient(P: Problems) -> Runs:
     yield "chain/my-log", go("chain/my-log")
     yield "chain/my-entropy", go("chain/my-entropy", mu=0.5)
     yield "chain/log/rng=Generator", go("chain/log", rng=np.random.default_rng(5))
-    for how in HOW:
-        yield f"chain/log/callback={how}", stopped(go("chain/log", epochs=8, evaluate_every=2), 2, how)
+    yield from stopped("chain/log", go("chain/log", epochs=8, evaluate_every=2), 2)
     yield "mine/log/watched", watched(go("mine/log"))
 
 
@@ -93,8 +91,7 @@ def multisample(P: Problems) -> Runs:
     yield "classes/hinge/tol missed", go("classes/hinge", tol=1e-9)
     yield "classes/hinge/epochs=0", go("classes/hinge", epochs=0)
     yield "classes/hinge/gibbs, rng=Generator", go("classes/hinge", sampler="gibbs", rng=np.random.default_rng(5))
-    for how in HOW:
-        yield f"classes/hinge/callback={how}", stopped(go("classes/hinge", epochs=6), 2, how)
+    yield from stopped("classes/hinge", go("classes/hinge", epochs=6), 2)
     yield "classes/hinge/watched", watched(go("classes/hinge", average="uniform"))
 
 
@@ -113,6 +110,5 @@ def cutting_planes(P: Problems) -> Runs:
         yield f"{name}/epochs=0", go(name, epochs=0)
         yield f"{name}/lam", go(name, lam=2.0)
     yield "chain/w-hinge", go("chain/w-hinge")
-    for how in HOW:
-        yield f"listed/hinge/callback={how}", stopped(go("listed/hinge", epochs=9), 3, how)
+    yield from stopped("listed/hinge", go("listed/hinge", epochs=9), 3)
     yield "listed/hinge/watched", watched(go("listed/hinge"))

@@ -1,8 +1,7 @@
 """The data of the golden runs: small models with random features and different costs, so that outputs rarely tie.
 
 Numbers are those of NumPy's ``RandomState``, whose draws no version changes. ``sway`` multiplies each by 1 + sway u, u
-in
-[-1, 1]: where this changes a run, another machine's rounding may change it too.
+in [-1, 1]: where this changes a run, another machine's rounding may change it too.
 """
 
 from __future__ import annotations

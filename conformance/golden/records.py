@@ -5,10 +5,8 @@ error's type and message. Of NamedTuples and lists it has the leaves. Floats are
 bits.
 
 Messages are compared word by word; words with a point or an exponent are compared as numbers. They are kept
-without
-the names of folders, addresses and modules below a panel, which may move; and SciPy's underscores are spaces, as in
-some of
-its versions.
+without the names of folders, addresses and modules below a panel, which may move; and SciPy's underscores are spaces,
+as in some of its versions.
 """
 
 from __future__ import annotations
@@ -121,9 +119,8 @@ def differences(recorded: Any, found: Any, bits: bool = False, field: str = "", 
     """The differences between two records, a line each: the field, the recorded and the new value.
 
     Without ``bits``, numbers differ where they are further apart than 1e-9 of the recorded one or of ``scale``: of
-    weights,
-    the largest; of gaps, duals, certificates and numbers in messages, the objective; of others, the largest of their
-    list.
+    weights, the largest; of gaps, duals, certificates and numbers in messages, the objective; of others, the largest of
+    their list.
     """
     if isinstance(recorded, dict) and isinstance(found, dict) and recorded.keys() == found.keys():
         for name in recorded:

@@ -70,29 +70,9 @@ def resumed(P: Problems) -> Runs:
     go = partial(cut_in_two, P, P, "casimir", "chain/entropy", until, {"epochs": 8})
     yield "casimir/chain/entropy/stop=gradient, other epochs", partial(go, {**most, "callback": Watch(1)})
     go = partial(cut_in_two, P, P, "sgd", "chain/log", {})
-    other = {
-        "lam": {"lam": 0.2},
-        "average": {"average": "last"},
-        "rng": {"rng": 1},
-        "batch_size": {"batch_size": 2},
-        "step_size": {"step_size": 0.3},
-        "fewer epochs": {"epochs": 1},
-        "as many epochs": {"epochs": 2},
-        "Generator": {"rng": np.random.default_rng(7), **LONG},
-    }
-    for title, options in other.items():
-        yield f"sgd/chain/log/other {title}", partial(go, options, {"epochs": 2})
-    yield "sgd/other learner", partial(go, {"learner": "svrg"}, {"epochs": 2})
+    yield "sgd/chain/log/other Generator", partial(go, {"rng": np.random.default_rng(7), **LONG}, {"epochs": 2})
     yield "sgd/other model", partial(go, {"name": "tags-all/log"}, {"epochs": 2})
-    yield "sgd/other loss", partial(go, {"name": "chain/hinge"}, {"epochs": 2})
-    yield "sgd/other examples", partial(go, {"name": "classes/log"}, {"epochs": 2})
-    yield "sgd/other data", partial(go, {"name": "mine/w-log"}, {"epochs": 2})
-    for title, content in {"damaged": b"nothing", "empty": b""}.items():
-        yield f"sgd/{title} file", partial(from_file, P, content)
     yield "sgd/chain/log/in three parts", partial(cut_in_three, P)
-    yield "sgd/no file", P.run(P.backend.sgd, "chain/log", resume=f"{FOLDER}nowhere/run.npz")
-    yield "sgd/no folder", P.run(P.backend.sgd, "chain/log", checkpoint=f"{FOLDER}nowhere/run.npz")
-    yield "sgd/no path", P.run(P.backend.sgd, "chain/log", checkpoint=1)
 
 
 def cut_in_two(
@@ -128,14 +108,6 @@ def cut_in_three(P: Problems) -> Any:
         called(P, "sgd", "chain/log", {"epochs": 1})(checkpoint=path)
         called(P, "sgd", "chain/log", {"epochs": 2})(checkpoint=path, resume=path)
         return called(P, "sgd", "chain/log", {"epochs": 3})(checkpoint=path, resume=str(path))
-
-
-def from_file(P: Problems, content: bytes) -> Any:
-    """A run that tries to resume from a file that is not a checkpoint."""
-    with TemporaryDirectory(prefix=FOLDER) as folder:
-        path = Path(folder) / "run.npz"
-        path.write_bytes(content)
-        return called(P, "sgd", "chain/log", {})(resume=path)
 
 
 def called(P: Problems, learner: str, name: str, options: dict[str, Any]) -> Callable[..., Any]:

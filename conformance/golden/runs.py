@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from conformance.golden import beyond, broken, descent, duals, refused, resumed, variance_reduced
+from conformance.golden import beyond, broken, descent, duals, resumed, variance_reduced
 from conformance.golden.problems import Problems
 from conformance.golden.records import record
 
@@ -28,7 +28,6 @@ FAMILIES: dict[str, Callable[[Problems], Iterator[tuple[str, Callable[[], Any]]]
     "sparse_path": beyond.sparse_path,
     "resumed": resumed.resumed,
     "broken": broken.broken,
-    "refused": refused.refused,
 }
 
 

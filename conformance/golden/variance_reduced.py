@@ -10,7 +10,7 @@ import numpy as np
 
 import reference.bounds as bounds
 from conformance.golden.problems import Problems
-from conformance.golden.watching import HOW, stopped, watched
+from conformance.golden.watching import stopped, watched
 
 __all__ = ["casimir", "presets", "svrg"]
 
@@ -54,8 +54,7 @@ def svrg(P: Problems) -> Runs:
     for name in ("chain/log", "plain"):
         yield f"{name}/grows", go(name, step_size=30.0)
         yield f"{name}/diverges", go(name, step_size=1e300, epochs=9, lam=0.0)
-    for how in HOW:
-        yield f"chain/log/callback={how}", stopped(go("chain/log", epochs=5), 2, how)
+    yield from stopped("chain/log", go("chain/log", epochs=5), 2)
     yield "chain/log/watched", watched(go("chain/log"))
 
 
@@ -125,8 +124,7 @@ def casimir(P: Problems) -> Runs:
     yield "chain/entropy/rng=Generator", go("chain/entropy", rng=np.random.default_rng(5))
     yield "chain/log/grows", go("chain/log", step_size=30.0, kappa=0.01)
     yield "plain/diverges", go("plain", step_size=1e200, kappa=1e-3, lam=0.0, epochs=9)
-    for how in HOW:
-        yield f"chain/entropy/callback={how}", stopped(go("chain/entropy", epochs=6), 3, how)
+    yield from stopped("chain/entropy", go("chain/entropy", epochs=6), 3)
     yield "chain/entropy/watched", watched(go("chain/entropy"))
 
 

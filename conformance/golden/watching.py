@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -33,9 +33,10 @@ class Watch:
         return True
 
 
-def stopped(run: partial[Any], last: int, how: str = "true") -> Callable[[], Any]:
-    """The run, stopped by its callback after a number of rows."""
-    return partial(run, callback=Watch(last, how))
+def stopped(name: str, run: partial[Any], last: int) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """The run, stopped by its callback after a number of rows, in each way."""
+    for how in HOW:
+        yield f"{name}/callback={how}", partial(run, callback=Watch(last, how))
 
 
 def watched(run: partial[Any]) -> Callable[[], Any]:

@@ -1,12 +1,11 @@
 """Mistake: the capacities of Algorithm 11 as printed, and the negative ones taken for 0."""
 
-from types import SimpleNamespace
-
 import numpy as np
 
 import accelerated
 from accelerated import *  # noqa: F403
 from accelerated.structures import cut
+from conformance.meta import with_ops
 
 
 def _minimum_cut(scores):
@@ -19,5 +18,4 @@ def _minimum_cut(scores):
     return cut.minimum_cut(cut.CutScores(unary, pairwise, scores.edges))
 
 
-class Cut(accelerated.Cut):
-    ops = SimpleNamespace(**{**vars(cut), "minimum_cut": _minimum_cut})
+Cut = with_ops(accelerated.Cut, minimum_cut=_minimum_cut)

@@ -1,12 +1,11 @@
 """Mistake: the residual graph of a matching has every arc both ways, not the matched ones back and the others forth."""
 
-from types import SimpleNamespace
-
 import numpy as np
 
 import accelerated
 from accelerated import *  # noqa: F403
 from accelerated.structures import matching
+from conformance.meta import with_ops
 
 
 def _max_marginals(scores):
@@ -22,5 +21,4 @@ def _max_marginals(scores):
     return scores._replace(values=np.where(matched, value, value + values + path[p:, :p].T))
 
 
-class Matching(accelerated.Matching):
-    ops = SimpleNamespace(**{**vars(matching), "max_marginals": _max_marginals})
+Matching = with_ops(accelerated.Matching, max_marginals=_max_marginals)

@@ -2,11 +2,10 @@
 ranks.
 """
 
-from types import SimpleNamespace
-
 import numpy as np
 
 import reference
+from conformance.meta import with_ops
 from reference import *  # noqa: F403
 from reference.structures import tree, tree_k_best
 
@@ -25,5 +24,4 @@ def _top_k_max_product(scores, k):
         tree_k_best._merged = right
 
 
-class Tree(reference.Tree):
-    ops = SimpleNamespace(**{**vars(tree), "top_k_max_product": _top_k_max_product})
+Tree = with_ops(reference.Tree, top_k_max_product=_top_k_max_product)

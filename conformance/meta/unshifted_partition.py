@@ -1,12 +1,11 @@
 """Mistake: exponentials of raw scores, as the paper's box reads."""
 
-from types import SimpleNamespace
-
 import numpy as np
 
 import accelerated
 from accelerated import *  # noqa: F403
 from accelerated.structures import chain
+from conformance.meta import with_ops
 
 
 def _forward_backward(scores, mu=1.0):
@@ -15,5 +14,4 @@ def _forward_backward(scores, mu=1.0):
         return mu * np.log(np.exp(np.asarray(value) / mu)), marginals
 
 
-class Chain(accelerated.Chain):
-    ops = SimpleNamespace(**{**vars(chain), "forward_backward": _forward_backward})
+Chain = with_ops(accelerated.Chain, forward_backward=_forward_backward)

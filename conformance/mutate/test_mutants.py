@@ -28,16 +28,29 @@ def test_certified_is_equation_12(rng, k):
         assert not bool(certified(psi, k, total * (1 + 1e-6)))
 
 
-def test_smoothings_have_unit_mu_unless_given(backend, rng):
-    """mu = 1 by default: the value and gradient of mu = 1, which those of 1/2 and 2 are not."""
-    table, smoothings = backend.Table(rng.normal(size=6)), backend.smoothings
-    for smoothing in (smoothings.Entropy(), smoothings.SquaredL2(), smoothings.TopK(3)):
-        value, gradient = smoothing(table)
-        for mu in (0.5, 1.0, 2.0):
-            expected, expected_gradient = smoothing(table, mu)
-            assert (float(value) == float(expected)) == (mu == 1.0)
-            assert np.array_equal(gradient.values, expected_gradient.values) == (mu == 1.0)
-        close(float(smoothing.smoothed(table).value), float(value))
+def test_the_temperature_is_1_unless_given(backend, rng):
+    """Of smoothings, sampled corners, the partition of trees and the log loss; at 2 they say something else."""
+    objective, _ = random_classes(backend, rng)
+    hinge, w = backend.StructuralHinge(objective.model, objective.data), rng.normal(size=objective.model.size)
+    table, trees = backend.Table(rng.normal(size=6)), backend.Arborescence(rng.normal(size=(4, 5)))
+
+    def draws(**mu):
+        return np.stack([hinge.sampled_corners(w, None, 2, rng=seed, **mu).directions for seed in range(20)])
+
+    def answer(value, gradient):
+        return np.append(np.ravel(gradient.values), float(value))
+
+    asked = [lambda smoothing=each, **mu: answer(*smoothing(table, **mu)) for each in smoothings(backend)]
+    for ask in (*asked, draws, lambda **mu: answer(*trees.ops.tree_partition(trees.scores, **mu))):
+        assert np.array_equal(ask(), ask(mu=1.0)) and not np.array_equal(ask(), ask(mu=2.0))
+    for smoothing in smoothings(backend):
+        close(float(smoothing.smoothed(table).value), float(smoothing(table)[0]))
+    assert objective.mu == 1.0
+    close(objective.value_and_gradient(w)[0], objective.value_and_gradient(w, None, objective.mu)[0])
+
+
+def smoothings(backend):
+    return backend.smoothings.Entropy(), backend.smoothings.SquaredL2(), backend.smoothings.TopK(3)
 
 
 def test_steps_may_be_zero_where_the_optimizer_allows_it(backend, rng):
@@ -105,27 +118,6 @@ def test_a_block_with_a_mixture_is_solved_exactly(rng):
         assert multiplier <= 1e-9 or alpha.sum() >= 1 - 1e-9
 
 
-def test_sampled_corners_are_at_temperature_1_unless_given(backend, rng):
-    """The same draws as at mu = 1, and others than at mu = 2."""
-    objective, _ = random_classes(backend, rng)
-    hinge = backend.StructuralHinge(objective.model, objective.data)
-    w = rng.normal(size=objective.model.size)
-    drawn = lambda seed, **mu: hinge.sampled_corners(w, None, 2, rng=seed, **mu).directions  # noqa: E731
-    for mu in (1.0, 2.0):
-        same = [np.array_equal(drawn(seed), drawn(seed, mu=mu)) for seed in range(20)]
-        assert all(same) == (mu == 1.0)
-
-
-def test_the_partition_of_trees_is_at_temperature_1_unless_given(backend, rng):
-    structure = backend.Arborescence(rng.normal(size=(4, 5)))
-    tree_partition = structure.ops.tree_partition
-    value, marginals = tree_partition(structure.scores)
-    for mu in (1.0, 2.0):
-        expected, expected_marginals = tree_partition(structure.scores, mu)
-        assert (float(value) == float(expected)) == (mu == 1.0)
-        assert np.array_equal(marginals.values, expected_marginals.values) == (mu == 1.0)
-
-
 def test_a_step_of_zero_is_refused_by_what_has_its_own_prox_and_what_has_not(backend):
     for regularizer in (backend.L1(1.0), backend.HalfSquaredL2(1.0), backend.L2Ball(1.0)):
         with pytest.raises(ValueError, match="step_size: expected a finite number > 0, got 0.0"):
@@ -142,13 +134,6 @@ def test_divergences_keep_their_digits_near_one(rest):
             p = theta + (1 - Decimal(s)) * (1 - theta)
             expected = p * (p / theta).ln() + (1 - p) * ((1 - p) / (1 - theta)).ln()
             assert abs(float(_divergence(np.array([loss]), s)[0]) / float(expected) - 1) <= 1e-10
-
-
-def test_corners_are_one_an_example_unless_more_are_wanted(backend, rng):
-    objective, _ = random_classes(backend, rng)
-    hinge, w = backend.StructuralHinge(objective.model, objective.data), rng.normal(size=objective.model.size)
-    assert np.array_equal(hinge.corners(w).directions, hinge.corners(w, None, 1).directions)
-    assert hinge.corners(w).losses.shape == (objective.n, 1)
 
 
 def test_the_norm_of_gradients_without_a_regularizer(rng):
@@ -182,6 +167,8 @@ def test_one_sample_is_the_best_output(backend, rng):
     objective, _ = random_classes(backend, rng)
     hinge, w = backend.StructuralHinge(objective.model, objective.data), rng.normal(size=objective.model.size)
     corner = hinge.corners(w, None, 1)
+    assert np.array_equal(hinge.corners(w).directions, corner.directions)
+    assert hinge.corners(w).losses.shape == (objective.n, 1)
     for options in ({}, {"k": 1}):
         sampled = hinge.sampled_corners(w, None, rng=0, **options)
         assert np.array_equal(sampled.directions, corner.directions) and np.array_equal(sampled.losses, corner.losses)
@@ -225,14 +212,6 @@ def test_a_step_of_proximal_newton_is_counted_once(backend, rng):
     for number in range(1, 4):
         memory = solver.step(memory)
         assert memory.steps == number
-
-
-def test_the_log_loss_is_at_temperature_1(backend, rng):
-    """mu = 1 is what the objective says of itself, and what it computes."""
-    objective, _ = random_classes(backend, rng)
-    w = rng.normal(size=objective.model.size)
-    assert objective.mu == 1.0
-    close(objective.value_and_gradient(w)[0], objective.value_and_gradient(w, None, objective.mu)[0])
 
 
 def test_svrg_contracts_on_strongly_convex_sums_only():

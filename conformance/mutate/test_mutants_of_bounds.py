@@ -33,13 +33,6 @@ def test_an_objective_without_smoothing_is_given_no_mu(backend, rng, schedule):
     assert result.fun < result.history[0].objective
 
 
-@pytest.mark.parametrize("name", ["kappa", "accuracy"])
-def test_constants_of_casimir_are_positive(backend, rng, name):
-    loss = Logistic(rng.normal(size=(12, 3)), np.sign(rng.normal(size=12)))
-    with pytest.raises(ValueError, match=f"{name}: expected a (finite )?number > 0, got 0"):
-        backend.casimir(loss, np.zeros(3), lam=0.1, epochs=1, rng=0, **{name: 0.0})
-
-
 def test_kappa_is_that_of_proposition_29(monkeypatch):
     """Of subproblems and of the corollary: L/n - lam if L/n > 4 lam, else lam; at equality lam."""
     seen = []

@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 
 import reference
 
-__all__ = ["bracket", "lasso"]
+__all__ = ["bracket", "lasso", "on_simplex"]
 
 
 def bracket(objective, lam):
@@ -43,6 +43,23 @@ def bracket(objective, lam):
     w = weights(alpha)
     hinge = reference.StructuralHinge.value_and_gradient(objective, w, None, 0.0)[0]
     return dual(alpha)[0], hinge + 0.5 * lam * w @ w, w
+
+
+def on_simplex(Q, b, at_most=False):
+    """argmax <b, a> - <a, Q a>/2 over a >= 0 of sum 1, or of sum at most 1, by SciPy's SLSQP."""
+    m = len(b)
+    kind = "ineq" if at_most else "eq"
+    a = minimize(
+        lambda a: 0.5 * a @ Q @ a - b @ a,
+        np.full(m, (0.5 if at_most else 1.0) / m),
+        jac=lambda a: Q @ a - b,
+        method="SLSQP",
+        bounds=[(0.0, 1.0)] * m,
+        constraints={"type": kind, "fun": lambda a: 1.0 - np.sum(a), "jac": lambda a: -np.ones(m)},
+        options={"ftol": 1e-16, "maxiter": 1000},
+    ).x
+    a = np.maximum(a, 0.0)
+    return a / (max(1.0, a.sum()) if at_most else a.sum())
 
 
 def lasso(objective, tau, size, sigma=0.0):

@@ -1,5 +1,5 @@
-"""Block-coordinate Frank-Wolfe where numbers end: ties, nothing to learn, scales whose squares overflow, gaps of
-rounding; what it refuses.
+"""Block-coordinate Frank-Wolfe where numbers end: small weights of the norm, nothing to learn, gaps of rounding;
+what it refuses.
 """
 
 from __future__ import annotations
@@ -12,17 +12,6 @@ import pytest
 import reference
 from conformance.listed_svm import hinge, labelling, listed
 from conformance.tolerances import close
-
-
-@pytest.mark.parametrize("lengths", [(0,), (3,), (0, 0), (1,)])
-def test_one_example_and_nothing_to_learn(backend, rng, lengths):
-    X, Y = labelling(rng, lengths)
-    for average, tol in (("weighted", 0.1), ("last", 1e-2)):
-        result = backend.bcfw(hinge(backend, X, Y), lam=0.1, epochs=300, tol=tol, average=average, rng=0)
-        assert result.success and result.certificate <= tol * result.fun
-    one_label = hinge(backend, X, [0 * y for y in Y], L=1)
-    result = backend.bcfw(one_label, lam=0.1, rng=0)
-    assert result.nit == 0 and result.fun == 0.0 and not np.any(result.x)
 
 
 @pytest.mark.parametrize("lam", [1e-4, 1e-8, 1e-12, 1e-14])
@@ -43,22 +32,14 @@ def test_duals_hold_where_the_norm_hardly_counts(backend, other, lam):
         np.testing.assert_allclose(duals[-1], runs[0].history[-1].dual, rtol=2e-3)
 
 
-@pytest.mark.parametrize("options", [{}, {"cached_passes": 0}])
-def test_directions_too_long_are_not_taken(backend, rng, options):
-    """Differences of features overflow, and inner products with them: the start is returned, with its true bounds."""
-    X, Y = labelling(rng, (2, 3, 1))
-    X = [1e308 * np.sign(x) for x in X]
-    result = backend.bcfw(hinge(backend, X, Y), lam=0.1, epochs=3, tol=0.0, rng=0, **options)
-    assert not np.any(result.x) and result.fun == 2.0 <= result.certificate and result.history[-1].dual == 0.0
-    close(result.certificate, 2.0)
-
-
 def test_no_epochs_on_a_solved_problem(backend, rng):
     X, Y = labelling(rng, (2, 3))
     solved = hinge(backend, X, [0 * y for y in Y], L=1)
     for tol in (0.0, 1e-3):
         result = backend.bcfw(solved, lam=0.1, epochs=0, tol=tol)
         assert result.success and result.certificate == 0.0 and "above" not in result.message
+    nothing = backend.bcfw(solved, lam=0.1, rng=0)
+    assert nothing.nit == 0 and nothing.fun == 0.0 and not np.any(nothing.x)
     result = backend.bcfw(hinge(backend, X, Y), lam=0.1, epochs=0)
     assert not result.success and "above 0.001" in result.message
 

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 from conformance.listed_svm import hinge, labelling, listed
+from conformance.optimizers.optima import on_simplex
 from conformance.tolerances import close
 from reference.optimizers.cutting_planes import CuttingPlanes
 
 
 def by_hand(problem, epochs):
     """(best w, its objective, dual) after each plane: planes by enumeration, the small problem by SciPy's SLSQP."""
-    from scipy.optimize import minimize
-
     lam, d = problem.lam, problem.V[0].shape[1]
     a, b, w = np.zeros((1, d)), np.zeros(1), np.zeros(d)
     best, fun, returned = w, problem.primal(w), []
@@ -25,17 +24,7 @@ def by_hand(problem, epochs):
         worst = [int(np.argmax(loss + V @ w)) for V, loss in zip(problem.V, problem.loss, strict=True)]
         a = np.vstack([a, np.mean([V[y] for V, y in zip(problem.V, worst, strict=True)], axis=0)])
         b = np.append(b, np.mean([loss[y] for loss, y in zip(problem.loss, worst, strict=True)]))
-        Q, m = a @ a.T / lam, len(b)
-        alpha = minimize(
-            lambda x, Q=Q, b=b: 0.5 * x @ Q @ x - b @ x,
-            np.full(m, 1.0 / m),
-            jac=lambda x, Q=Q, b=b: Q @ x - b,
-            method="SLSQP",
-            bounds=[(0.0, 1.0)] * m,
-            constraints={"type": "eq", "fun": lambda x: np.sum(x) - 1.0, "jac": lambda x: np.ones(len(x))},
-            options={"ftol": 1e-16, "maxiter": 1000},
-        ).x
-        alpha = np.maximum(alpha, 0.0) / np.maximum(alpha, 0.0).sum()
+        alpha = on_simplex(a @ a.T / lam, b)
         w = -alpha @ a / lam
         returned.append((best, fun, b @ alpha - 0.5 * lam * w @ w))
     return returned

@@ -1,11 +1,14 @@
-"""What is wrong with an argument is said in its own name, by every model and objective."""
+"""What is wrong with an argument is said in its own name; options and data at the ends of their ranges have the same
+clear answer in both panels.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from conformance.specimens.learners import chains, loss_of
+from conformance.specimens.learners import LEARNERS, chains, loss_of, objective_of, run, short, takes
+from conformance.tolerances import close
 
 
 def test_what_was_not_packed_is_refused(backend, rng):
@@ -77,3 +80,44 @@ def test_labels_out_of_range_have_no_score(backend, space):
             ask(space.integers(np.array([-2, 0])))
         with pytest.raises(ValueError, match=r"y: expected outputs of shape \(2,\), got \(\)"):
             ask(0)
+
+
+def test_lbfgs_without_a_tolerance_does_its_iterations(backend):
+    objective = objective_of(backend, "lbfgs", None, "log loss")
+    result, usual = (backend.lbfgs(objective, lam=0.1, iterations=200, **tol) for tol in ({"tol": None}, {}))
+    assert result.success and result.certificate <= 1e-10 * result.fun
+    close(result.fun, usual.fun, scale=1e3)
+
+
+@pytest.mark.parametrize("name", [name for name in LEARNERS if "lam" in takes(name) and name != "mkl"])
+def test_a_lam_without_an_inverse_is_rejected(backend, name):
+    expected = "^lam: expected 0, or a number >= 5.56e-309 whose inverse is finite, got 5e-324"
+    with pytest.raises(ValueError, match=expected):
+        short(backend, name, objective_of(backend, name), 3, lam=5e-324)
+
+
+@pytest.mark.parametrize("name", ["svrg", "casimir"])
+def test_features_whose_gradients_overflow_are_said(backend, name):
+    model, _ = chains(backend)
+    huge = model.pack([1e300 * np.ones((n, 3)) for n in (2, 3)], [[0, 1], [2, 0, 1]])
+    objective = backend.LogLoss(model, huge)
+    with pytest.raises(ValueError, match="^objective: .* is smooth for no constant"):
+        run(backend, name, objective, epochs=3)
+    if name == "svrg":
+        result = run(backend, name, objective, epochs=3, step_size=1e-300)
+        assert not result.success and result.nit == 1
+        assert result.message.startswith("stopped after 1 of 3 epochs: the gap overflows")
+
+
+@pytest.mark.parametrize("name", ["SequenceModel", "MulticlassModel", "TreeModel"])
+def test_models_say_what_they_need(backend, name):
+    """7 TiB of costs for a million labels; the weights of a model of 10^13 features are asked for by the objective."""
+    with pytest.raises(
+        ValueError, match=r"^labels: expected at most 46340, the costs of 1000000 labels take 7.45e\+03 GiB"
+    ):
+        getattr(backend, name)(1, 10**6)
+    model = getattr(backend, name)(10**15, 2)
+    data = {"SequenceModel": ([[[0]]], [[0]]), "MulticlassModel": ([[0]], [0])}
+    if name in data:
+        with pytest.raises(MemoryError, match=f"^model: no room for the weights of {name}"):
+            backend.LogLoss(model, model.pack(*data[name]))

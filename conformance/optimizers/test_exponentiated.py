@@ -9,22 +9,15 @@ import pytest
 from scipy.special import logsumexp
 
 from conformance.listed_svm import labelling, listed
+from conformance.specimens.learners import loss_of
 from conformance.tolerances import close
 
 TEMPERATURES = {"log loss": 1.0, "entropy": 0.4, "hinge": 0.0}
 
 
-def objective_of(backend, kind, model, data):
-    if kind == "log loss":
-        return backend.LogLoss(model, data)
-    return backend.StructuralHinge(
-        model, data, smoothing=backend.smoothings.Entropy() if kind == "entropy" else backend.smoothings.Max()
-    )
-
-
 def run(backend, kind, model, data, **options):
     mu = {"mu": 0.4} if kind == "entropy" else {}
-    return backend.exponentiated_gradient(objective_of(backend, kind, model, data), **{"rng": 0, **mu, **options})
+    return backend.exponentiated_gradient(loss_of(backend, kind, model, data), **{"rng": 0, **mu, **options})
 
 
 class EveryOutput:

@@ -9,6 +9,7 @@ import pytest
 
 import reference
 from conformance.finite_sums import UNEVEN, optimum, random_logistic, total
+from conformance.specimens.learners import WITH_EMPTY, chains, loss_of
 from reference.bounds import inner_iterations
 from reference.optimizers import saga
 from reference.optimizers.subproblem import Subproblem
@@ -16,19 +17,11 @@ from reference.training.counterparts import counterpart
 from reference.training.inner import INNER, searched
 
 
-@pytest.fixture(params=["LogLoss", "Entropy", "TopK"])
-def problem(backend, rng, request):
+@pytest.fixture(params=["log loss", "entropy", "top-k"])
+def problem(backend, request):
     """(objective, mu) over five short sequences, one of them empty."""
-    X, Y = [rng.normal(size=(n, 3)) for n in (2, 4, 1, 3, 0)], [rng.integers(0, 3, n) for n in (2, 4, 1, 3, 0)]
-    model = backend.SequenceModel(3, 3)
-    return objective_of(backend, model, model.pack(X, Y), request.param)
-
-
-def objective_of(backend, model, data, loss):
-    if loss == "LogLoss":
-        return backend.LogLoss(model, data), None
-    smoothing = backend.smoothings.Entropy() if loss == "Entropy" else backend.smoothings.TopK(4)
-    return backend.StructuralHinge(model, data, smoothing=smoothing), 0.5
+    objective = loss_of(backend, request.param, *chains(backend, lengths=WITH_EMPTY))
+    return objective, None if request.param == "log loss" else 0.5
 
 
 def passing(objective, lam, kappa, mu, center, step_size):
@@ -85,7 +78,7 @@ def test_a_pass_leaves_the_table_it_was_given(problem):
     np.testing.assert_array_equal(box.one_pass(subproblem, start, order, 0.3, None)[0], w)
 
 
-@pytest.mark.parametrize("problem", ["LogLoss", "Entropy"], indirect=True)  # TopK need not have a stationary point
+@pytest.mark.parametrize("problem", ["log loss", "entropy"], indirect=True)  # TopK need not have a stationary point
 def test_the_optimum_is_a_fixed_point(problem):
     objective, mu = problem
     z = np.random.default_rng(2).normal(size=objective.model.size)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.finite_sums import Logistic, Quadratic
+from conformance.finite_sums import Counting, Logistic, One, Quadratic, optimum, total
 from conformance.tolerances import close
 from reference.optimizers.lbfgs import C1, C2, LBFGS, Pair, Trial, between, direction
 
@@ -69,91 +69,62 @@ def test_the_gradient_is_small_to_rounding(backend, rng, scale, lam):
     assert result.success == (np.abs(gradient).max() == 0)
 
 
+def absolute(w):
+    """||w - 1||_1 and a subgradient."""
+    return float(np.abs(w - 1.0).sum()), np.where(w >= 1.0, 1.0, -1.0)
+
+
 def test_a_kink_ends_a_run_with_its_reason(backend):
-    class Absolute:
-        n = 1
-
-        def value_and_gradient(self, w, batch=None, mu=None):
-            return float(np.abs(w - 1.0).sum()), np.where(w >= 1.0, 1.0, -1.0)
-
-    result = backend.lbfgs(Absolute(), np.array([0.3, -2.0]), lam=0.0, iterations=5000)
+    result = backend.lbfgs(One(absolute), np.array([0.3, -2.0]), lam=0.0, iterations=5000)
     assert not result.success and "kinks" in result.message
     assert result.fun < 3.7
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_start_without_a_finite_value_is_kept(backend, value):
-    class Broken:
-        n = 1
-
-        def value_and_gradient(self, w, batch=None, mu=None):
-            return value, w
-
-    result = backend.lbfgs(Broken(), np.ones(2), lam=0.1)
+    result = backend.lbfgs(One(lambda w: (value, w)), np.ones(2), lam=0.1)
     assert not result.success and not np.isfinite(result.fun) and result.x.tolist() == [1.0, 1.0]
 
 
 def test_steps_shorten_where_the_objective_is_not_finite(backend):
     """-log x + x from a start whose first steps leave the domain."""
 
-    class Barrier:
-        n = 1
+    def barrier(w):
+        return (float(w[0] - np.log(w[0])), 1.0 - 1.0 / w) if w[0] > 0 else (np.inf, np.full(1, np.nan))
 
-        def value_and_gradient(self, w, batch=None, mu=None):
-            if w[0] <= 0:
-                return np.inf, np.full(1, np.nan)
-            return float(w[0] - np.log(w[0])), 1.0 - 1.0 / w
-
-    result = backend.lbfgs(Barrier(), np.array([40.0]), lam=0.0, tol=1e-9)
+    result = backend.lbfgs(One(barrier), np.array([40.0]), lam=0.0, tol=1e-9)
     assert result.success
     assert abs(result.x[0] - 1.0) <= 1e-8
-
-
-class Counted:
-    """An objective that counts its evaluations."""
-
-    def __init__(self, objective):
-        self.objective, self.n, self.calls = objective, objective.n, 0
-
-    def value_and_gradient(self, w, batch=None, mu=None):
-        self.calls += 1
-        return self.objective.value_and_gradient(w, batch, mu)
 
 
 @pytest.mark.parametrize("lam", [0.0, 1e-2])
 def test_every_evaluation_is_counted(backend, rng, lam):
     """Of kinks too, where a search along -H g is followed by one along -g."""
 
-    class Kinks:
-        n = 7
-
-        def value_and_gradient(self, w, batch=None, mu=None):
-            return float(np.abs(w - 1.0).sum()), np.where(w >= 1.0, 1.0, -1.0)
-
     smooth = Logistic(rng.normal(size=(20, 3)), rng.choice([-1.0, 1.0], size=20))
-    for objective, iterations in ((smooth, 12), (Kinks(), 5000), (Kinks(), 3)):
-        counted = Counted(objective)
+    kinks = One(absolute, 7)
+    for objective, iterations in ((smooth, 12), (kinks, 5000), (kinks, 3)):
+        counted = Counting(objective)
         result = backend.lbfgs(counted, rng.normal(size=3), lam=lam, tol=0.0, iterations=iterations)
-        assert result.oracle_calls == counted.calls * counted.n
+        assert result.oracle_calls == sum(counted.asked)
+        assert lam > 0 or result.certificate.startswith("none")
         assert [row.oracle_calls for row in result.history] == sorted({row.oracle_calls for row in result.history})
 
 
 @pytest.mark.parametrize("memory", [1, 10])
 @pytest.mark.parametrize("lam", [1e-3, 1.0])
 def test_the_optimum_is_scipys(backend, rng, lam, memory):
-    from scipy.optimize import minimize
-
     objective = Logistic(rng.normal(size=(30, 5)), rng.choice([-1.0, 1.0], size=30))
-
-    def value_and_gradient(w):
-        value, gradient = objective.value_and_gradient(w)
-        return value + 0.5 * lam * w @ w, gradient + lam * w
-
-    best = minimize(value_and_gradient, np.zeros(5), jac=True, method="BFGS", options={"gtol": 1e-9})
+    best = optimum(objective, 5, lam)
     result = backend.lbfgs(objective, np.ones(5), lam=lam, tol=1e-9, iterations=1000, memory=memory)
     assert result.success
-    close(result.fun, best.fun)
-    close(result.x, best.x, scale=1e3)
+    close(result.fun, total(objective, best, lam))
+    close(result.x, best, scale=1e3)
+    objectives = [row.objective for row in result.history]
+    assert objectives == sorted(objectives, reverse=True) and objectives[-1] == result.fun
+    for iterations in (0, 1):
+        few = backend.lbfgs(objective, np.ones(5), lam=lam, tol=0.0, iterations=iterations)
+        assert not few.success and few.fun - result.fun <= few.certificate
 
 
 @given(st.integers(0, 10**6))
@@ -178,15 +149,12 @@ def test_the_next_length_is_where_the_cubic_is_least(seed):
 def test_a_long_step_that_decreases_little_is_refused(backend, rate):
     """-(1 - exp(-rate w)): at once flat, so that long steps decrease it, but by less than c1 a |phi'(0)|."""
 
-    class Flat:
-        n = 1
+    def flat(w):
+        decay = np.exp(-rate * w)
+        return float(np.sum(decay) - 1.0) * 10 / rate, -10.0 * decay
 
-        def value_and_gradient(self, w, batch=None, mu=None):
-            decay = np.exp(-rate * w)
-            return float(np.sum(decay) - 1.0) * 10 / rate, -10.0 * decay
-
-    state = LBFGS(lam=0.0).init(Flat(), np.zeros(1))
-    after = LBFGS(lam=0.0).epoch(Flat(), state)
+    state = LBFGS(lam=0.0).init(One(flat), np.zeros(1))
+    after = LBFGS(lam=0.0).epoch(One(flat), state)
     assert after.fun <= state.fun + C1 * float(after.w[0]) * -10.0 < state.fun
     assert abs(after.gradient[0]) <= C2 * 10.0 and not after.stuck
 
@@ -207,12 +175,9 @@ def test_slopes_decide_where_differences_are_rounding(backend, rng):
     """A constant hides the last nine digits of the objective, and none of its gradient."""
     smooth = Logistic(rng.normal(size=(20, 4)), rng.choice([-1.0, 1.0], size=20))
 
-    class Raised:
-        n = 20
+    def raised(w):
+        value, gradient = smooth.value_and_gradient(w)
+        return value + 1e9, gradient
 
-        def value_and_gradient(self, w, batch=None, mu=None):
-            value, gradient = smooth.value_and_gradient(w)
-            return value + 1e9, gradient
-
-    result = backend.lbfgs(Raised(), rng.normal(size=4), lam=1e-2, tol=1e-9, iterations=200)
+    result = backend.lbfgs(One(raised, 20), rng.normal(size=4), lam=1e-2, tol=1e-9, iterations=200)
     assert result.success and np.abs(smooth.value_and_gradient(result.x)[1] + 1e-2 * result.x).max() <= 1e-9

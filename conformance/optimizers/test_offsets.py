@@ -9,6 +9,7 @@ import pytest
 
 import accelerated
 import reference
+from conformance.specimens.models import MODELS, TAGGERS
 from conformance.tolerances import close
 from reference.optimizers.sgd import SGD, SGDState
 from reference.steps import Pegasos
@@ -16,8 +17,7 @@ from reference.training.counterparts import counterpart
 from reference.training.offsets import OffsetSearch
 from reference.training.smoothness import Backtracking
 
-WORDS = [["the", "duck", "swims"], ["a", "duck"], ["the", "dog"], ["swims", "the", "dog"]]
-TAGS = [["B-X", "I-X", "O"], ["B-X", "I-X"], ["O", "O"], ["O", "B-X", "I-X"]]
+KINDS = ["sequences", "classes", "trees", *(f"tags {options}" for options in TAGGERS)]
 
 
 def sequences(panel, rng, width=5):
@@ -27,39 +27,16 @@ def sequences(panel, rng, width=5):
     return model, model.pack(X, [rng.integers(0, 3, len(x)) for x in X])
 
 
-def tags(panel, rng, **options):
-    """Weights for the observed pairs alone; forbidden transitions."""
-    X = [{"word": words} for words in WORDS]
-    model = panel.TaggingModel.of(X, TAGS, ["bias", "word[-1..0]"], transitions="bio", **options)
-    return model, model.pack(X, TAGS)
-
-
-def trees(panel, rng):
-    model = panel.TreeModel(4, 3)
-    X = [(rng.normal(size=(n, 4)), np.arange(n) // 2 - 1) for n in (3, 1, 4, 2)]
-    for _, parents in X:
-        parents[0] = -1
-    return model, model.pack(X, [rng.integers(0, 3, len(parents)) for _, parents in X])
-
-
-def classes(panel, rng):
-    model = panel.MulticlassModel(6, 4)
-    return model, model.pack([[0, 1], [2], [1, 2, 3], [0]], [0, 3, 1, 1])
-
-
-MAKERS = {"sequences": sequences, "tags": tags, "hashed tags": lambda *a: tags(*a, bits=6, pairs="all")}
-MAKERS |= {"trees": trees, "classes": classes}
-
-
 @pytest.mark.parametrize("of_loss", [True, False])
-@pytest.mark.parametrize("kind", list(MAKERS))
+@pytest.mark.parametrize("kind", ["rare features", *KINDS])
 def test_trials_agree(other, rng, kind, of_loss):
     """From weights that are not 0, so that those that no example of a trial touches count: they shrink."""
     seed, found = rng.integers(2**32), []
     some = np.array([0, 2])
     for panel in (reference, other):
         drawn = np.random.default_rng(seed)
-        model, data = MAKERS[kind](panel, drawn)
+        rare = kind == "rare features"
+        model, data = sequences(panel, drawn) if rare else MODELS[kind].training(4, seed=seed).packed(panel)
         objective = panel.LogLoss(model, data) if of_loss else panel.StructuralHinge(model, data)
         box = counterpart(SGD(0.3, Pegasos(1.0)), objective)
         search, w = counterpart(OffsetSearch(), objective), drawn.normal(size=model.size)

@@ -7,8 +7,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import reference
 from conformance.finite_sums import Logistic, random_logistic
 from conformance.optimizers.optima import lasso
+from conformance.specimens.learners import WITH_EMPTY, chains, loss_of
 from conformance.tolerances import close
 from reference import bounds
 from reference.identities import martins
@@ -17,13 +19,10 @@ from reference.training import online_proximal as module
 from reference.training.counterparts import counterpart
 
 
-@pytest.fixture(params=["LogLoss", "hinge"])
-def objective(backend, rng, request):
+@pytest.fixture(params=["log loss", "hinge"])
+def objective(backend, request):
     """Five short sequences, one of them empty."""
-    X, Y = [rng.normal(size=(n, 3)) for n in (2, 4, 1, 3, 0)], [rng.integers(0, 3, n) for n in (2, 4, 1, 3, 0)]
-    model = backend.SequenceModel(3, 3)
-    kind = backend.LogLoss if request.param == "LogLoss" else backend.StructuralHinge
-    return kind(model, model.pack(X, Y))
+    return loss_of(backend, request.param, *chains(backend, lengths=WITH_EMPTY))
 
 
 def rounds_of(objective, proxes, steps, sigma=0.0, rng=0):
@@ -37,22 +36,6 @@ def rounds_of(objective, proxes, steps, sigma=0.0, rng=0):
         value, g = objective.value_and_gradient(w, i, None)
         state = box.sweep(objective, state, i)
         yield i, w, state.x, g + sigma * w, value + 0.5 * sigma * w @ w
-
-
-KINDS = (
-    "lasso",
-    "ridge",
-    "elastic net",
-    "group lasso",
-    "squared mixed norm",
-    "projected",
-    "sparse group lasso",
-    "hierarchical",
-    "overlapping",
-    "elastic net of kernels",
-    "non-sparse kernels",
-    "non-sparse kernels, q > 2",
-)
 
 
 def parts_of(backend):
@@ -72,6 +55,9 @@ def parts_of(backend):
         "non-sparse kernels": backend.NonSparseMKL(0.1, 1.5, groups),
         "non-sparse kernels, q > 2": backend.NonSparseMKL(0.1, 3.0, groups),
     }
+
+
+KINDS = tuple(parts_of(reference))
 
 
 @pytest.mark.parametrize("average", ["last", "uniform"])

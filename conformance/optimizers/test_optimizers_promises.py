@@ -7,6 +7,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import json
+import re
 
 import numpy as np
 import pytest
@@ -141,8 +142,14 @@ def test_a_start_is_kept(backend, name):
     nothing = short(backend, name, objective, 0, w0)
     assert np.array_equal(nothing.x, w0) and nothing.history == () and not np.shares_memory(nothing.x, w0)
     close(nothing.fun, value(name, objective, w0, mu))
-    with pytest.raises(ValueError, match=r"w0: expected shape \(24,\), as objective.zeros\(\) has, got \(3,\)"):
-        short(backend, name, objective, 2, np.zeros(3))
+    whole = np.arange(len(w0)) % 3
+    assert np.array_equal(
+        short(backend, name, objective, 2, whole).x, short(backend, name, objective, 2, 1.0 * whole).x
+    )
+    for shape in ((3,), (24, 1)):
+        expected = re.escape(f"w0: expected shape (24,), as objective.zeros() has, got {shape}")
+        with pytest.raises(ValueError, match=expected):
+            short(backend, name, objective, 2, np.zeros(shape))
 
 
 @pytest.mark.parametrize("name", DRAWN)
@@ -186,6 +193,14 @@ def test_evaluations_may_be_rare(backend, name):
 def test_steps_too_long_are_said(backend, name):
     result = short(backend, name, objective_of(backend, name), 9, **LEARNERS[name].too_long)
     assert not result.success and "take shorter steps" in result.message
+
+
+@pytest.mark.parametrize("name", [name for name in STARTED if name not in ("solve_sparse", "prox_linear")])
+def test_a_start_that_is_no_number_is_no_success(backend, name):
+    objective, options = objective_of(backend, name, None, "log loss"), {unit(name): 2, **seeded(name)}
+    options |= {"step_size": 0.1} if name == "online_proximal" else {}
+    result = run(backend, name, objective, np.full(24, np.nan), **options)
+    assert not result.success and result.nit <= 1 and result.message.startswith("diverged in epoch 1")
 
 
 @pytest.mark.parametrize("name", [name for name in PROVING if name != "lbfgs"])

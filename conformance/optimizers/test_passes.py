@@ -16,17 +16,17 @@ from reference.optimizers.subproblem import Subproblem
 from reference.training.counterparts import counterpart
 
 boxes = pytest.mark.parametrize("box", [SVRG(average="last"), SVRG(average="uniform"), SAGA()], ids=str)
-MU = {"log loss": None, "entropy": 0.5, "top-k": 1.0, "l2": 1.0}
+MU = {"log loss": None, "entropy": 0.5}
 
 
-def passes(objective, box, mu, lam=0.01, kappa=0.0, gamma=0.2, scale=1.0, count=3):
+def passes(objective, box, mu, lam=0.01, kappa=0.0, gamma=0.2, scale=1.0):
     """The iterates after each of three passes of the backend's own, as Casimir makes them; some examples may be left
     out of an order, others come twice.
     """
     rng, ours, memory = np.random.default_rng(12), counterpart(box, objective), None
     x, z = scale * rng.normal(size=(2, objective.model.size))
     subproblem = Subproblem(objective, lam, kappa, mu, z if kappa else None)
-    for _ in range(count):
+    for _ in range(3):
         order = rng.permutation(objective.n) if kappa else rng.integers(0, objective.n, objective.n)
         start = ours.snapshot(objective, x, mu)
         x, _, memory = ours.one_pass(subproblem, start, order, gamma, memory)
@@ -62,24 +62,16 @@ def test_passes_agree_where_features_are_rare(other, box, kappa, rng):
 
 
 @boxes
-@pytest.mark.parametrize("loss", ["top-k", "l2"])
 @pytest.mark.parametrize("kappa", [0.0, 0.03])
-def test_passes_over_the_best_outputs_agree(other, box, loss, kappa):
-    """From random weights with real features no two scores tie, so the panels find the same outputs."""
-    words = reference.load_letters().take(np.arange(20))
-    model = {panel: panel.SequenceModel(128, words.labels) for panel in (reference, other)}
-    make = lambda panel: loss_of(panel, loss, model[panel], model[panel].pack(words.X, words.Y))  # noqa: E731
-    agree(other, make, box=box, mu=1.0, kappa=kappa, gamma=0.02, scale=0.1, count=2)
-
-
-@boxes
 @pytest.mark.parametrize("scale", [0.1, 1e3])
 @pytest.mark.parametrize("loss", ["entropy", "top-k", "l2"])
-def test_passes_agree_at_every_scale(other, box, rng, loss, scale):
-    """At the large scale transitions are too far apart for probabilities: the answers come from the log domain."""
+def test_passes_agree_at_every_scale(other, box, rng, loss, scale, kappa):
+    """Real features, so that no two scores tie and the panels find the same best outputs. At the
+    large scale transitions are too far apart for probabilities: the answers come from the log domain."""
     X = [rng.normal(size=(n, 4)) for n in rng.integers(0, 6, 12)]
     problem = SequenceProblem(X, [rng.integers(0, 3, len(x)) for x in X], 4, 3, {})
-    agree(other, of_problem(problem, loss), 1e-9, box=box, mu=0.5, lam=0.1, gamma=0.1 * min(scale, 1.0), scale=scale)
+    options = {"mu": 0.5, "lam": 0.1, "kappa": kappa, "gamma": 0.1 * min(scale, 1.0), "scale": scale}
+    agree(other, of_problem(problem, loss), 1e-9, box=box, **options)
 
 
 @pytest.mark.parametrize("scale", [0.1, 1e3])
@@ -97,15 +89,3 @@ def test_answers_kept_with_the_snapshot_are_those_asked_again(backend, rng, loss
     np.testing.assert_allclose(kept.gradient, asked.gradient, rtol=1e-12, atol=1e-13)
     ours, theirs = (box.sweep(subproblem, start, start.x, order, 0.1) for start in (kept, asked))
     np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-11)
-
-
-def test_runs_agree_with_their_steps_found(other):
-    """Both panels find the same step sizes, take back the same passes, and arrive at the same weights: real words."""
-    words, runs = reference.load_letters().take(np.arange(40)), []
-    for b in (reference, other):
-        model = b.SequenceModel(128, words.labels)
-        runs.append(b.svrg(b.LogLoss(model, model.pack(words.X, words.Y)), lam=0.01, epochs=3, rng=0))
-    ours, theirs = runs
-    np.testing.assert_allclose(theirs.x, ours.x, rtol=1e-11, atol=1e-11)
-    np.testing.assert_allclose(theirs.certificate, ours.certificate, rtol=1e-9)
-    assert theirs.oracle_calls == ours.oracle_calls and theirs.message == ours.message

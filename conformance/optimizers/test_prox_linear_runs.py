@@ -1,6 +1,4 @@
-"""Prox-linear and SGD over nonlinear scores: schedules, tolerances, runs that go on, networks, every namespace, what
-is refused.
-"""
+"""Prox-linear and SGD over nonlinear scores: schedules, tolerances, runs that go on, networks, what is refused."""
 
 from __future__ import annotations
 
@@ -13,7 +11,6 @@ from conformance.finite_sums import UNEVEN
 from conformance.models.test_nonlinear_models import network, scenes, two_layer
 from conformance.sines import exactly, sines
 from conformance.tolerances import close
-from reference.arrays import host
 from reference.optimizers.prox_linear import regularised
 from reference.training.prox_linear import casimir_svrg
 from reference.weighted import Weighted
@@ -193,22 +190,6 @@ def test_networks_are_trained(backend):
     model.write(result.x)
     outputs = [int(np.argmax(net(x).detach().numpy())) for x in X]
     assert outputs == [int(y) for y in model.predict(data, None, result.x)]
-
-
-def test_prox_linear_works_in_every_namespace(backend, space):
-    rng = np.random.default_rng(2)
-    model, data = two_layer(backend, rng, like=space.put(0.0))
-    objective = backend.StructuralHinge(model, data, smoothing=backend.smoothings.TopK(2))
-    result = backend.prox_linear(objective, lam=0.1, iterations=3, mu=0.5, L=3.0, rng=0)
-    space.get(result.x)
-    assert result.x.dtype == model.zeros(data).dtype and result.fun < regularised(
-        objective, model.initial(data, 0), 0.1
-    )
-    if space.dtype == "float64":
-        plain = backend.StructuralHinge(
-            model, two_layer(backend, np.random.default_rng(2))[1], smoothing=backend.smoothings.TopK(2)
-        )
-        close(host(result.x), backend.prox_linear(plain, lam=0.1, iterations=3, mu=0.5, L=3.0, rng=0).x)
 
 
 def test_weights_of_examples_are_heard(backend, rng):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from conformance.models.test_tagging import sentences
+from conformance.specimens.learners import loss_of
 from conformance.tolerances import close
 from reference.optimizers.online_proximal import OnlineProximal
 from reference.training.counterparts import counterpart
@@ -77,15 +78,8 @@ def chains(panel, loss, *, n=14, scale=1.0, integer=False, seed=3):
         X.append(scale * (rng.random((length, F)) < 0.4) * x)
         Y.append(rng.integers(0, L, length))
     cost = scale * rng.uniform(0.5, 1.5, (L, L)) * (1 - np.eye(L))
-    return loss_of(panel, loss, (model := panel.SequenceModel(F, L, cost=cost)), model.pack(X, Y))
-
-
-def loss_of(panel, loss, model, data):
-    if loss == "log loss":
-        return panel.LogLoss(model, data)
-    return panel.StructuralHinge(
-        model, data, smoothing=panel.smoothings.TopK(2) if loss == "top-k" else panel.smoothings.Max()
-    )
+    model = panel.SequenceModel(F, L, cost=cost)
+    return loss_of(panel, loss, model, model.pack(X, Y))
 
 
 def box_of(regularizer, steps, sigma, mu, average):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
@@ -42,21 +43,23 @@ def documented(function):
     return {word for line in lines if line[:1].strip() for word in line.partition(" :")[0].split(", ")}
 
 
-def wrong(hint):
-    """Values that an annotation excludes, each with the type of the error."""
+def wrong(option, hint):
+    """Values that an annotation excludes, each with the type of the error and what is said."""
     kinds = dict(members(hint))
+    none = () if type(None) in kinds else (None,)
     for kind, marks in kinds.items():
         ranges = [mark for mark in marks if isinstance(mark, Range)]
         if kind is int:
-            yield from ((value, TypeError) for value in ("1", 1.5, True, np.ones(1)))
-            yield ranges[0].least - 1, ValueError
+            said = f"{option}: expected an integer >= {ranges[0].least}, got "
+            yield from ((value, TypeError, f"{said}{value!r}") for value in ("1", 1.5, True, *none))
+            yield ranges[0].least - 1, ValueError, f"{said}{ranges[0].least - 1}"
         elif kind is float:
-            yield from ((value, TypeError) for value in ("1", True, np.ones(1)))
-            yield from ((value, ValueError) for mark in ranges for value in (np.nan, np.inf, *mark.outside))
+            for value in ("a", "1", True, np.ones(1), np.ones(2), *none):
+                yield value, TypeError, f"{option}: expected a number, got {type(value).__name__}"
+            outside = (value for mark in ranges for value in (np.nan, np.inf, *mark.outside))
+            yield from ((value, ValueError, f"{option}: ") for value in outside)
         elif get_origin(kind) is Literal:
-            yield from ((value, ValueError) for value in ("".join(get_args(kind)), 1, get_args(kind)))
-    if kinds.keys() & {int, float} and type(None) not in kinds:
-        yield None, TypeError
+            yield from ((value, ValueError, f"{option}: expected ") for value in ("no such choice", 1, get_args(kind)))
 
 
 def test_the_learners_are_found():
@@ -84,8 +87,8 @@ def test_what_an_annotation_excludes_is_refused(backend, name):
     for option, hint in declared(name).items():
         if check_of(option, hint) is None:
             continue
-        for value, kind in wrong(hint):
-            with pytest.raises(kind, match=f"^{option}: "):
+        for value, kind, said in wrong(option, hint):
+            with pytest.raises(kind, match=f"^{re.escape(said)}"):
                 learner(*places, **{**given, option: value})
             tried += 1
     assert tried

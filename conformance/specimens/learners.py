@@ -14,12 +14,13 @@ import reference
 from conformance.sines import sines
 from reference.bounds import Corollary17, Corollary18
 from reference.online_mkl.rounds import KernelProblem
-from reference.steps import InverseSqrt
+from reference.steps import InverseSqrt, Pegasos
 
 __all__ = [
     "LAM",
     "LEARNERS",
     "WAYS",
+    "WITH_EMPTY",
     "Learner",
     "Way",
     "case",
@@ -40,6 +41,7 @@ __all__ = [
 ]
 
 LAM = 0.1  # of every run, unless a test says otherwise
+SHORT, WITH_EMPTY = (2, 3, 1, 3, 2), (2, 4, 1, 3, 0)  # lengths of sequences
 LOSSES = {"hinge": "Max", "entropy": "Entropy", "l2": "SquaredL2", "top-k": "TopK"}  # by the hinge's smoothing
 
 
@@ -85,6 +87,9 @@ TWO, LONG = ("last", "uniform"), {"step_size": 1e200}
 THEORY = {"schedule": "theory", "kappa": None, "step_size": None}
 UNSMOOTHED = "ValueError: objective: {} solves the unsmoothed hinge, expected StructuralHinge"
 SMOOTH = "ValueError: mu: svrg needs a smooth objective: give mu > 0"
+ENTROPY = "needs a smoothing, such as StructuralHinge(model, data, smoothing=Entropy())"
+LOG_LOSS = "ValueError: mu: the log loss is defined at mu = 1, got 2.0; StructuralHinge(smoothing=Entropy()) takes any"
+NO_LAM = "ValueError: lam: Pegasos steps 1/(lam t) need lam > 0, got 0.0"
 WRONG_STEPS = (lambda t, lam: np.full(1, 0.1), lambda t, lam: 0.1, lambda t, lam: -t, lambda t, lam: np.nan * t)
 
 
@@ -112,8 +117,10 @@ LEARNERS = {
         ),
         wrong=(
             ({"lam": 0.0}, "ValueError: step_size: lam = 0 has no default step size"),
+            ({"lam": 0.0, "step_size": Pegasos()}, NO_LAM),
             *(({"step_size": steps}, "ValueError: step_size: expected 5 finite steps >= 0") for steps in WRONG_STEPS),
         ),
+        refuses=(("log loss", 2.0, LOG_LOSS),),
     ),
     "online_proximal": Learner(
         "entropy",
@@ -131,6 +138,7 @@ LEARNERS = {
             ({"regularizer": []}, "ValueError: parts: expected at least one"),
             ({"regularizer": ["l1"]}, "TypeError: parts[0]"),
             ({"step_size": lambda t, sigma: t[:1]}, "ValueError: step_size: expected 5 finite steps"),
+            ({"step_size": Pegasos()}, NO_LAM),
             ({"project": "ball"}, "TypeError: project: expected the indicator of a set"),
         ),
     ),
@@ -149,7 +157,8 @@ LEARNERS = {
             ({"mu": 0.0}, SMOOTH),
         ),
         refuses=(
-            ("hinge", None, f"{SMOOTH}, and the hinge a smoothing"),
+            ("hinge", None, f"{SMOOTH}, and the hinge a smoothing, such as smoothing=Entropy()"),
+            ("log loss", 2.0, LOG_LOSS),
             ("hinge", 0.5, "ValueError: objective: svrg needs a smoothing at mu = 0.5"),
         ),
     ),
@@ -185,6 +194,7 @@ LEARNERS = {
                 {"schedule": "fast", "mu": None, "kappa": None},
                 "ValueError: schedule: expected 'const', 'adapt', 'theory' or an object",
             ),
+            ({"schedule": object, "mu": None, "kappa": None}, "ValueError: schedule: expected 'const', 'adapt'"),
             ({"inner": "sgd"}, "ValueError: inner: expected one of svrg, saga, gradient, or a function, got 'sgd'"),
             ({"inner": ["svrg"]}, "ValueError: inner: expected one of svrg, saga, gradient, or a function"),
             (
@@ -192,7 +202,7 @@ LEARNERS = {
                 "TypeError: inner: expected a pass to return (point, oracles asked for, memory)",
             ),
         ),
-        refuses=(("hinge", None, "ValueError: objective: casimir needs a smoothing"),),
+        refuses=(("hinge", None, f"ValueError: objective: casimir {ENTROPY}"),),
     ),
     "bcfw": Learner(
         "hinge",
@@ -216,6 +226,7 @@ LEARNERS = {
         {"tol": None},
         proof=Way({"tol": None}, "log loss"),
         dual=True,
+        constrained=True,
         ways=(
             Way({"tol": None}, "log loss"),
             Way({"tol": None, "mu": 0.4, "sampling": "permutation"}, "entropy"),
@@ -225,6 +236,7 @@ LEARNERS = {
         ),
         wrong=(({"step_size": 2.0}, "ValueError: step_size: expected at most 1 for mu > 0, got 2"),),
         refuses=(
+            ("log loss", 2.0, LOG_LOSS),
             (
                 "top-k",
                 1.0,
@@ -283,7 +295,7 @@ LEARNERS = {
             ({"inner": "svrg"}, "TypeError: inner: expected a function"),
         ),
         refuses=(
-            ("hinge", None, "ValueError: objective: casimir, which solves the subproblems, needs a smoothing"),
+            ("hinge", None, f"ValueError: objective: casimir, which solves the subproblems, {ENTROPY}"),
             ("log loss", 7.0, "ValueError: mu: LogLoss has no smoothing"),
         ),
     ),
@@ -294,6 +306,7 @@ LEARNERS = {
         proof=Way({}, "log loss"),
         linear=False,
         plain=True,
+        refuses=(("log loss", 2.0, LOG_LOSS),),
         ways=(Way({"tol": 0.0}, "log loss"), Way({"tol": 0.0, "mu": 0.3, "memory": 2}, "entropy")),
     ),
     "solve_sparse": Learner(
@@ -301,7 +314,11 @@ LEARNERS = {
         {"tol": 0.0},
         None,
         proof=Way({}, "log loss"),
-        wrong=(({"solver": "newton"}, "TypeError: solver: expected an object with start, step and narrow"),),
+        wrong=(
+            ({"solver": "newton"}, "TypeError: solver: expected an object with start, step and narrow"),
+            ({"rule": 1}, "TypeError: rule: expected an object with screen(state)"),
+        ),
+        refuses=(("hinge", None, "TypeError: objective: expected LogLoss(model, data), got StructuralHinge"),),
     ),
     "mkl": Learner(
         "hinge",
@@ -315,6 +332,7 @@ LEARNERS = {
         wrong=(
             ({"lam": None}, "ValueError: lam: expected a number >= 0, or a penalty in its place"),
             ({"penalty": 3}, "TypeError: penalty: expected a Regularizer such as SquaredL1(0.1), got 3"),
+            ({"penalty": reference.L1(0.1)}, "ValueError: lam: has no effect with a penalty, which has its own weight"),
         ),
     ),
 }
@@ -350,10 +368,10 @@ def seeded(name: str, seed: int = 0) -> dict[str, int]:
     return {"rng": seed} if "rng" in takes(name) else {}
 
 
-def chains(backend: Any, like: Any = None, seed: int = 7) -> tuple[Any, Any]:
-    """Five short sequences."""
+def chains(backend: Any, like: Any = None, seed: int = 7, lengths: tuple[int, ...] = SHORT) -> tuple[Any, Any]:
+    """Five short sequences, or others."""
     rng = np.random.default_rng(seed)
-    X = [rng.normal(size=(n, 3)) for n in (2, 3, 1, 3, 2)]
+    X = [rng.normal(size=(n, 3)) for n in lengths]
     model = backend.SequenceModel(3, 3)
     return model, model.pack(X, [rng.integers(0, 3, len(x)) for x in X], like=like)
 
