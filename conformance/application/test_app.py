@@ -64,30 +64,6 @@ def test_letters_are_the_data_set(backend):
         letters.split(10)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"labels": None}, "no field labels"),
-        ({"features": None}, r"no field features \(or pixels\)"),
-        ({"offsets": np.array([0, 3])}, "offsets must rise from 0 to the number of positions"),
-        ({"labels": np.full(15, -1)}, "labels: expected integers >= 0"),
-        ({"labels": np.full(15, 7)}, "labels: expected 0..2"),
-        ({"labels": np.zeros(15)}, "labels: expected a vector of integers"),
-        ({"fold": np.zeros(2, int)}, "fold: expected one for each of 6 sequences"),
-        ({"features": np.zeros(15)}, "features: expected a matrix of numbers"),
-        ({"names": np.array("a")}, "names: expected a vector of strings"),
-        ({"features": np.array([[None]] * 15, object)}, "without pickled objects"),
-    ],
-)
-def test_malformed_data_files_are_named(data_file, change, message):
-    with np.load(data_file) as archive:
-        fields = dict(archive) | change
-    np.savez(data_file, **{k: v for k, v in fields.items() if v is not None})
-    with pytest.raises(ValueError, match=message) as error:
-        load_sequences(data_file)
-    assert str(data_file) in str(error.value)
-
-
 def test_metrics_by_hand():
     truth, guess = (
         [np.array([0, 1]), np.array([2]), np.array([], int)],
@@ -132,28 +108,6 @@ def test_a_failed_save_leaves_the_old_file_whole(model, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         save_model(path, model, np.ones(model.size))
     assert path.read_bytes() == before and [p.name for p in tmp_path.iterdir()] == ["m.npz"]
-
-
-def test_files_of_other_formats_are_refused(backend, model, tmp_path):
-    path = tmp_path / "m.npz"
-    w = np.zeros(model.size)
-    header = {"format": 99, "model": "SequenceModel", "settings": model.settings()}
-    cases = [
-        ({"weights": w, "header": np.array(json.dumps(header))}, "format 99, this version of diptych reads format 1"),
-        (
-            {"weights": w, "header": np.array(json.dumps(header | {"format": 1, "model": "os"}))},
-            "unknown kind of model 'os'",
-        ),
-        ({"weights": w[:2], "header": np.array(json.dumps(header | {"format": 1}))}, "expected 10 finite weights"),
-        ({"weights": w, "header": np.array(json.dumps(header | {"format": 1, "settings": {}}))}, "damaged header"),
-        ({"weights": w, "header": np.array("{")}, "not a model file"),
-        ({"weights": w}, "not a model file"),
-        ({"weights": np.array([None]), "header": np.array("{}")}, "not a readable model file"),
-    ]
-    for fields, message in cases:
-        np.savez(path, **fields)
-        with pytest.raises(ValueError, match=message):
-            load_model(path, backend.module)
 
 
 def test_what_cannot_be_saved_is_said(backend, model, tmp_path):

@@ -10,7 +10,7 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from conformance.damage import damaged
+from conformance.damage import damaged, spoil
 from conformance.readers import READERS
 from diptych.files import load_log
 from diptych.files.columns import read_columns
@@ -64,17 +64,18 @@ def test_files_that_are_cut_turned_or_of_another_kind_are_refused_by_name(given,
         path.mkdir(exist_ok=True)
 
 
-def unreadable():
-    """(reader, content, pattern) of each entry of ``specimens/unreadable.txt``."""
-    lines = resources.files("conformance.specimens").joinpath("unreadable.txt").read_text("utf-8").splitlines()
-    for entry, message in zip(lines[1::2], lines[2::2], strict=True):
-        reader, _, content = entry.partition(" ")
-        yield reader, ast.literal_eval(content), message.removeprefix("  ")
+def entries(page):
+    """The entries of a page in ``specimens``, each with the pattern in the line below it."""
+    lines = resources.files("conformance.specimens").joinpath(page).read_text("utf-8").splitlines()
+    lines = [line for line in lines if not line.startswith("#")]
+    return [(entry, message[2:]) for entry, message in zip(lines[::2], lines[1::2], strict=True)]
 
 
-@pytest.mark.parametrize(("reader", "content", "message"), [*unreadable()])
-def test_what_is_wrong_with_a_file_is_said_with_its_line(tmp_path, reader, content, message):
+@pytest.mark.parametrize(("entry", "message"), entries("unreadable.txt"))
+def test_what_is_wrong_with_a_file_is_said_with_its_line(tmp_path, entry, message):
+    reader, _, content = entry.partition(" ")
     kind, _, names = reader.partition(":")
+    content = ast.literal_eval(content)
     (tmp_path / "a").write_bytes(content)
     read = {
         "columns": lambda: read_columns("a", content, tuple(names.split(",")) if names else None),
@@ -83,6 +84,17 @@ def test_what_is_wrong_with_a_file_is_said_with_its_line(tmp_path, reader, conte
     }
     with pytest.raises(ValueError, match=message):
         read[kind]()
+
+
+@pytest.mark.parametrize(("entry", "message"), entries("spoiled.txt"))
+def test_a_field_that_is_wrong_is_named_with_its_file(tmp_path, entry, message):
+    name, _, change = entry.partition(": ")
+    write, read = READERS[name]
+    write(tmp_path / name)
+    spoil(tmp_path / name, change)
+    with pytest.raises(ValueError, match=message) as error:
+        read(tmp_path / name)
+    assert name in str(error.value)
 
 
 @pytest.mark.beyond("fuzz: thousands of damaged files")

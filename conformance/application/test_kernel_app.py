@@ -80,28 +80,12 @@ def test_kernels_without_a_file_form_are_refused(backend, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_damaged_files_are_named(backend, learned, tmp_path):
+def test_weights_that_cannot_be_saved_are_named(learned, tmp_path):
     model, _, weights = learned
-    path = tmp_path / "m.npz"
     with pytest.raises(ValueError, match="w: expected finite weights, got nan or inf in transitions"):
-        save_model(path, model, weights._replace(transitions=weights.transitions + np.inf))
+        save_model(tmp_path / "m.npz", model, weights._replace(transitions=weights.transitions + np.inf))
     with pytest.raises(TypeError, match="weights: expected KernelWeights"):
-        save_model(path, model, np.zeros(3))
-    save_model(path, model, weights)
-    with np.load(path) as archive:
-        members = dict(archive)
-    header = json.loads(str(members["header"]))
-    header["settings"]["groups"][0][0] = "Cosine"
-    for change, words in (
-        ({"transitions": None}, "m.npz: expected finite numbers in transitions, got nothing"),
-        ({"rows": members["rows"][:-1]}, "m.npz: damaged: weights: expected coefficients of shapes"),
-        ({"rows": members["rows"][0]}, "m.npz: damaged: weights: expected rows"),
-        ({"coefficients_1": members["coefficients_1"] * np.nan}, "m.npz: expected finite numbers in coefficients_1"),
-        ({"header": np.array(json.dumps(header))}, "m.npz: damaged header: 'Cosine'"),
-    ):
-        np.savez(path, **{name: x for name, x in {**members, **change}.items() if x is not None})
-        with pytest.raises(ValueError, match=words):
-            load_model(path, backend.module)
+        save_model(tmp_path / "m.npz", model, np.zeros(3))
 
 
 def test_names_of_kernels(backend, rng):
