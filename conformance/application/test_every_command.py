@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from conformance.application.test_interrupts import installed
-from conformance.specimens.commands import COMMANDS
+from conformance.specimens.commands import COMMANDS, STARTS
 from conformance.specimens.requests import prepare
+from conformance.tolerances import close
 from diptych.commands.main import main
 from diptych.files import load_log, load_model
 from diptych.files.logs import LogWriter
@@ -99,6 +100,18 @@ def test_a_run_cut_in_two_is_that_of_one_run(said, name):
         logs = [load_log(each) for each in ("uncut.jsonl", "cut.jsonl")]
         plain = [[{**row.as_dict(), "seconds": None} for row in each.rows] for each in logs]
         assert plain[0] == plain[1] and len(plain[0]) == many and untimed(logs[0].outcome) == untimed(logs[1].outcome)
+
+
+@pytest.mark.parametrize(("first", "second"), STARTS)
+def test_a_run_starts_from_a_saved_model(said, first, second):
+    """Without an epoch its objective, settings and weights are those of the model, whatever optimiser wrote it."""
+    before = reported(said, *first.split(), "--save", "m.npz", "--epochs", 3)
+    again = reported(said, *second.split(), "--save", "n.npz", "--epochs", 0, "--start", "m.npz")
+    assert again.get("start", "m.npz") == "m.npz"
+    for one, other in zip(before.get("classes", [before]), again.get("classes", [again]), strict=True):
+        close(other["objective"], one["objective"])
+    (model, w, _), (same, v, _) = load_model("m.npz", "reference"), load_model("n.npz", "reference")
+    assert same.settings() == model.settings() and np.array_equal(v, w)
 
 
 def leaves(w):

@@ -179,32 +179,3 @@ def test_logs_of_different_problems_have_no_curves(backend, data_file, bank, tmp
         status, _, err = run(backend.module, capsys, "curves", logs[one], logs[other])
         assert status == 2 and re.search(message, err.strip()), err
     assert len(report(backend, capsys, "curves", logs["a"], logs["path"])["runs"]) == 2
-
-
-# warm starts ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_start_from_a_saved_model(backend, data_file, bank, tmp_path, capsys):
-    """Whatever optimiser wrote it: the first row begins where the model ended, and the settings are the model's."""
-    other = {"reference": "accelerated", "accelerated": "reference"}[backend.__name__]
-    model = tmp_path / "model.npz"
-    whole = report(
-        backend, capsys, "train", data_file, "--optimizer", "lbfgs", "--lam", 0.1, "--save", model, "--no-start-stop"
-    )
-    words = ["train", data_file, "--optimizer", "lbfgs", "--lam", 0.1, "--start", model]
-    again = report(backend, capsys, *words)
-    assert again["history"] == [] or again["history"][0]["objective"] <= whole["objective"] * (1 + 1e-12)
-    close(again["objective"], whole["objective"])
-    assert again["job"]["start_stop"] is False and other
-
-    tagger = tmp_path / "tagger.npz"
-    first = report(backend, capsys, "tag", "train", bank, "--save", tagger, "--templates", "words", "--tol", 1e-8)
-    again = report(backend, capsys, "tag", "train", bank, "--start", tagger, "--optimizer", "lbfgs")
-    assert again["weights"] == first["weights"] and len(again["history"]) <= 2
-    assert again["objective"] <= first["objective"] * (1 + 1e-12)
-
-    parser = tmp_path / "parser.npz"
-    words = ["parse", "train", "sentences", "--lam", 0.01, "--loss", "crf"]
-    first = report(backend, capsys, *words, "--bits", 8, "--templates", "20", "--save", parser, "--epochs", 1)
-    again = report(backend, capsys, *words, "--start", parser, "--epochs", 0)
-    assert again["weights"] == first["weights"] and again["objective"] == first["objective"]

@@ -68,21 +68,6 @@ def test_partitions_reach_the_objective_of_the_whole(files, capsys, panel, more)
     assert abs(parts["objective"] - whole["objective"]) <= (1e-2 if "hinge" in more else 1e-5) * scale
 
 
-@pytest.mark.parametrize("task", ["tag", "parse", ""])
-def test_a_run_starts_from_a_saved_model(files, capsys, task):
-    """Its optimum is known to be one at once, and the model's labels and settings stay."""
-    np.savez(files / "s.npz", features=np.eye(3), labels=[0, 1, 2], offsets=[0, 2, 3], names=["a", "b", "c"])
-    np.savez(files / "t.npz", features=np.eye(3), labels=[1, 2, 0], offsets=[0, 2, 3], names=["c", "a", "b"])
-    data = {"tag": files / "whole.txt", "parse": "sentences", "": files / "s.npz"}[task]
-    words = [*task.split(), "train", data, "--loss", "crf", "--optimizer", "lbfgs", "--lam", 0.1, "--partitions", 3]
-    more = ["--bits", 9] if task == "parse" else []
-    first = reported(capsys, *words, *more, "--epochs", 200, "--save", files / "m.npz")
-    words[len(task.split()) + 1] = files / "t.npz" if task == "" else data  # the same labels, in other numbers
-    again = reported(capsys, *words, "--epochs", 200, "--start", files / "m.npz", "--save", files / "n.npz")
-    assert len(again["history"]) <= 2 < len(first["history"])
-    assert again["objective"] == pytest.approx(first["objective"], rel=1e-6) and again["start"] == str(files / "m.npz")
-
-
 def test_other_partitions_do_not_resume(files, capsys):
     """Their sums have other bits. The error and the model file name the partitions."""
     words = ["tag", "train", str(files / "part*.txt"), "--optimizer", "lbfgs", "--quiet"]

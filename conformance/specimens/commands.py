@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-__all__ = ["COMMANDS", "Command"]
+__all__ = ["COMMANDS", "STARTS", "Command"]
 
 
 class Command(NamedTuple):
@@ -104,3 +104,20 @@ COMMANDS = {
         lambda report, scores: (report["classes"][0]["train"], scores["models"][0]),
     ),
 }
+
+# the words of a training, and of one of the same problem that may start from its model
+STARTS = [
+    ("train toy.npz --optimizer svrg --lam 0.1 --no-start-stop", "train toy.npz --optimizer lbfgs --lam 0.1"),
+    ("train toy.npz --partitions 2 --optimizer lbfgs", "train renamed.npz --partitions 3 --optimizer lbfgs"),
+    ("tag train bank.txt --templates words", "tag train bank.txt --optimizer lbfgs"),
+    ("tag train bank.txt --partitions 2 --optimizer lbfgs", "tag train bank.txt --partitions 2 --optimizer lbfgs"),
+    (
+        "parse train sentences --limit 9 --bits 8 --templates 20 --lam 0.1",
+        "parse train sentences --limit 9 --optimizer sgd --lam 0.1",
+    ),
+    (
+        "parse train bank.dp --partitions 2 --bits 9 --loss crf --optimizer lbfgs",
+        "parse train bank.dp --partitions 2 --loss crf --optimizer lbfgs",
+    ),
+    ("localize train spots.boxes --class left", "localize train spots.boxes --class left --optimizer sgd"),
+]

@@ -68,11 +68,7 @@ def prepare(sp: ModuleType, folder: Path) -> None:
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     _sequences(folder)
     _pictures(folder)
-    images = [
-        LocalizationImage([[0, 0, 4, 4], [1, 1, 3, 4]], np.ones((2, 1, 1, 3)), (16, 16), [0, 0, 4, 4], i % 2)
-        for i in range(4)
-    ]
-    save_localization(folder / "spots.boxes", images, ["left", "right"])
+    _boxes(folder)
     columns = {"columns": ["word", "tag", "label"]}
     tags = [{"word": ["The", "duck"], "tag": ["DT", "NN"]}], [["B-NP", "I-NP"]]
     restoring = {"features": [*NODE_FEATURES, *EDGE_FEATURES], "connectivity": 4, "noise": 0.1, "scale": None}
@@ -82,6 +78,7 @@ def prepare(sp: ModuleType, folder: Path) -> None:
         ("small.npz", sp.SequenceModel(1, 2), {}),
         ("trees.npz", sp.TreeModel(3, 3), {}),
         ("classes.npz", sp.MulticlassModel(1, 2), {}),
+        ("spot.npz", sp.CandidateModel((1, 1, 3)), {"class": "left"}),
         ("restore.npz", sp.SegmentationModel(3, 2), restoring),
         ("shared.npz", sp.ParsingModel([("h.tag",)], bits=1), {}),
         ("rooted.npz", sp.ParsingModel(bits=4, single_root=True), {}),
@@ -105,6 +102,8 @@ def _sequences(folder: Path) -> None:
         "fold": np.arange(6) % 2,
     }
     np.savez(folder / "toy.npz", **toy, names=["a", "b", "c"])
+    renamed = {"labels": (labels + 1) % 3, "names": ["c", "a", "b"]}
+    np.savez(folder / "renamed.npz", **toy | renamed)  # the same labels, in other numbers
     np.savez(folder / "new3.npz", **toy, names=["a", "b", "new"])
     np.savez(folder / "wide.npz", **{**toy, "features": np.eye(4)[labels]}, names=["a", "b", "c"])
     good = {"features": np.ones((6, 2)), "labels": [0, 1, 0, 1, 0, 1], "offsets": [0, 2, 6], "names": ["a", "b"]}
@@ -114,6 +113,20 @@ def _sequences(folder: Path) -> None:
     np.savez(folder / "nothing.npz", **nothing, offsets=[0])
     np.savez(folder / "blank.npz", **nothing, offsets=[0, 0, 0])
     np.savez(folder / "fold.npz", features=np.eye(3), labels=[0, 1, 2], offsets=[0, 3, 3], fold=[0, 1])
+
+
+def _boxes(folder: Path) -> None:
+    """Files of images: as they should be, without answers, with fewer features, with a true box that none touches."""
+    image = LocalizationImage([[0, 0, 4, 4], [1, 1, 3, 4]], np.ones((2, 1, 1, 3)), (16, 16), [0, 0, 4, 4])
+    spots = [image._replace(label=i % 2) for i in range(4)]
+    for name, images in (
+        ("spots", spots),
+        ("plain", [image._replace(truth=None)] * 2),
+        ("narrow", [each._replace(features=np.ones((2, 1, 1, 2))) for each in spots]),
+        ("far", [*spots[:3], spots[3]._replace(truth=[9, 9, 12, 12])]),
+        ("right", [spots[1]]),
+    ):
+        save_localization(folder / f"{name}.boxes", images, ["left", "right"])
 
 
 def _pictures(folder: Path) -> None:
