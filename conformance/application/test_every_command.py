@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -22,19 +23,32 @@ from diptych.panels import PANELS
 
 __all__ = ["installed"]  # a fixture
 UNSEEN = {"job", "saved", "log", "checkpoint", "resume"}  # the words themselves
-every = pytest.mark.parametrize("name", COMMANDS)
+
+
+def on_panels(names, cases):
+    """Each case on both panels; in the first tier on one of them, in turn."""
+    other = pytest.mark.beyond("the other panel")
+    return pytest.mark.parametrize(
+        f"{names}, panel",
+        [
+            pytest.param(*case, panel, marks=[] if (i + k) % 2 == 0 else other)
+            for i, case in enumerate(cases)
+            for k, panel in enumerate(PANELS)
+        ],
+    )
+
+
+every = on_panels("name", [(name,) for name in COMMANDS])
 
 
 @pytest.fixture
-def said(backend, tmp_path, monkeypatch, capsys):
+def said(panel, tmp_path, monkeypatch, capsys):
     """A function that runs a command in a folder with all files, and gives its status, output and errors."""
-    if backend.__name__ not in PANELS:  # --panel names these, and a third backend has no command
-        pytest.skip("commands know the two panels alone")
-    prepare(backend.module, tmp_path)
+    prepare(import_module(panel), tmp_path)
     monkeypatch.chdir(tmp_path)
 
     def run(*words, model="m.npz"):
-        status = main([*(model if word == "MODEL" else str(word) for word in words), "--panel", backend.__name__])
+        status = main([*(model if word == "MODEL" else str(word) for word in words), "--panel", panel])
         out, err = capsys.readouterr()
         return status, out, "\n".join(line for line in err.splitlines() if "compiling" not in line)
 
@@ -80,6 +94,7 @@ def test_a_model_scores_as_its_training_said_and_answers_the_same_again(said, na
         assert status == 0 and len(printed) > 20
 
 
+@pytest.mark.beyond("a training through every command")
 @every
 def test_a_run_cut_in_two_is_that_of_one_run(said, name):
     """But for the time: reports, weights to the bit, and logs, of which the second part goes on in one file."""
@@ -102,7 +117,7 @@ def test_a_run_cut_in_two_is_that_of_one_run(said, name):
         assert plain[0] == plain[1] and len(plain[0]) == many and untimed(logs[0].outcome) == untimed(logs[1].outcome)
 
 
-@pytest.mark.parametrize(("first", "second"), STARTS)
+@on_panels("first, second", STARTS)
 def test_a_run_starts_from_a_saved_model(said, first, second):
     """Without an epoch its objective, settings and weights are those of the model, whatever optimiser wrote it."""
     before = reported(said, *first.split(), "--save", "m.npz", "--epochs", 3)

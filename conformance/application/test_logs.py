@@ -160,22 +160,25 @@ def test_curves_without_a_bound(backend, data_file, tmp_path, capsys):
 
 def test_logs_of_different_problems_have_no_curves(backend, data_file, bank, tmp_path, capsys):
     """The error says what differs; one file by two paths is one file, and a log may say less of its problem."""
-    logs = {name: tmp_path / f"{name}.jsonl" for name in ("a", "lam", "tag", "more", "path")}
-    more = tmp_path / "more.txt"
+    more, ridge = tmp_path / "more.txt", ["--optimizer", "online-proximal", "--regularizer", "l2"]
     more.write_text(2 * f"{bank.read_text()}\n")
     for name, words in (
         ("a", ["train", data_file, "--lam", 0.1]),
         ("lam", ["train", data_file, "--lam", 1, "--loss", "hinge"]),
         ("path", ["train", f"{tmp_path}/./{data_file.name}", "--lam", 0.1, "--optimizer", "lbfgs"]),
+        ("l2", ["train", data_file, "--lam", 0.1, *ridge]),
+        ("l1", ["train", data_file, *ridge[:3], "l1", "--tau", 0.1]),
         ("tag", ["tag", "train", bank, "--lam", 0.1]),
         ("more", ["tag", "train", more, "--lam", 0.1]),
     ):
-        report(backend, capsys, *words, "--epochs", 1, "--log", logs[name])
+        report(backend, capsys, *words, "--epochs", 1, "--log", tmp_path / f"{name}.jsonl")
     for one, other, message in (
         ("a", "lam", "a.jsonl and .*lam.jsonl are logs of different problems: loss crf and hinge, lam 0.1 and 1.0$"),
+        ("a", "l1", "different problems: lam 0.1 and 0.0, regularizer None and l1, tau None and 0.1$"),
         ("a", "tag", "different problems: command train and tag train"),
         ("tag", "more", "different problems: file .*bank.txt and .*more.txt, sentences 3 and 6$"),
     ):
-        status, _, err = run(backend.module, capsys, "curves", logs[one], logs[other])
+        status, _, err = run(backend.module, capsys, "curves", *(tmp_path / f"{name}.jsonl" for name in (one, other)))
         assert status == 2 and re.search(message, err.strip()), err
-    assert len(report(backend, capsys, "curves", logs["a"], logs["path"])["runs"]) == 2
+    same = [tmp_path / f"{name}.jsonl" for name in ("a", "path", "l2")]
+    assert len(report(backend, capsys, "curves", *same)["runs"]) == 3
