@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import itertools
 import tracemalloc
-from importlib import resources
 
 import numpy as np
 import pytest
 
 from conformance.damage import damaged, spoil
 from conformance.readers import READERS
+from conformance.specimens.pages import entries
 from diptych.files import load_log
 from diptych.files.columns import read_columns
 from diptych.files.treebank import read_sentences
@@ -62,13 +62,6 @@ def test_files_that_are_cut_turned_or_of_another_kind_are_refused_by_name(given,
             read(path)
         assert name in str(error.value)
         path.mkdir(exist_ok=True)
-
-
-def entries(page):
-    """The entries of a page in ``specimens``, each with the pattern in the line below it."""
-    lines = resources.files("conformance.specimens").joinpath(page).read_text("utf-8").splitlines()
-    lines = [line for line in lines if not line.startswith("#")]
-    return [(entry, message[2:]) for entry, message in zip(lines[::2], lines[1::2], strict=True)]
 
 
 @pytest.mark.parametrize(("entry", "message"), entries("unreadable.txt"))
