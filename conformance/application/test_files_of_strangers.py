@@ -16,14 +16,12 @@ from conformance.damage import spoil
 from diptych.files import (
     LocalizationImage,
     load_localization,
-    load_log,
     load_model,
     load_sequences,
     save_localization,
     save_model,
 )
 from diptych.files.columns import load_columns
-from diptych.files.localization import MAGIC
 from diptych.files.treebank import load_treebank
 from diptych.pictures.grids import read_pictures
 from reference.archives import MOST_BYTES
@@ -183,46 +181,9 @@ def test_members_that_inflate_at_once_are_refused(tmp_path, method):
         load_treebank(str(path))
 
 
-def test_pictures_and_templates_are_bounded(tmp_path, small):
-    pytest.importorskip("matplotlib")
-    path = tmp_path / "a.png"
-    path.write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (10**5).to_bytes(4) * 2 + bytes(20))
-    with pytest.raises(ValueError, match=r"a.png: 100000 x 100000 pixels"):
-        read_pictures(path)
+def test_templates_are_bounded(tmp_path):
     (tmp_path / "t.toml").write_text('templates = ["word[-99..99]"]')
     assert len(load_templates(tmp_path / "t.toml")) == 199
-    for template in (
-        "word[-100..99]",
-        "word[-999999999..999999999]",
-        "word.suffix100",
-        f"word.suffix{'9' * 5000}",
-        f"word[{'9' * 5000}]",
-    ):
-        (tmp_path / "t.toml").write_text(f'templates = ["{template}"]')
-        with pytest.raises(ValueError, match=r"t.toml: templates: expected"):
-            load_templates(tmp_path / "t.toml")
-
-
-DEEP = "[" * 100_000
-
-
-def test_brackets_within_one_another_are_said(tmp_path):
-    model, data = tmp_path / "m.npz", tmp_path / "a.boxes"
-    bomb(model, "header.npy", npy((), f"<U{len(DEEP)}", DEEP.encode("utf-32-le")))
-    with zipfile.ZipFile(model, "a") as archive:
-        archive.writestr("weights.npy", npy((0,)))
-    line = f"{DEEP:<{64 * 1600 - len(MAGIC) - 1}}\n"
-    data.write_bytes(MAGIC + line.encode())
-    (tmp_path / "log.jsonl").write_text(f'{{"command": "train"}}\n{DEEP}\n{{}}\n')
-    (tmp_path / "t.toml").write_text(f"templates = {DEEP}")
-    for name, read, message in (
-        ("m.npz", lambda path: load_model(path, r), "header: not JSON"),
-        ("a.boxes", load_localization, "header: not JSON"),
-        ("log.jsonl", load_log, ", line 2: not a line of a log"),
-        ("t.toml", load_templates, "not a TOML file"),
-    ):
-        with pytest.raises(ValueError, match=rf"{name}.*{message}"):
-            read(tmp_path / name)
 
 
 def test_images_whose_numbers_wrap_around_are_refused(tmp_path):

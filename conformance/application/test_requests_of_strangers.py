@@ -79,29 +79,3 @@ def test_model_files_that_do_not_say_what_commands_need_are_named(tmp_path, caps
         save_model(found, tagger, np.zeros(tagger.size), {"columns": columns})
         status, out, err = run(r, capsys, "tag", "show", found)
         assert status == 2 and out == "" and "m.npz: info: columns: expected names of columns" in err
-
-
-# images that are none ------------------------------------------------------------------------------------------------
-
-IMAGE = LocalizationImage([[0, 0, 1, 1]], np.zeros((1, 1, 1, 1)), (3, 3))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "kind", "message"),
-    [
-        ((5, ["a"]), TypeError, "images: expected LocalizationImages, got int"),
-        (([5], ["a"]), TypeError, "images: expected LocalizationImages, got int for image 0"),
-        (([IMAGE, None], ["a"]), TypeError, "images: expected LocalizationImages, got NoneType for image 1"),
-        (("ab", ["a"]), TypeError, "images: expected LocalizationImages, got str for image 0"),
-        (([IMAGE._replace(boxes=[[0], [1, 2]])], ["a"]), ValueError, "image 0: boxes: expected an array"),
-        (([IMAGE._replace(features=[[0], [1, 2]])], ["a"]), ValueError, "image 0: features: expected an array"),
-        (([IMAGE], 5), TypeError, "classes: expected a sequence of names, got int"),
-        (([IMAGE], [[]]), ValueError, "classes: expected at least one name, all different"),
-        (([IMAGE], ["a"], {"x": {1}}), TypeError, "info: expected what JSON has words for"),
-        (([IMAGE], ["a"], {"x": np.nan}), ValueError, "info: expected what JSON has words for"),
-    ],
-)
-def test_what_are_no_images_is_named(tmp_path, arguments, kind, message):
-    with pytest.raises(kind, match=message):
-        save_localization(tmp_path / "a.boxes", *arguments)
-    assert not list(tmp_path.iterdir())
