@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
-import sys
-import time
-from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import reference
+from conformance.application.processes import lines_of, started, until
 from conformance.application.test_app import PNG, data_file, run
 from conformance.application.test_interrupts import installed
 from conformance.application.test_tag import bank
@@ -52,15 +48,8 @@ def test_a_signal_saves_the_best_weights(backend, data_file, tmp_path, optimizer
     words = ["train", data_file, "--loss", "hinge", "--optimizer", optimizer, "--epochs", 10**6, "--json"]
     words += ["--tol", 0] if optimizer == "bcfw" else []
     words += ["--log", log, "--save", model, "--checkpoint", file]
-    command = [sys.executable, "-m", "diptych", *map(str, words), "--panel", backend.__name__]
-    root = Path(backend.module.__file__).parent.parent
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    listen = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a suite in the background may not be listening
-    process = subprocess.Popen(command, cwd=root, preexec_fn=listen, **pipes)
-    patience = time.monotonic() + 300
-    while not (log.exists() and log.read_text().count("\n") > 20) and time.monotonic() < patience:
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
+    process = started(tmp_path, *words, "--panel", backend.__name__)
+    until(lambda: lines_of(log) > 20 or process.poll() is not None, 300)
     for _ in range(1 + (number == signal.SIGTERM)):  # timeout(1) sends it twice
         process.send_signal(number)
     out, err = process.communicate(timeout=300)
@@ -114,10 +103,7 @@ def test_a_log_that_was_cut_off_is_read_as_far_as_it_goes(tmp_path):
 @pytest.mark.beyond("starts processes")
 def test_a_reader_that_has_gone_is_no_error(backend, data_file, tmp_path):
     """As in ``| head``: quiet, with the status of a broken pipe."""
-    words = ["train", data_file, "--epochs", "1", "--quiet"]
-    root = Path(backend.module.__file__).parent.parent
-    command = [sys.executable, "-m", "diptych", *map(str, words), "--panel", backend.__name__]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=root) as process:
+    with started(tmp_path, "train", data_file, "--epochs", 1, "--quiet", "--panel", backend.__name__) as process:
         process.stdout.close()
         err = process.stderr.read()
     assert process.returncode == 141

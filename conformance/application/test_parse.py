@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import zipfile
 
 import numpy as np
 import pytest
@@ -76,9 +75,6 @@ def test_train_evaluate_predict(backend, bank, tmp_path, capsys, how):
         assert run(backend.module, capsys, *command[:3], tmp_path / name, *command[4:])[1] == out
         status, _, err = run(backend.module, capsys, "parse", "evaluate", saved, tmp_path / name)
         assert status == 2 and f"{name}, line 1: " in err
-    (tmp_path / "empty").write_text("\n")
-    status, empty, err = run(backend.module, capsys, "parse", "predict", saved, tmp_path / "empty")
-    assert status == 2 and empty == "" and "empty: no sentences" in err
     sentences = json.loads(run(backend.module, capsys, *command, "--json")[1])["sentences"]
     model, w, _ = load_model(saved, backend.module)
     data = model.pack([s.fields() for s in again])
@@ -131,15 +127,3 @@ def test_a_strong_penalty_leaves_no_template(backend, bank, capsys):
         found = json.loads(out)["template_weights"]
         assert status == 0 and sum(e["norm"] > 0 for e in found) == sum(e["beta"] > 0 for e in found) == expected
     assert "0 of 20 templates have weights" in run(backend.module, capsys, *command, "--lam", 1e3)[1]
-
-
-def test_a_zip_is_no_model(backend, bank, tmp_path, capsys):
-    """A few of its members are named."""
-    with zipfile.ZipFile(tmp_path / "bank.zip", "w") as archive:
-        for number in range(100, 299):
-            archive.writestr(f"{number}.dp", SENTENCES)
-    status, _, err = run(backend.module, capsys, "parse", "predict", tmp_path / "bank.zip", bank)
-    assert status == 2 and "bank.zip: not a readable model file of diptych: 100.dp: expected an array" in err
-    np.savez(tmp_path / "bank.npz", **{f"{number}": np.zeros(1) for number in range(100, 299)})
-    status, _, err = run(backend.module, capsys, "parse", "predict", tmp_path / "bank.npz", bank)
-    assert status == 2 and "no field weights, header; found 100, 101, 102 and 196 more" in err

@@ -5,16 +5,13 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
-import os
-import subprocess
 import sys
 import warnings
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
-import diptych
+from conformance.application.processes import finished
 from diptych.commands import reproduce
 from diptych.commands.main import main
 from diptych.experiments import shell, slopes
@@ -165,17 +162,10 @@ def test_a_whole_experiment(tmp_path):
     pytest.importorskip("matplotlib")
     (tmp_path / "reference").mkdir()
     (tmp_path / "reference" / "__init__.py").write_text("raise SystemExit('the wrong reference')")
-    place = os.pathsep.join(filter(None, [str(Path(diptych.__file__).parent.parent), os.environ.get("PYTHONPATH")]))
     words = ["reproduce", "screening-table-1", "syn1", "--quick", "--values", "2", "--rules", "l1 gap", "--json"]
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "diptych", *words, "--out", "found"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=dict(os.environ, PYTHONPATH=place),
-    )
-    assert done.returncode == 0, done.stderr
-    assert {row["rule"] for row in json.loads(done.stdout)} >= {"none", "l1 gap"}
+    status, out, err = finished(tmp_path, "-P", "-m", "diptych", *words, "--out", "found")
+    assert status == 0, err
+    assert {row["rule"] for row in json.loads(out)} >= {"none", "l1 gap"}
     report = json.loads((tmp_path / "found" / "sparse-table.json").read_text())
     assert list(report["data"]) == ["syn1"]
     assert (tmp_path / "found" / "sparse-table.png").read_bytes().startswith(b"\x89PNG")

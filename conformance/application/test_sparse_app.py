@@ -187,11 +187,6 @@ def test_taggers(backend, tmp_path, capsys):
         sum(map(len, shown["labels"].values())) + sum(move[2] != 0 for move in shown["transitions"])
         == report["support"]
     )
-    for option, value in (("--lam", 1), ("--rule", "l2-gap"), ("--loss", "hinge"), ("--start", saved)):
-        status, _, err = run(backend.module, capsys, "tag", "train", bank, *how, option, value)
-        assert status == 2 and option in err
-    status, _, err = run(backend.module, capsys, "tag", "train", bank, "--beta", 1)
-    assert status == 2 and "--beta has no effect without --learner sparse-crf" in err
     status, out, _ = run(backend.module, capsys, "tag", "train", bank, "--epochs", 2, "--plot", picture)
     assert status == 0 and f"plot {picture}" in out
 

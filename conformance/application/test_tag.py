@@ -143,10 +143,6 @@ def test_predictions_are_what_the_scorer_reads(backend, bank, tmp_path, capsys):
     """Columns, then the label found: the last two columns give the chunk scores of evaluate."""
     saved = tmp_path / "model.npz"
     run(backend.module, capsys, "tag", "train", bank, "--save", saved, "--quiet")
-    for content, message in (("\n", "new.txt: no sentences"), ("a\n", "or 2 without labels (word, tag), got 1")):
-        (tmp_path / "new.txt").write_text(content)
-        status, out, err = run(backend.module, capsys, "tag", "predict", saved, tmp_path / "new.txt")
-        assert status == 2 and out == "" and message in err
     bank.write_text(SENTENCES.replace("dog NN I-NP", "dog NN B-NP").replace(". . O", ". . B-NP", 1))
     out = run(backend.module, capsys, "tag", "predict", saved, bank)[1]
     again = read_columns("out", out.encode(), ("word", "tag", "label", "found"))
@@ -266,8 +262,8 @@ def test_comments_are_kept_in_the_model(backend, tmp_path, capsys):
     assert "100.00 %" in run(backend.module, capsys, "tag", "evaluate", saved, path)[1]
 
 
-def test_tagging_a_sentence_a_line(backend, bank, tmp_path, capsys):
-    """The same labels as from columns; neither form is read as the other."""
+def test_tagging_a_sentence_a_line(backend, tmp_path, capsys):
+    """The same labels as from columns."""
     two, saved, lines = tmp_path / "two.txt", tmp_path / "m.npz", tmp_path / "new.txt"
     two.write_text(TWO)
     run(backend.module, capsys, "tag", "train", two, "--save", saved, "--quiet")
@@ -276,19 +272,8 @@ def test_tagging_a_sentence_a_line(backend, bank, tmp_path, capsys):
     lines.write_text("the\ndog\nswims\n\nduck\n")
     assert by_line == run(backend.module, capsys, "tag", "predict", saved, lines)[1] + "\n" != "\n"
     assert [line.split(" ")[0] for line in by_line.splitlines()] == ["the", "dog", "swims", "", "duck", ""]
-    hint = "; --tokens reads a tokenised sentence a line"
-    for content, option, message in (
-        ("the dog swims\nduck\n", [], "expected 3 columns, as above, got 1: 'duck'" + hint),
-        ("the dog swims\n", [], "or 1 without labels (word), got 3" + hint),
-    ):
-        lines.write_text(content)
-        status, out, err = run(backend.module, capsys, "tag", "predict", saved, lines, *option)
-        assert status == 2 and out == "" and message in err
     lines.write_text("duck _\nswims _\n")  # a label that is not known
     assert run(backend.module, capsys, "tag", "predict", saved, lines)[0] == 0
-    run(backend.module, capsys, "tag", "train", bank, "--save", saved, "--quiet")
-    status, _, err = run(backend.module, capsys, "tag", "predict", saved, lines, "--tokens")
-    assert status == 2 and "--tokens: lines have words alone, and the model looks at word, tag" in err
 
 
 @pytest.mark.parametrize("how", [[], ["--learner", "sparse-crf", "--path", 3, "--held-out", 0.4]])

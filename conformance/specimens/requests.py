@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+import zipfile
 from importlib import resources
 from pathlib import Path
 from types import ModuleType
@@ -25,7 +26,7 @@ import numpy as np
 from diptych.files import LocalizationImage, save_localization, save_model
 from diptych.pictures.grids import EDGE_FEATURES, NODE_FEATURES, write_picture
 
-__all__ = ["FILES", "REQUESTS", "Request", "prepare"]
+__all__ = ["FILES", "NOTICED", "REQUESTS", "Request", "prepare"]
 
 TREE = "1\ta\ta\tN\tN\t_\t2\t_\t_\t_\n2\tb\tb\tV\tV\t_\t0\t_\t_\t_\n"
 FILES: dict[str, str | bytes] = {
@@ -36,6 +37,7 @@ FILES: dict[str, str | bytes] = {
     "a.txt": "dogs NNS\nswim VBP\n\nducks NNS\n",
     "new/a.txt": "dogs NNS\nswim VBP\n\nducks NNS\n",
     "new/b.txt": "swim VBP\n",
+    "first.txt": "".join(f"{'XY'[k % 2]} w{k}\n" for k in range(50)),
     "good.txt": "a B-X\nb I-X\n\nc O\n",
     "open.txt": "a B-X\n\n\nb O\nc O\nd I-X\n",
     "other.txt": "a B-X\n\nb O\nc Q\n",
@@ -66,6 +68,7 @@ def prepare(sp: ModuleType, folder: Path) -> None:
     (folder / "link").symlink_to(folder / "new")
     for name, content in FILES.items():
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    _zips(folder)
     _sequences(folder)
     _pictures(folder)
     _boxes(folder)
@@ -90,6 +93,17 @@ def prepare(sp: ModuleType, folder: Path) -> None:
         ),
     ):
         save_model(folder / name, model, np.zeros(model.size), info)
+
+
+def _zips(folder: Path) -> None:
+    """Zips of columns and of trees, and a file with many members."""
+    columns = {name: f"{name} X\n" for name in ("README", "task/train.txt", "task/test.txt", "other/test.txt")}
+    trees = {"README": "no sentences", **{f"bank/{name}.dp": f"{name}\tX\t0\n" for name in "bca"}}
+    for name, members in (("shared", columns), ("bank", trees), ("head", {"x.dp": "a\tX\t2\n"})):
+        with zipfile.ZipFile(folder / f"{name}.zip", "w") as archive:
+            for member, content in members.items():
+                archive.writestr(member, content)
+    np.savez(folder / "many.npz", **{f"{number}": np.zeros(1) for number in range(100, 299)})
 
 
 def _sequences(folder: Path) -> None:
@@ -168,4 +182,5 @@ _PAGES = sorted(
     (page for page in resources.files("conformance.specimens").joinpath("refused").iterdir()),
     key=lambda page: page.name,
 )
+NOTICED = _read(resources.files("conformance.specimens").joinpath("noticed.txt").read_text("utf-8"))
 REQUESTS = [request for page in _PAGES for request in _read(page.read_text("utf-8"))]
