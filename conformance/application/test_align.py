@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.application.test_app import PNG, run
+from conformance.application.test_app import PNG, printed, reported, run
 from conformance.tolerances import close
 from diptych.files import load_model
 from diptych.files.pairs import FEATURES, load_pairs, pair_features, read_lines
@@ -115,9 +115,8 @@ def test_train_and_apply(backend, some_names, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     saved, picture = tmp_path / "model.npz", tmp_path / "matrix.png"
     command = ["align", "train", some_names, "--hold-out", 4, "--lam", 0.02, "--tol", 0.02, "--save", saved]
-    status, out, _ = run(backend.module, capsys, *command, "--json")
-    report = json.loads(out)
-    assert status == 0 and report["examples"] == 3 and report["success"]
+    report = reported(backend.module, capsys, *command)
+    assert report["examples"] == 3 and report["success"]
     assert 0 <= report["certificate"] <= 0.02 * report["objective"]
     assert report["train"]["string"] >= 0.9 and set(report["weights"]) == {*FEATURES, "no partner"}
     model, w, info = load_model(saved, backend.module)
@@ -126,18 +125,14 @@ def test_train_and_apply(backend, some_names, tmp_path, capsys):
     (tmp_path / "left.txt").write_text("Juli\nFinnland\n\nquux\n", "utf-8")
     (tmp_path / "right.txt").write_text("Finland\nJuly\n", "utf-8")
     command = ["align", "predict", saved, tmp_path / "left.txt", tmp_path / "right.txt"]
-    status, out, _ = run(backend.module, capsys, *command, "--json", "--plot", picture)
-    report = json.loads(out)
-    assert status == 0 and picture.read_bytes().startswith(PNG)
+    report = reported(backend.module, capsys, *command, "--plot", picture)
+    assert picture.read_bytes().startswith(PNG)
     assert report["pairs"] == [[0, 1], [1, 0]] and report["alone"] == {"left": [2], "right": []}
     features = pair_features(report["left"], report["right"])
     close(report["scores"], [features[i, j] @ w[:-1] for i, j in report["pairs"]])
-    status, out, _ = run(backend.module, capsys, *command)
-    assert status == 0 and out == "Juli\tJuly\nFinnland\tFinland\nquux\t\n"
-    status, out, _ = run(backend.module, capsys, *command, "--limit", 2, "--json")
-    assert status == 0 and json.loads(out)["left"] == ["Juli", "Finnland"]
-    status, out, _ = run(backend.module, capsys, *command, "--limit", 1)
-    assert status == 0 and out == "Juli\tJuly\n\tFinland\n"
+    assert printed(backend.module, capsys, *command) == "Juli\tJuly\nFinnland\tFinland\nquux\t\n"
+    assert reported(backend.module, capsys, *command, "--limit", 2)["left"] == ["Juli", "Finnland"]
+    assert printed(backend.module, capsys, *command, "--limit", 1) == "Juli\tJuly\n\tFinland\n"
 
 
 def test_every_string_of_the_shorter_list_without_null(backend, some_names, tmp_path, capsys):

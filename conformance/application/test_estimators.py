@@ -316,29 +316,6 @@ def test_errors_name_the_parameter(estimators, entry, message):
         eval(entry, {**globals(), **vars(estimators)})
 
 
-@pytest.mark.parametrize(
-    ("X", "y", "got"),
-    [
-        ([{"w": "a"}, {"w": "b"}], ["x", "y"], "X[0] = {'w': 'a'}"),
-        ([{"w": "a"}, {"w": "b"}], [["x"], ["y"]], "X[0] = {'w': 'a'}"),
-        ([["the", "dog"]], [["D", "N"]], "X[0][0] = 'the'"),
-        ([[["a"]], "the dog"], [["D"], ["D", "N"]], "X[1] = 'the dog'"),
-        ([[0.0, 1.0]], [["x", "y"]], "X[0][0] = 0.0"),
-        (3, [["x"]], "int"),
-    ],
-)
-def test_what_is_no_list_of_sentences_is_said(estimators, X, y, got):
-    """By fit and by predict, with what is accepted."""
-    labeler = estimators.SequenceLabeler().fit([[["a"], ["b"]]], [["x", "y"]])
-    accepted = "X: expected a list of sentences, each a list of positions (lists of strings"
-    for call in (lambda: labeler.fit(X, y), lambda: labeler.predict(X)):
-        with pytest.raises(TypeError) as error:
-            call()
-        said, _, hint = str(error.value).partition("; for words: ")
-        assert said.startswith(accepted) and said.endswith(f", got {got}")
-        assert hint == ("[[{'word': word} for word in sentence] for sentence in X]" if got == "X[0][0] = 'the'" else "")
-
-
 @pytest.mark.beyond("starts processes")
 def test_without_scikit_learn():
     code = """

@@ -89,9 +89,23 @@ def test_a_model_scores_as_its_training_said_and_answers_the_same_again(said, na
             assert said(*command.predict, *form, "--out", "out.txt")[:2] == (0, "")
             with open("out.txt", newline="", encoding="utf-8") as file:
                 assert file.read() == printed
-    for words in (command.evaluate, [*command.task, "show", "MODEL"]):
-        status, printed, _ = said(*words)
-        assert status == 0 and len(printed) > 20
+    assert said(*command.evaluate)[0] == 0
+
+
+@every
+def test_show_says_what_a_model_has_learned(said, name):
+    """The number of weights that are not 0, and the names that the command has for them; other tasks refuse it."""
+    command = COMMANDS[name]
+    reported(said, *command.train("--save", "m.npz"), "--epochs", command.epochs[0])
+    shown = reported(said, *command.task, "show", "m.npz")
+    w, (key, found), words = load_model("m.npz", "reference")[1], command.shown, " ".join([*command.task, "show"])
+    assert shown["command"] == words and found in shown[key]
+    assert not isinstance(w, np.ndarray) or shown["nonzeros"] == np.count_nonzero(w)
+    status, printed, _ = said(*command.task, "show", "m.npz")
+    assert status == 0 and len(printed) > 20
+    for other in {"", "tag", "segment", "align", "localize", "parse"} - {" ".join(command.task)}:
+        status, out, err = said(*other.split(), "show", "m.npz")
+        assert status == 2 and out == "" and "expected a model of" in err and err.endswith(f"diptych {words} reads it")
 
 
 @pytest.mark.beyond("a training through every command")
@@ -111,7 +125,7 @@ def test_a_run_cut_in_two_is_that_of_one_run(said, name):
     assert one.settings() == two.settings()
     for a, b in zip(leaves(w), leaves(v), strict=True):
         assert np.array_equal(a, b)
-    if name != "letters by a path":  # whose lines are values of beta
+    if command.checkpoint:  # else lines are values of beta, or as many as are needed
         logs = [load_log(each) for each in ("uncut.jsonl", "cut.jsonl")]
         plain = [[{**row.as_dict(), "seconds": None} for row in each.rows] for each in logs]
         assert plain[0] == plain[1] and len(plain[0]) == many and untimed(logs[0].outcome) == untimed(logs[1].outcome)

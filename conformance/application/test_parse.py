@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from conformance.application.test_app import run
+from conformance.application.test_app import printed, refused, reported, run
 from conformance.tolerances import close
 from diptych.commands.parse import drawn
 from diptych.files import load_model
@@ -56,14 +56,11 @@ def test_trees_as_text():
 def test_train_evaluate_predict(backend, bank, tmp_path, capsys, how):
     saved = tmp_path / "model.npz"
     command = ["parse", "train", bank, "--test", bank, "--bits", 12, "--lam", 0.01, "--save", saved, "--quiet", *how]
-    status, out, err = run(backend.module, capsys, *command, "--json")
-    report = json.loads(out)
-    assert status == 0, err
+    report = reported(backend.module, capsys, *command)
     assert report["train"] == report["test"] == {"uas": 1.0, "uas_without_punctuation": 1.0}
-    status, out, _ = run(backend.module, capsys, "parse", "evaluate", saved, bank)
-    assert status == 0 and "right heads 100.00 %" in out
+    assert "right heads 100.00 %" in printed(backend.module, capsys, "parse", "evaluate", saved, bank)
     command = ["parse", "predict", saved, bank, "--top", 2, "--probabilities", "--draw"]
-    status, out, _ = run(backend.module, capsys, *command)
+    out = printed(backend.module, capsys, *command)
     (tmp_path / "out.conllu").write_text(out)
     again = load_treebank(str(tmp_path / "out.conllu"))
     for a, b in zip(again, load_treebank(str(bank)), strict=True):
@@ -73,8 +70,7 @@ def test_train_evaluate_predict(backend, bank, tmp_path, capsys, how):
     for name, heads in (("without", ""), ("some", "\t_")):  # what heads there are makes no difference
         (tmp_path / name).write_text(re.sub(r"\t2$" if heads else r"\t\d$", heads, SENTENCES, flags=re.MULTILINE))
         assert run(backend.module, capsys, *command[:3], tmp_path / name, *command[4:])[1] == out
-        status, _, err = run(backend.module, capsys, "parse", "evaluate", saved, tmp_path / name)
-        assert status == 2 and f"{name}, line 1: " in err
+        assert f"{name}, line 1: " in refused(backend.module, capsys, "parse", "evaluate", saved, tmp_path / name)
     sentences = json.loads(run(backend.module, capsys, *command, "--json")[1])["sentences"]
     model, w, _ = load_model(saved, backend.module)
     data = model.pack([s.fields() for s in again])
@@ -94,9 +90,7 @@ def test_templates_are_weighed(backend, bank, tmp_path, capsys, how):
     """
     saved = tmp_path / "model.npz"
     command = ["parse", "train", bank, "--bits", 8, "--optimizer", "online-proximal", "--save", saved, "--quiet", *how]
-    status, out, err = run(backend.module, capsys, *command, "--json")
-    report = json.loads(out)
-    assert status == 0, err
+    report = reported(backend.module, capsys, *command)
     assert report["train"]["uas"] > 0.8 and report["job"]["regularizer"] == (
         how[1] if "--regularizer" in how else "squared-l21"
     )
@@ -108,8 +102,7 @@ def test_templates_are_weighed(backend, bank, tmp_path, capsys, how):
     close([e["norm"] for e in found], [expected[tuple(e["template"])] for e in found])
     assert np.all(np.diff([e["norm"] for e in found]) <= 0)
     close([e["beta"] for e in found], np.array([e["norm"] for e in found]) / sum(expected.values()))
-    status, out, _ = run(backend.module, capsys, "parse", "show", saved, "--json")
-    assert status == 0 and json.loads(out)["template_weights"] == found
+    assert reported(backend.module, capsys, "parse", "show", saved)["template_weights"] == found
     status, out, _ = run(backend.module, capsys, "parse", "show", saved)
     alive = sum(norm > 0 for norm in expected.values())
     lines = out.splitlines()

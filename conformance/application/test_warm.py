@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from conformance.application.test_app import run
+from conformance.application.test_app import printed, reported
 from diptych.check import STRUCTURES
 from diptych.warm import FIRST_CALLS, first_call
 
@@ -22,8 +20,6 @@ def test_every_structure_with_kernels_is_among_them():
 
 @pytest.mark.beyond("starts processes")
 def test_the_calls_are_made_and_told(backend, capsys):
-    status, out, _ = run(backend, capsys, "warm", "--processes", 2, "--json")
-    report = json.loads(out)
-    assert status == 0 and sorted(report["calls"]) == sorted(FIRST_CALLS) and report["seconds"] > 0
-    status, out, _ = run(backend, capsys, "warm", "--processes", 1)
-    assert status == 0 and "0 kernels compiled" in out  # all were kept
+    report = reported(backend, capsys, "warm", "--processes", 2)
+    assert sorted(report["calls"]) == sorted(FIRST_CALLS) and report["seconds"] > 0
+    assert "0 kernels compiled" in printed(backend, capsys, "warm", "--processes", 1)  # all were kept
