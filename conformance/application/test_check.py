@@ -1,4 +1,4 @@
-"""``diptych check``: it works without optional packages, and reports what is broken."""
+"""``diptych check`` works without optional packages and reports what is broken; ``diptych warm`` makes first calls."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import pytest
 
 import reference
 from conformance.application.processes import finished
+from conformance.application.test_app import printed, reported
 from diptych import check
 from diptych.commands.main import main
+from diptych.warm import FIRST_CALLS, first_call
 
 WITHOUT_EXTRAS = """
 import sys
@@ -102,3 +104,19 @@ def test_panels_that_part_are_reported(few, monkeypatch):
     monkeypatch.setattr(accelerated, "lbfgs", other)
     line = next(line for line in check.checks() if line.group == "training")
     assert line.status == "FAILED" and "differ by more than the gap" in line.detail
+
+
+@pytest.mark.parametrize("name", FIRST_CALLS)
+def test_a_first_call_is_one_that_works(name):
+    assert first_call(name) == name
+
+
+def test_every_structure_with_kernels_is_among_them():
+    assert {name.split(":")[0] for name in FIRST_CALLS} >= check.STRUCTURES.keys() - {"Table"}
+
+
+@pytest.mark.beyond("starts processes")
+def test_the_calls_are_made_and_told(backend, capsys):
+    report = reported(backend, capsys, "warm", "--processes", 2)
+    assert sorted(report["calls"]) == sorted(FIRST_CALLS) and report["seconds"] > 0
+    assert "0 kernels compiled" in printed(backend, capsys, "warm", "--processes", 1)  # all were kept

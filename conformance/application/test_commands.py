@@ -130,7 +130,7 @@ def test_options_reach_the_solver(backend, data_file, tmp_path, capsys):
     saved = tmp_path / "m.npz"
     how = ["--loss", "hinge", "--optimizer", "bcfw", "--lam", 0.1, "--epochs", 3, "--rng", 5, "--save", saved]
     own_options = ["--cached-passes", 0, "--capacity", 1, "--no-line-search", "--average", "weighted", "--tol", 1e-9]
-    status, _, err = run(backend.module, capsys, "train", data_file, *how, *own_options)
+    status, _, err = run(backend, capsys, "train", data_file, *how, *own_options)
     assert status == 0, err
     model, w, info = load_model(saved, backend.module)
     data = load_sequences(data_file)
@@ -220,9 +220,9 @@ def test_completion_knows_commands_and_options(capsys):
 
 def test_show_says_what_a_file_holds(backend, data_file, tmp_path, capsys):
     saved = tmp_path / "m.npz"
-    run(backend.module, capsys, "train", data_file, "--epochs", 20, "--lam", 0.125, "--save", saved)
+    run(backend, capsys, "train", data_file, "--epochs", 20, "--lam", 0.125, "--save", saved)
     model, w, _ = load_model(saved, backend.module)
-    report = reported(backend.module, capsys, "show", saved, "--top", 1)
+    report = reported(backend, capsys, "show", saved, "--top", 1)
     assert report["kind"] == "SequenceModel" and report["weights"] == len(w) == 24
     assert report["nonzeros"] == np.count_nonzero(w) and report["trained"]["lam"] == 0.125
     W, T = model.split(w)
@@ -230,5 +230,5 @@ def test_show_says_what_a_file_holds(backend, data_file, tmp_path, capsys):
         ((name, weight),) = report["labels"][label]
         assert abs(weight) == abs(W[:, k]).max() and (name != f"feature {k}" or weight == W[k, k])
     assert sorted(move[2] for move in report["transitions"]) == sorted(T.reshape(-1).tolist())
-    status, out, _ = run(backend.module, capsys, "show", saved)
+    status, out, _ = run(backend, capsys, "show", saved)
     assert status == 0 and "SequenceModel" in out and "optimizer sgd" in out and "transitions" in out

@@ -21,7 +21,7 @@ __all__ = ["bank", "data_file", "installed"]  # fixtures
 
 
 def report(backend, capsys, *arguments):
-    status, out, err = run(backend.module, capsys, *arguments, "--json")
+    status, out, err = run(backend, capsys, *arguments, "--json")
     assert status == 0, err
     return json.loads(out)
 
@@ -75,7 +75,7 @@ def test_an_interrupt_before_anything_is_done(backend, data_file, tmp_path, caps
         raise KeyboardInterrupt
 
     monkeypatch.setattr(backend.LogLoss, "value_and_gradient", interrupted)
-    status, out, err = run(backend.module, capsys, "train", data_file, "--save", tmp_path / "m.npz", "--epochs", 2)
+    status, out, err = run(backend, capsys, "train", data_file, "--save", tmp_path / "m.npz", "--epochs", 2)
     assert status == 130 and not out and "interrupted" in err and not (tmp_path / "m.npz").exists()
 
 
@@ -128,7 +128,7 @@ def test_curves_are_distances_from_the_best_dual(backend, data_file, tmp_path, c
         assert each["calls"] == [row.oracle_calls for row in rows] and each["objective"] == [r.objective for r in rows]
         close(np.array(each["distance"]) * abs(found["bound"]) + found["bound"], each["objective"])
         assert min(each["distance"]) >= -1e-12
-    text = run(backend.module, capsys, "curves", *logs, "--against", "epochs", "--plot", picture)
+    text = run(backend, capsys, "curves", *logs, "--against", "epochs", "--plot", picture)
     assert text[0] == 0 and text[1].count("\n") == 5
 
 
@@ -141,7 +141,7 @@ def test_curves_without_a_bound(backend, data_file, tmp_path, capsys):
     other.write_text("".join(f"{json.dumps(line)}\n" for line in (job, *rows, outcome)))
     found = report(backend, capsys, "curves", log, other, "--plot", tmp_path / "curves.png")
     assert found["bound"] is None and all(each["distance"] is None for each in found["runs"])
-    assert run(backend.module, capsys, "curves", tmp_path / "none.jsonl")[0] == 2
+    assert run(backend, capsys, "curves", tmp_path / "none.jsonl")[0] == 2
 
 
 def test_logs_of_different_problems_have_no_curves(backend, data_file, bank, tmp_path, capsys):
@@ -164,7 +164,7 @@ def test_logs_of_different_problems_have_no_curves(backend, data_file, bank, tmp
         ("a", "tag", "different problems: command train and tag train"),
         ("tag", "more", "different problems: file .*bank.txt and .*more.txt, sentences 3 and 6$"),
     ):
-        status, _, err = run(backend.module, capsys, "curves", *(tmp_path / f"{name}.jsonl" for name in (one, other)))
+        status, _, err = run(backend, capsys, "curves", *(tmp_path / f"{name}.jsonl" for name in (one, other)))
         assert status == 2 and re.search(message, err.strip()), err
     same = [tmp_path / f"{name}.jsonl" for name in ("a", "path", "l2")]
     assert len(report(backend, capsys, "curves", *same)["runs"]) == 3
