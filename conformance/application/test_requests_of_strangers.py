@@ -9,8 +9,11 @@ import pytest
 
 import reference as r
 from conformance.application.test_app import data_file, printed, refused, run
+from conformance.damage import spoil
+from conformance.specimens.pages import entries
+from conformance.specimens.requests import prepare
 from diptych.commands.main import main
-from diptych.files import LocalizationImage, save_localization, save_model
+from diptych.files import LocalizationImage, save_localization
 
 __all__ = ["data_file"]  # a fixture
 ODD = ("", "--", "nan", "inf", "-inf", "1e400", "-1", "x", "9" * 400, "9" * 5000)
@@ -57,23 +60,11 @@ def test_a_class_without_test_images_has_no_scores(tmp_path, capsys):
     assert "nan" not in printed(r, capsys, "localize", "train", train, "--class", "a", "--test", test)
 
 
-def test_model_files_that_do_not_say_what_commands_need_are_named(tmp_path, capsys):
-    """What ``info`` holds is anyone's: a command checks what it takes from it."""
-    found = tmp_path / "m.npz"
-    features = ["bias", "pixel", "neighbourhood", "edge", "agreement"]
-    model, whole = r.SegmentationModel(3, 2), {"features": features, "connectivity": 4, "noise": 0.1}
-    for change in (
-        {"connectivity": 5},
-        {"connectivity": None},
-        {"noise": "a"},
-        {"noise": 0.51},
-        {"scale": 0},
-        {"scale": 101},
-    ):
-        save_model(found, model, np.zeros(model.size), whole | change)
-        status, out, err = run(r, capsys, "segment", "predict", found, "letters")
-        assert status == 2 and out == "" and f"m.npz: info: {next(iter(change))}: expected" in err
-    tagger = r.TaggingModel(["a", "b"], ["bias"], vocabulary=["bias"])
-    for columns in (3, [], [1], None):
-        save_model(found, tagger, np.zeros(tagger.size), {"columns": columns})
-        assert "m.npz: info: columns: expected names of columns" in refused(r, capsys, "tag", "show", found)
+@pytest.mark.parametrize(("entry", "message"), entries("wrong_infos.txt"))
+def test_a_model_file_that_does_not_say_what_a_command_needs_is_named(tmp_path, monkeypatch, capsys, entry, message):
+    prepare(r, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    words, _, change = entry.partition(": ")
+    name = next(word for word in words.split() if word.endswith(".npz"))
+    spoil(tmp_path / name, change)
+    assert message in refused(r, capsys, *words.split())
