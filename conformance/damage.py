@@ -7,11 +7,14 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-__all__ = ["damaged", "rebuilt"]
+from diptych.files.localization import MAGIC
+
+__all__ = ["damaged", "rebuilt", "spoil"]
 
 VALUES = (
     *("1e999", "-1e999", "NaN", "null", "true", "-1", "0", "1.5", "1000000000000000000", "9" * 400, "9" * 5000),
@@ -30,6 +33,34 @@ def damaged(content: bytes, rng: np.random.Generator) -> Iterator[bytes]:
         ways += [_json_changed] * 3
     while True:
         yield ways[rng.integers(len(ways))](content, rng)
+
+
+def spoil(path: Path, change: str) -> None:
+    """Run a statement on the fields of a .npz or .boxes file: its arrays by name, and its JSON header as ``header``."""
+    if path.suffix == ".boxes":
+        _spoil_boxes(path, change)
+        return
+    with np.load(path) as archive:
+        fields: dict[str, Any] = dict(archive)
+    if "header" in fields:
+        fields["header"] = json.loads(str(fields["header"]))
+    exec(change, {"np": np}, fields)
+    if isinstance(fields.get("header"), dict):
+        fields["header"] = json.dumps(fields["header"])
+    with open(path, "wb") as file:
+        np.savez(file, **fields)
+
+
+def _spoil_boxes(path: Path, change: str) -> None:
+    content = path.read_bytes()
+    start = content.index(b"\n", len(MAGIC)) + 1
+    header, body = json.loads(content[len(MAGIC) : start]), bytearray(content[start:])
+    fields = {"header": header}
+    for name, each in header["arrays"].items():
+        numbers = int(np.prod(each["shape"]))
+        fields[name] = np.frombuffer(body, each["dtype"], numbers, each["offset"]).reshape(each["shape"])
+    exec(change, {"np": np}, fields)
+    path.write_bytes(MAGIC + json.dumps(header).encode().ljust(start - len(MAGIC) - 1) + b"\n" + body)
 
 
 def rebuilt(content: bytes, members: dict[str, bytes]) -> bytes:

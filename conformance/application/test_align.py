@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.application.test_app import PNG, run
+from conformance.application.test_app import PNG, printed, reported, run
 from conformance.tolerances import close
 from diptych.files import load_model
 from diptych.files.pairs import FEATURES, load_pairs, pair_features, read_lines
@@ -115,9 +115,8 @@ def test_train_and_apply(backend, some_names, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     saved, picture = tmp_path / "model.npz", tmp_path / "matrix.png"
     command = ["align", "train", some_names, "--hold-out", 4, "--lam", 0.02, "--tol", 0.02, "--save", saved]
-    status, out, _ = run(backend.module, capsys, *command, "--json")
-    report = json.loads(out)
-    assert status == 0 and report["examples"] == 3 and report["success"]
+    report = reported(backend, capsys, *command)
+    assert report["examples"] == 3 and report["success"]
     assert 0 <= report["certificate"] <= 0.02 * report["objective"]
     assert report["train"]["string"] >= 0.9 and set(report["weights"]) == {*FEATURES, "no partner"}
     model, w, info = load_model(saved, backend.module)
@@ -126,35 +125,31 @@ def test_train_and_apply(backend, some_names, tmp_path, capsys):
     (tmp_path / "left.txt").write_text("Juli\nFinnland\n\nquux\n", "utf-8")
     (tmp_path / "right.txt").write_text("Finland\nJuly\n", "utf-8")
     command = ["align", "predict", saved, tmp_path / "left.txt", tmp_path / "right.txt"]
-    status, out, _ = run(backend.module, capsys, *command, "--json", "--plot", picture)
-    report = json.loads(out)
-    assert status == 0 and picture.read_bytes().startswith(PNG)
+    report = reported(backend, capsys, *command, "--plot", picture)
+    assert picture.read_bytes().startswith(PNG)
     assert report["pairs"] == [[0, 1], [1, 0]] and report["alone"] == {"left": [2], "right": []}
     features = pair_features(report["left"], report["right"])
     close(report["scores"], [features[i, j] @ w[:-1] for i, j in report["pairs"]])
-    status, out, _ = run(backend.module, capsys, *command)
-    assert status == 0 and out == "Juli\tJuly\nFinnland\tFinland\nquux\t\n"
-    status, out, _ = run(backend.module, capsys, *command, "--limit", 2, "--json")
-    assert status == 0 and json.loads(out)["left"] == ["Juli", "Finnland"]
-    status, out, _ = run(backend.module, capsys, *command, "--limit", 1)
-    assert status == 0 and out == "Juli\tJuly\n\tFinland\n"
+    assert printed(backend, capsys, *command) == "Juli\tJuly\nFinnland\tFinland\nquux\t\n"
+    assert reported(backend, capsys, *command, "--limit", 2)["left"] == ["Juli", "Finnland"]
+    assert printed(backend, capsys, *command, "--limit", 1) == "Juli\tJuly\n\tFinland\n"
 
 
 def test_every_string_of_the_shorter_list_without_null(backend, some_names, tmp_path, capsys):
     (tmp_path / "pairs.tsv").write_text(some_names.read_text("utf-8").split("\n\n")[3], "utf-8")
     saved = tmp_path / "m.npz"
-    status, out, _ = run(backend.module, capsys, "align", "train", tmp_path / "pairs.tsv", "--no-null", "--save", saved)
+    status, out, _ = run(backend, capsys, "align", "train", tmp_path / "pairs.tsv", "--no-null", "--save", saved)
     assert status == 0 and "no partner" not in out and "train accuracy by string 100.00 %" in out
     (tmp_path / "left.txt").write_text("zzz\nbolt M4\nyyy\n", "utf-8")
     (tmp_path / "right.txt").write_text("Bolt M4\nother\n", "utf-8")
     command = ["align", "predict", saved, tmp_path / "left.txt", tmp_path / "right.txt", "--json"]
-    pairs = dict(json.loads(run(backend.module, capsys, *command)[1])["pairs"])
+    pairs = dict(json.loads(run(backend, capsys, *command)[1])["pairs"])
     assert pairs[1] == 0 and sorted(pairs.values()) == [0, 1]
     (tmp_path / "none.txt").write_text("", "utf-8")
     command = ["align", "predict", saved, tmp_path / "left.txt", tmp_path / "none.txt"]
-    assert run(backend.module, capsys, *command)[:2] == (0, "zzz\t\nbolt M4\t\nyyy\t\n")
+    assert run(backend, capsys, *command)[:2] == (0, "zzz\t\nbolt M4\t\nyyy\t\n")
     (tmp_path / "pairs.tsv").write_text("a\ta\nb\t\n\tc\n", "utf-8")
-    status, _, err = run(backend.module, capsys, "align", "train", tmp_path / "pairs.tsv", "--no-null")
+    status, _, err = run(backend, capsys, "align", "train", tmp_path / "pairs.tsv", "--no-null")
     assert status == 2 and "pairs.tsv, line 2: the example leaves strings of both lists alone" in err
 
 
@@ -168,7 +163,7 @@ def test_panels_learn_the_same_alignments(some_names, capsys):
     assert abs(reports[0]["objective"] - reports[1]["objective"]) <= slack
 
 
-def test_files_with_a_byte_order_mark_or_too_deep(tmp_path):
+def test_files_with_a_byte_order_mark(tmp_path):
     text = "# a comment\nJanuar\tjanvier\n"
     (tmp_path / "bom.tsv").write_text(text, "utf-8-sig")
     (tmp_path / "plain.tsv").write_text(text, "utf-8")
@@ -176,6 +171,3 @@ def test_files_with_a_byte_order_mark_or_too_deep(tmp_path):
     assert ours.left == theirs.left == ["Januar"]
     (tmp_path / "lines.txt").write_text("Mai\n", "utf-8-sig")
     assert read_lines(tmp_path / "lines.txt") == ["Mai"]
-    (tmp_path / "deep.json").write_text("[" * 100_000, "utf-8")
-    with pytest.raises(ValueError, match=r"deep.json: not JSON"):
-        load_pairs(tmp_path / "deep.json")

@@ -1,19 +1,18 @@
-"""``diptych check``: it works without optional packages, and reports what is broken."""
+"""``diptych check`` works without optional packages and reports what is broken; ``diptych warm`` makes first calls."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-import diptych
 import reference
+from conformance.application.processes import finished
+from conformance.application.test_app import printed, reported
 from diptych import check
 from diptych.commands.main import main
+from diptych.warm import FIRST_CALLS, first_call
 
 WITHOUT_EXTRAS = """
 import sys
@@ -25,11 +24,9 @@ sys.exit(main(["check", "--json"]))
 
 @pytest.mark.beyond("starts processes")
 def test_it_works_without_extras_and_says_how_to_get_them():
-    place = os.pathsep.join([str(Path(diptych.__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-c", WITHOUT_EXTRAS]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": place})
-    assert done.returncode == 0, done.stdout + done.stderr
-    report = json.loads(done.stdout)
+    status, out, err = finished(None, "-c", WITHOUT_EXTRAS)
+    assert status == 0, out + err
+    report = json.loads(out)
     assert report["status"] == "ok" and not report["failed"]
     lines = {line["name"]: line for line in report["checks"]}
     assert all(line["status"] in check.STATUSES for line in lines.values())
@@ -107,3 +104,19 @@ def test_panels_that_part_are_reported(few, monkeypatch):
     monkeypatch.setattr(accelerated, "lbfgs", other)
     line = next(line for line in check.checks() if line.group == "training")
     assert line.status == "FAILED" and "differ by more than the gap" in line.detail
+
+
+@pytest.mark.parametrize("name", FIRST_CALLS)
+def test_a_first_call_is_one_that_works(name):
+    assert first_call(name) == name
+
+
+def test_every_structure_with_kernels_is_among_them():
+    assert {name.split(":")[0] for name in FIRST_CALLS} >= check.STRUCTURES.keys() - {"Table"}
+
+
+@pytest.mark.beyond("starts processes")
+def test_the_calls_are_made_and_told(backend, capsys):
+    report = reported(backend, capsys, "warm", "--processes", 2)
+    assert sorted(report["calls"]) == sorted(FIRST_CALLS) and report["seconds"] > 0
+    assert "0 kernels compiled" in printed(backend, capsys, "warm", "--processes", 1)  # all were kept

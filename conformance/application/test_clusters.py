@@ -8,23 +8,19 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 
 import pytest
 
 import reference
+from conformance.application.processes import finished, group_of, lines_of, started, until
 from diptych.commands import executors
 from diptych.distributed import local_client
 from diptych.files.models import load_model
 
 pytest.importorskip("distributed")
 pytestmark = pytest.mark.beyond("starts clusters of processes")
-
-ROOT = Path(reference.__file__).parent.parent
 
 
 @pytest.fixture
@@ -37,31 +33,12 @@ def files(tmp_path):
     return tmp_path
 
 
-def started(folder, *words, **options):
-    """A command in a process group of its own, as a terminal starts it."""
-    listen = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), **options}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    command = [sys.executable, "-m", "diptych", *map(str, words)]
-    return subprocess.Popen(command, cwd=folder, env=environment, preexec_fn=listen, start_new_session=True, **pipes)
-
-
-def group_of(process):
-    """The processes of a group that still run."""
-    command = ["ps", "-o", "stat=,pid=", "-g", str(process.pid)]
-    found = subprocess.run(command, capture_output=True, text=True).stdout
-    return [line for line in found.splitlines() if not line.startswith("Z")]  # ended, and not yet reaped
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_workers_and_keeps_the_best_weights(files, number):
     """The terminal sends the signal to all processes of the group; only one of them heeds it."""
     how = ["--workers", 2, "--lam", 1e-9, "--tol", 0, "--epochs", 10**6, "--save", "m.npz", "--log", "log.jsonl"]
     process = started(files, "tag", "train", "part*.txt", *how, "--quiet")
-    deadline = time.monotonic() + 120
-    log = files / "log.jsonl"
-    while (not log.exists() or log.read_text().count("\n") < 3) and time.monotonic() < deadline:
-        time.sleep(0.1)
+    until(lambda: lines_of(files / "log.jsonl") >= 3)
     os.killpg(process.pid, number)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 128 + number and err == "" and "not converged: interrupted after" in out
@@ -75,9 +52,7 @@ def test_a_signal_ends_workers_and_keeps_the_best_weights(files, number):
 
 def test_ctrl_c_while_workers_start(files):
     process = started(files, "tag", "train", "part*.txt", "--workers", 2, "--quiet", "--save", "m.npz")
-    deadline = time.monotonic() + 60
-    while len(group_of(process)) < 3 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    until(lambda: len(group_of(process)) >= 3)
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, "", "interrupted\n") and not (files / "m.npz").exists()
@@ -90,9 +65,8 @@ def test_a_killed_worker_changes_no_bit_of_the_model(files):
 
     how = ["--lam", 1e-9, "--tol", 0, "--epochs", 60, "--quiet", "--log", "log.jsonl"]
     process = started(files, "tag", "train", "part*.txt", *how, "--workers", 2, "--save", "there.npz", "--json")
-    log, deadline = files / "log.jsonl", time.monotonic() + 120
-    while (not log.exists() or log.read_text().count("\n") < 5) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    log = files / "log.jsonl"
+    until(lambda: lines_of(log) >= 5)
     workers = [each for each in psutil.Process(process.pid).children() if "spawn_main" in " ".join(each.cmdline())]
     workers[0].kill()
     out, err = process.communicate(timeout=120)
@@ -233,9 +207,7 @@ if __name__ == "__main__":
 def test_kernels_are_compiled_before_workers_start(files):
     """And nothing is compiled after that, by no worker."""
     (files / "cold.py").write_text(COLD)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(files / "cold")}
-    command = [sys.executable, "cold.py", str(files / "cold")]
-    done = subprocess.run(command, cwd=files, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0 and done.stderr.count("compiling kernels") == 1, done.stderr
-    status, before, after = map(int, done.stdout.split()[-3:])
+    status, out, err = finished(files, "cold.py", files / "cold", NUMBA_CACHE_DIR=str(files / "cold"))
+    assert status == 0 and err.count("compiling kernels") == 1, err
+    status, before, after = map(int, out.split()[-3:])
     assert status == 0 and before == after > 0

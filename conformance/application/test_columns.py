@@ -1,16 +1,18 @@
-"""Column files: forms, parts of a zip, what is wrong by file and line."""
+"""Column files: forms, parts of a zip, lines of tokens, which errors about examples name."""
 
 from __future__ import annotations
 
-import os
 import zipfile
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from diptych.distributed import column_parts
 from diptych.files.columns import Layout, load_columns, load_tokens, read_columns
+from diptych.files.sources import Source, Sourced, named
 from diptych.files.text import lines_of
+from reference.example_errors import ExampleError, ExampleTypeError
 
 CHUNKS = b"The DT B-NP\ncat  NN\tI-NP\n\n\n-DOCSTART- -X- O\nsat VBD B-VP"
 
@@ -52,19 +54,6 @@ def test_members_of_a_zip(tmp_path):
     assert load_columns(f"{path}:other/test.txt")[0]["word"] == ("other/test.txt",)
     (tmp_path / "plain").write_text("a b\n")
     assert load_columns(str(tmp_path / "plain"))[0]["word"] == ("a",)
-    for name, message in (
-        (f"{path}:test.txt", "expected one of README, task/train.txt, task/test.txt, other/test.txt, got 'test.txt'"),
-        (f"{path}:rain.txt", "expected one of"),
-        (str(path), "expected a member, such as .*shared.zip:task/train.txt"),
-        (f"{tmp_path}/none.zip:a", "none.zip: no such file"),
-        (f"{tmp_path}/none", "none: no such file"),
-        (os.devnull, "not a regular file; - is standard input"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            load_columns(name)
-    path.write_bytes(b"PK not")
-    with pytest.raises(ValueError, match=r"shared.zip: not a zip"):
-        load_columns(f"{path}:a")
 
 
 CONLLU = """# sent_id = 1
@@ -135,3 +124,25 @@ def test_an_encoding_that_is_named():
     for name in ("latin-x", "base64", ""):
         with pytest.raises(ValueError, match="encoding: expected one such as utf-8, latin-1 or utf-16, got"):
             lines_of("a", b"x", name)
+
+
+OPEN = "a B-X\n\n\nb O\nc O\nd I-X\n"
+
+
+@pytest.mark.parametrize("parts", [1, 2, 5])
+def test_sentences_know_their_lines_whatever_the_part(tmp_path, parts):
+    """By the words of the lines; an error beyond the last token is at the last token."""
+    path, lines = str(tmp_path / "open.txt"), OPEN.split("\n")
+    (tmp_path / "open.txt").write_text(OPEN)
+    sentences = [x for loader in column_parts([path], parts) for x in loader()[0]]
+    assert sentences == load_columns(path) and len(sentences) == 2
+    for error in (ExampleError, ExampleTypeError):
+        for i, x in enumerate(sentences):
+            assert [lines[k - 1].split()[0] for k in x.source.lines] == [*x["word"]]
+            with pytest.raises(ValueError, match=rf"open.txt, line {x.source.lines[-1]}: no$"), named(sentences):
+                raise error("Y", i, len(x["word"]), "no")
+
+
+def test_examples_without_a_file_keep_their_error():
+    with pytest.raises(ExampleError, match=r"X\[1\]\[0\]: no"), named([Sourced({}, Source("a")), {}]):
+        raise ExampleError("X", 1, 0, "no")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import json
 import sys
 import types
 
@@ -12,15 +11,15 @@ import numpy as np
 import pytest
 
 import reference
-from conformance.application.test_app import data_file, run
-from diptych.commands import align, localize_jobs
+from conformance.application.test_app import data_file, reported, run
+from diptych.commands import localize_jobs
 from diptych.commands.jobs import HINGE_ONLY, OPTIMIZERS
 from diptych.commands.main import main, parser
 from diptych.commands.options import FLAGS
 from diptych.commands.parser import Parser
 from diptych.commands.solvers import RENAMED, epochs_of, own, takes
 from diptych.defaults import LBFGS_ITERATIONS
-from diptych.files import load_model, load_sequences, save_model
+from diptych.files import load_model, load_sequences
 from reference.declared import members, options_of
 
 __all__ = ["data_file"]  # a fixture
@@ -131,7 +130,7 @@ def test_options_reach_the_solver(backend, data_file, tmp_path, capsys):
     saved = tmp_path / "m.npz"
     how = ["--loss", "hinge", "--optimizer", "bcfw", "--lam", 0.1, "--epochs", 3, "--rng", 5, "--save", saved]
     own_options = ["--cached-passes", 0, "--capacity", 1, "--no-line-search", "--average", "weighted", "--tol", 1e-9]
-    status, _, err = run(backend.module, capsys, "train", data_file, *how, *own_options)
+    status, _, err = run(backend, capsys, "train", data_file, *how, *own_options)
     assert status == 0, err
     model, w, info = load_model(saved, backend.module)
     data = load_sequences(data_file)
@@ -221,53 +220,15 @@ def test_completion_knows_commands_and_options(capsys):
 
 def test_show_says_what_a_file_holds(backend, data_file, tmp_path, capsys):
     saved = tmp_path / "m.npz"
-    run(backend.module, capsys, "train", data_file, "--epochs", 20, "--lam", 0.125, "--save", saved)
+    run(backend, capsys, "train", data_file, "--epochs", 20, "--lam", 0.125, "--save", saved)
     model, w, _ = load_model(saved, backend.module)
-    status, out, _ = run(backend.module, capsys, "show", saved, "--top", 1, "--json")
-    report = json.loads(out)
-    assert status == 0 and report["kind"] == "SequenceModel" and report["weights"] == len(w) == 24
+    report = reported(backend, capsys, "show", saved, "--top", 1)
+    assert report["kind"] == "SequenceModel" and report["weights"] == len(w) == 24
     assert report["nonzeros"] == np.count_nonzero(w) and report["trained"]["lam"] == 0.125
     W, T = model.split(w)
     for k, label in enumerate("abc"):  # label k follows feature k
         ((name, weight),) = report["labels"][label]
         assert abs(weight) == abs(W[:, k]).max() and (name != f"feature {k}" or weight == W[k, k])
     assert sorted(move[2] for move in report["transitions"]) == sorted(T.reshape(-1).tolist())
-    status, out, _ = run(backend.module, capsys, "show", saved)
+    status, out, _ = run(backend, capsys, "show", saved)
     assert status == 0 and "SequenceModel" in out and "optimizer sgd" in out and "transitions" in out
-
-
-@pytest.mark.parametrize(
-    ("task", "make", "info", "key", "found"),
-    [
-        (
-            "align",
-            lambda r: r.AlignmentModel(len(align.FEATURES), null=True),
-            {"features": list(align.FEATURES)},
-            "features",
-            "no partner",
-        ),
-        (
-            "segment",
-            lambda r: r.SegmentationModel(3, 2),
-            {"features": ["bias", "pixel", "neighbourhood", "edge", "agreement"], "connectivity": 4, "noise": 0.1},
-            "features",
-            "edge",
-        ),
-        ("localize", lambda r: r.CandidateModel((1, 2, 2)), {"class": "a"}, "trained", "class"),
-        ("parse", lambda r: r.ParsingModel([("h.tag",)], bits=1), {}, "sizes", "bits"),
-        ("", lambda r: r.MulticlassModel(3, ["x", "y"]), {"beta": 1.0}, "labels", "y"),
-    ],
-)
-def test_show_of_each_task(backend, tmp_path, capsys, task, make, info, key, found):
-    model = make(backend)
-    save_model(tmp_path / "m.npz", model, np.arange(1.0, model.size + 1), info)
-    words = [*task.split(), "show", tmp_path / "m.npz"]
-    status, out, err = run(backend.module, capsys, *words, "--json")
-    assert status == 0, err
-    report = json.loads(out)
-    assert report["command"] == f"{task} show".strip() and report["nonzeros"] == model.size and found in report[key]
-    assert run(backend.module, capsys, *words)[0] == 0
-    for other in {"", "tag", "segment", "align", "localize", "parse"} - {task}:
-        status, out, err = run(backend.module, capsys, *other.split(), "show", tmp_path / "m.npz")
-        assert status == 2 and out == "" and "expected a model of" in err
-        assert not info or err.endswith(f"; diptych {words[0]}{' show' if task else ''} reads it\n")

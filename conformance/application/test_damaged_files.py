@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import itertools
 import tracemalloc
-from importlib import resources
 
 import numpy as np
 import pytest
 
-from conformance.damage import damaged
+from conformance.damage import damaged, spoil
 from conformance.readers import READERS
+from conformance.specimens.pages import entries
 from diptych.files import load_log
 from diptych.files.columns import read_columns
 from diptych.files.treebank import read_sentences
@@ -44,16 +43,18 @@ def refused(read, path, content):
 
 @pytest.mark.parametrize("name", READERS)
 def test_files_that_are_cut_turned_or_of_another_kind_are_refused_by_name(given, name):
-    """Cut at twelve places, with one byte turned over at sixteen; another kind of file, a folder, none."""
+    """Cut at 24 places, with one byte turned over at sixteen; another kind of file, a folder, none."""
     read, path, whole = given
     n = len(whole)
-    cut = [refused(read, path, whole[:k]) for k in np.linspace(0, n - 1, 12, dtype=int)]
+    cut = [refused(read, path, whole[:k]) for k in np.linspace(0, n - 1, 24, dtype=int)]
     turned = [
         refused(read, path, whole[:k] + bytes([whole[k] ^ 255]) + whole[k + 1 :])
         for k in np.linspace(0, n - 1, 16, dtype=int)
     ]
-    if path.suffix == ".npz":  # an archive ends with its directory; and its members have checksums
-        assert all(cut) and sum(turned) > 5
+    if path.suffix == ".npz" or name in ("a.npy", "a.pbm", "a.pgm"):  # they end with a directory or with pixels
+        assert all(cut)
+    if path.suffix == ".npz":  # its members have checksums
+        assert sum(turned) > 5
     for content in (b"PK not", b"\x00\xff" * 8, b"[" * 100_000):
         refused(read, path, content)
     path.unlink()
@@ -64,25 +65,37 @@ def test_files_that_are_cut_turned_or_of_another_kind_are_refused_by_name(given,
         path.mkdir(exist_ok=True)
 
 
-def unreadable():
-    """(reader, content, pattern) of each entry of ``specimens/unreadable.txt``."""
-    lines = resources.files("conformance.specimens").joinpath("unreadable.txt").read_text("utf-8").splitlines()
-    for entry, message in zip(lines[1::2], lines[2::2], strict=True):
-        reader, _, content = entry.partition(" ")
-        yield reader, ast.literal_eval(content), message.removeprefix("  ")
-
-
-@pytest.mark.parametrize(("reader", "content", "message"), [*unreadable()])
-def test_what_is_wrong_with_a_file_is_said_with_its_line(tmp_path, reader, content, message):
+@pytest.mark.parametrize(("entry", "message"), entries("unreadable.txt"))
+def test_what_is_wrong_with_a_file_is_said_with_its_line(tmp_path, entry, message):
+    reader, _, expression = entry.partition(" ")
     kind, _, names = reader.partition(":")
-    (tmp_path / "a").write_bytes(content)
+    content, path = eval(expression), tmp_path / (kind if kind in READERS else "a")
+    path.write_bytes(content)
+    if path.suffix == ".png":
+        pytest.importorskip("matplotlib")
     read = {
         "columns": lambda: read_columns("a", content, tuple(names.split(",")) if names else None),
         "treebank": lambda: read_sentences("a", content),
-        "log": lambda: load_log(tmp_path / "a"),
+        "unparsed": lambda: read_sentences("a", content, heads=False),
+        "log": lambda: load_log(path),
     }
+    tracemalloc.start()
     with pytest.raises(ValueError, match=message):
-        read[kind]()
+        read[kind]() if kind in read else READERS[kind][1](path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < MEMORY
+
+
+@pytest.mark.parametrize(("entry", "message"), entries("spoiled.txt"))
+def test_a_field_that_is_wrong_is_named_with_its_file(tmp_path, entry, message):
+    name, _, change = entry.partition(": ")
+    write, read = READERS[name]
+    write(tmp_path / name)
+    spoil(tmp_path / name, change)
+    with pytest.raises(ValueError, match=message) as error:
+        read(tmp_path / name)
+    assert name in str(error.value)
 
 
 @pytest.mark.beyond("fuzz: thousands of damaged files")

@@ -101,27 +101,6 @@ def test_passes_come_near_to_the_optimum(estimators):
     assert parser.score(*trees) == 1.0
 
 
-@pytest.mark.parametrize(
-    ("learner", "calls", "message"),
-    [
-        ("SequenceLabeler", [(None, {})], "classes: expected all labels that may occur, at the first call"),
-        ("SequenceLabeler", [(["B-NP", "I-NP", "O"], {})], "partial_fit: features by name need bits"),
-        ("SequenceLabeler", [(["B-NP", "O"], {"bits": 8})], r"y\[0\]\[1\]: expected labels among B-NP, O, got 'I-NP'"),
-        (
-            "SequenceLabeler",
-            [(["B-NP", "I-NP", "O"], {"bits": 8}), (["O"], {})],
-            "classes: expected those of the first",
-        ),
-        ("SequenceLabeler", [(["B-NP", "I-NP", "O"], {"bits": 8, "lam": 0.0})], "lam: partial_fit needs lam > 0"),
-    ],
-)
-def test_what_passes_need_is_said(estimators, learner, calls, message):
-    found = getattr(estimators, learner)(**calls[0][1])
-    with pytest.raises(ValueError, match=message):
-        for classes, _ in calls:
-            found.partial_fit(*tokens(), classes)
-
-
 def test_a_warm_start_is_at_the_optimum(estimators):
     """Of the same examples nothing is left to do; weights of features and labels that stay are kept, in any order."""
     X, Y = tokens()
@@ -141,12 +120,6 @@ def test_a_warm_start_is_at_the_optimum(estimators):
     before = {(a, b): w for a, b, w in labeler.top_features()}
     labeler.set_params(options={"iterations": 0}).fit([[["x"], ["z"], ["y"]]], [["A", "O", "B"]])
     assert {(a, b): w for a, b, w in labeler.top_features()} == before and len(before) == 4
-    again = estimators.SequenceLabeler(warm_start=True, loss="hinge").fit(X, Y)
-    with pytest.raises(ValueError, match="warm_start: bcfw starts from a point of its own"):
-        again.fit(X, Y)
-    dense = estimators.SequenceLabeler(warm_start=True).fit([np.eye(2)], [["a", "b"]])
-    with pytest.raises(ValueError, match="warm_start: expected 4 features, as in the last fit, got 5"):
-        dense.fit([np.eye(3)], [["a", "b", "a"]])
     parser = estimators.DependencyParser(templates=[("h.tag",)], bits=4, loss="crf", warm_start=True)
     trees = [{"tag": list("DNV")}], [[2, 3, 0]]
     assert parser.fit(*trees).n_iter_ > 1 == parser.fit(*trees).n_iter_

@@ -15,6 +15,7 @@ import pytest
 
 import diptych.estimators
 import reference
+from conformance.specimens.pages import entries
 from conformance.tolerances import close
 from diptych.metrics import chunk_f1, chunk_f1_scorer
 
@@ -301,77 +302,18 @@ def test_a_fit_that_is_not_done_warns(estimators):
     X, Y = words(8)
     with pytest.warns(sklearn.exceptions.ConvergenceWarning, match="lbfgs: "):
         estimators.SequenceLabeler(options={"iterations": 1}).fit(X, Y)
-    with pytest.raises(ValueError, match=r"cost: expected shape \(3, 3\)"):
-        estimators.SequenceLabeler(loss="hinge", cost=np.eye(2)).fit(*tokens())
-    with pytest.raises(ValueError, match="kernels: expected names among"):
-        estimators.KernelSequenceLabeler(kernels="foo").fit(X, Y)
-    with pytest.raises(ValueError, match="options: mkl has no option 'epoch'; it has step_size, loss"):
-        estimators.KernelSequenceLabeler(options={"epoch": 1}).fit(X, Y)
-    with pytest.raises(ValueError, match="options: lbfgs has no option 'epoch'; it has w0, mu"):
-        estimators.SequenceLabeler(options={"epoch": 1}).fit(X, Y)
-    with pytest.raises(ValueError, match="options: lam: a parameter of the estimator"):
-        estimators.KernelSequenceLabeler(options={"lam": 0.1}).fit(X, Y)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"loss": "log"}, "loss: expected one of crf, hinge"),
-        ({"optimizer": "adam"}, "optimizer: expected one of bcfw, casimir"),
-        ({"optimizer": "load_letters"}, "optimizer: expected one of bcfw, casimir"),
-        ({"smoothing": 1}, "smoothing: the log loss has none"),
-        ({"transitions": "bio"}, "transitions, bits: of features by name alone"),
-    ],
-)
-def test_errors_name_the_parameter(estimators, options, message):
-    X, Y = words(4)
-    with pytest.raises(ValueError, match=message):
-        estimators.SequenceLabeler(**options).fit(X, Y)
+WORDS, TOKENS = ([np.eye(3)] * 10, [[*"abc"]] * 10), tokens()
+ROWS = np.arange(40.0).reshape(10, 4) % 7, [*"abcabcabca"]
+PENALTY = {"penalty": reference.L1(0.1)}
+L1 = {"optimizer": "online_proximal", "options": {"regularizer": reference.L1(0.1), "step_size": 0.1}}
 
 
-@pytest.mark.parametrize(
-    ("X", "y", "got"),
-    [
-        ([{"w": "a"}, {"w": "b"}], ["x", "y"], "X[0] = {'w': 'a'}"),
-        ([{"w": "a"}, {"w": "b"}], [["x"], ["y"]], "X[0] = {'w': 'a'}"),
-        ([["the", "dog"]], [["D", "N"]], "X[0][0] = 'the'"),
-        ([[["a"]], "the dog"], [["D"], ["D", "N"]], "X[1] = 'the dog'"),
-        ([[0.0, 1.0]], [["x", "y"]], "X[0][0] = 0.0"),
-        (3, [["x"]], "int"),
-        ([[["a"], ["b"]]], ["xy"], "y[0] = 'xy'"),
-        ([[["a"]], [["b"]]], [["x"], 3], "y[1] = 3"),
-    ],
-)
-def test_what_is_no_list_of_sentences_is_said(estimators, X, y, got):
-    """By fit and, of X, by predict, with what is accepted."""
-    labeler = estimators.SequenceLabeler().fit([[["a"], ["b"]]], [["x", "y"]])
-    accepted = "X: expected a list of sentences, each a list of positions (lists of strings"
-    calls = [lambda: labeler.fit(X, y), lambda: labeler.predict(X)]
-    if got.startswith("y"):
-        accepted, calls = "y: expected a list of label sequences, each a list of labels", calls[:1]
-    for call in calls:
-        with pytest.raises(TypeError) as error:
-            call()
-        said, _, hint = str(error.value).partition("; for words: ")
-        assert said.startswith(accepted) and said.endswith(f", got {got}")
-        assert hint == ("[[{'word': word} for word in sentence] for sentence in X]" if got == "X[0][0] = 'the'" else "")
-
-
-@pytest.mark.parametrize(
-    ("Y", "message"),
-    [
-        (None, "y: expected the labels"),
-        ([["a"]], "y: expected 2 label sequences"),
-        ([[], []], "y: expected labels, got none"),
-    ],
-)
-def test_errors_of_labels(estimators, Y, message):
-    with pytest.raises(ValueError, match=message):
-        estimators.SequenceLabeler().fit([np.ones((1, 2)), np.ones((0, 2))], Y)
-    with pytest.raises(TypeError, match="all strings or all integers"):
-        estimators.SequenceLabeler().fit([np.ones((1, 2))] * 2, [["a"], [1]])
-    with pytest.raises(ValueError, match=r"sample_weight: expected shape \(2,\)"):
-        estimators.SequenceLabeler().fit([np.ones((1, 2))] * 2, [["a"], ["b"]], sample_weight=[1.0])
+@pytest.mark.parametrize(("entry", "message"), entries("wrong_fits.txt"))
+def test_errors_name_the_parameter(estimators, entry, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        eval(entry, {**globals(), **vars(estimators)})
 
 
 @pytest.mark.beyond("starts processes")

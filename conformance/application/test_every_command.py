@@ -7,13 +7,15 @@ from __future__ import annotations
 import json
 import re
 import signal
+from importlib import import_module
 
 import numpy as np
 import pytest
 
 from conformance.application.test_interrupts import installed
-from conformance.specimens.commands import COMMANDS
+from conformance.specimens.commands import COMMANDS, STARTS
 from conformance.specimens.requests import prepare
+from conformance.tolerances import close
 from diptych.commands.main import main
 from diptych.files import load_log, load_model
 from diptych.files.logs import LogWriter
@@ -21,19 +23,32 @@ from diptych.panels import PANELS
 
 __all__ = ["installed"]  # a fixture
 UNSEEN = {"job", "saved", "log", "checkpoint", "resume"}  # the words themselves
-every = pytest.mark.parametrize("name", COMMANDS)
+
+
+def on_panels(names, cases):
+    """Each case on both panels; in the first tier on one of them, in turn."""
+    other = pytest.mark.beyond("the other panel")
+    return pytest.mark.parametrize(
+        f"{names}, panel",
+        [
+            pytest.param(*case, panel, marks=[] if (i + k) % 2 == 0 else other)
+            for i, case in enumerate(cases)
+            for k, panel in enumerate(PANELS)
+        ],
+    )
+
+
+every = on_panels("name", [(name,) for name in COMMANDS])
 
 
 @pytest.fixture
-def said(backend, tmp_path, monkeypatch, capsys):
+def said(panel, tmp_path, monkeypatch, capsys):
     """A function that runs a command in a folder with all files, and gives its status, output and errors."""
-    if backend.__name__ not in PANELS:  # --panel names these, and a third backend has no command
-        pytest.skip("commands know the two panels alone")
-    prepare(backend.module, tmp_path)
+    prepare(import_module(panel), tmp_path)
     monkeypatch.chdir(tmp_path)
 
     def run(*words, model="m.npz"):
-        status = main([*(model if word == "MODEL" else str(word) for word in words), "--panel", backend.__name__])
+        status = main([*(model if word == "MODEL" else str(word) for word in words), "--panel", panel])
         out, err = capsys.readouterr()
         return status, out, "\n".join(line for line in err.splitlines() if "compiling" not in line)
 
@@ -74,11 +89,26 @@ def test_a_model_scores_as_its_training_said_and_answers_the_same_again(said, na
             assert said(*command.predict, *form, "--out", "out.txt")[:2] == (0, "")
             with open("out.txt", newline="", encoding="utf-8") as file:
                 assert file.read() == printed
-    for words in (command.evaluate, [*command.task, "show", "MODEL"]):
-        status, printed, _ = said(*words)
-        assert status == 0 and len(printed) > 20
+    assert said(*command.evaluate)[0] == 0
 
 
+@every
+def test_show_says_what_a_model_has_learned(said, name):
+    """The number of weights that are not 0, and the names that the command has for them; other tasks refuse it."""
+    command = COMMANDS[name]
+    reported(said, *command.train("--save", "m.npz"), "--epochs", command.epochs[0])
+    shown = reported(said, *command.task, "show", "m.npz")
+    w, (key, found), words = load_model("m.npz", "reference")[1], command.shown, " ".join([*command.task, "show"])
+    assert shown["command"] == words and found in shown[key]
+    assert not isinstance(w, np.ndarray) or shown["nonzeros"] == np.count_nonzero(w)
+    status, printed, _ = said(*command.task, "show", "m.npz")
+    assert status == 0 and len(printed) > 20
+    for other in {"", "tag", "segment", "align", "localize", "parse"} - {" ".join(command.task)}:
+        status, out, err = said(*other.split(), "show", "m.npz")
+        assert status == 2 and out == "" and "expected a model of" in err and err.endswith(f"diptych {words} reads it")
+
+
+@pytest.mark.beyond("a training through every command")
 @every
 def test_a_run_cut_in_two_is_that_of_one_run(said, name):
     """But for the time: reports, weights to the bit, and logs, of which the second part goes on in one file."""
@@ -95,10 +125,22 @@ def test_a_run_cut_in_two_is_that_of_one_run(said, name):
     assert one.settings() == two.settings()
     for a, b in zip(leaves(w), leaves(v), strict=True):
         assert np.array_equal(a, b)
-    if name != "letters by a path":  # whose lines are values of beta
+    if command.checkpoint:  # else lines are values of beta, or as many as are needed
         logs = [load_log(each) for each in ("uncut.jsonl", "cut.jsonl")]
         plain = [[{**row.as_dict(), "seconds": None} for row in each.rows] for each in logs]
         assert plain[0] == plain[1] and len(plain[0]) == many and untimed(logs[0].outcome) == untimed(logs[1].outcome)
+
+
+@on_panels("first, second", STARTS)
+def test_a_run_starts_from_a_saved_model(said, first, second):
+    """Without an epoch its objective, settings and weights are those of the model, whatever optimiser wrote it."""
+    before = reported(said, *first.split(), "--save", "m.npz", "--epochs", 3)
+    again = reported(said, *second.split(), "--save", "n.npz", "--epochs", 0, "--start", "m.npz")
+    assert again.get("start", "m.npz") == "m.npz"
+    for one, other in zip(before.get("classes", [before]), again.get("classes", [again]), strict=True):
+        close(other["objective"], one["objective"])
+    (model, w, _), (same, v, _) = load_model("m.npz", "reference"), load_model("n.npz", "reference")
+    assert same.settings() == model.settings() and np.array_equal(v, w)
 
 
 def leaves(w):

@@ -14,66 +14,45 @@ from diptych.experiments.registry import perform
 pytest.importorskip("matplotlib", reason="draws pictures: pip install 'diptych[app]'")
 pytestmark = pytest.mark.beyond("runs every experiment of the papers")
 
-NAMES = ("Ana", "Luis", "Mar", "Sol")
 
-
-def made_up(path: Path, sentences: int = 20) -> Path:
-    """A zip with esp.train and esp.testa: random words; most capitalised words are names."""
-    rng = np.random.default_rng(0)
-
-    def text() -> str:
-        lines = []
-        for length in rng.integers(1, 12, size=sentences):
-            inside = False
-            for _ in range(length):
-                name = rng.random() < 0.3
-                word = str(rng.choice(NAMES)) if name else f"w{rng.integers(50)}"
-                label = "O" if not name or rng.random() < 0.1 else "I-PER" if inside else "B-PER"
-                inside = label != "O"
-                lines.append(f"{word} {'NP' if name else 'NC'} {label}")
-            lines.append("")
-        return "\n".join(lines)
-
+def archived(path: Path, members: dict[str, str]) -> Path:
     with zipfile.ZipFile(path, "w") as archive:
-        for member in ("esp.train", "esp.testa"):
-            archive.writestr(f"conll2002/{member}", text())
+        for name, text in members.items():
+            archive.writestr(name, text)
     return path
 
 
-def made_up_treebank(path: Path, files: int = 5) -> Path:
+def drawn_lines(rng: np.random.Generator, sentences: int) -> str:
+    """Random words and tags, a token a line; nouns are in chunks."""
+    lines = []
+    for length in rng.integers(1, 9, size=sentences):
+        label = "O"
+        for tag in rng.choice(["DT", "NN", "VB"], size=length).tolist():
+            label = "O" if tag == "VB" else "B-NP" if label == "O" else "I-NP"
+            lines.append(f"w{rng.integers(20)} {tag} {label}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def made_up(path: Path) -> Path:
+    """A zip of labelled sentences, as both shared tasks name their files."""
+    rng = np.random.default_rng(0)
+    names = ("conll2002/esp.train", "conll2002/esp.testa", "conll2000/train.txt", "conll2000/test.txt")
+    return archived(path, {name: drawn_lines(rng, 12) for name in names})
+
+
+def made_up_treebank(path: Path) -> Path:
     """A zip of small files: random tags; each word is under the next word or the last, which is under the root."""
     rng = np.random.default_rng(0)
-    with zipfile.ZipFile(path, "w") as archive:
-        for number in range(files):
-            lines = []
-            for length in rng.integers(1, 7, size=4).tolist():
-                tags = rng.choice(["DT", "NN", "VB"], size=length)
-                lines += [f"w{rng.integers(20)}\t{tag}\t{(m + 1) % (length + 1)}" for m, tag in enumerate(tags, 1)]
-                lines.append("")
-            archive.writestr(f"bank/{number}.dp", "\n".join(lines))
-    return path
 
-
-def made_up_chunks(path: Path, sentences: int = 12) -> Path:
-    """A zip with train.txt and test.txt: random words and tags; nouns are in chunks."""
-    rng = np.random.default_rng(0)
-
-    def text() -> str:
+    def trees() -> str:
         lines = []
-        for length in rng.integers(1, 8, size=sentences):
-            inside = False
-            for _ in range(length):
-                tag = str(rng.choice(["DT", "NN", "VB"]))
-                label = "O" if tag == "VB" else "I-NP" if inside else "B-NP"
-                inside = label != "O"
-                lines.append(f"w{rng.integers(20)} {tag} {label}")
-            lines.append("")
+        for length in rng.integers(1, 7, size=4).tolist():
+            tags = rng.choice(["DT", "NN", "VB"], size=length)
+            lines += [f"w{rng.integers(20)}\t{tag}\t{(m + 1) % (length + 1)}" for m, tag in enumerate(tags, 1)] + [""]
         return "\n".join(lines)
 
-    with zipfile.ZipFile(path, "w") as archive:
-        for member in ("train.txt", "test.txt"):
-            archive.writestr(f"conll2000/{member}", text())
-    return path
+    return archived(path, {f"bank/{number}.dp": trees() for number in range(5)})
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +127,7 @@ def test_table_of_screening(runs, tmp_path):
 
 
 def test_out_of_core(tmp_path, capfd):
-    data, words = made_up_chunks(tmp_path / "chunks.zip"), ["--quick", "--json", "--quiet", "--memory", "1MB"]
+    data, words = made_up(tmp_path / "chunks.zip"), ["--quick", "--json", "--quiet", "--memory", "1MB"]
     ends(0, "out-of-core", data, *words)
     report = json.loads(capfd.readouterr().out)
     assert [run["method"] for run in report["runs"]] == ["lbfgs", "cocoa"] and report["copies"] == 2
@@ -160,7 +139,7 @@ def test_out_of_core(tmp_path, capfd):
 
 @pytest.mark.parametrize("source", ["letters", "chunks"])
 def test_screening_of_chains(runs, tmp_path, source):
-    data = source if source == "letters" else made_up_chunks(tmp_path / "chunks.zip")
+    data = source if source == "letters" else made_up(tmp_path / "chunks.zip")
     runs("screening-chains", data, "--examples", 12, "--values", 3, title=f"sparse-{source}")
     ends(2, "screening-chains", data, "--quick", "--ratio", 2, "--out", tmp_path)
     ends(2, "screening-chains", tmp_path / "none.zip", "--quick", "--out", tmp_path)

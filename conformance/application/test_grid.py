@@ -11,8 +11,9 @@ import time
 
 import pytest
 
+from conformance.application.processes import group_of, lines_of, started, until
 from conformance.application.test_app import data_file
-from conformance.application.test_clusters import files, group_of, started
+from conformance.application.test_clusters import files
 from diptych.commands.main import main
 
 __all__ = ["data_file", "files"]  # fixtures
@@ -136,9 +137,7 @@ def test_what_was_cut_goes_on(files, how, workers):
     words = ["grid", "--json", "--kept", "kept.jsonl", "--vary", f"lam={values}", *where, "tag", "train", "part*.txt"]
     words += ["--optimizer", "lbfgs", "--epochs", "300", "--tol", "0"]
     process, kept = started(files, *words), files / "kept.jsonl"
-    deadline = time.monotonic() + 120
-    while (not kept.exists() or kept.read_text().count("\n") < 2) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(lambda: lines_of(kept) >= 2)
     os.killpg(process.pid, how)
     process.communicate(timeout=60)
     before = kept.read_bytes()

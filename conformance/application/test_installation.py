@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-import diptych
 import reference
-
-ROOT = Path(diptych.__file__).parent.parent
+from conformance.application.processes import ROOT, finished
 
 
 def python(folder, *words):
-    """Status, output and lines of errors of Python in a folder; the packages of this suite are found after the
-    folder's.
-    """
-    done = subprocess.run(
-        [sys.executable, *map(str, words)],
-        cwd=folder,
-        env=dict(os.environ, PYTHONPATH=str(ROOT)),
-        capture_output=True,
-        text=True,
-    )
-    return done.returncode, done.stdout, done.stderr.splitlines()
+    """Status, output and lines of errors."""
+    status, out, err = finished(folder, *words)
+    return status, out, err.splitlines()
 
 
 def foreign(folder, name):

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import json
-import os
 import signal
-import subprocess
 import sys
 import time
-from functools import partial
-from pathlib import Path
 
 import numba
 import pytest
 from numba.core import event
 from numba.core.compiler_lock import global_compiler_lock
 
-import reference
+from conformance.application.processes import ROOT, begun, finished, started
 from conformance.application.test_app import data_file
 from diptych import interrupts
 from diptych.interrupts import finishing, listening
@@ -25,7 +21,6 @@ from diptych.interrupts import finishing, listening
 pytestmark = pytest.mark.beyond("starts processes")
 
 __all__ = ["data_file"]  # a fixture
-ROOT = Path(reference.__file__).parent.parent
 IMPORTS = [  # the panel, what it has just imported, seconds after that
     ("reference", "reference.arrays", 0.0),
     ("reference", "numpy.linalg", 0.02),
@@ -36,32 +31,29 @@ IMPORTS = [  # the panel, what it has just imported, seconds after that
 ]
 
 
-def interrupted(options, command, seen, seconds, number=signal.SIGINT):
+def interrupted(command, seen, seconds, number=signal.SIGINT, **variables):
     """Status, output, last lines of a command that gets the signal some seconds after a line that ``seen`` ends."""
-    listen = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a suite in the background may not be listening
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "bufsize": 0}
-    with subprocess.Popen([sys.executable, *command], cwd=ROOT, preexec_fn=listen, **pipes, **options) as process:
-        for line in iter(process.stderr.readline, b""):
-            text = line.decode().strip()
+    with begun(ROOT, *command, **variables) as process:
+        for line in iter(process.stderr.readline, ""):
+            text = line.strip()
             if text.startswith(seen) or text.endswith(f" {seen}"):
                 break
         time.sleep(seconds)
         process.send_signal(number)
         out, err = process.communicate(timeout=300)
-    return process.returncode, out, [x for x in err.decode().splitlines() if not x.startswith("import time:")]
+    return process.returncode, out, [x for x in err.splitlines() if not x.startswith("import time:")]
 
 
 @pytest.mark.parametrize(("panel", "imported", "seconds"), IMPORTS)
 def test_ctrl_c_while_python_imports(panel, imported, seconds):
     command = ["-X", "importtime", "-m", "diptych", "train", "letters", "--panel", panel]
-    assert interrupted({}, command, imported, seconds) == (130, b"", ["interrupted"])
-    assert interrupted({}, command, imported, seconds, signal.SIGTERM) == (143, b"", ["terminated"])
+    assert interrupted(command, imported, seconds) == (130, "", ["interrupted"])
+    assert interrupted(command, imported, seconds, signal.SIGTERM) == (143, "", ["terminated"])
 
 
 def test_the_handlers_come_before_slow_imports():
     """Until then a signal ends Python. Modules that ``signal`` and ``runpy`` import count as quick."""
-    command = [sys.executable, "-X", "importtime", "-m", "diptych", "--version"]
-    lines = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, text=True).stderr.splitlines()
+    lines = finished(ROOT, "-X", "importtime", "-m", "diptych", "--version")[2].splitlines()
     names = [line.rpartition("|")[2].strip() for line in lines]
     ours = names[names.index("runpy") + 1 : names.index("diptych.interrupts")]
     assert set(ours) <= {"__future__", "diptych.installation", "enum", "signal", "types", "functools"}
@@ -70,34 +62,34 @@ def test_the_handlers_come_before_slow_imports():
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_when_the_output_is_written(number):
     """In the last moments of Python, too: status 0, or the line and the status of the signal; the output is whole."""
-    words = ["-m", "diptych", "train", "letters", "--limit", "5", "--epochs", "1", "--quiet", "--json"]
-    listen = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    ended = {0: b"", 130: b"interrupted\n", 143: b"terminated\n"}
+    words = ["train", "letters", "--limit", "5", "--epochs", "1", "--quiet", "--json"]
+    ended = {0: "", 130: "interrupted\n", 143: "terminated\n"}
     for k in range(6):
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        with subprocess.Popen([sys.executable, *words], cwd=ROOT, preexec_fn=listen, **pipes) as process:
+        with started(ROOT, *words) as process:
             out = process.stdout.readline()
             time.sleep(0.01 * k)
             process.send_signal(number)
             rest, err = process.communicate(timeout=300)
         assert process.returncode in (0, 128 + number) and err == ended[process.returncode]
-        assert rest == b"" and json.loads(out)["command"] == "train"
+        assert rest == "" and json.loads(out)["command"] == "train"
 
 
 def test_ctrl_c_while_the_installed_script_imports(tmp_path):
     script = tmp_path / "diptych"
     script.write_text("from diptych.commands.main import main\nraise SystemExit(main())\n")
-    options = {"env": dict(os.environ, PYTHONPATH=str(ROOT))}
     command = ["-X", "importtime", str(script), "train", "letters"]
-    assert interrupted(options, command, "reference.objectives", 0.0) == (130, b"", ["interrupted"])
+    assert interrupted(command, "reference.objectives", 0.0) == (130, "", ["interrupted"])
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1.0, 3.0])
 def test_ctrl_c_while_kernels_compile(data_file, tmp_path, seconds):
     """Whether it comes between two kernels, within one, or within what C code calls back."""
-    options = {"env": dict(os.environ, NUMBA_CACHE_DIR=str(tmp_path / "cold"))}
     command = ["-m", "diptych", "train", str(data_file), "--epochs", "1000000", "--save", str(tmp_path / "m.npz")]
-    assert interrupted(options, command, "compiling kernels", seconds) == (130, b"", ["interrupted"])
+    assert interrupted(command, "compiling kernels", seconds, NUMBA_CACHE_DIR=str(tmp_path / "cold")) == (
+        130,
+        "",
+        ["interrupted"],
+    )
     assert not (tmp_path / "m.npz").exists()
 
 

@@ -122,37 +122,3 @@ def test_hashtags_and_the_sign_are_tokens_and_comments_are_not(trained, capsys):
         assert status == 2 and "--comment '# ' leaves out" in err
         assert command(capsys, "predict", saved, doc, "--comment", "# ")[1].startswith(f"{line}\nThe DT ")
     assert command(capsys, "evaluate", saved, write("# # I-NP\n5 CD B-NP\n"))[0] == 0  # its label is the model's
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("a X 2\nb X 0\n\nc X 0\n", "the labels look like heads of words; the column before is the label by --col"),
-        ("a _\nb _\n", "all labels are _; another column is the label by --columns "),
-        ("Word POS\na X\n", "line 1: read as a token; if it names the columns: remove it, or --comment 'Word POS'"),
-        ("word\tner\na\tX\n", "line 1: read as a token; if it names the columns: remove it, or --comment $'word\\t"),
-        ("".join(f"{'XY'[k % 2]} w{k}\n" for k in range(50)), "if the label comes first: --columns label,word"),
-        ("#doc 7\na X\nb X\n", "line 1: '#doc 7' is read as a token; --comment '#doc' leaves out lines that start so"),
-        ("a, X\nb, Y\n", "line 1: read as columns word, label; columns are separated by blanks or tabs alone"),
-    ],
-)
-def test_what_a_file_looks_like_is_said_and_ends_no_run(trained, capsys, text, said):
-    status, out, err = command(capsys, "train", trained[1](text), "--epochs", 2, "--quiet")
-    assert status == 0 and out and said in err and len(err.splitlines()) == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "options", "said"),
-    [
-        ("duck swims\nducks swim\n", [], "none of its labels, such as swim, is a label of the model; --tokens reads"),
-        ("the big\r\nthe\tduck\u00a0", ["--tokens"], "line 2: a tab is read as a blank between words"),
-        ("the\ndog\n\nduck\n", ["--tokens"], "every line has one word: if lines are tokens, leave out --tokens"),
-        ("a A\nb B\n\nc A\n", ["--tokens"], "every line has 2 words, with empty lines between: if lines"),
-        ("a,A\nb,B\n", [], "read as columns word; columns are separated by blanks or tabs, not by ',': 'a,A'"),
-        ("a A\nb B\n", ["--separator", "tab"], "read as one column with blanks, for lack of a tab; --separator blank"),
-    ],
-)
-def test_what_new_words_look_like_is_said(trained, capsys, text, options, said):
-    saved = trained[0]("a A\nb B\n")
-    status, out, err = command(capsys, "predict", saved, trained[1](text), *options)
-    assert status == 0 and out and said in err

@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
-import sys
-import time
-from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import reference
+from conformance.application.processes import lines_of, started, until
 from conformance.application.test_app import PNG, data_file, run
 from conformance.application.test_interrupts import installed
 from conformance.application.test_tag import bank
@@ -25,7 +21,7 @@ __all__ = ["bank", "data_file", "installed"]  # fixtures
 
 
 def report(backend, capsys, *arguments):
-    status, out, err = run(backend.module, capsys, *arguments, "--json")
+    status, out, err = run(backend, capsys, *arguments, "--json")
     assert status == 0, err
     return json.loads(out)
 
@@ -52,15 +48,8 @@ def test_a_signal_saves_the_best_weights(backend, data_file, tmp_path, optimizer
     words = ["train", data_file, "--loss", "hinge", "--optimizer", optimizer, "--epochs", 10**6, "--json"]
     words += ["--tol", 0] if optimizer == "bcfw" else []
     words += ["--log", log, "--save", model, "--checkpoint", file]
-    command = [sys.executable, "-m", "diptych", *map(str, words), "--panel", backend.__name__]
-    root = Path(backend.module.__file__).parent.parent
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    listen = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a suite in the background may not be listening
-    process = subprocess.Popen(command, cwd=root, preexec_fn=listen, **pipes)
-    patience = time.monotonic() + 300
-    while not (log.exists() and log.read_text().count("\n") > 20) and time.monotonic() < patience:
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
+    process = started(tmp_path, *words, "--panel", backend.__name__)
+    until(lambda: lines_of(log) > 20 or process.poll() is not None, 300)
     for _ in range(1 + (number == signal.SIGTERM)):  # timeout(1) sends it twice
         process.send_signal(number)
     out, err = process.communicate(timeout=300)
@@ -86,7 +75,7 @@ def test_an_interrupt_before_anything_is_done(backend, data_file, tmp_path, caps
         raise KeyboardInterrupt
 
     monkeypatch.setattr(backend.LogLoss, "value_and_gradient", interrupted)
-    status, out, err = run(backend.module, capsys, "train", data_file, "--save", tmp_path / "m.npz", "--epochs", 2)
+    status, out, err = run(backend, capsys, "train", data_file, "--save", tmp_path / "m.npz", "--epochs", 2)
     assert status == 130 and not out and "interrupted" in err and not (tmp_path / "m.npz").exists()
 
 
@@ -114,10 +103,7 @@ def test_a_log_that_was_cut_off_is_read_as_far_as_it_goes(tmp_path):
 @pytest.mark.beyond("starts processes")
 def test_a_reader_that_has_gone_is_no_error(backend, data_file, tmp_path):
     """As in ``| head``: quiet, with the status of a broken pipe."""
-    words = ["train", data_file, "--epochs", "1", "--quiet"]
-    root = Path(backend.module.__file__).parent.parent
-    command = [sys.executable, "-m", "diptych", *map(str, words), "--panel", backend.__name__]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=root) as process:
+    with started(tmp_path, "train", data_file, "--epochs", 1, "--quiet", "--panel", backend.__name__) as process:
         process.stdout.close()
         err = process.stderr.read()
     assert process.returncode == 141
@@ -142,7 +128,7 @@ def test_curves_are_distances_from_the_best_dual(backend, data_file, tmp_path, c
         assert each["calls"] == [row.oracle_calls for row in rows] and each["objective"] == [r.objective for r in rows]
         close(np.array(each["distance"]) * abs(found["bound"]) + found["bound"], each["objective"])
         assert min(each["distance"]) >= -1e-12
-    text = run(backend.module, capsys, "curves", *logs, "--against", "epochs", "--plot", picture)
+    text = run(backend, capsys, "curves", *logs, "--against", "epochs", "--plot", picture)
     assert text[0] == 0 and text[1].count("\n") == 5
 
 
@@ -155,56 +141,30 @@ def test_curves_without_a_bound(backend, data_file, tmp_path, capsys):
     other.write_text("".join(f"{json.dumps(line)}\n" for line in (job, *rows, outcome)))
     found = report(backend, capsys, "curves", log, other, "--plot", tmp_path / "curves.png")
     assert found["bound"] is None and all(each["distance"] is None for each in found["runs"])
-    assert run(backend.module, capsys, "curves", tmp_path / "none.jsonl")[0] == 2
+    assert run(backend, capsys, "curves", tmp_path / "none.jsonl")[0] == 2
 
 
 def test_logs_of_different_problems_have_no_curves(backend, data_file, bank, tmp_path, capsys):
     """The error says what differs; one file by two paths is one file, and a log may say less of its problem."""
-    logs = {name: tmp_path / f"{name}.jsonl" for name in ("a", "lam", "tag", "more", "path")}
-    more = tmp_path / "more.txt"
+    more, ridge = tmp_path / "more.txt", ["--optimizer", "online-proximal", "--regularizer", "l2"]
     more.write_text(2 * f"{bank.read_text()}\n")
     for name, words in (
         ("a", ["train", data_file, "--lam", 0.1]),
         ("lam", ["train", data_file, "--lam", 1, "--loss", "hinge"]),
         ("path", ["train", f"{tmp_path}/./{data_file.name}", "--lam", 0.1, "--optimizer", "lbfgs"]),
+        ("l2", ["train", data_file, "--lam", 0.1, *ridge]),
+        ("l1", ["train", data_file, *ridge[:3], "l1", "--tau", 0.1]),
         ("tag", ["tag", "train", bank, "--lam", 0.1]),
         ("more", ["tag", "train", more, "--lam", 0.1]),
     ):
-        report(backend, capsys, *words, "--epochs", 1, "--log", logs[name])
+        report(backend, capsys, *words, "--epochs", 1, "--log", tmp_path / f"{name}.jsonl")
     for one, other, message in (
         ("a", "lam", "a.jsonl and .*lam.jsonl are logs of different problems: loss crf and hinge, lam 0.1 and 1.0$"),
+        ("a", "l1", "different problems: lam 0.1 and 0.0, regularizer None and l1, tau None and 0.1$"),
         ("a", "tag", "different problems: command train and tag train"),
         ("tag", "more", "different problems: file .*bank.txt and .*more.txt, sentences 3 and 6$"),
     ):
-        status, _, err = run(backend.module, capsys, "curves", logs[one], logs[other])
+        status, _, err = run(backend, capsys, "curves", *(tmp_path / f"{name}.jsonl" for name in (one, other)))
         assert status == 2 and re.search(message, err.strip()), err
-    assert len(report(backend, capsys, "curves", logs["a"], logs["path"])["runs"]) == 2
-
-
-# warm starts ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_start_from_a_saved_model(backend, data_file, bank, tmp_path, capsys):
-    """Whatever optimiser wrote it: the first row begins where the model ended, and the settings are the model's."""
-    other = {"reference": "accelerated", "accelerated": "reference"}[backend.__name__]
-    model = tmp_path / "model.npz"
-    whole = report(
-        backend, capsys, "train", data_file, "--optimizer", "lbfgs", "--lam", 0.1, "--save", model, "--no-start-stop"
-    )
-    words = ["train", data_file, "--optimizer", "lbfgs", "--lam", 0.1, "--start", model]
-    again = report(backend, capsys, *words)
-    assert again["history"] == [] or again["history"][0]["objective"] <= whole["objective"] * (1 + 1e-12)
-    close(again["objective"], whole["objective"])
-    assert again["job"]["start_stop"] is False and other
-
-    tagger = tmp_path / "tagger.npz"
-    first = report(backend, capsys, "tag", "train", bank, "--save", tagger, "--templates", "words", "--tol", 1e-8)
-    again = report(backend, capsys, "tag", "train", bank, "--start", tagger, "--optimizer", "lbfgs")
-    assert again["weights"] == first["weights"] and len(again["history"]) <= 2
-    assert again["objective"] <= first["objective"] * (1 + 1e-12)
-
-    parser = tmp_path / "parser.npz"
-    words = ["parse", "train", "sentences", "--lam", 0.01, "--loss", "crf"]
-    first = report(backend, capsys, *words, "--bits", 8, "--templates", "20", "--save", parser, "--epochs", 1)
-    again = report(backend, capsys, *words, "--start", parser, "--epochs", 0)
-    assert again["weights"] == first["weights"] and again["objective"] == first["objective"]
+    same = [tmp_path / f"{name}.jsonl" for name in ("a", "path", "l2")]
+    assert len(report(backend, capsys, "curves", *same)["runs"]) == 3

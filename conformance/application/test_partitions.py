@@ -48,15 +48,6 @@ def weights(path):
 
 
 @pytest.mark.parametrize("panel", ["reference", "accelerated"])
-def test_several_files_are_one_training_set(files, capsys, panel):
-    common = "--panel", panel, "--optimizer", "lbfgs", "--epochs", "5"
-    many = reported(capsys, "tag", "train", files / "part*.txt", *common)
-    each = reported(capsys, "tag", "train", *(files / f"part{k}.txt" for k in range(3)), *common)
-    whole = reported(capsys, "tag", "train", files / "whole.txt", *common)
-    assert many["sentences"] == 15 and many["objective"] == each["objective"] == whole["objective"]
-
-
-@pytest.mark.parametrize("panel", ["reference", "accelerated"])
 @pytest.mark.parametrize("more", [[], ["--loss", "hinge", "--pairs", "all", "--bits", "9"], ["--optimizer", "svrg"]])
 def test_partitions_reach_the_objective_of_the_whole(files, capsys, panel, more):
     common = "--panel", panel, "--lam", "0.1", "--tol", "1e-6", "--epochs", "200"
@@ -66,21 +57,6 @@ def test_partitions_reach_the_objective_of_the_whole(files, capsys, panel, more)
     assert parts["partitions"] == 5 and parts["workers"] == 1 and parts["bytes_a_pass"] == 0
     scale = abs(whole["objective"])
     assert abs(parts["objective"] - whole["objective"]) <= (1e-2 if "hinge" in more else 1e-5) * scale
-
-
-@pytest.mark.parametrize("task", ["tag", "parse", ""])
-def test_a_run_starts_from_a_saved_model(files, capsys, task):
-    """Its optimum is known to be one at once, and the model's labels and settings stay."""
-    np.savez(files / "s.npz", features=np.eye(3), labels=[0, 1, 2], offsets=[0, 2, 3], names=["a", "b", "c"])
-    np.savez(files / "t.npz", features=np.eye(3), labels=[1, 2, 0], offsets=[0, 2, 3], names=["c", "a", "b"])
-    data = {"tag": files / "whole.txt", "parse": "sentences", "": files / "s.npz"}[task]
-    words = [*task.split(), "train", data, "--loss", "crf", "--optimizer", "lbfgs", "--lam", 0.1, "--partitions", 3]
-    more = ["--bits", 9] if task == "parse" else []
-    first = reported(capsys, *words, *more, "--epochs", 200, "--save", files / "m.npz")
-    words[len(task.split()) + 1] = files / "t.npz" if task == "" else data  # the same labels, in other numbers
-    again = reported(capsys, *words, "--epochs", 200, "--start", files / "m.npz", "--save", files / "n.npz")
-    assert len(again["history"]) <= 2 < len(first["history"])
-    assert again["objective"] == pytest.approx(first["objective"], rel=1e-6) and again["start"] == str(files / "m.npz")
 
 
 def test_other_partitions_do_not_resume(files, capsys):
@@ -102,8 +78,8 @@ def test_partitions_are_as_many_in_all_as_were_asked_for(asked, files, parts):
     assert parts_a_file(Namespace(partitions=asked), files) == parts
 
 
-def test_patterns_of_treebanks_and_of_sequence_files(files, capsys):
-    """Two files are one training set: the objective is that of one file with all."""
+def test_several_files_are_one_training_set(files, capsys):
+    """The objective is that of one file with all; of column files, which are one after another, to the bit."""
     word = "{}\tw{}\tw\tN\tN\t_\t{}\t_\t_\t_\n"
     sentences = ["".join(word.format(i, i + k, i - 1) for i in range(1, 3 + k)) for k in range(4)]
     for name, part in {"a1": sentences[:1], "a2": sentences[1:], "all": sentences}.items():
@@ -119,12 +95,15 @@ def test_patterns_of_treebanks_and_of_sequence_files(files, capsys):
     for words, pattern, whole in (
         (["parse", "train"], "a?.conllu", "all.conllu"),
         (["train"], "b?.npz", "b.npz"),
+        (["tag", "train"], "part?.txt", "whole.txt"),
     ):
         more = ["--bits", 8] if "parse" in words else []
         many = reported(capsys, *words, files / pattern, *common, *more, "--partitions", 3)
         one = reported(capsys, *words, files / whole, *common, *more)
-        assert many["partitions"] == 3 and len(many["files"]) == 2
+        assert many["partitions"] == 3 and len(many["files"]) == len([*files.glob(pattern)])
         assert many["objective"] == pytest.approx(one["objective"], rel=1e-7)
+    several, one = (reported(capsys, "tag", "train", files / name, *common[:4]) for name in ("part?.txt", "whole.txt"))
+    assert several["objective"] == one["objective"]
 
 
 def test_the_hinge_has_a_default_that_works(files, capsys):

@@ -6,7 +6,8 @@ import shlex
 
 import pytest
 
-from conformance.specimens.requests import REQUESTS, prepare
+import reference
+from conformance.specimens.requests import NOTICED, REQUESTS, prepare
 from diptych.commands.main import main
 from diptych.panels import PANELS
 
@@ -53,3 +54,12 @@ def test_a_wrong_request_is_one_line_and_status_2(backend, folders, monkeypatch,
     for message in request_.said:
         assert message in line
     assert listed(folder) == before
+
+
+@pytest.mark.parametrize("request_", NOTICED, ids=lambda each: shlex.join(each.words)[:100])
+def test_what_a_file_looks_like_is_said_and_ends_no_run(folders, monkeypatch, capsys, request_):
+    monkeypatch.chdir(folders(reference))
+    assert main([*request_.words, "--panel", "reference"]) == 0
+    out, err = capsys.readouterr()
+    assert out and all(message in err for message in request_.said), err
+    assert "train" not in request_.words or len(err.splitlines()) == 1

@@ -5,16 +5,14 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
-import os
-import subprocess
 import sys
 import warnings
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
-import diptych
+from conformance.application.processes import finished
+from conformance.specimens.pages import entries
 from diptych.commands import reproduce
 from diptych.commands.main import main
 from diptych.experiments import shell, slopes
@@ -55,20 +53,9 @@ def test_help_is_one_screen_and_help_all_has_the_text_too(name, capsys, monkeypa
     assert status == 0 and whole.endswith(f"{inspect.cleandoc(text)}\n")
 
 
-@pytest.mark.parametrize(
-    ("name", "words", "message"),
-    [
-        ("casimir-figure-2", ["--sentnces", "3"], "unknown option --sentnces; did you mean --sentences?"),
-        ("casimir-figure-3", ["--repeats", "0"], "argument --repeats: expected an integer >= 1, got 0"),
-        ("mkl-table-1", ["--average", "unifrm"], "got 'unifrm'; did you mean uniform?"),
-        ("casimir-slopes", ["--panel", "reference"], "--panel reference: experiments run in the accelerated panel"),
-        ("casimir-table-2", ["--page", "p.md", "--json"], "--page: not allowed with --json"),
-        ("casimir-table-2", ["--page", "p.md", "--out", "t"], "--page: not allowed with --out"),
-        ("tagging", ["c.zip", "--iterations", "-1"], "argument --iterations: expected an integer >= 0, got -1"),
-        ("ssvm-optimizers", ["--seconds", "0"], "argument --seconds: expected a finite number > 0, got 0"),
-    ],
-)
-def test_wrong_options_of_an_experiment_are_said_in_one_line(name, words, message, capsys):
+@pytest.mark.parametrize(("entry", "message"), entries("wrong_experiments.txt"))
+def test_wrong_options_of_an_experiment_are_said_in_one_line(entry, message, capsys):
+    name, *words = entry.split()
     status, out, err = stopped(capsys, name, *words)
     assert status == 2 and out == ""
     (line,) = err.splitlines()
@@ -165,17 +152,10 @@ def test_a_whole_experiment(tmp_path):
     pytest.importorskip("matplotlib")
     (tmp_path / "reference").mkdir()
     (tmp_path / "reference" / "__init__.py").write_text("raise SystemExit('the wrong reference')")
-    place = os.pathsep.join(filter(None, [str(Path(diptych.__file__).parent.parent), os.environ.get("PYTHONPATH")]))
     words = ["reproduce", "screening-table-1", "syn1", "--quick", "--values", "2", "--rules", "l1 gap", "--json"]
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "diptych", *words, "--out", "found"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=dict(os.environ, PYTHONPATH=place),
-    )
-    assert done.returncode == 0, done.stderr
-    assert {row["rule"] for row in json.loads(done.stdout)} >= {"none", "l1 gap"}
+    status, out, err = finished(tmp_path, "-P", "-m", "diptych", *words, "--out", "found")
+    assert status == 0, err
+    assert {row["rule"] for row in json.loads(out)} >= {"none", "l1 gap"}
     report = json.loads((tmp_path / "found" / "sparse-table.json").read_text())
     assert list(report["data"]) == ["syn1"]
     assert (tmp_path / "found" / "sparse-table.png").read_bytes().startswith(b"\x89PNG")

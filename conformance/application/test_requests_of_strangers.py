@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 import reference as r
-from conformance.application.test_app import data_file, run
+from conformance.application.test_app import data_file, printed, refused, run
+from conformance.damage import spoil
+from conformance.specimens.pages import entries
+from conformance.specimens.requests import prepare
 from diptych.commands.main import main
-from diptych.files import LocalizationImage, save_localization, save_model
+from diptych.files import LocalizationImage, save_localization
 
 __all__ = ["data_file"]  # a fixture
 ODD = ("", "--", "nan", "inf", "-inf", "1e400", "-1", "x", "9" * 400, "9" * 5000)
@@ -54,54 +57,14 @@ def test_a_class_without_test_images_has_no_scores(tmp_path, capsys):
     status, out, err = run(r, capsys, "localize", "train", train, "--class", "a", "--test", test, "--json")
     assert status == 0, err
     assert json.loads(out)["classes"][0]["test"] is None
-    status, out, _ = run(r, capsys, "localize", "train", train, "--class", "a", "--test", test)
-    assert status == 0 and "nan" not in out
+    assert "nan" not in printed(r, capsys, "localize", "train", train, "--class", "a", "--test", test)
 
 
-def test_model_files_that_do_not_say_what_commands_need_are_named(tmp_path, capsys):
-    """What ``info`` holds is anyone's: a command checks what it takes from it."""
-    found = tmp_path / "m.npz"
-    features = ["bias", "pixel", "neighbourhood", "edge", "agreement"]
-    model, whole = r.SegmentationModel(3, 2), {"features": features, "connectivity": 4, "noise": 0.1}
-    for change in (
-        {"connectivity": 5},
-        {"connectivity": None},
-        {"noise": "a"},
-        {"noise": 0.51},
-        {"scale": 0},
-        {"scale": 101},
-    ):
-        save_model(found, model, np.zeros(model.size), whole | change)
-        status, out, err = run(r, capsys, "segment", "predict", found, "letters")
-        assert status == 2 and out == "" and f"m.npz: info: {next(iter(change))}: expected" in err
-    tagger = r.TaggingModel(["a", "b"], ["bias"], vocabulary=["bias"])
-    for columns in (3, [], [1], None):
-        save_model(found, tagger, np.zeros(tagger.size), {"columns": columns})
-        status, out, err = run(r, capsys, "tag", "show", found)
-        assert status == 2 and out == "" and "m.npz: info: columns: expected names of columns" in err
-
-
-# images that are none ------------------------------------------------------------------------------------------------
-
-IMAGE = LocalizationImage([[0, 0, 1, 1]], np.zeros((1, 1, 1, 1)), (3, 3))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "kind", "message"),
-    [
-        ((5, ["a"]), TypeError, "images: expected LocalizationImages, got int"),
-        (([5], ["a"]), TypeError, "images: expected LocalizationImages, got int for image 0"),
-        (([IMAGE, None], ["a"]), TypeError, "images: expected LocalizationImages, got NoneType for image 1"),
-        (("ab", ["a"]), TypeError, "images: expected LocalizationImages, got str for image 0"),
-        (([IMAGE._replace(boxes=[[0], [1, 2]])], ["a"]), ValueError, "image 0: boxes: expected an array"),
-        (([IMAGE._replace(features=[[0], [1, 2]])], ["a"]), ValueError, "image 0: features: expected an array"),
-        (([IMAGE], 5), TypeError, "classes: expected a sequence of names, got int"),
-        (([IMAGE], [[]]), ValueError, "classes: expected at least one name, all different"),
-        (([IMAGE], ["a"], {"x": {1}}), TypeError, "info: expected what JSON has words for"),
-        (([IMAGE], ["a"], {"x": np.nan}), ValueError, "info: expected what JSON has words for"),
-    ],
-)
-def test_what_are_no_images_is_named(tmp_path, arguments, kind, message):
-    with pytest.raises(kind, match=message):
-        save_localization(tmp_path / "a.boxes", *arguments)
-    assert not list(tmp_path.iterdir())
+@pytest.mark.parametrize(("entry", "message"), entries("wrong_infos.txt"))
+def test_a_model_file_that_does_not_say_what_a_command_needs_is_named(tmp_path, monkeypatch, capsys, entry, message):
+    prepare(r, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    words, _, change = entry.partition(": ")
+    name = next(word for word in words.split() if word.endswith(".npz"))
+    spoil(tmp_path / name, change)
+    assert message in refused(r, capsys, *words.split())

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from conformance.specimens.pages import entries
 from diptych.box_features import box_features, filter_responses
 from diptych.scenes import SMALLEST, make_scenes
 from reference.structures.boxes import iou
@@ -48,20 +49,10 @@ def test_scenes_are_drawn_by_rng():
         assert not np.array_equal(a, b)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"classes": "aA"}, "classes: expected different letters a to z"),
-        ({"classes": "aa"}, "classes: expected different letters"),
-        ({"classes": ""}, "classes: expected different letters"),
-        ({"n": 0}, "n: expected an integer >= 1, got 0"),
-        ({"size": 47}, "size: expected an integer >= 48"),
-        ({"candidates": 10**6}, "candidates: expected at most"),
-    ],
-)
-def test_wrong_requests_are_refused_at_once(wrong, message):
+@pytest.mark.parametrize(("entry", "message"), entries("wrong_scenes.txt"))
+def test_wrong_requests_are_refused_at_once(entry, message):
     with pytest.raises(ValueError, match=message):
-        make_scenes(**wrong)
+        eval(f"make_scenes({entry})")
 
 
 def test_cells_against_pixels(rng):

@@ -1,4 +1,4 @@
-"""``train --optimizer online-proximal``: every regularizer by name, groups, errors by name, logs, checkpoints."""
+"""``train --optimizer online-proximal``: every regularizer by name, with groups."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from conformance.application.test_app import data_file, run  # noqa: F401
 from conformance.application.test_logs import report
 from conformance.tolerances import close
-from diptych.files import load_log, load_model, load_sequences
+from diptych.files import load_model, load_sequences
 
 NAMED = {
     "l1": ["--tau", 0.01],
@@ -65,20 +65,3 @@ def test_every_regularizer_by_name(backend, data_file, tmp_path, capsys, name):
     F_w = backend.LogLoss(loaded, loaded.pack(letters.X, letters.Y)).value_and_gradient(w)[0]
     close(found["objective"], F_w + value(name, w, groups))
     assert info["regularizer"] == name and len(found["history"]) == 3 and np.any(w != 0)
-
-
-def test_a_log_a_checkpoint_and_curves(backend, data_file, tmp_path, capsys):
-    """Cut in two and gone on with; curves beside SGD's of the same problem, and refused beside another's."""
-    logs = {name: tmp_path / f"{name}.jsonl" for name in ("uncut", "cut", "sgd")}
-    file, ridge = tmp_path / "run.npz", words(data_file, "l2")
-    uncut = report(backend, capsys, *ridge, "--epochs", 4, "--log", logs["uncut"])
-    report(backend, capsys, *ridge, "--epochs", 2, "--checkpoint", file, "--log", logs["cut"])
-    cut = report(backend, capsys, *ridge, "--epochs", 4, "--resume", file, "--log", logs["cut"])
-    assert cut["objective"] == uncut["objective"] and len(load_log(logs["cut"]).rows) == 4
-    status, _, err = run(backend.module, capsys, *words(data_file, "l1"), "--resume", file)
-    assert status == 2 and "run with regularizer = HalfSquaredL2(lam=0.1), this one has L1(tau=0.01)" in err
-    report(backend, capsys, "train", data_file, "--lam", 0.1, "--log", logs["sgd"])
-    assert len(report(backend, capsys, "curves", logs["uncut"], logs["sgd"])["runs"]) == 2
-    report(backend, capsys, *words(data_file, "elastic-net"), "--log", tmp_path / "other.jsonl")
-    status, _, err = run(backend.module, capsys, "curves", logs["uncut"], tmp_path / "other.jsonl")
-    assert status == 2 and "regularizer None and elastic-net" in err

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-__all__ = ["COMMANDS", "Command"]
+__all__ = ["COMMANDS", "STARTS", "Command"]
 
 
 class Command(NamedTuple):
@@ -25,6 +25,7 @@ class Command(NamedTuple):
     agree: Callable[[Any, Any], tuple[Any, Any]]
     epochs: tuple[int, int] = (1, 3)  # of a run that is cut, and of the whole one
     checkpoint: bool = True
+    shown: tuple[str, str] = ("labels", "a")  # what ``show`` has: a key, and one of what stands there
 
     def train(self, *more: object) -> list[str]:
         """The words of a training."""
@@ -54,6 +55,7 @@ def _of_columns(options: str) -> Command:
         ["tag", "evaluate", "MODEL", "bank.txt"],
         ["tag", "predict", "MODEL", "bank.txt", "--top", "2", "--probabilities"],
         lambda report, scores: (report["train"], {name: scores[name] for name in ("accuracy", "chunks")}),
+        shown=("labels", "B-NP"),
     )
 
 
@@ -66,14 +68,20 @@ def _of_trees(data: str, options: str, examples: str = "") -> Command:
         ["parse", "evaluate", "MODEL", data, *examples.split()],
         ["parse", "predict", "MODEL", "bank.dp", "--top", "2", "--draw"],
         lambda report, scores: (report["train"], {n: scores[n] for n in ("uas", "uas_without_punctuation")}),
+        shown=("sizes", "bits"),
     )
 
 
 COMMANDS = {
     "letters": _of_sequences("--optimizer svrg --lam 0.1"),
     "letters by online-proximal": _of_sequences("--optimizer online-proximal --regularizer l2 --lam 0.1"),
-    "letters by kernels": _of_sequences("--learner mkl --kernels linear,gaussian --transitions each --loss crf"),
+    "letters by kernels": _of_sequences(
+        "--learner mkl --kernels linear,gaussian --transitions each --loss crf", shown=("beta", "gaussian")
+    ),
     "letters by a path": _of_sequences("--learner sparse-crf --path 2 --ratio 0.3", epochs=(20, 20), checkpoint=False),
+    "letters by positions": _of_sequences(
+        "--learner sparse-crf --positions --beta-share 0.3", epochs=(20, 20), checkpoint=False
+    ),
     "letters over partitions": _of_sequences("--partitions 2 --optimizer lbfgs"),
     "tag": _of_columns("--optimizer exponentiated-gradient --tol 0"),
     "tag over partitions": _of_columns("--partitions 2 --optimizer cocoa --tol 0"),
@@ -86,6 +94,7 @@ COMMANDS = {
         ["align", "evaluate", "MODEL", "some.tsv"],
         ["align", "predict", "MODEL", "left.txt", "right.txt"],
         lambda report, scores: (report["train"], scores["accuracy"]),
+        shown=("features", "no partner"),
     ),
     "segment": Command(
         ["segment"],
@@ -94,6 +103,7 @@ COMMANDS = {
         ["segment", "evaluate", "MODEL", "clean.npz"],
         ["segment", "predict", "MODEL", "noisy.pbm"],
         lambda report, scores: (report["train"], scores["error"]),
+        shown=("features", "edge"),
     ),
     "localize": Command(
         ["localize"],
@@ -102,5 +112,23 @@ COMMANDS = {
         ["localize", "evaluate", "spots.boxes", "MODEL"],
         ["localize", "predict", "spots.boxes", "MODEL"],
         lambda report, scores: (report["classes"][0]["train"], scores["models"][0]),
+        shown=("trained", "class"),
     ),
 }
+
+# the words of a training, and of one of the same problem that may start from its model
+STARTS = [
+    ("train toy.npz --optimizer svrg --lam 0.1 --no-start-stop", "train toy.npz --optimizer lbfgs --lam 0.1"),
+    ("train toy.npz --partitions 2 --optimizer lbfgs", "train renamed.npz --partitions 3 --optimizer lbfgs"),
+    ("tag train bank.txt --templates words", "tag train bank.txt --optimizer lbfgs"),
+    ("tag train bank.txt --partitions 2 --optimizer lbfgs", "tag train bank.txt --partitions 2 --optimizer lbfgs"),
+    (
+        "parse train sentences --limit 9 --bits 8 --templates 20 --lam 0.1",
+        "parse train sentences --limit 9 --optimizer sgd --lam 0.1",
+    ),
+    (
+        "parse train bank.dp --partitions 2 --bits 9 --loss crf --optimizer lbfgs",
+        "parse train bank.dp --partitions 2 --loss crf --optimizer lbfgs",
+    ),
+    ("localize train spots.boxes --class left", "localize train spots.boxes --class left --optimizer sgd"),
+]

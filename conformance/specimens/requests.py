@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+import zipfile
 from importlib import resources
 from pathlib import Path
 from types import ModuleType
@@ -25,7 +26,7 @@ import numpy as np
 from diptych.files import LocalizationImage, save_localization, save_model
 from diptych.pictures.grids import EDGE_FEATURES, NODE_FEATURES, write_picture
 
-__all__ = ["FILES", "REQUESTS", "Request", "prepare"]
+__all__ = ["FILES", "NOTICED", "REQUESTS", "Request", "prepare"]
 
 TREE = "1\ta\ta\tN\tN\t_\t2\t_\t_\t_\n2\tb\tb\tV\tV\t_\t0\t_\t_\t_\n"
 FILES: dict[str, str | bytes] = {
@@ -36,6 +37,7 @@ FILES: dict[str, str | bytes] = {
     "a.txt": "dogs NNS\nswim VBP\n\nducks NNS\n",
     "new/a.txt": "dogs NNS\nswim VBP\n\nducks NNS\n",
     "new/b.txt": "swim VBP\n",
+    "first.txt": "".join(f"{'XY'[k % 2]} w{k}\n" for k in range(50)),
     "good.txt": "a B-X\nb I-X\n\nc O\n",
     "open.txt": "a B-X\n\n\nb O\nc O\nd I-X\n",
     "other.txt": "a B-X\n\nb O\nc Q\n",
@@ -66,13 +68,10 @@ def prepare(sp: ModuleType, folder: Path) -> None:
     (folder / "link").symlink_to(folder / "new")
     for name, content in FILES.items():
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    _zips(folder)
     _sequences(folder)
     _pictures(folder)
-    images = [
-        LocalizationImage([[0, 0, 4, 4], [1, 1, 3, 4]], np.ones((2, 1, 1, 3)), (16, 16), [0, 0, 4, 4], i % 2)
-        for i in range(4)
-    ]
-    save_localization(folder / "spots.boxes", images, ["left", "right"])
+    _boxes(folder)
     columns = {"columns": ["word", "tag", "label"]}
     tags = [{"word": ["The", "duck"], "tag": ["DT", "NN"]}], [["B-NP", "I-NP"]]
     restoring = {"features": [*NODE_FEATURES, *EDGE_FEATURES], "connectivity": 4, "noise": 0.1, "scale": None}
@@ -82,6 +81,7 @@ def prepare(sp: ModuleType, folder: Path) -> None:
         ("small.npz", sp.SequenceModel(1, 2), {}),
         ("trees.npz", sp.TreeModel(3, 3), {}),
         ("classes.npz", sp.MulticlassModel(1, 2), {}),
+        ("spot.npz", sp.CandidateModel((1, 1, 3)), {"class": "left"}),
         ("restore.npz", sp.SegmentationModel(3, 2), restoring),
         ("shared.npz", sp.ParsingModel([("h.tag",)], bits=1), {}),
         ("rooted.npz", sp.ParsingModel(bits=4, single_root=True), {}),
@@ -95,6 +95,17 @@ def prepare(sp: ModuleType, folder: Path) -> None:
         save_model(folder / name, model, np.zeros(model.size), info)
 
 
+def _zips(folder: Path) -> None:
+    """Zips of columns and of trees, and a file with many members."""
+    columns = {name: f"{name} X\n" for name in ("README", "task/train.txt", "task/test.txt", "other/test.txt")}
+    trees = {"README": "no sentences", **{f"bank/{name}.dp": f"{name}\tX\t0\n" for name in "bca"}}
+    for name, members in (("shared", columns), ("bank", trees), ("head", {"x.dp": "a\tX\t2\n"})):
+        with zipfile.ZipFile(folder / f"{name}.zip", "w") as archive:
+            for member, content in members.items():
+                archive.writestr(member, content)
+    np.savez(folder / "many.npz", **{f"{number}": np.zeros(1) for number in range(100, 299)})
+
+
 def _sequences(folder: Path) -> None:
     """Files of labelled sequences: as they should be, and with defects."""
     lengths, labels = [3, 2, 4, 1, 3, 2], np.arange(15) % 3
@@ -105,6 +116,8 @@ def _sequences(folder: Path) -> None:
         "fold": np.arange(6) % 2,
     }
     np.savez(folder / "toy.npz", **toy, names=["a", "b", "c"])
+    renamed = {"labels": (labels + 1) % 3, "names": ["c", "a", "b"]}
+    np.savez(folder / "renamed.npz", **toy | renamed)  # the same labels, in other numbers
     np.savez(folder / "new3.npz", **toy, names=["a", "b", "new"])
     np.savez(folder / "wide.npz", **{**toy, "features": np.eye(4)[labels]}, names=["a", "b", "c"])
     good = {"features": np.ones((6, 2)), "labels": [0, 1, 0, 1, 0, 1], "offsets": [0, 2, 6], "names": ["a", "b"]}
@@ -114,6 +127,20 @@ def _sequences(folder: Path) -> None:
     np.savez(folder / "nothing.npz", **nothing, offsets=[0])
     np.savez(folder / "blank.npz", **nothing, offsets=[0, 0, 0])
     np.savez(folder / "fold.npz", features=np.eye(3), labels=[0, 1, 2], offsets=[0, 3, 3], fold=[0, 1])
+
+
+def _boxes(folder: Path) -> None:
+    """Files of images: as they should be, without answers, with fewer features, with a true box that none touches."""
+    image = LocalizationImage([[0, 0, 4, 4], [1, 1, 3, 4]], np.ones((2, 1, 1, 3)), (16, 16), [0, 0, 4, 4])
+    spots = [image._replace(label=i % 2) for i in range(4)]
+    for name, images in (
+        ("spots", spots),
+        ("plain", [image._replace(truth=None)] * 2),
+        ("narrow", [each._replace(features=np.ones((2, 1, 1, 2))) for each in spots]),
+        ("far", [*spots[:3], spots[3]._replace(truth=[9, 9, 12, 12])]),
+        ("right", [spots[1]]),
+    ):
+        save_localization(folder / f"{name}.boxes", images, ["left", "right"])
 
 
 def _pictures(folder: Path) -> None:
@@ -155,4 +182,5 @@ _PAGES = sorted(
     (page for page in resources.files("conformance.specimens").joinpath("refused").iterdir()),
     key=lambda page: page.name,
 )
+NOTICED = _read(resources.files("conformance.specimens").joinpath("noticed.txt").read_text("utf-8"))
 REQUESTS = [request for page in _PAGES for request in _read(page.read_text("utf-8"))]
