@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from diptych.commands.jobs import limited
-from diptych.commands.options import Command, Training, add_task, argument, count, flag, option
+from diptych.commands.options import Command, Training, add_task, argument, flag, option
 from diptych.commands.output import Report, announce_compilation, trained
 from diptych.commands.show import add_show
 from diptych.commands.solvers import frank_wolfe_job, solve, solver_options
@@ -20,9 +20,6 @@ from diptych.files.pairs import FEATURES, PairExample, load_pairs, pair_features
 from diptych.files.sources import named
 from diptych.metrics import position_accuracy, sequence_accuracy
 from diptych.pictures import plots
-
-__all__ = ["add"]
-
 
 OPTIMIZERS = ("bcfw",)
 SAVED = "a file written by align train --save"
@@ -33,9 +30,8 @@ class Train(Training):
     """Train on examples, by block-coordinate Frank-Wolfe on the structural hinge."""
 
     pairs: str = argument("'names', or a file of examples, text or JSON (see diptych/files/pairs.py)")
-    hold_out: int | None = option("data", "test on every N-th example, train on the others", type=count, metavar="N")
-    null: bool = option("model", "leave no string of the shorter list alone", "--no-null",
-        action="store_false")  # fmt: skip
+    hold_out: int | None = option("data", "test on every N-th example, train on the others", metavar="N")
+    null: bool = option("model", "leave no string of the shorter list alone", "--no-null", action="store_false")
     rng: int | None = flag()
     encoding: str | None = flag()
     lam: float | None = flag(f"default: {JOB['lam']}")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.commands.options import Words, count, flag, number, option
+from diptych.commands.options import Words, flag, option
 from diptych.commands.parser import did_you_mean
 from diptych.commands.regularizers import OPTIONS, REGULARIZERS, check_regularizer, regularizer_of
 from diptych.commands.solvers import epochs_of, given, own, solve, takes
@@ -21,33 +21,6 @@ from reference.archives import MOST_BYTES
 from reference.datasets import Sequences, load_letters
 from reference.models.kernel_sequence import KernelWeights
 from reference.training.result import Callback, Result
-
-__all__ = [
-    "CASIMIR",
-    "HINGE_ONLY",
-    "LOSSES",
-    "OPTIMIZERS",
-    "SCHEDULES",
-    "SMOOTHINGS",
-    "Job",
-    "Solved",
-    "accuracies",
-    "accuracy",
-    "accuracy_line",
-    "accuracy_lines",
-    "check_scorable",
-    "job_of",
-    "labellings",
-    "learner_options",
-    "limited",
-    "load",
-    "loss_of",
-    "objective_of",
-    "refuse_options",
-    "smoothing_of",
-    "start",
-    "train",
-]
 
 LOSSES = ("crf", "hinge")
 CASIMIR = ("casimir", "casimir-svrg-const", "casimir-svrg-adapt")
@@ -172,17 +145,15 @@ class Solved(Words):
     rng: int | None = flag()
     smoothing: str | None = option("solver", "smoothing of the hinge (default: none; entropy for svrg and casimir)",
         choices=SMOOTHINGS, rare=True)  # fmt: skip
-    mu: float | None = option("solver", "strength of the smoothing; temperature of --sampler gibbs",
-        type=number, rare=True)  # fmt: skip
+    mu: float | None = option("solver", "strength of the smoothing; temperature of --sampler gibbs", rare=True)
     k: int | None = option("solver", "number of outputs of --smoothing top-k and of multisample (default: 5)",
-        type=count, rare=True)  # fmt: skip
-    schedule: str | None = option("solver", f"step sizes of {' and '.join(SCHEDULED)}",
-        choices=sorted(SCHEDULES), rare=True)  # fmt: skip
+        rare=True)  # fmt: skip
+    schedule: str | None = option("solver", f"step sizes of {' and '.join(SCHEDULED)}", choices=sorted(SCHEDULES),
+        rare=True)  # fmt: skip
     step_offset: float | None = option("solver",
         "offset of --schedule pegasos: 1/(lam (t + offset)); online-proximal: sigma instead of lam",
-        type=number, rare=True)  # fmt: skip
-    step_every: float | None = option("solver", "with --schedule steps: gamma0/(1 + floor(t / this))",
-        type=number, rare=True)  # fmt: skip
+        rare=True)  # fmt: skip
+    step_every: float | None = option("solver", "with --schedule steps: gamma0/(1 + floor(t / this))", rare=True)
     solver: dict[str, Any] = field(default_factory=dict)
 
 

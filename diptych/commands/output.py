@@ -27,25 +27,6 @@ from reference.files import NotWritten, save_bytes
 from reference.training.result import UNCERTIFIED, Result, Row
 from reference.training.run import Lost
 
-__all__ = [
-    "Failed",
-    "Progress",
-    "Report",
-    "announce_compilation",
-    "ending",
-    "error_text",
-    "opening",
-    "outcome",
-    "performed",
-    "print_report",
-    "say",
-    "status_of",
-    "trained",
-    "unwritten",
-    "watched",
-    "writable",
-]
-
 EVERY = 1.0  # seconds between two looks at the workers
 LATER = [getattr(errno, name, None) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EIO", "EMFILE", "ENFILE", "ESTALE")]
 

@@ -15,7 +15,7 @@ import numpy as np
 from diptych.commands import cluster
 from diptych.commands.jobs import limited
 from diptych.commands.many_files import paths_of
-from diptych.commands.options import Command, Training, add_task, argument, count, flag, option
+from diptych.commands.options import Command, Training, add_task, argument, flag, option
 from diptych.commands.output import Report, announce_compilation, trained
 from diptych.commands.scores import heads_of_partition, parsing_scores
 from diptych.commands.show import add_show, template_lines, template_weights
@@ -27,8 +27,6 @@ from diptych.files.sources import named
 from diptych.files.treebank import Sentence, check_heads, load_treebank, write_conllu
 from diptych.metrics import attachment_score
 from reference.models.templates import TEMPLATES
-
-__all__ = ["add", "drawn"]
 
 EPOCHS = {"bcfw": 50, "sgd": 10, "lbfgs": 50, "online-proximal": 10, "cocoa": 50}
 OPTIMIZERS = tuple(EPOCHS)
@@ -54,23 +52,22 @@ class Train(cluster.Cluster, Training):
     most_bytes: int = flag()
     templates: str | None = option("model", "feature templates (default: 20)", choices=list(TEMPLATES))
     bits: int | None = option("model",
-        "hash features to 2^bits weights (default: 20; with --blocks, 2^15 for each template)",
-        type=count, rare=True)  # fmt: skip
-    vocabulary: int | None = option("model", "instead of hashing: only features of at least N true arcs",
-        type=count, metavar="N", rare=True)  # fmt: skip
+        "hash features to 2^bits weights (default: 20; with --blocks, 2^15 for each template)", rare=True)  # fmt: skip
+    vocabulary: int | None = option("model", "instead of hashing: only features of at least N true arcs", metavar="N",
+        rare=True)  # fmt: skip
     blocks: bool = option("model",
         "give each template weights of its own, which show reports; always with online-proximal",
         action="store_true")  # fmt: skip
-    single_root: bool = option("model", "allow several tokens without head", "--many-roots",
-        action="store_false", rare=True)  # fmt: skip
-    loss: str = option("solver", "hinge: structural SVM (default); crf: log loss",
-        choices=("hinge", "crf"), default="hinge")  # fmt: skip
-    optimizer: str | None = option("solver",
-        "default: bcfw for the hinge, sgd for crf; over partitions cocoa, lbfgs", choices=OPTIMIZERS)  # fmt: skip
+    single_root: bool = option("model", "allow several tokens without head", "--many-roots", action="store_false",
+        rare=True)  # fmt: skip
+    loss: str = option("solver", "hinge: structural SVM (default); crf: log loss", choices=("hinge", "crf"),
+        default="hinge")  # fmt: skip
+    optimizer: str | None = option("solver", "default: bcfw for the hinge, sgd for crf; over partitions cocoa, lbfgs",
+        choices=OPTIMIZERS)  # fmt: skip
     regularizer: str | None = option("solver",
         "online-proximal: lam/2 (sum of the templates' norms)^2, multiple kernel learning "
-        "(squared-l21, default); lam times that sum (l21); lam/2 ||w||^2 (l2)",
-        choices=list(REGULARIZERS), rare=True)  # fmt: skip
+        "(squared-l21, default); lam times that sum (l21); lam/2 ||w||^2 (l2)", choices=list(REGULARIZERS),
+        rare=True)  # fmt: skip
     lam: float | None = flag(f"default: {listed(LAM)}")
     epochs: int | None = flag(f"default: {listed(EPOCHS)}")
     tol: float | None = flag(f"default: {TOL}")

@@ -11,8 +11,6 @@ from typing import Any
 
 from diptych.panels import PANELS
 
-__all__ = ["Parser", "did_you_mean"]
-
 GROUPS = (
     "positional arguments",
     "commands",

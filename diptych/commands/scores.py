@@ -13,18 +13,6 @@ from diptych.metrics import PUNCTUATION
 from reference.arrays import host
 from reference.example_errors import ExampleError
 
-__all__ = [
-    "Counts",
-    "Heads",
-    "counted",
-    "heads_of_partition",
-    "of_partition",
-    "parsing_scores",
-    "shares_of",
-    "tagging_lines",
-    "tagging_scores",
-]
-
 
 class Counts(NamedTuple):
     """Right positions, positions, right sequences, sequences; chunks, or None if not all labels are chunk labels, and

@@ -16,8 +16,6 @@ from diptych.commands.parser import Parser
 from diptych.files.models import load_model
 from reference.arrays import host
 
-__all__ = ["add_show", "template_lines", "template_weights"]
-
 TOP = 10
 Details = tuple[dict[str, Any], list[str]]  # fields of the report, and lines of text
 

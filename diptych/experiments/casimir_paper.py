@@ -32,25 +32,13 @@ from typing import Any
 
 from diptych.commands.options import positive
 from diptych.distributed import Runs
+from diptych.experiments import shell
 from diptych.experiments.casimir_pictures import draw
 from diptych.experiments.casimir_runs import CERTIFICATE, ends, last_objective, without_rows
 from diptych.experiments.entity_curves import FIGURES, Curve, Grids, chosen
 from diptych.experiments.entity_runs import Run, Sentences, runs_of
 from diptych.experiments.machine import versions
-from diptych.experiments.shell import (
-    Parser,
-    add_report_options,
-    add_workers,
-    executor_of_one_thread,
-    output_folder,
-    parsed,
-    picture_of,
-    run_or_draw,
-    say_written,
-)
 from diptych.pictures.plots import require_matplotlib
-
-__all__ = ["main", "measure"]
 
 QUICK = {"sentences": 16, "passes": 2, "repeats": 2, "bits": 12}
 LONGER = 4  # the search for the best known objective has this many times more passes
@@ -142,7 +130,7 @@ def _spread(numbers: list[float]) -> str:
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Run the experiment of one figure, or draw it again; return the exit status."""
-    parser = Parser(name, __doc__)
+    parser = shell.Parser(name, __doc__)
     parser.add_argument("data", metavar="DATA", nargs="?", help="path to conll2002.zip")
     parser.option(
         "data",
@@ -158,18 +146,18 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
         "solver", "--repeats", type=positive, default=5, help="number of random seeds (default: 5; the paper: 10)"
     )
     parser.option("model", "--bits", type=positive, default=16, help="hash features to 2^N weights (default: 16)")
-    add_workers(parser)
-    add_report_options(parser, printed="JSON, without the rows of the runs", again="the picture")
-    options = parsed(parser, arguments, QUICK)
+    shell.add_workers(parser)
+    shell.add_report_options(parser, printed="JSON, without the rows of the runs", again="the picture")
+    options = shell.parsed(parser, arguments, QUICK)
     figure = name.removeprefix("casimir-")
-    return run_or_draw(
+    return shell.run_or_draw(
         parser, options, lambda: _run(figure, options), _draw, "a figure", ("figure", "settings", "best", "curves")
     )
 
 
 def _draw(options: argparse.Namespace, report: dict[str, Any], picture: Path) -> None:
     draw(picture, report)
-    say_written(picture)
+    shell.say_written(picture)
 
 
 def _run(figure: str, options: argparse.Namespace) -> None:
@@ -178,15 +166,15 @@ def _run(figure: str, options: argparse.Namespace) -> None:
     require_matplotlib()  # fail before the runs, not after
     curves = FIGURES[figure](Grids.quick() if options.quick else Grids.full())
     sentences = Sentences(options.data, options.sentences, options.sentences, options.bits)
-    folder = output_folder(options)
+    folder = shell.output_folder(options)
     kept = folder / "runs.jsonl"
-    with executor_of_one_thread(options) as executor:
+    with shell.executor_of_one_thread(options) as executor:
         results = measure(runs_of(sentences, kept, executor), curves, options.passes, options.repeats)
     settings = {name: getattr(options, name) for name in QUICK}
     report = {"figure": figure, "settings": settings, "versions": versions(), **results}
     path = folder / f"{figure}.json"
     path.write_text(json.dumps(report), encoding="utf-8")
-    picture = picture_of(options, path)
+    picture = shell.picture_of(options, path)
     draw(picture, report)
     print(json.dumps(without_rows(report), indent=1) if options.json else table(report))
-    say_written(path, picture, kept)
+    shell.say_written(path, picture, kept)

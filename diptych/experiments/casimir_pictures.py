@@ -11,8 +11,6 @@ import numpy as np
 
 from diptych.pictures.plots import require_matplotlib, save_figure
 
-__all__ = ["draw", "line"]
-
 ROWS = (  # horizontal axis, vertical axis, and their labels
     ("without_full_gradients", "objective", "passes of oracle calls, without full gradients", "objective - best known"),
     ("oracle_calls", "objective", "passes of oracle calls, all", "objective - best known"),

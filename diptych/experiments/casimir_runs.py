@@ -16,9 +16,6 @@ from diptych.experiments.shell import whole
 from reference.training.prox_linear import casimir_svrg
 from reference.training.result import Result, Row
 
-__all__ = ["ADAPT", "CERTIFICATE", "CONST", "PL", "Problem", "described", "ends", "last_objective", "rows_of",
-           "without_rows"]  # fmt: skip
-
 CONST, ADAPT, PL = "casimir-svrg-const", "casimir-svrg-adapt", "prox-linear"
 CERTIFICATE = "certificate"  # the method that finds the best known objective and dual
 SCHEDULES = {

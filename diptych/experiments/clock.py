@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["best_of"]
-
 
 def best_of(run: Callable[[], Any], repeat: int = 15) -> float:
     """The least of several wall-clock times in seconds, after one call that is not timed."""

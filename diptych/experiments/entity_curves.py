@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 
 from diptych.experiments.casimir_runs import ADAPT, CONST, last_objective
 
-__all__ = ["FIGURES", "Curve", "Grids", "chosen"]
-
 C = (0.01, 0.1, 1, 10)  # lam = c/n
 MU, K = 2.0, 5  # section 7.3.1 for named entities; 7.3
 CENTER = {"k": K, "warm_start": "center"}

@@ -23,8 +23,6 @@ from diptych.files.columns import Columns, load_columns
 from reference.models.token_templates import TOKEN_TEMPLATES
 from reference.training.result import Row
 
-__all__ = ["Problem", "Run", "Sentences", "perform", "runs_of"]
-
 TEMPLATES = [template for template in TOKEN_TEMPLATES["entities"] if template != "bias"]
 K = 5  # outputs of the smoothing, section 7.3
 FULL_GRADIENTS = {"svrg", CONST, ADAPT}  # methods with one full gradient per pass

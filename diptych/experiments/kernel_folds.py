@@ -25,8 +25,6 @@ from reference.datasets import Sequences
 from reference.kernels import B1Spline, Explicit, Gaussian, Kernel, Linear, Mean, Polynomial, blocks
 from reference.models.kernel_data import scaled
 
-__all__ = ["ROWS", "Settings", "folds_measured", "measure_fold"]
-
 SINGLE = np.float32  # dtype of Gram matrices; sums are float64
 PIECE = 512  # test positions at a time
 HELD_OUT = 5  # every fifth word is held out

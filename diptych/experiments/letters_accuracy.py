@@ -22,18 +22,7 @@ from diptych.commands.jobs import Job, accuracy, load, objective_of, train
 from diptych.commands.options import above_zero, positive
 from diptych.commands.output import announce_compilation
 from diptych.distributed import Runs
-from diptych.experiments.shell import (
-    Parser,
-    add_folder,
-    add_workers,
-    ended,
-    executor_of_one_thread,
-    output_folder,
-    parsed,
-    whole,
-)
-
-__all__ = ["Run", "main", "perform"]
+from diptych.experiments import shell
 
 FOLDS = 10
 
@@ -57,20 +46,20 @@ def perform(run: Run) -> dict[str, float]:
     """The shares of right letters and words of the test part."""
     training, test = load("letters").split(run.fold, reverse=run.reverse)
     objective = objective_of(accelerated, run.job, training)
-    return accuracy(objective.model, whole(train(accelerated, run.job, objective)).x, test)
+    return accuracy(objective.model, shell.whole(train(accelerated, run.job, objective)).x, test)
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, print the table or JSON, and return the exit status."""
-    parser = Parser(name, __doc__)
+    parser = shell.Parser(name, __doc__)
     parser.option("data", "--quick", action="store_true", help="1 epoch, unless --epochs is given")
     parser.option("output", "--json", action="store_true", help="print the table as JSON")
-    add_folder(parser)
+    shell.add_folder(parser)
     parser.option("solver", "--lam", type=above_zero, default=0.0016, help="weight of lam/2 ||w||^2 (default: 0.0016)")
     parser.option("solver", "--epochs", type=positive, default=20, help="epochs of each run (default: 20)")
-    add_workers(parser)
-    options = parsed(parser, arguments, {"epochs": 1})
-    return ended(parser, options, lambda: _run(options))
+    shell.add_workers(parser)
+    options = shell.parsed(parser, arguments, {"epochs": 1})
+    return shell.ended(parser, options, lambda: _run(options))
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -79,9 +68,9 @@ def _run(options: argparse.Namespace) -> None:
         (reverse, loss): [Run(loss, options.lam, options.epochs, reverse, fold) for fold in range(FOLDS)]
         for reverse, loss in kinds
     }
-    kept = output_folder(options) / "letters-accuracy.jsonl"
+    kept = shell.output_folder(options) / "letters-accuracy.jsonl"
     announce_compilation(accelerated)
-    with executor_of_one_thread(options) as executor:
+    with shell.executor_of_one_thread(options) as executor:
         performed = Runs(perform, kept, executor, key=Run._asdict, describe=_described)
         performed.perform(run for several in runs.values() for run in several)
     rows = [_row(several, performed.perform(several)) for several in runs.values()]

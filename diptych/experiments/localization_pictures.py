@@ -10,8 +10,6 @@ from typing import Any
 from diptych.experiments.casimir_pictures import line
 from diptych.pictures.plots import logarithmic, require_matplotlib, save_figure
 
-__all__ = ["draw"]
-
 ROWS = (  # horizontal axis, vertical axis, label below
     ("without_full_gradients", "objective", "passes of oracle calls, without full gradients"),
     ("oracle_calls", "objective", "passes of oracle calls, all"),

@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 
 from diptych.experiments.casimir_runs import ADAPT, CONST, PL
 
-__all__ = ["LINEAR", "NONLINEAR", "Curve", "Figure", "K", "Sizes"]
-
 K = 10  # section 7.3
 
 

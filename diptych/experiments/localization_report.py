@@ -13,22 +13,13 @@ from typing import Any
 
 from diptych.commands.options import positive
 from diptych.distributed import Runs
+from diptych.experiments import shell
 from diptych.experiments.casimir_runs import CERTIFICATE, ends, last_objective, without_rows
 from diptych.experiments.localization_pictures import draw
 from diptych.experiments.localization_plan import Figure, Sizes
 from diptych.experiments.localization_runs import Run, runs_of
 from diptych.experiments.machine import versions
-from diptych.experiments.shell import (
-    Parser,
-    add_report_options,
-    output_folder,
-    picture_of,
-    run_or_draw,
-    say_written,
-)
 from diptych.pictures.plots import require_matplotlib
-
-__all__ = ["command"]
 
 FIELDS = ("figure", "settings", "best", "curves")
 LONGER = 4  # the search for the best known objective of linear scores has this many times more passes
@@ -38,16 +29,16 @@ def command(
     name: str, text: str | None, title: str, figure: Figure, layers: int, arguments: Sequence[str] | None
 ) -> int:
     """Run the experiment of one figure, or draw it again; return the exit status."""
-    parser = Parser(name, text)
+    parser = shell.Parser(name, text)
     parser.option(
         "data", "--quick", action="store_true", help="a test run: few small scenes, grids of two points, 2 repeats"
     )
     parser.option("data", "--classes", help="letters, one per class (default: those of the plan)")
     parser.option("solver", "--passes", type=positive, help="passes of each run (default: those of the plan)")
     parser.option("solver", "--repeats", type=positive, help="number of random seeds (default: 5)")
-    add_report_options(parser, printed="JSON, without the rows of the runs")
+    shell.add_report_options(parser, printed="JSON, without the rows of the runs")
     options = parser.parse_args(arguments)
-    return run_or_draw(
+    return shell.run_or_draw(
         parser,
         options,
         lambda: _run(options, title, figure, layers),
@@ -60,20 +51,20 @@ def command(
 def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path, *written: Path) -> None:
     draw(picture, report)
     print(json.dumps(without_rows(report), indent=1) if options.json else table(report))
-    say_written(*(written or (picture,)))
+    shell.say_written(*(written or (picture,)))
 
 
 def _run(options: argparse.Namespace, name: str, figure: Figure, layers: int) -> None:
     require_matplotlib()  # fail before the runs, not after
     sizes = figure.quick if options.quick else figure.sizes
     sizes = sizes._replace(**{k: getattr(options, k) for k in ("passes", "repeats") if getattr(options, k) is not None})
-    folder = output_folder(options)
+    folder = shell.output_folder(options)
     runs = runs_of(folder, layers)
     results = measure(runs, figure, options.classes or figure.classes, sizes, options.quick, layers)
     report = {"figure": name, "settings": {**sizes._asdict(), "c": figure.c}, "versions": versions(), **results}
     path = folder / f"localization-{name}.json"
     path.write_text(json.dumps(report), encoding="utf-8")
-    picture = picture_of(options, path)
+    picture = shell.picture_of(options, path)
     _show(options, report, picture, path, picture, runs.kept)
 
 

@@ -23,8 +23,6 @@ from diptych.files.localization_writer import save_localization
 from diptych.scenes import make_scenes
 from reference.training.result import Row
 
-__all__ = ["Problem", "Run", "perform", "runs_of"]
-
 
 class Run(NamedTuple):
     """Settings of a run: a method with its options, a class, lam = c/n, the seed of orders and starts, and sizes."""

@@ -24,17 +24,8 @@ from accelerated.threads import set_num_threads
 from diptych.commands.options import above_zero, add_flags, positive
 from diptych.commands.output import announce_compilation, writable
 from diptych.distributed import Runs
+from diptych.experiments import shell
 from diptych.experiments.handwritten import handwritten_words
-from diptych.experiments.shell import (
-    Parser,
-    add_folder,
-    ended,
-    output_folder,
-    parsed,
-    picture_of,
-    say_written,
-    whole,
-)
 from diptych.pictures.plots import logarithmic, require_matplotlib, save_figure
 from reference.training.result import Result
 
@@ -115,9 +106,12 @@ def measure(
     """
 
     def perform(name: str) -> dict[str, Any]:
-        run, common = problem.runs[name], {"lam": problem.lam, "rng": 0}
-        whole(run(problem.objective, epochs=1, tol=None, **common))  # compile kernels, fill caches
-        result = whole(run(problem.objective, epochs=100_000, callback=lambda row, w: row.seconds > seconds, **common))
+        run = problem.runs[name]
+        common: dict[str, Any] = {"lam": problem.lam, "rng": 0}
+        shell.whole(run(problem.objective, epochs=1, tol=None, **common))  # compile kernels, fill caches
+        result = shell.whole(
+            run(problem.objective, epochs=100_000, callback=lambda row, w: row.seconds > seconds, **common)
+        )
         return {
             "oracle_calls": result.oracle_calls,
             "objective": result.fun,
@@ -167,7 +161,7 @@ def draw(path: Path, measured: dict[str, dict[str, dict[str, Any]]]) -> None:
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, write and print; return the exit status."""
-    parser = Parser(name, __doc__)
+    parser = shell.Parser(name, __doc__)
     parser.option(
         "data", "--quick", action="store_true", help="defaults of 100 words, 100 characters and two seconds per run"
     )
@@ -179,17 +173,17 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     )
     parser.option("solver", "--seconds", type=above_zero, default=60.0, help="time limit of a run (default: 60)")
     parser.option("output", "--json", action="store_true", help="print the mean costs as JSON")
-    add_folder(parser)
+    shell.add_folder(parser)
     add_flags(parser, plot="default: .png in the folder of --out")
-    options = parsed(parser, arguments, QUICK)
-    return ended(parser, options, lambda: _run(options))
+    options = shell.parsed(parser, arguments, QUICK)
+    return shell.ended(parser, options, lambda: _run(options))
 
 
 def _run(options: argparse.Namespace) -> None:
     require_matplotlib()  # fail before the runs, not after
     writable(options.plot)
-    path = output_folder(options) / "multisample.json"
-    picture = picture_of(options, path)
+    path = shell.output_folder(options) / "multisample.json"
+    picture = shell.picture_of(options, path)
     announce_compilation(accelerated)
     set_num_threads(1)
     classes, mean_cost = characters(options.characters)
@@ -210,4 +204,4 @@ def _run(options: argparse.Namespace) -> None:
         print(json.dumps(costs, indent=1))
     else:
         print("\n".join(f"{name:24} mean cost {cost:.4f} on {TEST:,} other characters" for name, cost in costs.items()))
-    say_written(path, picture)
+    shell.say_written(path, picture)

@@ -32,23 +32,11 @@ import numpy as np
 
 from diptych.commands.options import positive
 from diptych.distributed import Runs
+from diptych.experiments import shell
 from diptych.experiments.machine import versions
-from diptych.experiments.shell import (
-    Parser,
-    add_report_options,
-    add_workers,
-    executor_of_one_thread,
-    output_folder,
-    parsed,
-    picture_of,
-    run_or_draw,
-    say_written,
-)
 from diptych.experiments.template_runs import Run, Treebank, runs_of
 from diptych.metrics import PUNCTUATION
 from diptych.pictures.plots import require_matplotlib, save_figure, whole
-
-__all__ = ["main", "measure"]
 
 NAMES = {"svm": "SVM", "mkl": "MKL"}
 PAPER = {"svm": 90.92, "mkl": 90.67}
@@ -190,7 +178,7 @@ def draw(path: Path, report: dict[str, Any]) -> None:
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Run the experiment, or draw it again; return the exit status."""
-    parser = Parser(name, __doc__)
+    parser = shell.Parser(name, __doc__)
     parser.add_argument("data", metavar="DATA", nargs="?", help="path to dependency_treebank.zip")
     parser.option(
         "data",
@@ -215,12 +203,12 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     )
     parser.option("solver", "--epochs", type=positive, default=10, help="epochs of each run (default: 10)")
     parser.option("model", "--bits", type=positive, default=16, help="2^N weights for each template (default: 16)")
-    add_workers(parser)
-    add_report_options(parser, printed="JSON, without the norms of every epoch")
-    options = parsed(parser, arguments, QUICK)
+    shell.add_workers(parser)
+    shell.add_report_options(parser, printed="JSON, without the norms of every epoch")
+    options = shell.parsed(parser, arguments, QUICK)
     if options.held_out >= options.files:
         parser.error(f"--held-out: expected fewer than the {options.files} files to train on, got {options.held_out}")
-    return run_or_draw(
+    return shell.run_or_draw(
         parser,
         options,
         lambda: _run(options),
@@ -236,9 +224,9 @@ def _run(options: argparse.Namespace) -> None:
     require_matplotlib()  # fail before the runs, not after
     plan, templates = (Plan.quick(), "20") if options.quick else (Plan.full(), "100")
     treebank = Treebank(options.data, options.files, options.held_out, options.test_files, templates, options.bits)
-    folder = output_folder(options)
+    folder = shell.output_folder(options)
     kept, path = folder / "runs.jsonl", folder / "parsing-templates.json"
-    with executor_of_one_thread(options) as executor:
+    with shell.executor_of_one_thread(options) as executor:
         results = measure(treebank, runs_of(treebank, kept, executor), plan, options.epochs)
     settings = {name: getattr(options, name) for name in QUICK}
     report = {
@@ -249,14 +237,14 @@ def _run(options: argparse.Namespace) -> None:
         **results,
     }
     path.write_text(json.dumps(report), encoding="utf-8")
-    picture = picture_of(options, path)
+    picture = shell.picture_of(options, path)
     _show(options, report, picture, path, picture, kept)
 
 
 def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path, *written: Path) -> None:
     draw(picture, report)
     print(json.dumps(_last_rows(report), indent=1) if options.json else table(report))
-    say_written(*(written or (picture,)))
+    shell.say_written(*(written or (picture,)))
 
 
 def _last_rows(part: Any) -> Any:

@@ -24,23 +24,6 @@ from reference.files import save_bytes
 from reference.training.result import Result
 from reference.training.run import Lost
 
-__all__ = [
-    "Parser",
-    "add_folder",
-    "add_print_options",
-    "add_report_options",
-    "add_workers",
-    "ended",
-    "executor_of_one_thread",
-    "output_folder",
-    "parsed",
-    "picture_of",
-    "read_report",
-    "run_or_draw",
-    "say_written",
-    "whole",
-]
-
 
 class Parser(commands.Parser):
     """The parser of ``diptych reproduce NAME``: help of one screen; --help-all adds the text of the experiment."""

@@ -31,27 +31,17 @@ from accelerated.threads import set_num_threads
 from diptych.chunks import chunk_scores
 from diptych.commands.options import above_zero, positive, share
 from diptych.commands.output import announce_compilation
-from diptych.experiments import sparse_pictures
+from diptych.experiments import shell, sparse_pictures
 from diptych.experiments.handwritten import handwritten_words
 from diptych.experiments.machine import versions
-from diptych.experiments.shell import (
-    Parser,
-    add_report_options,
-    output_folder,
-    parsed,
-    picture_of,
-    run_or_draw,
-    say_written,
-)
 from diptych.files.columns import load_columns
 from diptych.pictures.plots import require_matplotlib
-
-__all__ = ["chunks", "letters", "main", "removed_by"]
 
 ALPHA = 1.0
 GAMMA = 0.8  # screen whenever the gap has decreased by a fifth, for a finer curve
 TARGETS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 ASKED = 0.8
+FIELDS = ("kind", "rows", "weights")
 QUICK = {"examples": 40, "values": 5}
 
 
@@ -205,7 +195,7 @@ def _claims(report: dict[str, Any]) -> Iterator[str]:
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, print and write; return the exit status."""
-    parser = Parser(name, __doc__)
+    parser = shell.Parser(name, __doc__)
     parser.add_argument("source", metavar="SOURCE", nargs="?", help="letters, or the path of conll2000.zip")
     parser.option("data", "--quick", action="store_true", help="defaults of 40 examples and 5 values")
     parser.option("data", "--examples", type=positive, help="use only the first N (default: all)")
@@ -219,16 +209,18 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
         type=above_zero,
         help="stop at this gap relative to the objective (default: letters 1e-7, chunks 1e-4)",
     )
-    add_report_options(parser, printed="the report as JSON")
-    options = parsed(parser, arguments, QUICK)
-    return run_or_draw(parser, options, lambda: _run(options), _show, "sparse_chains", ("kind", "rows", "weights"))
+    shell.add_report_options(parser, printed="the report as JSON")
+    options = shell.parsed(parser, arguments, QUICK)
+    return shell.run_or_draw(
+        parser, options, lambda: _run(options), _show, "sparse_chains", ("kind", "rows", "weights")
+    )
 
 
 def _run(options: argparse.Namespace) -> None:
     if options.source is None:
         raise ValueError("SOURCE: expected letters or the path of conll2000.zip")
     require_matplotlib()  # fail before the runs, not after
-    path = output_folder(options) / f"sparse-{'letters' if options.source == 'letters' else 'chunks'}.json"
+    path = shell.output_folder(options) / f"sparse-{'letters' if options.source == 'letters' else 'chunks'}.json"
     announce_compilation(accelerated)
 
     def keep(report: dict[str, Any]) -> None:
@@ -241,8 +233,8 @@ def _run(options: argparse.Namespace) -> None:
             report = chunks(
                 options.source, options.examples, options.values, options.ratio or 1e-4, options.tol or 1e-4, keep
             )
-    say_written(path)
-    _show(options, report, picture_of(options, path))
+    shell.say_written(path)
+    _show(options, report, shell.picture_of(options, path))
 
 
 @contextmanager
@@ -258,7 +250,7 @@ def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path) ->
     print(json.dumps(report, indent=1) if options.json else table(report), flush=True)
     draw = sparse_pictures.draw_gaps if report["kind"] == "letters" else sparse_pictures.draw_counts
     draw(picture, report)
-    say_written(picture)
+    shell.say_written(picture)
 
 
 def _timed(run: Any) -> tuple[Any, float]:

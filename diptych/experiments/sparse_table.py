@@ -29,20 +29,9 @@ from accelerated.threads import set_num_threads
 from diptych.commands.options import above_zero, positive
 from diptych.commands.output import announce_compilation
 from diptych.distributed import Runs
-from diptych.experiments import sparse_data, sparse_pictures
+from diptych.experiments import shell, sparse_data, sparse_pictures
 from diptych.experiments.machine import versions
-from diptych.experiments.shell import (
-    Parser,
-    add_report_options,
-    output_folder,
-    parsed,
-    picture_of,
-    run_or_draw,
-    say_written,
-)
 from diptych.pictures.plots import require_matplotlib
-
-__all__ = ["RULES", "SOLVERS", "main", "measure"]
 
 RULES: dict[str, Callable[[], Any]] = {
     "none": lambda: None,
@@ -61,6 +50,7 @@ SOLVERS: dict[str, Callable[[], Any]] = {
 ALPHA = 1.0
 RATIO = 0.1
 SHARES = (0.75, 0.5, 0.25, 0.1)  # the betas of the drawn curves, as shares of beta_max
+FIELDS = ("settings", "paper", "data")
 QUICK = {"values": 6}
 
 
@@ -221,7 +211,7 @@ def _cell(value: Any) -> str:
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, print and write; return the exit status."""
-    parser = Parser(name, __doc__)
+    parser = shell.Parser(name, __doc__)
     parser.add_argument("data", nargs="*", metavar="DATA", help=f"of {', '.join(sparse_data.NAMES)} (default: all)")
     parser.option("data", "--quick", action="store_true", help="small data; a default of 6 values")
     parser.option(
@@ -242,9 +232,11 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
         default=1,
         help="runs of each measurement, of which the fastest counts (default: 1)",
     )
-    add_report_options(parser)
-    options = parsed(parser, arguments, QUICK)
-    return run_or_draw(parser, options, lambda: _run(options), _show, "sparse_table", ("settings", "paper", "data"))
+    shell.add_report_options(parser)
+    options = shell.parsed(parser, arguments, QUICK)
+    return shell.run_or_draw(
+        parser, options, lambda: _run(options), _show, "sparse_table", ("settings", "paper", "data")
+    )
 
 
 def _checked(what: str, names: Sequence[str], choices: Sequence[str]) -> list[str]:
@@ -260,7 +252,7 @@ def _run(options: argparse.Namespace) -> None:
     if len(rules) == 1:
         raise ValueError("--rules: expected one that screens, to be held against none")
     require_matplotlib()  # fail before the runs, not after
-    path = output_folder(options) / "sparse-table.json"
+    path = shell.output_folder(options) / "sparse-table.json"
     runs = [(rule, "dense") for rule in rules]
     runs += [(rule, solver) for solver in SOLVERS if solver != "dense" for rule in rules if rule in ("none", "l1 gap")]
     set_num_threads(1)
@@ -283,14 +275,14 @@ def _run(options: argparse.Namespace) -> None:
     report["data"] = dict(zip(names, kept.perform(names), strict=True))
     path.write_text(json.dumps(report), encoding="utf-8")
     set_num_threads(None)
-    say_written(path)
-    _show(options, report, picture_of(options, path))
+    shell.say_written(path)
+    _show(options, report, shell.picture_of(options, path))
 
 
 def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path) -> None:
     print(json.dumps(lines(report), indent=1) if options.json else table(report), flush=True)
     sparse_pictures.draw_ratios(picture, report)
-    say_written(picture)
+    shell.say_written(picture)
     for name, data in report["data"].items():
         for row in data["rows"]:
             apart = max(row["objectives apart over gap"], row["weights apart over bound"])

@@ -26,22 +26,11 @@ from accelerated.threads import set_num_threads
 from diptych.commands.options import above_zero, positive
 from diptych.commands.output import announce_compilation
 from diptych.distributed import Runs
+from diptych.experiments import shell
 from diptych.experiments.handwritten import handwritten_words
 from diptych.experiments.machine import versions
-from diptych.experiments.shell import (
-    Parser,
-    add_report_options,
-    output_folder,
-    parsed,
-    picture_of,
-    run_or_draw,
-    say_written,
-    whole,
-)
 from diptych.pictures.plots import logarithmic, require_matplotlib, save_figure
 from reference.training.result import Result, Row
-
-__all__ = ["METHODS", "main", "measure"]
 
 LAM = 0.0016 * 6251  # divided by the number of words
 GAP = 1e-3
@@ -99,7 +88,7 @@ class Problem:
 
     def bound(self, tol: float) -> float:
         """A lower bound of the least objective, to a relative gap ``tol``."""
-        result = whole(accelerated.bcfw(self.hinge, lam=self.lam, tol=tol, epochs=1000, rng=0))
+        result = shell.whole(accelerated.bcfw(self.hinge, lam=self.lam, tol=tol, epochs=1000, rng=0))
         return max(row.dual for row in result.history if row.dual is not None)
 
     def objective(self, w: np.ndarray) -> float:
@@ -127,7 +116,7 @@ class Problem:
             return value - bound <= GAP * value or row.seconds >= seconds
 
         drawn = {"rng": 0} if method.draws else {}
-        result = whole(method.run(objective, lam=self.lam, epochs=epochs, callback=note, **drawn))
+        result = shell.whole(method.run(objective, lam=self.lam, epochs=epochs, callback=note, **drawn))
         return {"rows": rows, "message": result.message}
 
 
@@ -217,7 +206,7 @@ def draw(path: Path, report: dict[str, Any]) -> None:
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, write and print; return the exit status."""
-    parser = Parser(name, __doc__)
+    parser = shell.Parser(name, __doc__)
     parser.option(
         "data",
         "--quick",
@@ -226,21 +215,21 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     )
     parser.option("solver", "--seconds", type=above_zero, default=60.0, help="time limit of a method (default: 60)")
     parser.option("data", "--words", type=positive, help="use only the first N (default: all 6251)")
-    add_report_options(parser)
-    options = parsed(parser, arguments, QUICK)
-    return run_or_draw(parser, options, lambda: _run(options), _show, "ssvm_table", ("settings", "bound", "runs"))
+    shell.add_report_options(parser)
+    options = shell.parsed(parser, arguments, QUICK)
+    return shell.run_or_draw(parser, options, lambda: _run(options), _show, "ssvm_table", ("settings", "bound", "runs"))
 
 
 def _run(options: argparse.Namespace) -> None:
     require_matplotlib()  # fail before the runs, not after
-    path = output_folder(options) / "ssvm.json"
+    path = shell.output_folder(options) / "ssvm.json"
     report = measure(options.words, options.seconds, 1e-2 if options.quick else 1e-4, path.with_suffix(".jsonl"))
     path.write_text(json.dumps(report), encoding="utf-8")
-    picture = picture_of(options, path)
+    picture = shell.picture_of(options, path)
     _show(options, report, picture, path, picture)
 
 
 def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path, *written: Path) -> None:
     draw(picture, report)
     print(json.dumps(lines(report), indent=1) if options.json else table(report))
-    say_written(*(written or (picture,)))
+    shell.say_written(*(written or (picture,)))

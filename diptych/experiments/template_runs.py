@@ -24,8 +24,6 @@ from diptych.metrics import attachment_score
 from reference.models.templates import check_templates, named_templates
 from reference.training.counterparts import counterpart
 
-__all__ = ["Run", "Treebank", "perform", "runs_of"]
-
 
 class Treebank(NamedTuple):
     """A zip of files: the first ``training`` files are for training, the next ``test`` files for testing.
