@@ -136,11 +136,8 @@ def run_sparse(
         fit = _one(panel, command, job, what, full, rule)
     else:
         fit = _path(panel, command, job, what, objective, full, rule, n)
-    found = [
-        *fit.report.get("warnings", []),
-        sparse_fits.one_label(full.model, full.data, fit.w, fit.report["beta_max"]),
-    ]
-    fit.report["warnings"] = [line for line in found if line]
+    one_label = sparse_fits.one_label(full.model, full.data, fit.w, fit.report["beta_max"])
+    fit.report["warnings"] = [line for line in (*fit.report.get("warnings", []), one_label) if line]
     for line in fit.report["warnings"]:
         print(f"warning: {line}", file=sys.stderr, flush=True)
     if command.save:
@@ -197,9 +194,8 @@ def _path(
         raise ValueError("--path: no feature tells the labels from one another: all weights are 0 at any beta")
     if job.held_out is not None and n < 2:
         raise ValueError(f"--held-out: expected 2 or more sequences, got {n}")
-    pairs = (
-        [] if job.held_out is None else sparse_fits.splits(n, job.held_out, None, np.random.default_rng(job.rng), None)
-    )
+    rng = np.random.default_rng(job.rng)
+    pairs = [] if job.held_out is None else sparse_fits.splits(n, job.held_out, None, rng, None)
     arguments = {"rule": rule, **job.problem}
     first = opening(panel, command, **what, job=asdict(job))
     values, heard = list[dict[str, Any]](), list[float]()

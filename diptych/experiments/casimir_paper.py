@@ -26,22 +26,21 @@ import json
 import math
 import statistics
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from diptych.commands.options import positive
 from diptych.distributed import Runs
 from diptych.experiments import shell
-from diptych.experiments.casimir_pictures import draw
-from diptych.experiments.casimir_runs import CERTIFICATE, ends, last_objective, without_rows
+from diptych.experiments.casimir_pictures import draw_entities
+from diptych.experiments.casimir_runs import CERTIFICATE, LONGER, best_known, ends, last_objective, without_rows
 from diptych.experiments.entity_curves import FIGURES, Curve, Grids, chosen
 from diptych.experiments.entity_runs import Run, Sentences, runs_of
 from diptych.experiments.machine import versions
 from diptych.pictures.plots import require_matplotlib
 
 QUICK = {"sentences": 16, "passes": 2, "repeats": 2, "bits": 12}
-LONGER = 4  # the search for the best known objective has this many times more passes
 
 
 def measure(performed: Runs, curves: Sequence[Curve], passes: int, repeats: int) -> dict[str, Any]:
@@ -69,7 +68,7 @@ def measure(performed: Runs, curves: Sequence[Curve], passes: int, repeats: int)
     shown = performed.perform(run for runs in drawn for run in runs)
     every = [*certificates, *(record for records in tuned.values() for record in records), *shown]
     return {
-        "best": {f"{record['c']:g}": _best(record["c"], every) for record in certificates},
+        "best": {f"{c:g}": best_known(x for x in every if x["c"] == c) for c in (x["c"] for x in certificates)},
         "curves": [
             {
                 "column": curve.column,
@@ -89,13 +88,6 @@ def measure(performed: Runs, curves: Sequence[Curve], passes: int, repeats: int)
         ],
         "certificates": certificates,
     }
-
-
-def _best(c: float, records: Iterable[dict[str, Any]]) -> dict[str, float | None]:
-    """The lowest objective and the highest dual of all runs with this c."""
-    rows = [row for record in records if record["c"] == c for row in record["rows"]]
-    values = {name: [row[name] for row in rows if row[name] is not None] for name in ("objective", "dual")}
-    return {"objective": min(values["objective"], default=None), "dual": max(values["dual"], default=None)}
 
 
 def table(report: dict[str, Any]) -> str:
@@ -132,20 +124,15 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Run the experiment of one figure, or draw it again; return the exit status."""
     parser = shell.Parser(name, __doc__)
     parser.add_argument("data", metavar="DATA", nargs="?", help="path to conll2002.zip")
-    parser.option(
-        "data",
-        "--quick",
-        action="store_true",
-        help="small grids; defaults of 16 sentences, 2 passes, 2 repeats and 12 bits",
-    )
+    parser.quick("small grids; defaults of 16 sentences, 2 passes, 2 repeats and 12 bits")
     parser.option(
         "data", "--sentences", type=positive, default=2000, help="number of training sentences (default: 2000, of 8323)"
     )
-    parser.option("solver", "--passes", type=positive, default=20, help="passes of each run (default: 20)")
+    parser.number("solver", "--passes", 20, "passes of each run")
     parser.option(
         "solver", "--repeats", type=positive, default=5, help="number of random seeds (default: 5; the paper: 10)"
     )
-    parser.option("model", "--bits", type=positive, default=16, help="hash features to 2^N weights (default: 16)")
+    parser.number("model", "--bits", 16, "hash features to 2^N weights")
     shell.add_workers(parser)
     shell.add_report_options(parser, printed="JSON, without the rows of the runs", again="the picture")
     options = shell.parsed(parser, arguments, QUICK)
@@ -156,7 +143,7 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
 
 
 def _draw(options: argparse.Namespace, report: dict[str, Any], picture: Path) -> None:
-    draw(picture, report)
+    draw_entities(picture, report)
     shell.say_written(picture)
 
 
@@ -175,6 +162,6 @@ def _run(figure: str, options: argparse.Namespace) -> None:
     path = folder / f"{figure}.json"
     path.write_text(json.dumps(report), encoding="utf-8")
     picture = shell.picture_of(options, path)
-    draw(picture, report)
+    draw_entities(picture, report)
     print(json.dumps(without_rows(report), indent=1) if options.json else table(report))
     shell.say_written(path, picture, kept)

@@ -17,7 +17,8 @@ from reference.training.prox_linear import casimir_svrg
 from reference.training.result import Result, Row
 
 CONST, ADAPT, PL = "casimir-svrg-const", "casimir-svrg-adapt", "prox-linear"
-CERTIFICATE = "certificate"  # the method that finds the best known objective and dual
+CERTIFICATE = "certificate"  # the method that finds the best known objective and dual,
+LONGER = 4  # with this many times more passes
 SCHEDULES = {
     "const": accelerated.steps.Constant,
     "sqrt": accelerated.steps.InverseSqrt,
@@ -171,6 +172,13 @@ def last_objective(record: dict[str, Any]) -> float:
     """The last objective of the run; inf if the run diverged."""
     last = record["rows"][-1]["objective"] if record["rows"] else None
     return math.inf if last is None else last
+
+
+def best_known(records: Iterable[dict[str, Any]]) -> dict[str, float | None]:
+    """The lowest objective and the highest dual of the runs."""
+    rows = [row for record in records for row in record["rows"]]
+    values = {name: [row[name] for row in rows if row[name] is not None] for name in ("objective", "dual")}
+    return {"objective": min(values["objective"], default=None), "dual": max(values["dual"], default=None)}
 
 
 def ends(grid: Sequence[dict[str, float]], options: dict[str, Any]) -> dict[str, bool]:

@@ -154,11 +154,8 @@ def draw(path: Path, report: dict[str, Any]) -> None:
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, write and print; return the exit status."""
     parser = shell.Parser(name, __doc__)
-    parser.option(
-        "data",
-        "--quick",
-        action="store_true",
-        help="a test run (two folds, 40 words to train on and 40 to test on, 4 epochs, two values of C and of eta0)",
+    parser.quick(
+        "a test run (two folds, 40 words to train on and 40 to test on, 4 epochs, two values of C and of eta0)"
     )
     parser.option(
         "data",
@@ -169,7 +166,7 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
         default=list(range(10)),
         help="folds to train on (default: all ten)",
     )
-    parser.option("solver", "--epochs", type=positive, default=20, help="epochs of each run (default: 20)")
+    parser.number("solver", "--epochs", 20, "epochs of each run")
     parser.option(
         "data", "--words", type=positive, help="maximum number of training words, and of test words (default: all)"
     )
@@ -190,9 +187,7 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     shell.add_workers(parser)
     shell.add_report_options(parser)
     options = shell.parsed(parser, arguments, QUICK)
-    return shell.run_or_draw(
-        parser, options, lambda: _run(options), _show, "handwriting", ("settings", "folds", "records")
-    )
+    return shell.run_or_draw(parser, options, lambda: _run(options), SHOWN, "handwriting", FIELDS)
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -217,12 +212,7 @@ def _run(options: argparse.Namespace) -> None:
         records = folds_measured(options.folds, settings, kept, executor)
     report = {"settings": settings._asdict(), "folds": options.folds, "versions": versions(), "records": records}
     report = json.loads(json.dumps(report))
-    path.write_text(json.dumps(report), encoding="utf-8")
-    picture = shell.picture_of(options, path)
-    _show(options, report, picture, path, picture, kept)
+    SHOWN.kept(options, report, path, kept)
 
 
-def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path, *written: Path) -> None:
-    draw(picture, report)
-    print(json.dumps(summary(report), indent=1) if options.json else table(report))
-    shell.say_written(*(written or (picture,)))
+SHOWN = shell.Shown(draw, table, summary)

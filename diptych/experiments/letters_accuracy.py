@@ -19,7 +19,6 @@ import numpy as np
 
 import accelerated
 from diptych.commands.jobs import Job, accuracy, load, objective_of, train
-from diptych.commands.options import above_zero, positive
 from diptych.commands.output import announce_compilation
 from diptych.distributed import Runs
 from diptych.experiments import shell
@@ -52,11 +51,11 @@ def perform(run: Run) -> dict[str, float]:
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, print the table or JSON, and return the exit status."""
     parser = shell.Parser(name, __doc__)
-    parser.option("data", "--quick", action="store_true", help="1 epoch, unless --epochs is given")
+    parser.quick("1 epoch, unless --epochs is given")
     parser.option("output", "--json", action="store_true", help="print the table as JSON")
     shell.add_folder(parser)
-    parser.option("solver", "--lam", type=above_zero, default=0.0016, help="weight of lam/2 ||w||^2 (default: 0.0016)")
-    parser.option("solver", "--epochs", type=positive, default=20, help="epochs of each run (default: 20)")
+    parser.number("solver", "--lam", 0.0016, "weight of lam/2 ||w||^2")
+    parser.number("solver", "--epochs", 20, "epochs of each run")
     shell.add_workers(parser)
     options = shell.parsed(parser, arguments, {"epochs": 1})
     return shell.ended(parser, options, lambda: _run(options))

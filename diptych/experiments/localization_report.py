@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import statistics
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from diptych.commands.options import positive
 from diptych.distributed import Runs
 from diptych.experiments import shell
-from diptych.experiments.casimir_runs import CERTIFICATE, ends, last_objective, without_rows
-from diptych.experiments.localization_pictures import draw
+from diptych.experiments.casimir_pictures import draw_boxes
+from diptych.experiments.casimir_runs import CERTIFICATE, LONGER, best_known, ends, last_objective, without_rows
 from diptych.experiments.localization_plan import Figure, Sizes
 from diptych.experiments.localization_runs import Run, runs_of
 from diptych.experiments.machine import versions
 from diptych.pictures.plots import require_matplotlib
 
 FIELDS = ("figure", "settings", "best", "curves")
-LONGER = 4  # the search for the best known objective of linear scores has this many times more passes
 
 
 def command(
@@ -30,9 +27,7 @@ def command(
 ) -> int:
     """Run the experiment of one figure, or draw it again; return the exit status."""
     parser = shell.Parser(name, text)
-    parser.option(
-        "data", "--quick", action="store_true", help="a test run: few small scenes, grids of two points, 2 repeats"
-    )
+    parser.quick("a test run: few small scenes, grids of two points, 2 repeats")
     parser.option("data", "--classes", help="letters, one per class (default: those of the plan)")
     parser.option("solver", "--passes", type=positive, help="passes of each run (default: those of the plan)")
     parser.option("solver", "--repeats", type=positive, help="number of random seeds (default: 5)")
@@ -42,16 +37,10 @@ def command(
         parser,
         options,
         lambda: _run(options, title, figure, layers),
-        _show,
+        SHOWN,
         "a localisation experiment",
         FIELDS,
     )
-
-
-def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path, *written: Path) -> None:
-    draw(picture, report)
-    print(json.dumps(without_rows(report), indent=1) if options.json else table(report))
-    shell.say_written(*(written or (picture,)))
 
 
 def _run(options: argparse.Namespace, name: str, figure: Figure, layers: int) -> None:
@@ -63,9 +52,7 @@ def _run(options: argparse.Namespace, name: str, figure: Figure, layers: int) ->
     results = measure(runs, figure, options.classes or figure.classes, sizes, options.quick, layers)
     report = {"figure": name, "settings": {**sizes._asdict(), "c": figure.c}, "versions": versions(), **results}
     path = folder / f"localization-{name}.json"
-    path.write_text(json.dumps(report), encoding="utf-8")
-    picture = shell.picture_of(options, path)
-    _show(options, report, picture, path, picture, runs.kept)
+    SHOWN.kept(options, report, path, runs.kept)
 
 
 def measure(runs: Runs, figure: Figure, classes: str, sizes: Sizes, quick: bool, layers: int) -> dict[str, Any]:
@@ -110,11 +97,7 @@ def measure(runs: Runs, figure: Figure, classes: str, sizes: Sizes, quick: bool,
                     }
                 )
                 every += records
-        rows = [row for record in [*certificates, *every] if record["name"] == name for row in record["rows"]]
-        best[name] = {
-            "objective": min(row["objective"] for row in rows if row["objective"] is not None),
-            "dual": max((row["dual"] for row in rows if row["dual"] is not None), default=None),
-        }
+        best[name] = best_known(record for record in [*certificates, *every] if record["name"] == name)
         drawn += of_class
     return {"best": best, "curves": drawn, "tuning": tuning}
 
@@ -172,3 +155,6 @@ def _at(curve: dict[str, Any], what: str, limit: float, value: str, scale: float
             return "diverged"
         values.append(scale * rows[-1][value])
     return f"{statistics.fmean(values):.4g} ± {statistics.pstdev(values):.2g}"
+
+
+SHOWN = shell.Shown(draw_boxes, table, without_rows)

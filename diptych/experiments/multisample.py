@@ -21,7 +21,7 @@ import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
-from diptych.commands.options import above_zero, add_flags, positive
+from diptych.commands.options import add_flags, positive
 from diptych.commands.output import announce_compilation, writable
 from diptych.distributed import Runs
 from diptych.experiments import shell
@@ -162,16 +162,12 @@ def draw(path: Path, measured: dict[str, dict[str, dict[str, Any]]]) -> None:
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, write and print; return the exit status."""
     parser = shell.Parser(name, __doc__)
-    parser.option(
-        "data", "--quick", action="store_true", help="defaults of 100 words, 100 characters and two seconds per run"
-    )
+    parser.quick("defaults of 100 words, 100 characters and two seconds per run")
     parser.option(
         "data", "--words", type=positive, default=6251, help="number of training words (default: 6251, nine folds)"
     )
-    parser.option(
-        "data", "--characters", type=positive, default=2000, help="number of training characters (default: 2000)"
-    )
-    parser.option("solver", "--seconds", type=above_zero, default=60.0, help="time limit of a run (default: 60)")
+    parser.number("data", "--characters", 2000, "number of training characters")
+    parser.number("solver", "--seconds", 60.0, "time limit of a run")
     parser.option("output", "--json", action="store_true", help="print the mean costs as JSON")
     shell.add_folder(parser)
     add_flags(parser, plot="default: .png in the folder of --out")

@@ -21,7 +21,6 @@ templates can.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from collections.abc import Sequence
@@ -30,7 +29,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diptych.commands.options import positive
 from diptych.distributed import Runs
 from diptych.experiments import shell
 from diptych.experiments.machine import versions
@@ -180,29 +178,12 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Run the experiment, or draw it again; return the exit status."""
     parser = shell.Parser(name, __doc__)
     parser.add_argument("data", metavar="DATA", nargs="?", help="path to dependency_treebank.zip")
-    parser.option(
-        "data",
-        "--quick",
-        action="store_true",
-        help="20 templates, small grids; defaults of 4 training files, 1 test file and 2 epochs",
-    )
-    parser.option("data", "--files", type=positive, default=160, help="number of training files (default: 160)")
-    parser.option(
-        "data",
-        "--held-out",
-        type=positive,
-        default=20,
-        help="number of training files held out to choose C and eta0 (default: 20)",
-    )
-    parser.option(
-        "data",
-        "--test-files",
-        type=positive,
-        default=39,
-        help="number of test files, after the training files (default: 39)",
-    )
-    parser.option("solver", "--epochs", type=positive, default=10, help="epochs of each run (default: 10)")
-    parser.option("model", "--bits", type=positive, default=16, help="2^N weights for each template (default: 16)")
+    parser.quick("20 templates, small grids; defaults of 4 training files, 1 test file and 2 epochs")
+    parser.number("data", "--files", 160, "number of training files")
+    parser.number("data", "--held-out", 20, "number of training files held out to choose C and eta0")
+    parser.number("data", "--test-files", 39, "number of test files, after the training files")
+    parser.number("solver", "--epochs", 10, "epochs of each run")
+    parser.number("model", "--bits", 16, "2^N weights for each template")
     shell.add_workers(parser)
     shell.add_report_options(parser, printed="JSON, without the norms of every epoch")
     options = shell.parsed(parser, arguments, QUICK)
@@ -212,7 +193,7 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
         parser,
         options,
         lambda: _run(options),
-        _show,
+        SHOWN,
         "parsing_templates",
         ("settings", "templates", "grids", "full", "sets"),
     )
@@ -236,15 +217,7 @@ def _run(options: argparse.Namespace) -> None:
         "grids": {"eta0": plan.eta0, "C": plan.C},
         **results,
     }
-    path.write_text(json.dumps(report), encoding="utf-8")
-    picture = shell.picture_of(options, path)
-    _show(options, report, picture, path, picture, kept)
-
-
-def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path, *written: Path) -> None:
-    draw(picture, report)
-    print(json.dumps(_last_rows(report), indent=1) if options.json else table(report))
-    shell.say_written(*(written or (picture,)))
+    SHOWN.kept(options, report, path, kept)
 
 
 def _last_rows(part: Any) -> Any:
@@ -252,3 +225,6 @@ def _last_rows(part: Any) -> Any:
     if isinstance(part, dict):
         return {name: value[-1:] if name == "rows" else _last_rows(value) for name, value in part.items()}
     return [_last_rows(each) for each in part] if isinstance(part, list) else part
+
+
+SHOWN = shell.Shown(draw, table, _last_rows)

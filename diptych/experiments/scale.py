@@ -187,10 +187,10 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, fit and print; return the exit status."""
     parser = shell.Parser(name, __doc__)
     shell.add_report_options(parser)
-    parser.option("data", "--quick", action="store_true", help="fewer tokens and weights")
+    parser.quick("fewer tokens and weights")
     parser.option("model", "--weights", type=positive, nargs="+", default=list(WEIGHTS), help="numbers of weights")
     parser.option("data", "--tokens", type=positive, nargs="+", default=list(TOKENS), help="numbers of tokens")
-    parser.option("solver", "--repeat", type=positive, default=3, help="times that each pass is measured (default: 3)")
+    parser.number("solver", "--repeat", 3, "times that each pass is measured")
     options = shell.parsed(parser, arguments, QUICK)
     return shell.run_or_draw(parser, options, lambda: _run(options), _show, "report of scale", FIELDS)
 

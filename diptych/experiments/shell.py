@@ -10,13 +10,14 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from accelerated.threads import set_num_threads
 from diptych.commands import parser as commands
 from diptych.commands.executors import add_executor, executor_of_runs
-from diptych.commands.options import add_flags
+from diptych.commands.options import above_zero, add_flags, positive
 from diptych.commands.output import error_text, status_of, writable
 from diptych.experiments.registry import EXPERIMENTS
 from diptych.interrupts import listening, status, word
@@ -35,6 +36,15 @@ class Parser(commands.Parser):
         super().__init__(prog=f"diptych reproduce {name}", description=what[0].upper() + what[1:])
         self.without_panel()
         add_flags(self, "quiet")
+
+    def quick(self, help: str) -> None:
+        """Add --quick."""
+        self.option("data", "--quick", action="store_true", help=help)
+
+    def number(self, group: str, name: str, default: float, help: str) -> None:
+        """Add an option of type number > 0, or integer >= 1 where the default is one. The help names the default."""
+        read = positive if isinstance(default, int) else above_zero
+        self.option(group, name, type=read, default=default, help=f"{help} (default: {default:g})")
 
     def format_help(self, everything: bool = False) -> str:
         return super().format_help(everything) + (f"\n{self.text}\n" if everything else "")
@@ -206,6 +216,31 @@ def read_report(path: Path, what: str, fields: Sequence[str]) -> Iterator[dict[s
         yield report
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as problem:
         raise ValueError(f"{wrong}other JSON: {type(problem).__name__}: {problem}") from None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How a report is shown: what draws its picture, its table, and what --json prints of it."""
+
+    draw: Callable[[Path, dict[str, Any]], None]
+    table: Callable[[dict[str, Any]], str]
+    summary: Callable[[dict[str, Any]], Any]
+
+    def __call__(self, options: argparse.Namespace, report: dict[str, Any], picture: Path, *written: Path) -> None:
+        self.draw(picture, report)
+        print(json.dumps(self.summary(report), indent=1) if options.json else self.table(report))
+        say_written(*(written or (picture,)))
+
+    def kept(self, options: argparse.Namespace, report: dict[str, Any], path: Path, *others: Path) -> None:
+        """Write a new report and show it. others: files that were written before."""
+        path.write_text(json.dumps(report), encoding="utf-8")
+        picture = picture_of(options, path)
+        self(options, report, picture, path, picture, *others)
+
+
+def say(text: str) -> None:
+    """Print a line of progress on stderr."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def say_written(*paths: Path) -> None:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -85,7 +84,7 @@ def chunks(source: str, sentences: int | None, values: int, ratio: float, tol: f
     state = problem.evaluate(np.zeros(model.size))
     bounds, seconds = _timed(lambda: accelerated.CountRule().bounds(state))
     kept = np.flatnonzero(bounds > betas[-1])
-    _say(f"  counts: {model.size - len(kept)} of {model.size} weights leave before training, in {seconds:.2f} s")
+    shell.say(f"  counts: {model.size - len(kept)} of {model.size} weights leave before training, in {seconds:.2f} s")
     smaller, narrowing = _timed(lambda: problem.reduced(kept).objective)
     report["before training"] = {"removed": model.size - len(kept), "seconds": seconds + narrowing}
 
@@ -140,7 +139,7 @@ def _walk(
         }
         report["rows"].append(row)
         keep(report)
-        _say(
+        shell.say(
             f"  beta {row['beta']:.4g} of the largest: {point.nonzeros} weights, {point.screenings[-1].kept} not "
             f"removed, {point.iterations} iterations, "
             f"{point.solver_seconds + point.screening_seconds:.1f} s, gap {row['gap']:.1e} of the objective"
@@ -197,9 +196,9 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, print and write; return the exit status."""
     parser = shell.Parser(name, __doc__)
     parser.add_argument("source", metavar="SOURCE", nargs="?", help="letters, or the path of conll2000.zip")
-    parser.option("data", "--quick", action="store_true", help="defaults of 40 examples and 5 values")
+    parser.quick("defaults of 40 examples and 5 values")
     parser.option("data", "--examples", type=positive, help="use only the first N (default: all)")
-    parser.option("solver", "--values", type=positive, default=20, help="number of values of beta (default: 20)")
+    parser.number("solver", "--values", 20, "number of values of beta")
     parser.option(
         "solver", "--ratio", type=share, help="the last beta over beta_max (default: letters 0.1, chunks 1e-4)"
     )
@@ -211,9 +210,7 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     )
     shell.add_report_options(parser, printed="the report as JSON")
     options = shell.parsed(parser, arguments, QUICK)
-    return shell.run_or_draw(
-        parser, options, lambda: _run(options), _show, "sparse_chains", ("kind", "rows", "weights")
-    )
+    return shell.run_or_draw(parser, options, lambda: _run(options), _show, "sparse_chains", FIELDS)
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -256,7 +253,3 @@ def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path) ->
 def _timed(run: Any) -> tuple[Any, float]:
     started = time.perf_counter()
     return run(), time.perf_counter() - started
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
-from diptych.commands.options import above_zero, positive
+from diptych.commands.options import above_zero
 from diptych.commands.output import announce_compilation
 from diptych.distributed import Runs
 from diptych.experiments import shell, sparse_data, sparse_pictures
@@ -133,7 +132,7 @@ def measure(
         for path in paths:
             path.run(objective, betas, tol)
             seconds, iterations = path.path.seconds, sum(point.iterations for point in path.path.points)
-            _say(f"  {name}, {path.name}, run {repeat + 1} of {repeats}: {seconds:.2f} s, {iterations} iterations")
+            shell.say(f"  {name}, {path.name}, run {repeat + 1} of {repeats}: {seconds:.2f} s, {iterations} iterations")
     rows = [path.report(paths[0].path) for path in paths]
     model = objective.model
     return {
@@ -213,11 +212,11 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, print and write; return the exit status."""
     parser = shell.Parser(name, __doc__)
     parser.add_argument("data", nargs="*", metavar="DATA", help=f"of {', '.join(sparse_data.NAMES)} (default: all)")
-    parser.option("data", "--quick", action="store_true", help="small data; a default of 6 values")
+    parser.quick("small data; a default of 6 values")
     parser.option(
         "solver", "--rules", nargs="+", metavar="RULE", default=list(RULES), help=f"of {', '.join(map(repr, RULES))}"
     )
-    parser.option("solver", "--values", type=positive, default=100, help="number of values of beta (default: 100)")
+    parser.number("solver", "--values", 100, "number of values of beta")
     parser.option(
         "solver",
         "--tol",
@@ -225,18 +224,10 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
         default=1e-6,
         help="stop at this gap relative to the objective (default: 1e-6)",
     )
-    parser.option(
-        "solver",
-        "--repeats",
-        type=positive,
-        default=1,
-        help="runs of each measurement, of which the fastest counts (default: 1)",
-    )
+    parser.number("solver", "--repeats", 1, "runs of each measurement, of which the fastest counts")
     shell.add_report_options(parser)
     options = shell.parsed(parser, arguments, QUICK)
-    return shell.run_or_draw(
-        parser, options, lambda: _run(options), _show, "sparse_table", ("settings", "paper", "data")
-    )
+    return shell.run_or_draw(parser, options, lambda: _run(options), _show, "sparse_table", FIELDS)
 
 
 def _checked(what: str, names: Sequence[str], choices: Sequence[str]) -> list[str]:
@@ -288,7 +279,3 @@ def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path) ->
             apart = max(row["objectives apart over gap"], row["weights apart over bound"])
             if apart > 1 or not row["converged"]:
                 raise ValueError(f"{name}, {row['rule']}, {row['solver']}: not the solution without screening")
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -13,7 +13,6 @@ minutes.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -23,7 +22,7 @@ import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
-from diptych.commands.options import above_zero, positive
+from diptych.commands.options import positive
 from diptych.commands.output import announce_compilation
 from diptych.distributed import Runs
 from diptych.experiments import shell
@@ -207,29 +206,19 @@ def draw(path: Path, report: dict[str, Any]) -> None:
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, write and print; return the exit status."""
     parser = shell.Parser(name, __doc__)
-    parser.option(
-        "data",
-        "--quick",
-        action="store_true",
-        help="a rougher bound; defaults of 60 words, at the same lam n, and 0.1 s per method",
-    )
-    parser.option("solver", "--seconds", type=above_zero, default=60.0, help="time limit of a method (default: 60)")
+    parser.quick("a rougher bound; defaults of 60 words, at the same lam n, and 0.1 s per method")
+    parser.number("solver", "--seconds", 60.0, "time limit of a method")
     parser.option("data", "--words", type=positive, help="use only the first N (default: all 6251)")
     shell.add_report_options(parser)
     options = shell.parsed(parser, arguments, QUICK)
-    return shell.run_or_draw(parser, options, lambda: _run(options), _show, "ssvm_table", ("settings", "bound", "runs"))
+    return shell.run_or_draw(parser, options, lambda: _run(options), SHOWN, "ssvm_table", ("settings", "bound", "runs"))
 
 
 def _run(options: argparse.Namespace) -> None:
     require_matplotlib()  # fail before the runs, not after
     path = shell.output_folder(options) / "ssvm.json"
     report = measure(options.words, options.seconds, 1e-2 if options.quick else 1e-4, path.with_suffix(".jsonl"))
-    path.write_text(json.dumps(report), encoding="utf-8")
-    picture = shell.picture_of(options, path)
-    _show(options, report, picture, path, picture)
+    SHOWN.kept(options, report, path)
 
 
-def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path, *written: Path) -> None:
-    draw(picture, report)
-    print(json.dumps(lines(report), indent=1) if options.json else table(report))
-    shell.say_written(*(written or (picture,)))
+SHOWN = shell.Shown(draw, table, lines)
