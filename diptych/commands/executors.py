@@ -93,11 +93,7 @@ def executor_of(options: Any, panel: ModuleType | None, rehearsal: Rehearsal | N
 
 
 def _executor(
-    options: Any,
-    panel: ModuleType | None,
-    rehearsal: Rehearsal | None,
-    tls: dict[str, str | None],
-    distributed: Any,
+    options: Any, panel: ModuleType | None, rehearsal: Rehearsal | None, tls: dict[str, str | None], distributed: Any
 ) -> Iterator[Any]:
     if not options.workers and options.scheduler is None:
         yield None

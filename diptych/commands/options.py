@@ -202,13 +202,7 @@ def command_of(options: argparse.Namespace) -> Command:
 
 
 def add_command(
-    commands: Any,
-    name: str,
-    run: Callable[..., Any],
-    kind: type[Command],
-    *,
-    task: str = "",
-    no_panel: str = "",
+    commands: Any, name: str, run: Callable[..., Any], kind: type[Command], *, task: str = "", no_panel: str = ""
 ) -> Parser:
     """Add a command, or an action of a task; ``run`` is called with the panel and a ``kind``, and returns a report.
 

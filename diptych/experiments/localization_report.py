@@ -34,12 +34,7 @@ def command(
     shell.add_report_options(parser, printed="JSON, without the rows of the runs")
     options = parser.parse_args(arguments)
     return shell.run_or_draw(
-        parser,
-        options,
-        lambda: _run(options, title, figure, layers),
-        SHOWN,
-        "a localisation experiment",
-        FIELDS,
+        parser, options, lambda: _run(options, title, figure, layers), SHOWN, "a localisation experiment", FIELDS
     )
 
 
