@@ -134,14 +134,3 @@ def line_of(report: dict[str, Any]) -> str:
         f"{report['partitions']} partitions, {report['workers']} workers, {report['repeated']} tasks repeated, "
         f"{report['bytes_a_pass']:,} bytes moved a pass"
     )
-
-
-def moved(objective: Any, passes: int) -> dict[str, Any]:
-    """What a report and the progress say of an objective over partitions."""
-    return {
-        "workers": objective.transport.workers,
-        "partitions": len(objective.sizes),
-        "lost": objective.transport.lost,
-        "repeated": objective.repeated,
-        "bytes_a_pass": objective.moved // max(passes, 1),
-    }

@@ -90,8 +90,7 @@ def train_kernels(panel: ModuleType, command: Any, training: Sequences, test: Se
     what = {"learner": "mkl", "data": command.data, "sequences": len(training.X), "fold": command.fold}
     what |= {"reverse": command.reverse, "job": asdict(job), "lam": lam}
     run = partial(panel.mkl, model, data, lam=lam, step_size=panel.steps.InverseSqrt(job.step_size), loss=job.loss,
-        epochs=job.epochs, average=job.average, rng=job.rng, checkpoint=command.checkpoint,
-        resume=command.resume)  # fmt: skip
+        epochs=job.epochs, average=job.average, rng=job.rng)  # fmt: skip
     info = {"data": command.data, "fold": command.fold, **asdict(job)}
     result, report = trained(panel, command, what, job.epochs, run, model, info)
     names = [*job.kernels.split(","), *(["transitions"] if job.transitions == "own" else [])]

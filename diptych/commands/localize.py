@@ -20,11 +20,11 @@ from diptych.commands import localize_jobs as work
 from diptych.commands.jobs import limited
 from diptych.commands.options import Command, Training, add_task, argument, flag, option, positive
 from diptych.commands.output import Report, announce_compilation, ending, outcome, watched, writable
-from diptych.commands.show import add_show
+from diptych.commands.show import add_show, loaded
 from diptych.commands.solvers import check_start, listed, solver_options
 from diptych.files.localization import Localization, load_localization
 from diptych.files.localization_writer import LocalizationImage, save_localization
-from diptych.files.models import load_model, save_model
+from diptych.files.models import save_model
 from diptych.pictures.boxes import Frame, boxes
 from reference.structures.boxes import iou
 from reference.training.result import Result, Row
@@ -132,7 +132,7 @@ def add(commands: Any) -> None:
     action("evaluate", _evaluate, Evaluate)
     action("predict", _predict, Predict)
     action("draw", _draw, Draw)
-    add_show(action, "localize train", _check_kind)
+    add_show(action, _check_kind)
 
 
 def _make(panel: ModuleType, command: Make) -> Report:
@@ -236,7 +236,7 @@ def _train_class(
     model: Any = None
     more: dict[str, Any] = {what: files[what] for what in ("checkpoint", "resume")}
     if files["start"] is not None:
-        model, w0, _ = _load(panel, files["start"], command.most_bytes)
+        model, w0, _ = loaded(panel, command, _check_kind, files["start"])
         if type(model).__name__ != work.KINDS[command.model]:
             raise ValueError(
                 f"--start: {files['start']} has a {type(model).__name__}, --model {command.model} is another"
@@ -270,7 +270,8 @@ def _evaluate(panel: ModuleType, command: Evaluate) -> Report:
     data.required("truth")
     reports: list[dict[str, Any]] = []
     for path in command.models:
-        model, w, name = _load(panel, path, command.most_bytes)
+        model, w, info = loaded(panel, command, _check_kind, path)
+        name = info["class"]
         images = _limited(data.of_class(name), command.limit)
         if not len(images):
             raise ValueError(f"{command.data}: no image of class {name}, which {path} finds")
@@ -350,7 +351,8 @@ def _found(
     all_images: bool = False,
 ) -> tuple[str, np.ndarray, list[work.Found]]:
     """A model's class, the images of that class, and the k best boxes of each image."""
-    model, w, name = _load(panel, path, command.most_bytes)
+    model, w, info = loaded(panel, command, _check_kind, path)
+    name = info["class"]
     images = np.arange(data.n) if all_images or data.labels is None else data.of_class(name)
     images = _limited(images, limit)
     if not len(images):
@@ -358,13 +360,6 @@ def _found(
             f"{data.name}: no image of class {name}, which {path} finds; --all-images of predict looks at the others"
         )
     return name, images, work.find(model, work.packed(model, data, images), w, k)
-
-
-def _load(panel: ModuleType, path: str | None, most_bytes: int) -> tuple[Any, Any, str]:
-    """A saved model, its weights and its class."""
-    model, w, info = load_model(str(path), panel, most_bytes=most_bytes)
-    _check_kind(str(path), model, info)
-    return model, w, info["class"]
 
 
 def _check_kind(path: str, model: Any, info: dict[str, Any]) -> None:

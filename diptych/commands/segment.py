@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 
 from diptych.commands.jobs import limited
-from diptych.commands.options import Command, Training, add_task, argument, flag, number, option, positive
+from diptych.commands.options import Saved, Training, add_task, argument, flag, number, option, positive
 from diptych.commands.output import Report, announce_compilation, trained
-from diptych.commands.show import add_show
+from diptych.commands.show import add_show, loaded
 from diptych.commands.solvers import frank_wolfe_job, solve, solver_options
-from diptych.files.models import load_model
 from diptych.pictures import grids, plots
 from reference.datasets import load_letters
 from reference.files import save_bytes
@@ -36,7 +35,6 @@ def _share(text: str) -> float:
 
 
 CLEAN = "'letters' (handwritten words), or a file of clean pictures, such as an .npz with one an array"
-SAVED = "a file written by segment train --save"
 
 
 class Train(Training):
@@ -57,10 +55,9 @@ class Train(Training):
     solver: dict[str, Any] = solver_options(OPTIMIZERS)
 
 
-class Evaluate(Command):
+class Evaluate(Saved):
     """The share of wrong pixels in noisy copies before and after a saved model has restored them."""
 
-    model: str = argument(SAVED)
     pictures: str = argument(CLEAN)
     noise: float | None = option("data", "share of pixels flipped (default: as in training)", type=_share)
     most_bytes: int = flag()
@@ -68,10 +65,9 @@ class Evaluate(Command):
     limit: int | None = flag("default: 10 words; all of a file")
 
 
-class Predict(Command):
+class Predict(Saved):
     """Restore noisy pictures by a saved model."""
 
-    model: str = argument(SAVED)
     noisy: str = argument("a noisy picture, an .npz of several, or 'letters': a page of words, to which noise is added")
     clean: str | None = option("data", "the same without noise, to count the wrong pixels", metavar="FILE")
     words: int | None = option("data", "letters: words on the page (default: 6)", type=positive)
@@ -93,7 +89,7 @@ def add(commands: Any) -> None:
     action("train", _train, Train)
     action("evaluate", _evaluate, Evaluate)
     action("predict", _predict, Predict)
-    add_show(action, "segment train", _check_info)
+    add_show(action, _check_info)
 
 
 def _train(panel: ModuleType, command: Train) -> Report:
@@ -109,10 +105,9 @@ def _train(panel: ModuleType, command: Train) -> Report:
     images = [grids.features(picture, command.connectivity) for picture in noisy]
     objective = panel.StructuralHinge(model, model.pack(images, [picture.ravel() for picture in training]))
     what = {"pictures": command.pictures, "job": job}
-    more = {"checkpoint": command.checkpoint, "resume": command.resume, **job}
     settings = {"noise": command.noise, "connectivity": command.connectivity, "scale": scale}
     info = {"pictures": command.pictures, "features": FEATURES, **settings, **job}
-    run = partial(solve, panel, "bcfw", objective, **more)
+    run = partial(solve, panel, "bcfw", objective, **job)
     result, report = trained(panel, command, what, job["epochs"], run, model, info)
     report |= settings
     w = np.asarray(result.x)
@@ -137,7 +132,7 @@ def _train(panel: ModuleType, command: Train) -> Report:
 
 
 def _evaluate(panel: ModuleType, command: Evaluate) -> Report:
-    model, w, info = _load(panel, command)
+    model, w, info = loaded(panel, command, _check_info)
     pictures, others = _clean_pictures(command, info.get("scale") if command.pictures == "letters" else None)
     pictures = others or pictures  # of the letters, use words that were not trained on
     rng = np.random.default_rng(command.rng or 0)
@@ -150,7 +145,7 @@ def _evaluate(panel: ModuleType, command: Evaluate) -> Report:
 
 
 def _predict(panel: ModuleType, command: Predict) -> Report:
-    model, w, info = _load(panel, command)
+    model, w, info = loaded(panel, command, _check_info)
     noisy, clean = _to_restore(command, info)
     _check_outputs(command, len(noisy))
     announce_compilation(panel, command.quiet)
@@ -205,12 +200,6 @@ def _write(path: str, pictures: Sequence[np.ndarray]) -> None:
     content = io.BytesIO()
     np.savez(content, *(picture.astype(np.uint8) for picture in pictures))
     save_bytes(path, content.getvalue())
-
-
-def _load(panel: ModuleType, command: Evaluate | Predict) -> tuple[Any, np.ndarray, dict[str, Any]]:
-    model, w, info = load_model(command.model, panel, most_bytes=command.most_bytes)
-    _check_info(command.model, model, info)
-    return model, w, info
 
 
 def _check_info(path: str, model: Any, info: dict[str, Any]) -> None:

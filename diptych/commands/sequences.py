@@ -21,7 +21,7 @@ from tqdm import tqdm
 from diptych.commands import cluster, jobs
 from diptych.commands.kernel_jobs import KERNEL_OPTIONS, Kernels, kernel_job, train_kernels
 from diptych.commands.many_files import paths_of
-from diptych.commands.options import Command, Training, add_command, argument, flag, option
+from diptych.commands.options import Command, Saved, Training, add_command, argument, flag, option
 from diptych.commands.output import Progress, Report, announce_compilation, ending, outcome, say, trained
 from diptych.commands.regularizers import Regularized
 from diptych.commands.scores import of_partition, shares_of
@@ -42,7 +42,6 @@ from reference.training.result import Result, Row
 
 OVER = (*jobs.OPTIMIZERS, "cocoa")
 EPOCHS = listed({name: epochs_of(name) for name in jobs.OPTIMIZERS})
-SAVED = "a file written by train --save"
 FOLD = "only the sequences of this fold"
 DRAWN = 24  # words of a picture
 
@@ -89,12 +88,6 @@ class Train(cluster.Cluster, Sparse, Kernels, Split, Training):
     start: str | None = flag()
 
 
-class Saved(Command):
-    """A saved model."""
-
-    model: str = argument(SAVED)
-
-
 class Evaluate(Data, Saved):
     """Accuracy of a saved model."""
 
@@ -138,7 +131,7 @@ def add(commands: Any) -> None:
     action("train", _train, Train)
     action("evaluate", _evaluate, Evaluate)
     action("predict", _predict, Predict)
-    add_show(action, "train", _check_kind)
+    add_show(action, _check_kind)
     action("compare", _compare, Compare, no_panel="compare runs both panels")
     action("demo", _demo, Demo, no_panel="demo runs both panels")
 
@@ -176,19 +169,14 @@ def _train(panel: ModuleType, command: Train) -> Report:
         fold = {} if over else {"fold": command.fold}
         what: dict[str, Any] = {"data": command.data, "sequences": objective.n, **fold}
         what |= ({} if over else {"reverse": command.reverse}) | {"start": command.start, "job": job.as_dict()}
-        run = partial(jobs.train, panel, job, objective, w0=w0, checkpoint=command.checkpoint, resume=command.resume)
-        info = {"data": command.data, **fold, "start": command.start}
-        info |= ({"partitions": objective.partitions} if over else {}) | job.as_dict()
-        shown = partial(cluster.moved, objective) if over else None
-        result, report = trained(panel, command, what, job.epochs or 0, run, objective.model, info, shown)
+        run = partial(jobs.train, panel, job, objective, w0=w0)
+        info = {"data": command.data, **fold, "start": command.start, **job.as_dict()}
+        partitioned, model = objective if over else None, objective.model
+        result, report = trained(panel, command, what, job.epochs or 0, run, model, info, partitioned)
         report |= {"weights": objective.model.size, "seconds_in_all": time.perf_counter() - started}
         first = f"{job.loss} by {job.optimizer} on {command.data}: {objective.n} sequences"
         if over:
-            report |= {
-                **cluster.moved(objective, len(result.history)),
-                "files": files,
-                "labels": objective.model.labels,
-            }
+            report |= {"files": files, "labels": objective.model.labels}
             counts = None if result.interrupted else objective.sum_of(of_partition, result.x)
             report["train"] = None if counts is None else shares_of(counts, "letter", "word")
             lines = [

@@ -16,7 +16,7 @@ from diptych import sparse_fits
 from diptych.certificates import advised, scaling
 from diptych.commands.jobs import learner_options
 from diptych.commands.options import Words, above_zero, option, positive, share
-from diptych.commands.output import announce_compilation, ending, opening, watched
+from diptych.commands.output import announce_compilation, ending, opening, outcome, watched
 from diptych.files.logs import LogWriter
 from diptych.files.models import save_model
 from diptych.interrupts import finishing
@@ -161,15 +161,7 @@ def _one(
         return advised(panel, result, objective, {})
 
     result: Any = watched(panel, command, {**what, "job": asdict(job)}, None, run)
-    report = {
-        "beta_max": most,
-        **_solution(beta, most, result, objective.model.size),
-        "certificate": result.certificate,
-        "message": result.message,
-        "success": result.success,
-        "interrupted": result.interrupted,
-        "history": [row.as_dict() for row in result.history],
-    }
+    report = {"beta_max": most, **_solution(beta, most, result, objective.model.size), **outcome(result)}
     if command.plot:
         plots.convergence(command.plot, {panel.__name__: result.history}, f"sparse CRF, beta = {beta:.4g}")
     lines = [*_lines(report), *ending(report)]

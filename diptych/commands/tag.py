@@ -17,7 +17,7 @@ from diptych.commands import cluster, tag_files
 from diptych.commands.jobs import OPTIMIZERS as SOLVERS
 from diptych.commands.jobs import Job, Solved, job_of, limited, loss_of, refuse_options, train
 from diptych.commands.many_files import are_many, paths_of, write_each
-from diptych.commands.options import Command, Training, Words, add_task, argument, flag, option
+from diptych.commands.options import Saved, Training, Words, add_task, argument, flag, option
 from diptych.commands.output import Report, announce_compilation, trained
 from diptych.commands.scores import counted, of_partition, tagging_lines, tagging_scores
 from diptych.commands.show import add_show
@@ -37,7 +37,6 @@ from reference.models.token_templates import TOKEN_TEMPLATES, attributes_of, che
 TOL = 1e-4
 FEW = 3  # sentences of a rehearsal
 OPTIMIZERS = (*(name for name in SOLVERS if name != "online-proximal"), "cocoa")
-SAVED = "a file written by tag train --save"
 
 
 class Columned(Words):
@@ -91,21 +90,19 @@ class Train(cluster.Cluster, Sparse, Solved, Training, Columned):
     solver: dict[str, Any] = solver_options(OPTIMIZERS, without=("mu", "k"))
 
 
-class Evaluate(Columned, Command):
+class Evaluate(Columned, Saved):
     """Accuracy and chunks of a saved tagger on a column file."""
 
-    model: str = argument(SAVED)
     file: str = argument("- is standard input")
     scheme: str | None = _read_scheme()
     limit: int | None = flag()
 
 
-class Predict(Columned, Command):
+class Predict(Columned, Saved):
     """Tag sentences by a saved tagger: their columns, and the label found, a line for each token; CoNLL-U stays as
     it is but for the column of labels.
     """
 
-    model: str = argument(SAVED)
     file: list[str] = argument(
         "- is standard input; labels are not looked at; of several files or a pattern 'new/*.txt', each is "
         "tagged into the folder --out, but for those that are there", nargs="+")  # fmt: skip
@@ -133,7 +130,7 @@ def add(commands: Any) -> None:
     action("train", _train, Train)
     action("evaluate", _evaluate, Evaluate)
     action("predict", _predict, Predict)
-    add_show(action, "tag train", _columns_of)
+    add_show(action, _columns_of)
 
 
 # training -----------------------------------------------------------------------------------------------------------
@@ -172,14 +169,12 @@ def _train(panel: ModuleType, command: Train) -> Report:
             curves, title = None, ""
         else:
             objective, job = ready.data if over else loss_of(panel, job, ready.model, ready.data), job.over(ready.n)
-            run = partial(train, panel, job, objective, w0=w0, checkpoint=command.checkpoint, resume=command.resume)
+            run = partial(train, panel, job, objective, w0=w0)
             what |= {"start": command.start, "job": job.as_dict()}
             info = {"file": file, "start": command.start, **columns, **job.as_dict()}
-            info |= {"partitions": objective.partitions} if over else {}
-            shown = partial(cluster.moved, objective) if over else None
-            result, report = trained(panel, command, what, job.epochs or 0, run, ready.model, info, shown)
+            partitioned = objective if over else None
+            result, report = trained(panel, command, what, job.epochs or 0, run, ready.model, info, partitioned)
             report |= {"weights": ready.model.size, "seconds": time.perf_counter() - ready.started, **ready.report}
-            report |= cluster.moved(objective, len(result.history)) if over else {}
             first = f"{ready.n} sentences of {file}: {ready.model.size} weights, objective {result.fun:.6f}, "
             lines = [f"{first}{report['seconds']:.2f} seconds", *([cluster.line_of(report)] if over else [])]
             w, finished = result.x, not (over and result.interrupted)
