@@ -318,7 +318,8 @@ def compare(job: jobs.Job, training: Sequences, test: Sequences, quiet: bool) ->
 def _demo(panel: ModuleType, command: Demo) -> Report:
     folder = Path(command.out)
     folder.mkdir(parents=True, exist_ok=True)
-    job = jobs.Job(lam=0.001, epochs=command.epochs, scale=1e-6, solver={"step_size": 0.02})
+    settings: dict[str, Any] = {"lam": 0.001, "epochs": command.epochs, "scale": 1e-6, "solver": {"step_size": 0.02}}
+    job = jobs.Job(**settings)
     rest, held_out = jobs.load("letters").split(0)
     training = rest.take(jobs.limited(len(rest.X), command.limit))
     if not command.json:

@@ -38,7 +38,7 @@ class Run(NamedTuple):
     @property
     def job(self) -> Job:
         """The training."""
-        return Job(loss=self.loss, lam=self.lam, epochs=self.epochs)
+        return Job(**{name: getattr(self, name) for name in ("loss", "lam", "epochs")})
 
 
 def perform(run: Run) -> dict[str, float]:
