@@ -30,12 +30,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from diptych.commands.options import positive
 from diptych.distributed import Runs
 from diptych.experiments import shell
 from diptych.experiments.casimir_pictures import draw_entities
-from diptych.experiments.casimir_runs import CERTIFICATE, LONGER, best_known, ends, last_objective, without_rows
-from diptych.experiments.entity_curves import FIGURES, Curve, Grids, chosen
+from diptych.experiments.casimir_runs import CERTIFICATE, LONGER, Curve, best_known, ends, last_objective, without_rows
+from diptych.experiments.entity_curves import FIGURES, Grids, chosen
 from diptych.experiments.entity_runs import Run, Sentences, runs_of
 from diptych.experiments.machine import versions
 from diptych.pictures.plots import require_matplotlib
@@ -92,7 +91,7 @@ def measure(performed: Runs, curves: Sequence[Curve], passes: int, repeats: int)
 
 def table(report: dict[str, Any]) -> str:
     """The tuned settings, and the end of each curve; * marks an end of the grid."""
-    lines = ["| column | curve | tuned | objective | less the best known | F1, % |", "|---|---|---|---|---|---|"]
+    lines = shell.header("column", "curve", "tuned", "objective", "less the best known", "F1, %")
     for curve in report["curves"]:
         best = report["best"][f"{curve['c']:g}"]["objective"]
         ends = [last_objective(record) for record in curve["runs"]]
@@ -125,13 +124,9 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     parser = shell.Parser(name, __doc__)
     parser.add_argument("data", metavar="DATA", nargs="?", help="path to conll2002.zip")
     parser.quick("small grids; defaults of 16 sentences, 2 passes, 2 repeats and 12 bits")
-    parser.option(
-        "data", "--sentences", type=positive, default=2000, help="number of training sentences (default: 2000, of 8323)"
-    )
+    parser.number("data", "--sentences", 2000, "number of training sentences", ", of 8323")
     parser.number("solver", "--passes", 20, "passes of each run")
-    parser.option(
-        "solver", "--repeats", type=positive, default=5, help="number of random seeds (default: 5; the paper: 10)"
-    )
+    parser.number("solver", "--repeats", 5, "number of random seeds", "; the paper: 10")
     parser.number("model", "--bits", 16, "hash features to 2^N weights")
     shell.add_workers(parser)
     shell.add_report_options(parser, printed="JSON, without the rows of the runs", again="the picture")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -46,6 +46,22 @@ class Run(Protocol):
     def options(self) -> dict[str, Any]: ...
     @property
     def rng(self) -> int: ...
+
+
+class Curve(NamedTuple):
+    """A curve of a figure: label, method, fixed options, and the grid to tune on.
+
+    tuned_as: the label of another curve whose tuned options are used instead. column, c: where the figure does not give
+    them, the curve's column and its lam = c/n.
+    """
+
+    label: str
+    method: str
+    options: dict[str, Any]
+    grid: Sequence[dict[str, float]] = ({},)
+    tuned_as: str | None = None
+    column: str = ""
+    c: float = 1.0
 
 
 # the methods: (problem, lam, options, common arguments) -> result -----------------------------------------------------

@@ -93,21 +93,15 @@ def _spread(x: np.ndarray) -> list[float]:
 def table(report: dict[str, Any]) -> str:
     """The summary and the settings in Markdown."""
     content, settings = summary(report), report["settings"]
-    lines = [
-        "| kernel | paper, % | best C on test, % | C | held-out C, % | seconds (paper) |",
-        "|---|---|---|---|---|---|",
-    ]
+    lines = shell.header("kernel", "paper, %", "best C on test, %", "C", "held-out C, %", "seconds (paper)")
     for row in content["rows"]:
         mean, deviation, seconds = row["paper"]
         lines.append(
             f"| {row['kernel']} | {mean} ± {deviation} | {_cell(row['best'])} | {row['C']:g} | "
             f"{_cell(row['held_out'])} | {row['seconds']:.2f} ({seconds:g}) |"
         )
-    lines += [
-        "",
-        "| letters right, difference fold by fold | paper (of means) | best C | held-out C |",
-        "|---|---|---|---|",
-    ]
+    compared = "letters right, difference fold by fold"
+    lines += ["", *shell.header(compared, "paper (of means)", "best C", "held-out C")]
     for x in content["differences"]:
         cells = f"{_cell(x['best'], '+')} | {_cell(x['held_out'], '+')}"
         lines.append(f"| {x['of']} less {x['to']} | {x['paper']:+.1f} | {cells} |")

@@ -80,17 +80,8 @@ def measure(runs: Runs, figure: Figure, classes: str, sizes: Sizes, quick: bool,
                 )
                 title = f"class {name}" + (f", {column}" if column else "")
                 chosen_ends = ends(grid, options) if curve.tuned_as is None else {}
-                of_class.append(
-                    {
-                        "column": title,
-                        "name": name,
-                        "label": curve.label,
-                        "method": curve.method,
-                        "options": options,
-                        "tuned": chosen_ends,
-                        "runs": records,
-                    }
-                )
+                row = {"column": title, "name": name, "label": curve.label, "method": curve.method}
+                of_class.append(row | {"options": options, "tuned": chosen_ends, "runs": records})
                 every += records
         best[name] = best_known(record for record in [*certificates, *every] if record["name"] == name)
         drawn += of_class
@@ -109,11 +100,9 @@ def table(report: dict[str, Any]) -> str:
     The limit for calls and for seconds is the least that a curve of the column has spent at its end. Each curve is
     represented by its last row within the limit. A row of prox-linear is a step of several passes.
     """
-    lines = [
-        "| column | curve | tuned | objective: equal passes | equal calls, all | equal seconds | CorLoc, test, %: "
-        "equal passes | equal calls, all | equal seconds | calls, all | seconds |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
+    equal = ("equal passes", "equal calls, all", "equal seconds")
+    first, second = f"objective: {equal[0]}", f"CorLoc, test, %: {equal[0]}"
+    lines = shell.header("column", "curve", "tuned", first, *equal[1:], second, *equal[1:], "calls, all", "seconds")
     for column in dict.fromkeys(curve["column"] for curve in report["curves"]):
         curves = [curve for curve in report["curves"] if curve["column"] == column]
         least = {what: min(_end(curve, what) for curve in curves) for what in ("oracle_calls", "seconds")}

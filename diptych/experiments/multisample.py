@@ -21,7 +21,7 @@ import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
-from diptych.commands.options import add_flags, positive
+from diptych.commands.options import add_flags
 from diptych.commands.output import announce_compilation, writable
 from diptych.distributed import Runs
 from diptych.experiments import shell
@@ -163,9 +163,7 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, write and print; return the exit status."""
     parser = shell.Parser(name, __doc__)
     parser.quick("defaults of 100 words, 100 characters and two seconds per run")
-    parser.option(
-        "data", "--words", type=positive, default=6251, help="number of training words (default: 6251, nine folds)"
-    )
+    parser.number("data", "--words", 6251, "number of training words", ", nine folds")
     parser.number("data", "--characters", 2000, "number of training characters")
     parser.number("solver", "--seconds", 60.0, "time limit of a run")
     parser.option("output", "--json", action="store_true", help="print the mean costs as JSON")

@@ -119,11 +119,8 @@ def _largest(record: dict[str, Any], size: int) -> tuple[int, ...]:
 def table(report: dict[str, Any]) -> str:
     """Both learners on all templates, and the SVMs on sets; * marks an end of a grid of more than two values."""
     ends = {name: (min(grid), max(grid)) if len(grid) > 2 else () for name, grid in report["grids"].items()}
-    lines = [
-        "| learner | templates with weights | C | eta0 | UAS, % | with punctuation | UAS of the paper | "
-        "objective | seconds an epoch |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    lines = shell.header("learner", "templates with weights", "C", "eta0", "UAS, %", "with punctuation",
+        "UAS of the paper", "objective", "seconds an epoch")  # fmt: skip
     for learner, record in report["full"].items():
         row, norms = record["rows"][-1], record["rows"][-1]["norms"]
         alive = f"{sum(norm > 0 for norm in norms)} of {len(norms)}"
@@ -134,7 +131,7 @@ def table(report: dict[str, Any]) -> str:
             f"| {NAMES[learner]} | {alive} | {chosen} | {shares} | {PAPER[learner]} | {record['objective']:.5g} | "
             f"{seconds:.2f} |"
         )
-    lines += ["", "| templates | UAS, chosen by SVM | UAS, chosen by MKL | in both |", "|---|---|---|---|"]
+    lines += ["", *shell.header("templates", "UAS, chosen by SVM", "UAS, chosen by MKL", "in both")]
     for svm, mkl in zip(*report["sets"].values(), strict=True):
         common = len(set(svm["templates"]) & set(mkl["templates"]))
         lines.append(f"| {len(svm['templates'])} | {_percent(svm['uas'])} | {_percent(mkl['uas'])} | {common} |")

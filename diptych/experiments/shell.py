@@ -41,10 +41,12 @@ class Parser(commands.Parser):
         """Add --quick."""
         self.option("data", "--quick", action="store_true", help=help)
 
-    def number(self, group: str, name: str, default: float, help: str) -> None:
-        """Add an option of type number > 0, or integer >= 1 where the default is one. The help names the default."""
+    def number(self, group: str, name: str, default: float, help: str, more: str = "") -> None:
+        """Add an option of type number > 0, or integer >= 1 where the default is one. The help names the default, and
+        more.
+        """
         read = positive if isinstance(default, int) else above_zero
-        self.option(group, name, type=read, default=default, help=f"{help} (default: {default:g})")
+        self.option(group, name, type=read, default=default, help=f"{help} (default: {default:g}{more})")
 
     def format_help(self, everything: bool = False) -> str:
         return super().format_help(everything) + (f"\n{self.text}\n" if everything else "")
@@ -141,14 +143,25 @@ def add_workers(parser: Parser) -> None:
 @contextmanager
 def executor_of_one_thread(options: argparse.Namespace) -> Iterator[Any]:
     """The executor of --workers or --scheduler; None for this process, which uses one thread."""
+    with one_thread(), ExitStack() as stack:
+        with redirect_stderr(getattr(sys.stderr, "loud", sys.stderr)):  # --quiet hides no unsafe connection
+            executor = stack.enter_context(executor_of_runs(options))
+        yield executor
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """A context in which kernels use one thread."""
     set_num_threads(1)
     try:
-        with ExitStack() as stack:
-            with redirect_stderr(getattr(sys.stderr, "loud", sys.stderr)):  # --quiet hides no unsafe connection
-                executor = stack.enter_context(executor_of_runs(options))
-            yield executor
+        yield
     finally:
         set_num_threads(None)
+
+
+def header(*names: str) -> list[str]:
+    """The first two lines of a table in Markdown."""
+    return [f"| {' | '.join(names)} |", "|" + "---|" * len(names)]
 
 
 def output_folder(options: argparse.Namespace) -> Path:

@@ -19,14 +19,12 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import accelerated
-from accelerated.threads import set_num_threads
 from diptych.chunks import chunk_scores
 from diptych.commands.options import above_zero, positive, share
 from diptych.commands.output import announce_compilation
@@ -158,7 +156,7 @@ def table(report: dict[str, Any]) -> str:
     head += [f"removed by {t}, %" for t in report["rows"][0]["removed"]] if report["kind"] == "letters" else []
     head += ["by counts", "by gap", "left", "F1"] if report["kind"] == "chunks" else []
     head += ["objective", "gap", "iterations", "solver s", "screening s"]
-    text = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    text = shell.header(*head)
     for row in report["rows"]:
         cells = [f"{row['beta']:.3g}", str(row["nonzeros"])]
         if report["kind"] == "letters":
@@ -223,7 +221,7 @@ def _run(options: argparse.Namespace) -> None:
     def keep(report: dict[str, Any]) -> None:
         path.write_text(json.dumps(report), encoding="utf-8")
 
-    with _one_thread():
+    with shell.one_thread():
         if options.source == "letters":
             report = letters(options.examples, options.values, options.ratio or 0.1, options.tol or 1e-7, keep)
         else:
@@ -232,15 +230,6 @@ def _run(options: argparse.Namespace) -> None:
             )
     shell.say_written(path)
     _show(options, report, shell.picture_of(options, path))
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    set_num_threads(1)
-    try:
-        yield
-    finally:
-        set_num_threads(None)
 
 
 def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path) -> None:

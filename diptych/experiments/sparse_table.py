@@ -197,7 +197,7 @@ HEAD = (
 
 def table(report: dict[str, Any]) -> str:
     """The lines in Markdown. The work is relative to that of the first run on the data."""
-    text = [f"| {' | '.join(HEAD)} |", "|" + "---|" * len(HEAD)]
+    text = shell.header(*HEAD)
     for line in lines(report):
         cells = (_cell(line.get(name)) for name in HEAD)
         text.append(f"| {' | '.join(cells)} |")

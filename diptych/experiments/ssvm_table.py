@@ -168,7 +168,7 @@ def lines(report: dict[str, Any]) -> list[dict[str, Any]]:
 def table(report: dict[str, Any]) -> str:
     """The lines in Markdown."""
     rows = lines(report)
-    text = [f"| {' | '.join(rows[0])} |", "|" + "---|" * len(rows[0])]
+    text = shell.header(*rows[0])
     for line in rows:
         cells = (
             x if isinstance(x, str) else "" if x is None else f"{x:.6g}" if name == "objective" else f"{x:.3g}"
