@@ -256,9 +256,9 @@ def _train_class(
 
     result = watched(panel, replace(command, **files), what, job["epochs"], run, save=save)
     report = {"class": name, "images": len(images), "weights": model.size, "job": job, **outcome(result)}
-    report |= {"train": work.judged(_truth(data, images), work.find(model, examples, result.x)), "test": None}
+    report |= {"train": work.judged(data.required("truth")[images], work.find(model, examples, result.x)), "test": None}
     if test is not None and len(others):
-        report["test"] = work.judged(_truth(test, others), work.find(model, held_out, result.x))
+        report["test"] = work.judged(test.required("truth")[others], work.find(model, held_out, result.x))
     if files["save"]:
         report["saved"] = str(files["save"])
     report["seconds"] = time.perf_counter() - started
@@ -275,7 +275,7 @@ def _evaluate(panel: ModuleType, command: Evaluate) -> Report:
         images = _limited(data.of_class(name), command.limit)
         if not len(images):
             raise ValueError(f"{command.data}: no image of class {name}, which {path} finds")
-        scores = work.judged(_truth(data, images), work.find(model, work.packed(model, data, images), w))
+        scores = work.judged(data.required("truth")[images], work.find(model, work.packed(model, data, images), w))
         reports.append({"model": str(path), "class": name, "images": len(images), **scores})
     means = {
         what: float(np.mean([each[what] for each in reports]))
@@ -380,11 +380,6 @@ def _named(command: Train, what: str, name: str, classes: list[str]) -> str | No
             f"--{what}: expected {PLACE} in the name, as there are {len(classes)} classes, or one --class; got {path}"
         )
     return None if path is None else path.replace(PLACE, name)
-
-
-def _truth(data: Localization, images: np.ndarray) -> np.ndarray:
-    boxes: np.ndarray = data.required("truth")[images]
-    return boxes
 
 
 def _shown(images: Iterable[LocalizationImage], n: int, quiet: bool) -> Iterator[LocalizationImage]:

@@ -106,13 +106,13 @@ def runs_of(sentences: Sentences, kept: Path, executor: Any) -> Runs:
     announce_compilation(accelerated)
     _loaded(sentences)  # reports errors in the file before processes start
 
-    def describe(run: Run, record: dict[str, Any]) -> str:
-        return described(f"{run.method}, lam = {run.c:g}/n", run, record)
-
-    def key(run: Run) -> list[Any]:
-        return [*sentences[1:], run._asdict()]
-
-    return Runs(partial(_perform, sentences), kept, executor, key=key, describe=describe)
+    return Runs(
+        partial(_perform, sentences),
+        kept,
+        executor,
+        key=lambda run: [*sentences[1:], run._asdict()],
+        describe=lambda run, record: described(f"{run.method}, lam = {run.c:g}/n", run, record),
+    )
 
 
 @lru_cache(maxsize=1)

@@ -190,7 +190,6 @@ def folds_measured(folds: Sequence[int], settings: Settings, kept: Path, executo
     def describe(fold: int, record: dict[str, Any]) -> str:
         return f"fold {fold}: " + ", ".join(f"{name} {100 * max(row['test']):.1f}" for name, row in record.items())
 
-    def key(fold: int) -> list[Any]:
-        return [fold, settings._asdict()]
-
-    return Runs(partial(measure_fold, settings), kept, executor, key=key, describe=describe).perform(folds)
+    return Runs(
+        partial(measure_fold, settings), kept, executor, key=lambda fold: [fold, settings._asdict()], describe=describe
+    ).perform(folds)

@@ -121,9 +121,6 @@ def measure(
             "mean cost": None if mean_cost is None else mean_cost(result.x),
         }
 
-    def key(name: str) -> list[Any]:
-        return [problem.name, name, seconds]
-
     def describe(name: str, record: dict[str, Any]) -> str:
         last = record["history"][-1]
         return (
@@ -131,7 +128,8 @@ def measure(
             f"{last['objective']:.4f}, gap {_share(last):.2e}"
         )
 
-    return dict(zip(problem.runs, Runs(perform, kept, key=key, describe=describe).perform(problem.runs), strict=True))
+    runs = Runs(perform, kept, key=lambda name: [problem.name, name, seconds], describe=describe)
+    return dict(zip(problem.runs, runs.perform(problem.runs), strict=True))
 
 
 def _share(row: dict[str, Any]) -> float:

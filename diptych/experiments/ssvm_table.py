@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import accelerated
-from accelerated.threads import set_num_threads
 from diptych.commands.options import positive
 from diptych.commands.output import announce_compilation
 from diptych.distributed import Runs
@@ -121,19 +120,15 @@ class Problem:
 
 def measure(words: int | None, seconds: float, tol: float, kept: Path) -> dict[str, Any]:
     """The rows of every method, and the best lower bound. Runs in the file ``kept`` are not repeated."""
-    set_num_threads(1)
     problem = Problem(words)
-
-    def key(name: str) -> list[Any]:
-        return [name, problem.data.n, seconds, tol]
 
     def perform(name: str) -> dict[str, Any]:
         problem.run(METHODS[name], bound, seconds, epochs=1)  # compile kernels, fill caches
         return problem.run(METHODS[name], bound, seconds)
 
-    (bound,) = Runs(lambda _: problem.bound(tol), kept, key=key).perform(["bound"])
-    runs = dict(zip(METHODS, Runs(perform, kept, key=key, describe=_described).perform(METHODS), strict=True))
-    set_num_threads(None)
+    kept_runs = partial(Runs, kept=kept, key=lambda name: [name, problem.data.n, seconds, tol])
+    (bound,) = kept_runs(lambda _: problem.bound(tol)).perform(["bound"])
+    runs = dict(zip(METHODS, kept_runs(perform, describe=_described).perform(METHODS), strict=True))
     duals = [row["dual"] for record in runs.values() for row in record["rows"] if row["dual"] is not None]
     settings = {"words": problem.data.n, "lam": problem.lam, "seconds": seconds, "gap": GAP}
     return {"settings": settings, "versions": versions(), "bound": max(bound, *duals), "runs": runs}
@@ -217,7 +212,8 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> None:
     require_matplotlib()  # fail before the runs, not after
     path = shell.output_folder(options) / "ssvm.json"
-    report = measure(options.words, options.seconds, 1e-2 if options.quick else 1e-4, path.with_suffix(".jsonl"))
+    with shell.one_thread():
+        report = measure(options.words, options.seconds, 1e-2 if options.quick else 1e-4, path.with_suffix(".jsonl"))
     SHOWN.kept(options, report, path)
 
 

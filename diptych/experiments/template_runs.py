@@ -121,7 +121,6 @@ def runs_of(treebank: Treebank, kept: Path, executor: Any) -> Runs:
         score = "diverged" if share is None else f"UAS {100 * share:.2f} %"
         return f"{name}, C = {run.C:g}, eta0 = {run.eta0:g}, {run.epochs} epochs: {score}"
 
-    def key(run: Run) -> list[Any]:
-        return [*treebank[1:], run._asdict()]
-
-    return Runs(partial(perform, treebank), kept, executor, key=key, describe=describe)
+    return Runs(
+        partial(perform, treebank), kept, executor, key=lambda run: [*treebank[1:], run._asdict()], describe=describe
+    )
