@@ -16,19 +16,8 @@ from diptych.pictures import plots
 AXES = {"calls": "oracle_calls", "seconds": "seconds", "epochs": "epoch"}
 FILES = ("data", "file", "treebank", "pairs", "pictures")
 EXAMPLES = ("sequences", "sentences", "examples")  # their number
-PROBLEM = (
-    "command",
-    *FILES,
-    *EXAMPLES,
-    "class",
-    "model",
-    "fold",
-    "loss",
-    "lam",
-    "start_stop",
-    "regularizer",
-    *REGULARIZED,
-)  # the fields of a log that describe its problem
+SETTINGS = ("class", "model", "fold", "loss", "lam", "start_stop", "regularizer", *REGULARIZED)
+PROBLEM = ("command", *FILES, *EXAMPLES, *SETTINGS)  # the fields of a log that describe its problem
 ROUNDING = 1e-9  # an objective may lie below its lower bound by this share of the bound
 
 

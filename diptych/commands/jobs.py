@@ -295,10 +295,7 @@ def labellings(model: Any, w: Any, data: Sequences) -> list[np.ndarray]:
 
 def accuracy(model: Any, w: Any, data: Sequences) -> dict[str, float]:
     """The shares of positions ("letter") and of sequences ("word") with right labels."""
-    return _accuracy(data.Y, labellings(model, w, data))
-
-
-def _accuracy(truth: Sequence[np.ndarray], predicted: Sequence[np.ndarray]) -> dict[str, float]:
+    truth, predicted = data.Y, labellings(model, w, data)
     return {"letter": position_accuracy(truth, predicted), "word": sequence_accuracy(truth, predicted)}
 
 

@@ -234,6 +234,13 @@ def trained(
     return result, what | outcome(result) | ({} if more is None else more(len(result.history)))
 
 
+def whole(result: Result) -> Result:
+    """The result of a run. KeyboardInterrupt if Ctrl-C interrupted the run."""
+    if result.interrupted:
+        raise KeyboardInterrupt
+    return result
+
+
 def moved(objective: Partitioned, passes: int) -> dict[str, Any]:
     """What a report and the progress say of an objective over partitions."""
     return {

@@ -22,7 +22,7 @@ from diptych.commands import cluster, jobs
 from diptych.commands.kernel_jobs import KERNEL_OPTIONS, Kernels, kernel_job, train_kernels
 from diptych.commands.many_files import paths_of
 from diptych.commands.options import Command, Saved, Training, add_command, argument, flag, option
-from diptych.commands.output import Progress, Report, announce_compilation, ending, outcome, say, trained
+from diptych.commands.output import Progress, Report, announce_compilation, ending, outcome, say, trained, whole
 from diptych.commands.regularizers import Regularized
 from diptych.commands.scores import of_partition, shares_of
 from diptych.commands.show import add_show
@@ -38,7 +38,7 @@ from diptych.warm import DEMO, warm
 from reference.datasets import Sequences
 from reference.files import save_bytes
 from reference.models.kernel_sequence import KernelWeights
-from reference.training.result import Result, Row
+from reference.training.result import Row
 
 OVER = (*jobs.OPTIMIZERS, "cocoa")
 EPOCHS = listed({name: epochs_of(name) for name in jobs.OPTIMIZERS})
@@ -301,7 +301,7 @@ def compare(job: jobs.Job, training: Sequences, test: Sequences, quiet: bool) ->
         _warm_up(side, job, training, quiet)
         objective = jobs.objective_of(side, job, training)
         with Progress(job.epochs, quiet, name) as progress:
-            result = _uninterrupted(jobs.train(side, job, objective, progress))
+            result = whole(jobs.train(side, job, objective, progress))
         trained[name] = objective.model, np.asarray(result.x)
         report[name] = outcome(result) | {
             "accuracy": jobs.accuracy(objective.model, result.x, test),
@@ -430,14 +430,7 @@ def _warm_up(panel: ModuleType, job: jobs.Job, data: Sequences, quiet: bool) -> 
         return
     announce_compilation(panel, quiet)
     objective = jobs.objective_of(panel, job, data.take(np.arange(min(1, len(data.X)))))
-    _uninterrupted(jobs.train(panel, replace(job, epochs=1), objective))
-
-
-def _uninterrupted(result: Result) -> Result:
-    """The result. KeyboardInterrupt if Ctrl-C interrupted its run."""
-    if result.interrupted:
-        raise KeyboardInterrupt
-    return result
+    whole(jobs.train(panel, replace(job, epochs=1), objective))
 
 
 def _histories(report: dict[str, Any]) -> dict[str, list[Row]]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 import accelerated
-from diptych.experiments.shell import whole
+from diptych.commands.output import whole
 from reference.training.prox_linear import casimir_svrg
 from reference.training.result import Result, Row
 

@@ -18,9 +18,9 @@ import numpy as np
 
 import accelerated
 from accelerated.models.kernel_sequence import KernelSequenceModel, KernelWeights
+from diptych.commands.output import whole
 from diptych.distributed import Runs
 from diptych.experiments.handwritten import handwritten_words
-from diptych.experiments.shell import whole
 from reference.datasets import Sequences
 from reference.kernels import B1Spline, Explicit, Gaussian, Kernel, Linear, Mean, Polynomial, blocks
 from reference.models.kernel_data import scaled

@@ -19,7 +19,7 @@ import numpy as np
 
 import accelerated
 from diptych.commands.jobs import Job, accuracy, load, objective_of, train
-from diptych.commands.output import announce_compilation
+from diptych.commands.output import announce_compilation, whole
 from diptych.distributed import Runs
 from diptych.experiments import shell
 
@@ -45,7 +45,7 @@ def perform(run: Run) -> dict[str, float]:
     """The shares of right letters and words of the test part."""
     training, test = load("letters").split(run.fold, reverse=run.reverse)
     objective = objective_of(accelerated, run.job, training)
-    return accuracy(objective.model, shell.whole(train(accelerated, run.job, objective)).x, test)
+    return accuracy(objective.model, whole(train(accelerated, run.job, objective)).x, test)
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:

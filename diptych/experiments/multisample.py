@@ -22,7 +22,7 @@ import numpy as np
 import accelerated
 from accelerated.threads import set_num_threads
 from diptych.commands.options import add_flags
-from diptych.commands.output import announce_compilation, writable
+from diptych.commands.output import announce_compilation, whole, writable
 from diptych.distributed import Runs
 from diptych.experiments import shell
 from diptych.experiments.handwritten import handwritten_words
@@ -108,10 +108,8 @@ def measure(
     def perform(name: str) -> dict[str, Any]:
         run = problem.runs[name]
         common: dict[str, Any] = {"lam": problem.lam, "rng": 0}
-        shell.whole(run(problem.objective, epochs=1, tol=None, **common))  # compile kernels, fill caches
-        result = shell.whole(
-            run(problem.objective, epochs=100_000, callback=lambda row, w: row.seconds > seconds, **common)
-        )
+        whole(run(problem.objective, epochs=1, tol=None, **common))  # compile kernels, fill caches
+        result = whole(run(problem.objective, epochs=100_000, callback=lambda row, w: row.seconds > seconds, **common))
         return {
             "oracle_calls": result.oracle_calls,
             "objective": result.fun,

@@ -22,7 +22,6 @@ from diptych.commands.output import error_text, status_of, writable
 from diptych.experiments.registry import EXPERIMENTS
 from diptych.interrupts import listening, status, word
 from reference.files import save_bytes
-from reference.training.result import Result
 from reference.training.run import Lost
 
 
@@ -200,13 +199,6 @@ def run_or_draw(
         (run if options.draw is None else draw_again)()
 
     return ended(parser, options, draw_or_run)
-
-
-def whole(result: Result) -> Result:
-    """The result of a run. KeyboardInterrupt if Ctrl-C interrupted the run."""
-    if result.interrupted:
-        raise KeyboardInterrupt
-    return result
 
 
 @contextmanager

@@ -22,7 +22,7 @@ import numpy as np
 
 import accelerated
 from diptych.commands.options import positive
-from diptych.commands.output import announce_compilation
+from diptych.commands.output import announce_compilation, whole
 from diptych.distributed import Runs
 from diptych.experiments import shell
 from diptych.experiments.handwritten import handwritten_words
@@ -86,7 +86,7 @@ class Problem:
 
     def bound(self, tol: float) -> float:
         """A lower bound of the least objective, to a relative gap ``tol``."""
-        result = shell.whole(accelerated.bcfw(self.hinge, lam=self.lam, tol=tol, epochs=1000, rng=0))
+        result = whole(accelerated.bcfw(self.hinge, lam=self.lam, tol=tol, epochs=1000, rng=0))
         return max(row.dual for row in result.history if row.dual is not None)
 
     def objective(self, w: np.ndarray) -> float:
@@ -114,7 +114,7 @@ class Problem:
             return value - bound <= GAP * value or row.seconds >= seconds
 
         drawn = {"rng": 0} if method.draws else {}
-        result = shell.whole(method.run(objective, lam=self.lam, epochs=epochs, callback=note, **drawn))
+        result = whole(method.run(objective, lam=self.lam, epochs=epochs, callback=note, **drawn))
         return {"rows": rows, "message": result.message}
 
 
