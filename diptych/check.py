@@ -122,10 +122,7 @@ def _cache() -> tuple[str, str]:
     if folder is None:
         return "not kept", "no folder can be written: compiled in each process (NUMBA_CACHE_DIR names another folder)"
     if kernels_are_plain():
-        return (
-            "cold" if cache_is_cold() else "ok",
-            f"{folder}: plain kernels, {writable}",
-        )
+        return ("cold" if cache_is_cold() else "ok", f"{folder}: plain kernels, {writable}")
     kept = [path.name.removeprefix("accelerated.compiled.") for path in folder.iterdir()]
     if all(any(name.startswith(kernels) for name in kept) for kernels in KERNELS):
         return "ok", f"{folder}: warm, {writable}"

@@ -11,21 +11,16 @@ from typing import Any
 import numpy as np
 
 from diptych.commands.jobs import limited
-from diptych.commands.options import Command, Training, add_task, argument, count, flag, option
+from diptych.commands.options import Saved, Training, add_task, argument, flag, option
 from diptych.commands.output import Report, announce_compilation, trained
-from diptych.commands.show import add_show
+from diptych.commands.show import add_show, loaded
 from diptych.commands.solvers import frank_wolfe_job, solve, solver_options
-from diptych.files.models import load_model
 from diptych.files.pairs import FEATURES, PairExample, load_pairs, pair_features, read_lines
 from diptych.files.sources import named
 from diptych.metrics import position_accuracy, sequence_accuracy
 from diptych.pictures import plots
 
-__all__ = ["add"]
-
-
 OPTIMIZERS = ("bcfw",)
-SAVED = "a file written by align train --save"
 JOB: dict[str, Any] = {"lam": 0.01, "epochs": 100, "tol": 0.01, "rng": 0}
 
 
@@ -33,9 +28,8 @@ class Train(Training):
     """Train on examples, by block-coordinate Frank-Wolfe on the structural hinge."""
 
     pairs: str = argument("'names', or a file of examples, text or JSON (see diptych/files/pairs.py)")
-    hold_out: int | None = option("data", "test on every N-th example, train on the others", type=count, metavar="N")
-    null: bool = option("model", "leave no string of the shorter list alone", "--no-null",
-        action="store_false")  # fmt: skip
+    hold_out: int | None = option("data", "test on every N-th example, train on the others", metavar="N")
+    null: bool = option("model", "leave no string of the shorter list alone", "--no-null", action="store_false")
     rng: int | None = flag()
     encoding: str | None = flag()
     lam: float | None = flag(f"default: {JOB['lam']}")
@@ -44,20 +38,18 @@ class Train(Training):
     solver: dict[str, Any] = solver_options(OPTIMIZERS)
 
 
-class Evaluate(Command):
+class Evaluate(Saved):
     """The share of strings with the right partner, by a saved model."""
 
-    model: str = argument(SAVED)
     pairs: str = argument("'names', or a file of examples")
     limit: int | None = flag()
     encoding: str | None = flag()
     most_bytes: int = flag()
 
 
-class Predict(Command):
+class Predict(Saved):
     """Align two lists, a string a line, by a saved model."""
 
-    model: str = argument(SAVED)
     left: str = argument("text file")
     right: str = argument("text file")
     encoding: str | None = flag()
@@ -76,7 +68,7 @@ def add(commands: Any) -> None:
     action("train", _train, Train)
     action("evaluate", _evaluate, Evaluate)
     action("predict", _predict, Predict)
-    add_show(action, "align train", _check_kind)
+    add_show(action, _check_kind)
 
 
 def _train(panel: ModuleType, command: Train) -> Report:
@@ -97,9 +89,8 @@ def _train(panel: ModuleType, command: Train) -> Report:
     objective = panel.StructuralHinge(model, _packed(model, training))
     job = frank_wolfe_job(command, JOB)
     what = {"pairs": command.pairs, "examples": len(training), "null": command.null, "job": job}
-    more = {"checkpoint": command.checkpoint, "resume": command.resume, **job}
     info = {"pairs": command.pairs, "features": list(FEATURES), **job}
-    run = partial(solve, panel, "bcfw", objective, **more)
+    run = partial(solve, panel, "bcfw", objective, **job)
     result, report = trained(panel, command, what, job["epochs"], run, model, info)
     names = [*FEATURES, *(["no partner"] if command.null else [])]
     report |= {
@@ -120,7 +111,7 @@ def _train(panel: ModuleType, command: Train) -> Report:
 
 
 def _evaluate(panel: ModuleType, command: Evaluate) -> Report:
-    model, w = _load(panel, command)
+    model, w, _ = loaded(panel, command, _check_kind)
     examples = _read(command)
     _check_scorable(command.pairs, examples, "to score")
     announce_compilation(panel, command.quiet)
@@ -130,7 +121,7 @@ def _evaluate(panel: ModuleType, command: Evaluate) -> Report:
 
 
 def _predict(panel: ModuleType, command: Predict) -> Report:
-    model, w = _load(panel, command)
+    model, w, _ = loaded(panel, command, _check_kind)
     left, right = (read_lines(path, encoding=command.encoding) for path in (command.left, command.right))
     left = [left[i] for i in limited(len(left), command.limit)]
     announce_compilation(panel, command.quiet)
@@ -155,12 +146,6 @@ def _predict(panel: ModuleType, command: Predict) -> Report:
 def _read(command: Train | Evaluate) -> list[PairExample]:
     examples = load_pairs(command.pairs, encoding=command.encoding)
     return [examples[i] for i in limited(len(examples), command.limit)]
-
-
-def _load(panel: ModuleType, command: Evaluate | Predict) -> tuple[Any, np.ndarray]:
-    model, w, info = load_model(command.model, panel, most_bytes=command.most_bytes)
-    _check_kind(command.model, model, info)
-    return model, w
 
 
 def _check_kind(path: str, model: Any, info: dict[str, Any]) -> None:

@@ -11,8 +11,6 @@ from diptych.check import Line, checks
 from diptych.commands.options import Command, add_command
 from diptych.commands.output import Report, say
 
-__all__ = ["add"]
-
 
 class Check(Command):
     """Does this installation work? versions, kernel cache, laws and small trainings.

@@ -17,18 +17,6 @@ from diptych.commands.jobs import CASIMIR, Job, smoothing_of
 from diptych.commands.options import declared, option, positive
 from diptych.distributed import Partitioned
 
-__all__ = [
-    "Cluster",
-    "Rehearsal",
-    "check_over",
-    "for_workers",
-    "line_of",
-    "loss_over",
-    "moved",
-    "partitioned",
-    "parts_a_file",
-]
-
 SOLVERS = ("lbfgs", "cocoa", "svrg", *CASIMIR, "cutting-planes")  # what trains over partitions
 LEAST_PARTS = 8  # the result depends on the parts, so their number does not depend on the workers
 UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
@@ -48,13 +36,13 @@ def size(text: str) -> int:
 class Cluster(Workers):
     """The options of training over partitions."""
 
-    workers: int | None = declared(lambda sub, _: add_executor(sub, "train over partitions"))
+    workers: int | None = declared(lambda sub, *_: add_executor(sub, "train over partitions"))
     partitions: int | None = option("workers",
-        f"partitions in all, at least one a file; they decide the result (default: {LEAST_PARTS})",
-        type=positive, metavar="P", rare=True)  # fmt: skip
+        f"partitions in all, at least one a file; they decide the result (default: {LEAST_PARTS})", type=positive,
+        metavar="P", rare=True)  # fmt: skip
     memory: int | None = option("workers",
-        "packed partitions that a process keeps, such as 500MB; others are read again (default: all)",
-        type=size, metavar="BYTES", rare=True)  # fmt: skip
+        "packed partitions that a process keeps, such as 500MB; others are read again (default: all)", type=size,
+        metavar="BYTES", rare=True)  # fmt: skip
 
     @property
     def over_partitions(self) -> bool:
@@ -146,14 +134,3 @@ def line_of(report: dict[str, Any]) -> str:
         f"{report['partitions']} partitions, {report['workers']} workers, {report['repeated']} tasks repeated, "
         f"{report['bytes_a_pass']:,} bytes moved a pass"
     )
-
-
-def moved(objective: Any, passes: int) -> dict[str, Any]:
-    """What a report and the progress say of an objective over partitions."""
-    return {
-        "workers": objective.transport.workers,
-        "partitions": len(objective.sizes),
-        "lost": objective.transport.lost,
-        "repeated": objective.repeated,
-        "bytes_a_pass": objective.moved // max(passes, 1),
-    }

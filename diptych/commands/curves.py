@@ -13,24 +13,11 @@ from diptych.commands.regularizers import OPTIONS as REGULARIZED
 from diptych.files.logs import Log, load_log
 from diptych.pictures import plots
 
-__all__ = ["add", "curves"]
-
 AXES = {"calls": "oracle_calls", "seconds": "seconds", "epochs": "epoch"}
 FILES = ("data", "file", "treebank", "pairs", "pictures")
 EXAMPLES = ("sequences", "sentences", "examples")  # their number
-PROBLEM = (
-    "command",
-    *FILES,
-    *EXAMPLES,
-    "class",
-    "model",
-    "fold",
-    "loss",
-    "lam",
-    "start_stop",
-    "regularizer",
-    *REGULARIZED,
-)  # the fields of a log that describe its problem
+SETTINGS = ("class", "model", "fold", "loss", "lam", "start_stop", "regularizer", *REGULARIZED)
+PROBLEM = ("command", *FILES, *EXAMPLES, *SETTINGS)  # the fields of a log that describe its problem
 ROUNDING = 1e-9  # an objective may lie below its lower bound by this share of the bound
 
 
@@ -43,8 +30,8 @@ class Curves(Command):
 
     opens: ClassVar[bool] = False
     logs: list[str] = argument("files of lines of JSON, one a run", nargs="+", metavar="LOG")
-    against: list[str] | None = option("output", "repeatable (default: calls and seconds)",
-        action="append", choices=list(AXES))  # fmt: skip
+    against: list[str] | None = option("output", "repeatable (default: calls and seconds)", action="append",
+        choices=list(AXES))  # fmt: skip
     plot: str | None = flag()
 
 

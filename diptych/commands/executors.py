@@ -17,8 +17,6 @@ from diptych.commands.options import FILE, Words, count
 from diptych.commands.output import announce_compilation
 from diptych.distributed import local_client
 
-__all__ = ["EXECUTOR", "LOCAL", "Workers", "add_executor", "executor_of", "executor_of_runs"]
-
 LOCAL = re.compile(r"(?:[a-z]+://)?(?:localhost|127\.[\d.]+|\[::1\])(?::|$)|inproc:")
 TLS = {"ca_file": "authority's certificate", "cert": "certificate", "key": "private key"}
 PATIENCE = 40.0  # seconds until something that is not a scheduler is given up; Dask's own limit for one is 30
@@ -95,11 +93,7 @@ def executor_of(options: Any, panel: ModuleType | None, rehearsal: Rehearsal | N
 
 
 def _executor(
-    options: Any,
-    panel: ModuleType | None,
-    rehearsal: Rehearsal | None,
-    tls: dict[str, str | None],
-    distributed: Any,
+    options: Any, panel: ModuleType | None, rehearsal: Rehearsal | None, tls: dict[str, str | None], distributed: Any
 ) -> Iterator[Any]:
     if not options.workers and options.scheduler is None:
         yield None

@@ -25,8 +25,6 @@ from diptych.pictures import plots
 from reference.training.result import UNCERTIFIED
 from reference.training.run import Lost
 
-__all__ = ["add"]
-
 ONE_VALUE = ("reproduce", "grid")  # commands that print no single report
 FILES = ("save", "out", "log", "checkpoint", "plot")  # options that name a file to write
 OBJECTIVE = "objective"  # the only score of which the lowest is the best
@@ -70,15 +68,15 @@ class Grid(Workers, Command):
     of the command stands for the value, as in --save model-{lam}.npz.
     """
 
-    workers: int | None = declared(lambda sub, _: add_executor(sub, "perform runs"))
+    workers: int | None = declared(lambda sub, *_: add_executor(sub, "perform runs"))
     vary: Sequence[Varied] = option("model",
-        "an option of the command and its values (or A;B, if they have commas); repeatable",
-        type=_varied, action="append", metavar="NAME=A,B", required=True)  # fmt: skip
+        "an option of the command and its values (or A;B, if they have commas); repeatable", type=_varied,
+        action="append", metavar="NAME=A,B", required=True)  # fmt: skip
     kept: str = option("output", "keep each report in this file as it comes; the runs in it are not repeated",
         required=True, metavar="FILE")  # fmt: skip
     mean: Sequence[str] | None = option("output",
-        "show means and deviations over this option's values, such as fold; repeatable",
-        action="append", metavar="NAME")  # fmt: skip
+        "show means and deviations over this option's values, such as fold; repeatable", action="append",
+        metavar="NAME")  # fmt: skip
     by: str | None = option("output", "show the best first, by this number of the reports, such as test.word",
         metavar="SCORE")  # fmt: skip
     plot: str | None = flag("the score of --by, or the first, against the first option that varies")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from diptych.commands.options import Words, count, flag, number, option
+from diptych.commands.options import Words, flag, option
 from diptych.commands.parser import did_you_mean
-from diptych.commands.regularizers import OPTIONS, REGULARIZERS, check_regularizer, regularizer_of
+from diptych.commands.regularizers import OPTIONS, REGULARIZERS, Regularized, check_regularizer, regularizer_of
 from diptych.commands.solvers import epochs_of, given, own, solve, takes
 from diptych.defaults import sequence_lam
 from diptych.files.sequences import read_sequences
@@ -21,33 +21,6 @@ from reference.archives import MOST_BYTES
 from reference.datasets import Sequences, load_letters
 from reference.models.kernel_sequence import KernelWeights
 from reference.training.result import Callback, Result
-
-__all__ = [
-    "CASIMIR",
-    "HINGE_ONLY",
-    "LOSSES",
-    "OPTIMIZERS",
-    "SCHEDULES",
-    "SMOOTHINGS",
-    "Job",
-    "Solved",
-    "accuracies",
-    "accuracy",
-    "accuracy_line",
-    "accuracy_lines",
-    "check_scorable",
-    "job_of",
-    "labellings",
-    "learner_options",
-    "limited",
-    "load",
-    "loss_of",
-    "objective_of",
-    "refuse_options",
-    "smoothing_of",
-    "start",
-    "train",
-]
 
 LOSSES = ("crf", "hinge")
 CASIMIR = ("casimir", "casimir-svrg-const", "casimir-svrg-adapt")
@@ -64,29 +37,44 @@ SCHEDULES = {
 }
 
 
-@dataclass(frozen=True)
-class Job:
-    """A training job: the options of ``train`` and ``compare``."""
+class Solved(Words):
+    """The options of a job, None where they are not given. Commands say which optimisers they have, and what their
+    defaults are.
+    """
+
+    loss: str | None = option("solver", "crf: log loss; hinge: structural SVM (default: crf)", choices=LOSSES)
+    optimizer: str | None = None
+    lam: float | None = flag()
+    epochs: int | None = flag()
+    tol: float | None = flag()
+    rng: int | None = flag()
+    smoothing: str | None = option("solver", "smoothing of the hinge (default: none; entropy for svrg and casimir)",
+        choices=SMOOTHINGS, rare=True)  # fmt: skip
+    mu: float | None = option("solver", "strength of the smoothing; temperature of --sampler gibbs", rare=True)
+    k: int | None = option("solver", "number of outputs of --smoothing top-k and of multisample (default: 5)",
+        rare=True)  # fmt: skip
+    schedule: str | None = option("solver", f"step sizes of {' and '.join(SCHEDULED)}", choices=sorted(SCHEDULES),
+        rare=True)  # fmt: skip
+    step_offset: float | None = option("solver",
+        "offset of --schedule pegasos: 1/(lam (t + offset)); online-proximal: sigma instead of lam",
+        rare=True)  # fmt: skip
+    step_every: float | None = option("solver", "with --schedule steps: gamma0/(1 + floor(t / this))", rare=True)
+    solver: dict[str, Any] = field(default_factory=dict)
+
+
+class Job(Regularized, Solved):
+    """A training job: the options of ``train`` and ``compare`` with their defaults.
+
+    Where they are None, lam is 0 if the regularizer has no squared term, else see :meth:`over`; epochs are the solver's
+    own; smoothing of the hinge is entropy for svrg and casimir, else the max. scale: of the random start; 0: start from
+    zero. solver: the optimiser's own parameters by name, ``tol`` and ``mu`` among them.
+    """
 
     loss: str = "crf"
     optimizer: str = "sgd"
-    lam: float | None = None  # None: 0 if the regularizer has no squared term, else see `over`
-    epochs: int | None = None  # None: the solver's own
     rng: int = 0
-    smoothing: str | None = None  # of the hinge: one of SMOOTHINGS; None: the max, or entropy for svrg and casimir
-    k: int | None = None  # outputs of the smoothing "top-k"; None: 5
-    schedule: str | None = None
-    step_offset: float | None = None
-    step_every: float | None = None
-    regularizer: str | None = None  # of online-proximal: one of REGULARIZERS; None: squared-l21
-    tau: float | None = None
-    group_tau: float | None = None
-    power: float | None = None
-    radius: float | None = None
-    groups: str | None = None  # columns, labels or a file; None: columns
     start_stop: bool = True
-    scale: float = 0.0  # of the random start; 0: start from zero
-    solver: dict[str, Any] = field(default_factory=dict)  # the optimiser's own parameters, by name
+    scale: float = 0.0
 
     def __post_init__(self) -> None:
         """Fill in the optimiser's defaults. Reject options without effect and combinations without an objective."""
@@ -106,9 +94,10 @@ class Job:
 
     def as_dict(self) -> dict[str, Any]:
         """The job as a plain dictionary, for JSON and model files."""
-        fields = asdict(self)
-        solver: dict[str, Any] = fields.pop("solver")
-        return fields | solver
+        return {name: getattr(self, name) for name in NAMES} | self.solver
+
+
+NAMES = tuple(name for name in Job.__dataclass_fields__ if name not in ("solver", "tol", "mu"))
 
 
 def _check_schedule(job: Job) -> None:
@@ -158,37 +147,12 @@ def _refuse(job: Job, *names: str, why: str) -> None:
             raise ValueError(f"--{name.replace('_', '-')} has no effect with {why}")
 
 
-# the options of the command line ------------------------------------------------------------------------------------
-
-
-class Solved(Words):
-    """The options of a job. Commands say which optimisers they have, and what their defaults are."""
-
-    loss: str | None = option("solver", "crf: log loss; hinge: structural SVM (default: crf)", choices=LOSSES)
-    optimizer: str | None = None
-    lam: float | None = flag()
-    epochs: int | None = flag()
-    tol: float | None = flag()
-    rng: int | None = flag()
-    smoothing: str | None = option("solver", "smoothing of the hinge (default: none; entropy for svrg and casimir)",
-        choices=SMOOTHINGS, rare=True)  # fmt: skip
-    mu: float | None = option("solver", "strength of the smoothing; temperature of --sampler gibbs",
-        type=number, rare=True)  # fmt: skip
-    k: int | None = option("solver", "number of outputs of --smoothing top-k and of multisample (default: 5)",
-        type=count, rare=True)  # fmt: skip
-    schedule: str | None = option("solver", f"step sizes of {' and '.join(SCHEDULED)}",
-        choices=sorted(SCHEDULES), rare=True)  # fmt: skip
-    step_offset: float | None = option("solver",
-        "offset of --schedule pegasos: 1/(lam (t + offset)); online-proximal: sigma instead of lam",
-        type=number, rare=True)  # fmt: skip
-    step_every: float | None = option("solver", "with --schedule steps: gamma0/(1 + floor(t / this))",
-        type=number, rare=True)  # fmt: skip
-    solver: dict[str, Any] = field(default_factory=dict)
+# a job from a command -----------------------------------------------------------------------------------------------
 
 
 def job_of(command: Any, optimizers: Sequence[str] = OPTIMIZERS, **usual: Any) -> Job:
     """The job of a command; usual: the command's defaults."""
-    values = {name: getattr(command, name, None) for name in Job.__dataclass_fields__ if name != "solver"}
+    values = {name: getattr(command, name, None) for name in NAMES}
     fields = usual | {name: value for name, value in values.items() if value is not None}
     solver = fields.get("optimizer", "sgd")
     of_solver = given({**command.solver, "k": None}, solver, optimizers)
@@ -208,7 +172,7 @@ def refuse_options(command: Any, names: Iterable[str], learner: str) -> None:
 
 def learner_options(command: Any, learner: str, names: Iterable[str]) -> dict[str, Any]:
     """The options of a learner that is not a :class:`Job`. ValueError for an option of another learner."""
-    every = (*(name for name in Job.__dataclass_fields__ if name != "solver"), "start", "checkpoint", "resume", *names)
+    every = (*NAMES, "start", "checkpoint", "resume", *names)
     told = {name: getattr(command, name, None) for name in every} | command.solver
     values = {name: value for name, value in told.items() if value is not None}
     for name in values:
@@ -331,10 +295,7 @@ def labellings(model: Any, w: Any, data: Sequences) -> list[np.ndarray]:
 
 def accuracy(model: Any, w: Any, data: Sequences) -> dict[str, float]:
     """The shares of positions ("letter") and of sequences ("word") with right labels."""
-    return _accuracy(data.Y, labellings(model, w, data))
-
-
-def _accuracy(truth: Sequence[np.ndarray], predicted: Sequence[np.ndarray]) -> dict[str, float]:
+    truth, predicted = data.Y, labellings(model, w, data)
     return {"letter": position_accuracy(truth, predicted), "word": sequence_accuracy(truth, predicted)}
 
 

@@ -11,15 +11,13 @@ from typing import Any
 import numpy as np
 
 from diptych.commands.jobs import accuracies, accuracy_lines, learner_options
-from diptych.commands.options import Words, number, option
+from diptych.commands.options import Words, option
 from diptych.commands.output import Report, announce_compilation, trained
 from reference.datasets import Sequences
 from reference.declared import choices_of
 from reference.models.kernel_names import check_names, named
 from reference.models.kernel_sequence import TRANSITIONS
 from reference.online_mkl.training import mkl
-
-__all__ = ["KERNEL_OPTIONS", "LEARNERS", "KernelJob", "Kernels", "kernel_job", "train_kernels"]
 
 LEARNERS = ("linear", "mkl", "sparse-crf")
 KERNEL_OPTIONS = ("kernels", "C", "transitions")  # options that only mkl has
@@ -60,15 +58,13 @@ class KernelJob:
 class Kernels(Words):
     """The options of ``--learner mkl``."""
 
-    learner: str = option("model",
-        "linear: the features themselves; mkl: a weighted sum of kernels; sparse-crf: few "
+    learner: str = option("model", "linear: the features themselves; mkl: a weighted sum of kernels; sparse-crf: few "
         "weights, by the elastic net (default: linear)", choices=LEARNERS, default="linear")  # fmt: skip
     kernels: str | None = option("model",
         "kernels of mkl: linear, quadratic, gaussian[:SIGMA2], polynomial:DEGREE, spline[:SHARE OF ZEROS], "
-        "explicit, separated by commas; a+b is their average (default: linear,quadratic,gaussian)",
-        metavar="NAMES", rare=True)  # fmt: skip
-    C: float | None = option("solver", "mkl: lam = 1/(C n) (default: 100, unless --lam is given)",
-        type=number, rare=True)  # fmt: skip
+        "explicit, separated by commas; a+b is their average (default: linear,quadratic,gaussian)", metavar="NAMES",
+        rare=True)  # fmt: skip
+    C: float | None = option("solver", "mkl: lam = 1/(C n) (default: 100, unless --lam is given)", rare=True)
     transitions: str | None = option("model",
         "mkl: transitions as a group of their own, as a part of each group, or without penalty (default: own)",
         choices=TRANSITIONS, rare=True)  # fmt: skip
@@ -94,8 +90,7 @@ def train_kernels(panel: ModuleType, command: Any, training: Sequences, test: Se
     what = {"learner": "mkl", "data": command.data, "sequences": len(training.X), "fold": command.fold}
     what |= {"reverse": command.reverse, "job": asdict(job), "lam": lam}
     run = partial(panel.mkl, model, data, lam=lam, step_size=panel.steps.InverseSqrt(job.step_size), loss=job.loss,
-        epochs=job.epochs, average=job.average, rng=job.rng, checkpoint=command.checkpoint,
-        resume=command.resume)  # fmt: skip
+        epochs=job.epochs, average=job.average, rng=job.rng)  # fmt: skip
     info = {"data": command.data, "fold": command.fold, **asdict(job)}
     result, report = trained(panel, command, what, job.epochs, run, model, info)
     names = [*job.kernels.split(","), *(["transitions"] if job.transitions == "own" else [])]

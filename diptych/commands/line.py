@@ -13,8 +13,6 @@ from diptych.commands.parser import Parser
 from diptych.panels import panel_of
 from reference import __version__
 
-__all__ = ["parser", "report_of"]
-
 TASKS = (sequences, tag, parse, segment, align, localize, curves)
 OTHERS = (reproduce, check, warm)
 

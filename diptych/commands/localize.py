@@ -16,61 +16,43 @@ from typing import Any
 import numpy as np
 
 from diptych import scenes
+from diptych.commands import localize_jobs as work
 from diptych.commands.jobs import limited
-from diptych.commands.localize_jobs import (
-    EPOCHS,
-    KINDS,
-    LAM,
-    MODELS,
-    MU,
-    OPTIMIZERS,
-    SCHEDULES,
-    SMOOTHED,
-    Found,
-    find,
-    job_of,
-    judged,
-    new_model,
-    optimize,
-    packed,
-)
-from diptych.commands.options import Command, Training, add_task, argument, count, flag, option, positive
+from diptych.commands.options import Command, Training, add_task, argument, flag, option, positive
 from diptych.commands.output import Report, announce_compilation, ending, outcome, watched, writable
-from diptych.commands.show import add_show
+from diptych.commands.show import add_show, loaded
 from diptych.commands.solvers import check_start, listed, solver_options
 from diptych.files.localization import Localization, load_localization
 from diptych.files.localization_writer import LocalizationImage, save_localization
-from diptych.files.models import load_model, save_model
+from diptych.files.models import save_model
 from diptych.pictures.boxes import Frame, boxes
 from reference.structures.boxes import iou
 from reference.training.result import Result, Row
-
-__all__ = ["add"]
 
 NAMED = ("save", "log", "checkpoint", "resume", "start")  # options with one file for each class
 PLACE = "{class}"
 
 
-EACH = "; ".join(f"{model}: {', '.join(names)}" for model, names in MODELS.items())
-SHARES = ", ".join(f"{value:g}/images of a {name} model" for name, value in LAM.items())
+EACH = "; ".join(f"{model}: {', '.join(names)}" for model, names in work.MODELS.items())
+SMOOTHED = ", ".join(work.SMOOTHED)
+SHARES = ", ".join(f"{value:g}/images of a {name} model" for name, value in work.LAM.items())
 
 
 class Make(Command):
     """Write a file of scenes, each with one letter to be found among others, strokes and noise."""
 
     file: str = argument("file to write (.boxes); half a megabyte per image")
-    images: int = option("data", "approximate number of scenes per class (default: 500)",
-        type=positive, default=500, metavar="N")  # fmt: skip
-    classes: str = option("data", f"one a class (default: {scenes.CLASSES})",
-        default=scenes.CLASSES, metavar="LETTERS")  # fmt: skip
+    images: int = option("data", "approximate number of scenes per class (default: 500)", type=positive, default=500,
+        metavar="N")  # fmt: skip
+    classes: str = option("data", f"one a class (default: {scenes.CLASSES})", default=scenes.CLASSES, metavar="LETTERS")
     test: bool = option("data", "make scenes of the letters that are held out for testing", action="store_true")
-    candidates: int = option("data", "boxes per image (default: 200; the paper: 1000)",
-        type=positive, default=200, metavar="N")  # fmt: skip
+    candidates: int = option("data", "boxes per image (default: 200; the paper: 1000)", type=positive, default=200,
+        metavar="N")  # fmt: skip
     directions: int = option("data",
         "directions of the filters; 3 x 3 x 2 directions scales features per box (default: 8; "
         "with the paper's 256 channels: 16)", type=positive, default=8)  # fmt: skip
-    scales: int = option("data", "scales of the filters (default: 4; with the paper's 256 channels: 8)",
-        type=positive, default=4)  # fmt: skip
+    scales: int = option("data", "scales of the filters (default: 4; with the paper's 256 channels: 8)", type=positive,
+        default=4)  # fmt: skip
     size: int = option("data", "height and width (default: 96)", type=positive, default=96, metavar="PIXELS")
     rng: int = flag(default=0)
 
@@ -85,26 +67,26 @@ class Train(Training):
     limit: int | None = flag("of each class")
     save: str | None = flag(f"{PLACE} in the name is the class, here and in the names of the other files")
     data: str = argument("a file of images, such as make writes")
-    classes: list[str] | None = option("data", "only this class; repeatable (default: all that have images)",
-        "--class", action="append", metavar="NAME")  # fmt: skip
+    classes: list[str] | None = option("data", "only this class; repeatable (default: all that have images)", "--class",
+        action="append", metavar="NAME")  # fmt: skip
     test: str | None = flag()
     start: str | None = flag()
     most_bytes: int = flag()
     rng: int | None = flag()
     model: str = option("model", "scores linear in the features, or of two layers (default: linear)",
-        choices=list(MODELS), default="linear")  # fmt: skip
+        choices=list(work.MODELS), default="linear")  # fmt: skip
     hidden: int | None = option("model", "channels between the two layers (default: 16)", type=positive, rare=True)
-    optimizer: str | None = option("solver", f"{EACH} (default: the first)", choices=OPTIMIZERS)
+    optimizer: str | None = option("solver", f"{EACH} (default: the first)", choices=work.OPTIMIZERS)
     lam: float | None = flag(f"default: {SHARES}")
-    epochs: int | None = flag(f"default: {listed(EPOCHS)}")
+    epochs: int | None = flag(f"default: {listed(work.EPOCHS)}")
     tol: float | None = flag("default: 0.01")
-    k: int | None = option("solver",
-        f"outputs that the smoothed max is made of, of {', '.join(SMOOTHED)} (default: 10)",
-        type=count, rare=True)  # fmt: skip
+    k: int | None = option(
+        "solver", f"outputs that the smoothed max is made of, of {SMOOTHED} (default: 10)", rare=True
+    )
     schedule: str | None = option("solver",
         "step sizes of sgd, from --step-size on (default: 1/(lam (t + max(n, 1/lam))); two layers: constant)",
-        choices=list(SCHEDULES), rare=True)  # fmt: skip
-    solver: dict[str, Any] = solver_options(OPTIMIZERS, mu=f"default: {listed(MU)}",
+        choices=list(work.SCHEDULES), rare=True)  # fmt: skip
+    solver: dict[str, Any] = solver_options(work.OPTIMIZERS, mu=f"default: {listed(work.MU)}",
         step_size="default of sgd with two layers: 0.003", budget="default: 5")  # fmt: skip
 
     @property
@@ -150,7 +132,7 @@ def add(commands: Any) -> None:
     action("evaluate", _evaluate, Evaluate)
     action("predict", _predict, Predict)
     action("draw", _draw, Draw)
-    add_show(action, "localize train", _check_kind)
+    add_show(action, _check_kind)
 
 
 def _make(panel: ModuleType, command: Make) -> Report:
@@ -196,9 +178,9 @@ def _train(panel: ModuleType, command: Train) -> Report:
             raise ValueError(f"{command.data}: no image of class {name}")
         if test is not None and len(test.of_class(name)):
             test.required("truth")
-    jobs = {name: job_of(command, len(images[name])) for name in classes}
+    jobs = {name: work.job_of(command, len(images[name])) for name in classes}
     if command.start is not None:
-        check_start(jobs[classes[0]]["optimizer"], OPTIMIZERS)
+        check_start(jobs[classes[0]]["optimizer"], work.OPTIMIZERS)
     files = {name: {what: _named(command, what, name, classes) for what in NAMED} for name in classes}
     for named in files.values():
         writable(named["save"], named["log"], named["checkpoint"], command.plot)
@@ -254,19 +236,19 @@ def _train_class(
     model: Any = None
     more: dict[str, Any] = {what: files[what] for what in ("checkpoint", "resume")}
     if files["start"] is not None:
-        model, w0, _ = _load(panel, files["start"], command.most_bytes)
-        if type(model).__name__ != KINDS[command.model]:
+        model, w0, _ = loaded(panel, command, _check_kind, files["start"])
+        if type(model).__name__ != work.KINDS[command.model]:
             raise ValueError(
                 f"--start: {files['start']} has a {type(model).__name__}, --model {command.model} is another"
             )
         more["w0"] = w0
     if model is None:
-        model = new_model(panel, command.model, data.features.shape[1:], command.hidden or 16)
-    examples = packed(model, data, images, truth=True)
+        model = work.new_model(panel, command.model, data.features.shape[1:], command.hidden or 16)
+    examples = work.packed(model, data, images, truth=True)
     others = np.zeros(0, np.int64) if test is None else test.of_class(name)
-    held_out = packed(model, test, others) if test is not None and len(others) else None
+    held_out = work.packed(model, test, others) if test is not None and len(others) else None
     what = {"file": command.data, "class": name, "examples": len(images), "start": files["start"], "job": job}
-    run = partial(optimize, panel, model, examples, job, **more)
+    run = partial(work.optimize, panel, model, examples, job, **more)
 
     def save(result: Result) -> None:
         if files["save"]:
@@ -274,9 +256,9 @@ def _train_class(
 
     result = watched(panel, replace(command, **files), what, job["epochs"], run, save=save)
     report = {"class": name, "images": len(images), "weights": model.size, "job": job, **outcome(result)}
-    report |= {"train": judged(_truth(data, images), find(model, examples, result.x)), "test": None}
+    report |= {"train": work.judged(data.required("truth")[images], work.find(model, examples, result.x)), "test": None}
     if test is not None and len(others):
-        report["test"] = judged(_truth(test, others), find(model, held_out, result.x))
+        report["test"] = work.judged(test.required("truth")[others], work.find(model, held_out, result.x))
     if files["save"]:
         report["saved"] = str(files["save"])
     report["seconds"] = time.perf_counter() - started
@@ -288,11 +270,12 @@ def _evaluate(panel: ModuleType, command: Evaluate) -> Report:
     data.required("truth")
     reports: list[dict[str, Any]] = []
     for path in command.models:
-        model, w, name = _load(panel, path, command.most_bytes)
+        model, w, info = loaded(panel, command, _check_kind, path)
+        name = info["class"]
         images = _limited(data.of_class(name), command.limit)
         if not len(images):
             raise ValueError(f"{command.data}: no image of class {name}, which {path} finds")
-        scores = judged(_truth(data, images), find(model, packed(model, data, images), w))
+        scores = work.judged(data.required("truth")[images], work.find(model, work.packed(model, data, images), w))
         reports.append({"model": str(path), "class": name, "images": len(images), **scores})
     means = {
         what: float(np.mean([each[what] for each in reports]))
@@ -328,7 +311,7 @@ def _draw(panel: ModuleType, command: Draw) -> Report:
         raise ValueError("--plot: expected a file for the picture")
     data = load_localization(command.data)
     data.required("pixels")
-    drawn: list[tuple[int, str | None, Found | None]]
+    drawn: list[tuple[int, str | None, work.Found | None]]
     if command.models:
         every = [_found(panel, data, path, command, None, 1) for path in command.models]  # the limit is of all
         drawn = [
@@ -346,7 +329,7 @@ def _draw(panel: ModuleType, command: Draw) -> Report:
     return Report(report, [f"{len(frames)} of {len(drawn)} images{score}", f"plot {command.plot}"])
 
 
-def _frame(data: Localization, i: int, name: str | None, result: Found | None) -> Frame:
+def _frame(data: Localization, i: int, name: str | None, result: work.Found | None) -> Frame:
     """Image i with its true box and the predicted box."""
     picture = data.picture(i)
     assert picture is not None
@@ -366,23 +349,17 @@ def _found(
     limit: int | None,
     k: int,
     all_images: bool = False,
-) -> tuple[str, np.ndarray, list[Found]]:
+) -> tuple[str, np.ndarray, list[work.Found]]:
     """A model's class, the images of that class, and the k best boxes of each image."""
-    model, w, name = _load(panel, path, command.most_bytes)
+    model, w, info = loaded(panel, command, _check_kind, path)
+    name = info["class"]
     images = np.arange(data.n) if all_images or data.labels is None else data.of_class(name)
     images = _limited(images, limit)
     if not len(images):
         raise ValueError(
             f"{data.name}: no image of class {name}, which {path} finds; --all-images of predict looks at the others"
         )
-    return name, images, find(model, packed(model, data, images), w, k)
-
-
-def _load(panel: ModuleType, path: str | None, most_bytes: int) -> tuple[Any, Any, str]:
-    """A saved model, its weights and its class."""
-    model, w, info = load_model(str(path), panel, most_bytes=most_bytes)
-    _check_kind(str(path), model, info)
-    return model, w, info["class"]
+    return name, images, work.find(model, work.packed(model, data, images), w, k)
 
 
 def _check_kind(path: str, model: Any, info: dict[str, Any]) -> None:
@@ -403,11 +380,6 @@ def _named(command: Train, what: str, name: str, classes: list[str]) -> str | No
             f"--{what}: expected {PLACE} in the name, as there are {len(classes)} classes, or one --class; got {path}"
         )
     return None if path is None else path.replace(PLACE, name)
-
-
-def _truth(data: Localization, images: np.ndarray) -> np.ndarray:
-    boxes: np.ndarray = data.required("truth")[images]
-    return boxes
 
 
 def _shown(images: Iterable[LocalizationImage], n: int, quiet: bool) -> Iterator[LocalizationImage]:

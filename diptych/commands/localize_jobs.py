@@ -15,24 +15,6 @@ from reference.arrays import host
 from reference.structures.boxes import iou
 from reference.training.result import Callback, Result
 
-__all__ = [
-    "EPOCHS",
-    "KINDS",
-    "LAM",
-    "MODELS",
-    "MU",
-    "OPTIMIZERS",
-    "SCHEDULES",
-    "SMOOTHED",
-    "Found",
-    "find",
-    "job_of",
-    "judged",
-    "new_model",
-    "optimize",
-    "packed",
-]
-
 MODELS = {
     "linear": ("bcfw", "sgd", "svrg", "casimir-svrg-const", "casimir-svrg-adapt"),
     "two-layer": ("prox-linear", "sgd"),

@@ -12,8 +12,6 @@ from diptych.commands.parser import Parser
 from diptych.interrupts import leave, listening, status, word
 from reference.training.run import Lost
 
-__all__ = ["main", "parser"]
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status.

@@ -12,8 +12,6 @@ from tqdm import tqdm
 from diptych.commands.output import Report
 from reference.files import save_bytes
 
-__all__ = ["are_many", "paths_of", "write_each"]
-
 
 def are_many(words: Sequence[str]) -> bool:
     """Whether the words may stand for several files: there are several, or one is a pattern."""

@@ -9,31 +9,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, dataclass_transform
+from typing import Any, ClassVar, NamedTuple, dataclass_transform, get_args, get_type_hints
 
 from diptych.commands.parser import Parser
 from reference.archives import MOST_BYTES
-
-__all__ = [
-    "Action",
-    "Command",
-    "Training",
-    "Words",
-    "above_zero",
-    "add_command",
-    "add_flags",
-    "add_task",
-    "argument",
-    "command_of",
-    "count",
-    "declared",
-    "flag",
-    "large",
-    "number",
-    "option",
-    "positive",
-    "share",
-]
 
 LONGEST = 80  # characters of a value that an error message repeats
 Action = Callable[..., Parser]
@@ -136,19 +115,25 @@ def add_flags(sub: Parser, *names: str, **notes: str) -> None:
 
 # commands -------------------------------------------------------------------------------------------------------------
 
+READ: dict[Any, dict[str, Any]] = {int: {"type": count}, float: {"type": number}}
+
 
 def argument(help: str | None = None, **how: Any) -> Any:
     """A field that is an argument without a name. how: further arguments of ``add_argument``."""
-    return declared(lambda sub, name: sub.add_argument(name, help=help, **how))
+    return declared(lambda sub, name, _: sub.add_argument(name, help=help, **how))
 
 
 def option(group: str, help: str, *names: str, rare: bool = False, **how: Any) -> Any:
-    """A field that is an option of this command alone; its name is that of the field unless ``names`` are given."""
+    """A field that is an option of this command alone; its name is that of the field unless ``names`` are given.
+
+    An int is read by :func:`count` and a float by :func:`number`, unless ``how`` has a type, an action or choices.
+    """
     usual = how.get("default", {"store_true": False, "store_false": True}.get(how.get("action", "")))
 
-    def add(sub: Parser, name: str) -> None:
+    def add(sub: Parser, name: str, kind: Any) -> None:
         every = names or (f"--{name.replace('_', '-')}",)
-        sub.option(group, *every, dest=name, rare=rare, help=help, **how)
+        read = {} if how.keys() & {"type", "action", "choices"} else READ.get(kind, {})
+        sub.option(group, *every, dest=name, rare=rare, help=help, **read, **how)
 
     return declared(add, usual)
 
@@ -156,7 +141,7 @@ def option(group: str, help: str, *names: str, rare: bool = False, **how: Any) -
 def flag(note: str = "", default: Any = None) -> Any:
     """A field that is an option of FLAGS. note: text in parentheses after its help."""
 
-    def add(sub: Parser, name: str) -> None:
+    def add(sub: Parser, name: str, _: Any) -> None:
         add_flags(sub, name, **({name: note} if note else {}))
         if default is not None:
             sub.set_defaults(**{name: default})
@@ -164,8 +149,10 @@ def flag(note: str = "", default: Any = None) -> Any:
     return declared(add, default)
 
 
-def declared(add: Callable[[Parser, str], Any], default: Any = None, of: Callable[..., Any] | None = None) -> Any:
-    """A field that ``add(parser, name)`` adds to a parser. of: its value, from all that is parsed."""
+def declared(add: Callable[[Parser, str, Any], Any], default: Any = None, of: Callable[..., Any] | None = None) -> Any:
+    """A field that ``add(parser, name, kind)`` adds to a parser. kind: its type, without None. of: its value, from all
+    that is parsed.
+    """
     return field(default=default, metadata={"add": add, "of": of})
 
 
@@ -189,6 +176,17 @@ class Command(Words):
     def written(self) -> list[str | None]:
         """The files that the command writes, which are looked at before it runs; the last is a picture or None."""
         return [getattr(self, name, None) for name in ("save", "log", "checkpoint", "out", "plot")]
+
+
+class Saved(Command):
+    """A command that reads a saved model."""
+
+    model: str = declared(lambda sub, name, _: sub.add_argument(name, help=f"a file written by {_train(sub)} --save"))
+
+
+def _train(sub: Parser) -> str:
+    """The command that trains what an action of the same task reads."""
+    return " ".join([*sub.prog.split()[1:-1], "train"])
 
 
 class Training(Command):
@@ -215,13 +213,7 @@ def command_of(options: argparse.Namespace) -> Command:
 
 
 def add_command(
-    commands: Any,
-    name: str,
-    run: Callable[..., Any],
-    kind: type[Command],
-    *,
-    task: str = "",
-    no_panel: str = "",
+    commands: Any, name: str, run: Callable[..., Any], kind: type[Command], *, task: str = "", no_panel: str = ""
 ) -> Parser:
     """Add a command, or an action of a task; ``run`` is called with the panel and a ``kind``, and returns a report.
 
@@ -232,9 +224,13 @@ def add_command(
     summary = f"{first[0].lower()}{first[1:]}".removesuffix(".")
     sub: Parser = commands.add_parser(name, help=summary, description=more[0] if more else first)
     sub.set_defaults(command=run, kind=kind, name=f"{task} {name}".strip(), no_panel=no_panel)
+    hints = get_type_hints(kind)
     for each in fields(kind):
         if "add" in each.metadata:
-            each.metadata["add"](sub, each.name)
+            members = [
+                member for member in (get_args(hints[each.name]) or (hints[each.name],)) if member is not type(None)
+            ]
+            each.metadata["add"](sub, each.name, members[0])
     if no_panel:
         sub.without_panel()
     return sub

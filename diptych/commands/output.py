@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 from diptych.certificates import SCALE
 from diptych.commands.options import Command, Training
 from diptych.defaults import LBFGS_ITERATIONS
+from diptych.distributed import Partitioned
 from diptych.files.logs import LogWriter, jsonable
 from diptych.files.models import save_model
 from diptych.interrupts import finishing
@@ -26,25 +28,6 @@ from diptych.pictures import plots
 from reference.files import NotWritten, save_bytes
 from reference.training.result import UNCERTIFIED, Result, Row
 from reference.training.run import Lost
-
-__all__ = [
-    "Failed",
-    "Progress",
-    "Report",
-    "announce_compilation",
-    "ending",
-    "error_text",
-    "opening",
-    "outcome",
-    "performed",
-    "print_report",
-    "say",
-    "status_of",
-    "trained",
-    "unwritten",
-    "watched",
-    "writable",
-]
 
 EVERY = 1.0  # seconds between two looks at the workers
 LATER = [getattr(errno, name, None) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EIO", "EMFILE", "ENFILE", "ESTALE")]
@@ -232,17 +215,41 @@ def trained(
     run: Callable[..., Any],
     model: Any,
     info: dict[str, Any],
-    more: Callable[[int], dict[str, Any]] | None = None,
+    over: Partitioned | None = None,
 ) -> tuple[Any, dict[str, Any]]:
-    """Train with a bar and a log and save the model with ``info``. Return the result and the start of the report."""
+    """Train with a bar and a log and save the model with ``info``. Return the result and the start of the report.
+
+    run: called with ``callback``, ``checkpoint`` and ``resume``. over: the objective, where it is over partitions.
+    """
+    run = partial(run, checkpoint=command.checkpoint, resume=command.resume)
+    info = info | ({} if over is None else {"partitions": over.partitions})
     to_convergence = command.epochs is None and epochs == LBFGS_ITERATIONS
 
     def save(result: Result) -> None:
         if command.save:
             save_model(command.save, model, result.x, info)
 
+    more = None if over is None else partial(moved, over)
     result = watched(panel, command, what, None if to_convergence else epochs, run, more, save)
-    return result, what | outcome(result)
+    return result, what | outcome(result) | ({} if more is None else more(len(result.history)))
+
+
+def whole(result: Result) -> Result:
+    """The result of a run. KeyboardInterrupt if Ctrl-C interrupted the run."""
+    if result.interrupted:
+        raise KeyboardInterrupt
+    return result
+
+
+def moved(objective: Partitioned, passes: int) -> dict[str, Any]:
+    """What a report and the progress say of an objective over partitions."""
+    return {
+        "workers": objective.transport.workers,
+        "partitions": len(objective.sizes),
+        "lost": objective.transport.lost,
+        "repeated": objective.repeated,
+        "bytes_a_pass": objective.moved // max(passes, 1),
+    }
 
 
 class Report(NamedTuple):

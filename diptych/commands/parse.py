@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from contextlib import ExitStack
 from dataclasses import replace
@@ -15,20 +14,16 @@ import numpy as np
 from diptych.commands import cluster
 from diptych.commands.jobs import limited
 from diptych.commands.many_files import paths_of
-from diptych.commands.options import Command, Training, add_task, argument, count, flag, option
+from diptych.commands.options import Saved, Training, add_task, argument, flag, option
 from diptych.commands.output import Report, announce_compilation, trained
-from diptych.commands.scores import heads_of_partition, parsing_scores
-from diptych.commands.show import add_show, template_lines, template_weights
+from diptych.commands.scores import counted_heads, heads_of_partition, parsing_scores
+from diptych.commands.show import add_show, loaded, template_lines, template_weights
 from diptych.commands.solvers import check_start, given, listed, solve, solver_options
 from diptych.distributed import Partitioned, TreebankFile
 from diptych.distributed.loaders import parts_of
-from diptych.files.models import load_model
 from diptych.files.sources import named
 from diptych.files.treebank import Sentence, check_heads, load_treebank, write_conllu
-from diptych.metrics import attachment_score
 from reference.models.templates import TEMPLATES
-
-__all__ = ["add", "drawn"]
 
 EPOCHS = {"bcfw": 50, "sgd": 10, "lbfgs": 50, "online-proximal": 10, "cocoa": 50}
 OPTIMIZERS = tuple(EPOCHS)
@@ -38,9 +33,6 @@ STEP_SIZE = {"hinge": 0.01, "crf": 0.03, "online-proximal": 0.1}
 REGULARIZERS = {"squared-l21": "SquaredL21", "l21": "L21", "l2": "HalfSquaredL2"}
 MOST = 10  # templates that train lists
 FEW = 3  # sentences of a rehearsal
-
-
-SAVED = "a file written by parse train --save"
 
 
 class Train(cluster.Cluster, Training):
@@ -54,23 +46,22 @@ class Train(cluster.Cluster, Training):
     most_bytes: int = flag()
     templates: str | None = option("model", "feature templates (default: 20)", choices=list(TEMPLATES))
     bits: int | None = option("model",
-        "hash features to 2^bits weights (default: 20; with --blocks, 2^15 for each template)",
-        type=count, rare=True)  # fmt: skip
-    vocabulary: int | None = option("model", "instead of hashing: only features of at least N true arcs",
-        type=count, metavar="N", rare=True)  # fmt: skip
+        "hash features to 2^bits weights (default: 20; with --blocks, 2^15 for each template)", rare=True)  # fmt: skip
+    vocabulary: int | None = option("model", "instead of hashing: only features of at least N true arcs", metavar="N",
+        rare=True)  # fmt: skip
     blocks: bool = option("model",
         "give each template weights of its own, which show reports; always with online-proximal",
         action="store_true")  # fmt: skip
-    single_root: bool = option("model", "allow several tokens without head", "--many-roots",
-        action="store_false", rare=True)  # fmt: skip
-    loss: str = option("solver", "hinge: structural SVM (default); crf: log loss",
-        choices=("hinge", "crf"), default="hinge")  # fmt: skip
-    optimizer: str | None = option("solver",
-        "default: bcfw for the hinge, sgd for crf; over partitions cocoa, lbfgs", choices=OPTIMIZERS)  # fmt: skip
+    single_root: bool = option("model", "allow several tokens without head", "--many-roots", action="store_false",
+        rare=True)  # fmt: skip
+    loss: str = option("solver", "hinge: structural SVM (default); crf: log loss", choices=("hinge", "crf"),
+        default="hinge")  # fmt: skip
+    optimizer: str | None = option("solver", "default: bcfw for the hinge, sgd for crf; over partitions cocoa, lbfgs",
+        choices=OPTIMIZERS)  # fmt: skip
     regularizer: str | None = option("solver",
         "online-proximal: lam/2 (sum of the templates' norms)^2, multiple kernel learning "
-        "(squared-l21, default); lam times that sum (l21); lam/2 ||w||^2 (l2)",
-        choices=list(REGULARIZERS), rare=True)  # fmt: skip
+        "(squared-l21, default); lam times that sum (l21); lam/2 ||w||^2 (l2)", choices=list(REGULARIZERS),
+        rare=True)  # fmt: skip
     lam: float | None = flag(f"default: {listed(LAM)}")
     epochs: int | None = flag(f"default: {listed(EPOCHS)}")
     tol: float | None = flag(f"default: {TOL}")
@@ -78,10 +69,9 @@ class Train(cluster.Cluster, Training):
         step_size=f"default: {listed(STEP_SIZE)}; online-proximal: over sqrt(t)")  # fmt: skip
 
 
-class Evaluate(Command):
+class Evaluate(Saved):
     """The share of right heads of a saved parser on a treebank."""
 
-    model: str = argument(SAVED)
     treebank: str = argument()
     limit: int | None = flag()
     encoding: str | None = flag()
@@ -115,7 +105,7 @@ def add(commands: Any) -> None:
     action("train", _train, Train)
     action("evaluate", _evaluate, Evaluate)
     action("predict", _predict, Predict)
-    add_show(action, "parse train", _check_kind)
+    add_show(action, _check_kind)
 
 
 # training -----------------------------------------------------------------------------------------------------------
@@ -151,18 +141,14 @@ def _train(panel: ModuleType, command: Train) -> Report:
             objective = loss(model, _packed(model, training))
         what = {"treebank": command.treebank, "sentences": objective.n, "start": command.start}
         what |= {"loss": command.loss, "optimizer": optimizer, "job": job}
-        arguments = _arguments(panel, model, job)
-        run = partial(solve, panel, optimizer, objective, w0=w0, checkpoint=command.checkpoint,
-            resume=command.resume, **arguments)  # fmt: skip
+        run = partial(solve, panel, optimizer, objective, w0=w0, **_arguments(panel, model, job))
         info = {"treebank": command.treebank, "start": command.start, "optimizer": optimizer, **job}
-        info |= {"partitions": objective.partitions} if over else {}
-        shown = partial(cluster.moved, objective) if over else None
-        result, report = trained(panel, command, what, job["epochs"], run, model, info, shown)
+        result, report = trained(panel, command, what, job["epochs"], run, model, info, objective if over else None)
         report |= {"weights": model.size, "seconds": time.perf_counter() - started}
         first = f"{command.treebank}: {objective.n} sentences, objective {result.fun:.6f}, "
         lines = [f"{first}{report['seconds']:.2f} seconds"]
         if over:
-            report |= {**cluster.moved(objective, len(result.history)), "files": files}
+            report["files"] = files
             lines.append(cluster.line_of(report))
             heads = None if result.interrupted else objective.sum_of(heads_of_partition, result.x)
             report["train"] = None if heads is None else parsing_scores(heads)
@@ -232,7 +218,7 @@ def _start(panel: ModuleType, command: Train, optimizer: str) -> tuple[Any, np.n
     for name, value in settings.items():
         if value is not None:
             raise ValueError(f"--{name} has no effect with --start: the saved model has its own")
-    return _parser(panel, command.start, command.most_bytes)
+    return loaded(panel, command, _check_kind, command.start)[:2]
 
 
 def _new_model(panel: ModuleType, command: Train, training: list[Sentence]) -> Any:
@@ -247,7 +233,7 @@ def _new_model(panel: ModuleType, command: Train, training: list[Sentence]) -> A
 
 
 def _evaluate(panel: ModuleType, command: Evaluate) -> Report:
-    model, w = _parser(panel, command.model, command.most_bytes)
+    model, w, _ = loaded(panel, command, _check_kind)
     sentences = _with_heads(command, command.treebank, command.limit)
     announce_compilation(panel, command.quiet)
     scores = _scores(model, w, sentences, _packed(model, sentences))
@@ -256,7 +242,7 @@ def _evaluate(panel: ModuleType, command: Evaluate) -> Report:
 
 
 def _predict(panel: ModuleType, command: Predict) -> Report:
-    model, w = _parser(panel, command.model, command.most_bytes)
+    model, w, _ = loaded(panel, command, _check_kind)
     sentences = load_treebank(command.treebank, heads=False, encoding=command.encoding, most_bytes=command.most_bytes)
     sentences = [sentences[i] for i in limited(len(sentences), command.limit)]
     if not sentences:
@@ -315,12 +301,6 @@ def _with_heads(command: Train | Evaluate, path: str, limit: int | None = None) 
     return sentences
 
 
-def _parser(panel: ModuleType, path: str, most_bytes: int) -> tuple[Any, np.ndarray]:
-    model, w, info = load_model(path, panel, most_bytes=most_bytes)
-    _check_kind(path, model, info)
-    return model, w
-
-
 def _check_kind(path: str, model: Any, info: dict[str, Any]) -> None:
     if type(model).__name__ != "ParsingModel":
         raise ValueError(f"{path}: expected a model of parse train, got a {type(model).__name__}")
@@ -334,13 +314,8 @@ def _packed(model: Any, sentences: list[Sentence]) -> Any:
 
 def _scores(model: Any, w: np.ndarray, sentences: list[Sentence], data: Any) -> dict[str, float | None]:
     """The shares of tokens with the right head, with and without punctuation; None if there are no such tokens."""
-    predicted = model.predict(data, None, w)
-    truth: list[Any] = [s.heads for s in sentences]
-    shares = {
-        "uas": attachment_score(truth, predicted),
-        "uas_without_punctuation": attachment_score(truth, predicted, [s.tags for s in sentences]),
-    }
-    return {name: None if math.isnan(share) else share for name, share in shares.items()}
+    truth, tags = [s.heads for s in sentences], [s.tags for s in sentences]
+    return parsing_scores(counted_heads(truth, model.predict(data, None, w), tags))
 
 
 def _line(name: str, scores: dict[str, Any]) -> str:

@@ -11,27 +11,10 @@ from typing import Any
 
 from diptych.panels import PANELS
 
-__all__ = ["Parser", "did_you_mean"]
-
-GROUPS = (
-    "positional arguments",
-    "commands",
-    "data",
-    "model",
-    "solver",
-    "workers",
-    "output",
-    "options",
-    "general",
-)  # in the order in which help shows them
-METAVARS = {
-    "number": "X",
-    "count": "N",
-    "positive": "N",
-    "large": "N",
-    "above_zero": "X",
-    "share": "X",
-}  # by the name of the type function
+# in the order in which help shows them
+GROUPS = ("positional arguments", "commands", "data", "model", "solver", "workers", "output", "options", "general")
+# by the name of the type function
+METAVARS = {"number": "X", "count": "N", "positive": "N", "large": "N", "above_zero": "X", "share": "X"}
 WIDTH = 28  # of the options' column in help
 
 
@@ -41,14 +24,8 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"allow_abbrev": False, **options, "add_help": False, "formatter_class": _Formatter})
         self._rare: list[argparse.Action] = []  # options that only --help-all shows
-        self.option(
-            "general",
-            "--panel",
-            action=_Panel,
-            choices=PANELS,
-            default=argparse.SUPPRESS,
-            help="reference: to read; accelerated: to run (default)",
-        )
+        panels = "reference: to read; accelerated: to run (default)"
+        self.option("general", "--panel", action=_Panel, choices=PANELS, default=argparse.SUPPRESS, help=panels)
         self.option("general", "-h", "--help", action=_Help, everything=False, help="show the usual options")
         self.option("general", "--help-all", action=_Help, everything=True, help="show all options")
 

@@ -9,10 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from diptych.commands.options import Words, number, option
+from diptych.commands.options import Words, option
 from diptych.files.text import load_text
-
-__all__ = ["GROUPED", "OPTIONS", "REGULARIZERS", "Regularized", "check_regularizer", "groups_of", "regularizer_of"]
 
 # the job's options that each regularizer has
 REGULARIZERS = {
@@ -37,14 +35,11 @@ class Regularized(Words):
         "regularizer of online-proximal; lam is the weight of its squared terms (default: squared-l21)",
         choices=sorted(REGULARIZERS), rare=True)  # fmt: skip
     tau: float | None = option("solver",
-        "weight of the norms of l1, elastic-net, l21, elastic-net-mkl, sparse-group-lasso",
-        type=number, rare=True)  # fmt: skip
-    group_tau: float | None = option("solver", "sparse-group-lasso's weight of the groups' norms",
-        type=number, rare=True)  # fmt: skip
+        "weight of the norms of l1, elastic-net, l21, elastic-net-mkl, sparse-group-lasso", rare=True)  # fmt: skip
+    group_tau: float | None = option("solver", "sparse-group-lasso's weight of the groups' norms", rare=True)
     power: float | None = option("solver", "non-sparse-mkl: lam/2 times the sum of the groups' norms to this power",
-        type=number, rare=True)  # fmt: skip
-    radius: float | None = option("solver", "l21-ball: upper bound of the sum of the groups' norms",
-        type=number, rare=True)  # fmt: skip
+        rare=True)  # fmt: skip
+    radius: float | None = option("solver", "l21-ball: upper bound of the sum of the groups' norms", rare=True)
     groups: str | None = option("solver",
         "groups of weights: by feature, by label, or by a file with a group number per feature and line, -1 for "
         "none (default: columns). Transitions, starts and ends are a group of their own; by label, they "

@@ -18,8 +18,6 @@ from diptych.commands.output import Report
 from diptych.commands.parser import did_you_mean
 from diptych.experiments.registry import EXPERIMENTS
 
-__all__ = ["add"]
-
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
 

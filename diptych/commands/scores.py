@@ -13,18 +13,6 @@ from diptych.metrics import PUNCTUATION
 from reference.arrays import host
 from reference.example_errors import ExampleError
 
-__all__ = [
-    "Counts",
-    "Heads",
-    "counted",
-    "heads_of_partition",
-    "of_partition",
-    "parsing_scores",
-    "shares_of",
-    "tagging_lines",
-    "tagging_scores",
-]
-
 
 class Counts(NamedTuple):
     """Right positions, positions, right sequences, sequences; chunks, or None if not all labels are chunk labels, and
@@ -93,14 +81,14 @@ def of_partition(job: Job, w: np.ndarray, k: int, scheme: str | None = None) -> 
 def heads_of_partition(job: Job, w: np.ndarray, k: int) -> Heads:
     """The counts of a parser with weights w (d,) on partition k."""
     X, Y = job.loaders[k]()
-    right = [
-        y == heads for y, heads in zip(Y, job.model.predict(objective_of(job, k).objective.data, None, w), strict=True)
-    ]
-    word = [np.array([tag not in PUNCTUATION for tag in x["tag"]], bool) for x in X]
-    right_words = sum(int(np.sum(a & b)) for a, b in zip(right, word, strict=True))
-    return Heads(
-        sum(int(each.sum()) for each in right), sum(map(len, Y)), right_words, sum(int(each.sum()) for each in word)
-    )
+    return counted_heads(Y, job.model.predict(objective_of(job, k).objective.data, None, w), [x["tag"] for x in X])
+
+
+def counted_heads(truth: Sequence[Any], predicted: Sequence[np.ndarray], tags: Sequence[Sequence[str]]) -> Heads:
+    """The counts of predicted heads."""
+    right = np.concatenate([np.zeros(0, bool), *(y == heads for y, heads in zip(truth, predicted, strict=True))])
+    word = np.array([tag not in PUNCTUATION for sentence in tags for tag in sentence], bool)
+    return Heads(int(np.sum(right)), len(right), int(np.sum(right & word)), int(np.sum(word)))
 
 
 def parsing_scores(heads: Heads) -> dict[str, float | None]:

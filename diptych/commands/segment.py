@@ -14,30 +14,16 @@ from typing import Any
 import numpy as np
 
 from diptych.commands.jobs import limited
-from diptych.commands.options import Command, Training, add_task, argument, flag, number, option, positive
+from diptych.commands.options import Saved, Training, add_task, argument, flag, number, option, positive
 from diptych.commands.output import Report, announce_compilation, trained
-from diptych.commands.show import add_show
+from diptych.commands.show import add_show, loaded
 from diptych.commands.solvers import frank_wolfe_job, solve, solver_options
-from diptych.files.models import load_model
-from diptych.pictures import plots
-from diptych.pictures.grids import (
-    EDGE_FEATURES,
-    NODE_FEATURES,
-    features,
-    noisy_copy,
-    page,
-    read_pictures,
-    word_pictures,
-    writable_picture,
-    write_picture,
-)
+from diptych.pictures import grids, plots
 from reference.datasets import load_letters
 from reference.files import save_bytes
 
-__all__ = ["add"]
-
-
 OPTIMIZERS = ("bcfw",)
+FEATURES = [*grids.NODE_FEATURES, *grids.EDGE_FEATURES]
 JOB: dict[str, Any] = {"lam": 10.0, "epochs": 60, "tol": 0.02, "rng": 0}
 
 
@@ -49,7 +35,6 @@ def _share(text: str) -> float:
 
 
 CLEAN = "'letters' (handwritten words), or a file of clean pictures, such as an .npz with one an array"
-SAVED = "a file written by segment train --save"
 
 
 class Train(Training):
@@ -58,10 +43,10 @@ class Train(Training):
     limit: int | None = flag("default: 10 words; all of a file")
     pictures: str = argument(CLEAN)
     noise: float = option("data", "share of pixels flipped in the copies (default: 0.15)", type=_share, default=0.15)
-    scale: int | None = option("data", "letters: scale of each pixel to N x N pixels (default: 2)",
-        type=positive, rare=True)  # fmt: skip
-    connectivity: int = option("model", "number of neighbours of a pixel (default: 4)",
-        type=int, choices=(4, 8), default=4)  # fmt: skip
+    scale: int | None = option("data", "letters: scale of each pixel to N x N pixels (default: 2)", type=positive,
+        rare=True)  # fmt: skip
+    connectivity: int = option("model", "number of neighbours of a pixel (default: 4)", type=int, choices=(4, 8),
+        default=4)  # fmt: skip
     most_bytes: int = flag()
     rng: int | None = flag()
     lam: float | None = flag("default: 10, next to wrong pixels a picture")
@@ -70,10 +55,9 @@ class Train(Training):
     solver: dict[str, Any] = solver_options(OPTIMIZERS)
 
 
-class Evaluate(Command):
+class Evaluate(Saved):
     """The share of wrong pixels in noisy copies before and after a saved model has restored them."""
 
-    model: str = argument(SAVED)
     pictures: str = argument(CLEAN)
     noise: float | None = option("data", "share of pixels flipped (default: as in training)", type=_share)
     most_bytes: int = flag()
@@ -81,10 +65,9 @@ class Evaluate(Command):
     limit: int | None = flag("default: 10 words; all of a file")
 
 
-class Predict(Command):
+class Predict(Saved):
     """Restore noisy pictures by a saved model."""
 
-    model: str = argument(SAVED)
     noisy: str = argument("a noisy picture, an .npz of several, or 'letters': a page of words, to which noise is added")
     clean: str | None = option("data", "the same without noise, to count the wrong pixels", metavar="FILE")
     words: int | None = option("data", "letters: words on the page (default: 6)", type=positive)
@@ -106,7 +89,7 @@ def add(commands: Any) -> None:
     action("train", _train, Train)
     action("evaluate", _evaluate, Evaluate)
     action("predict", _predict, Predict)
-    add_show(action, "segment train", _check_info)
+    add_show(action, _check_info)
 
 
 def _train(panel: ModuleType, command: Train) -> Report:
@@ -115,17 +98,16 @@ def _train(panel: ModuleType, command: Train) -> Report:
     announce_compilation(panel, command.quiet)
     job = frank_wolfe_job(command, JOB)
     rng = np.random.default_rng(job["rng"])
-    noisy = [noisy_copy(picture, command.noise, rng) for picture in training]
-    noisy_test = [noisy_copy(picture, command.noise, rng) for picture in test]
+    noisy = [grids.noisy_copy(picture, command.noise, rng) for picture in training]
+    noisy_test = [grids.noisy_copy(picture, command.noise, rng) for picture in test]
     started = time.perf_counter()
-    model = panel.SegmentationModel(len(NODE_FEATURES), len(EDGE_FEATURES))
-    images = [features(picture, command.connectivity) for picture in noisy]
+    model = panel.SegmentationModel(len(grids.NODE_FEATURES), len(grids.EDGE_FEATURES))
+    images = [grids.features(picture, command.connectivity) for picture in noisy]
     objective = panel.StructuralHinge(model, model.pack(images, [picture.ravel() for picture in training]))
     what = {"pictures": command.pictures, "job": job}
-    more = {"checkpoint": command.checkpoint, "resume": command.resume, **job}
     settings = {"noise": command.noise, "connectivity": command.connectivity, "scale": scale}
-    info = {"pictures": command.pictures, "features": [*NODE_FEATURES, *EDGE_FEATURES], **settings, **job}
-    run = partial(solve, panel, "bcfw", objective, **more)
+    info = {"pictures": command.pictures, "features": FEATURES, **settings, **job}
+    run = partial(solve, panel, "bcfw", objective, **job)
     result, report = trained(panel, command, what, job["epochs"], run, model, info)
     report |= settings
     w = np.asarray(result.x)
@@ -134,7 +116,7 @@ def _train(panel: ModuleType, command: Train) -> Report:
         "pixels": sum(picture.size for picture in training),
         "relative_gap": _ratio(float(result.certificate), result.fun),
         "seconds": time.perf_counter() - started,
-        "weights": dict(zip((*NODE_FEATURES, *EDGE_FEATURES), w.tolist(), strict=True)),
+        "weights": dict(zip(FEATURES, w.tolist(), strict=True)),
         "train": _errors(model, w, training, noisy, command.connectivity),
         "test": _errors(model, w, test, noisy_test, command.connectivity) if test else None,
     }
@@ -150,12 +132,12 @@ def _train(panel: ModuleType, command: Train) -> Report:
 
 
 def _evaluate(panel: ModuleType, command: Evaluate) -> Report:
-    model, w, info = _load(panel, command)
+    model, w, info = loaded(panel, command, _check_info)
     pictures, others = _clean_pictures(command, info.get("scale") if command.pictures == "letters" else None)
     pictures = others or pictures  # of the letters, use words that were not trained on
     rng = np.random.default_rng(command.rng or 0)
     noise = info["noise"] if command.noise is None else command.noise
-    noisy = [noisy_copy(picture, noise, rng) for picture in pictures]
+    noisy = [grids.noisy_copy(picture, noise, rng) for picture in pictures]
     announce_compilation(panel, command.quiet)
     error = _errors(model, w, pictures, noisy, info["connectivity"])
     report = {"model": str(command.model), "pictures": command.pictures, "images": len(pictures)}
@@ -163,7 +145,7 @@ def _evaluate(panel: ModuleType, command: Evaluate) -> Report:
 
 
 def _predict(panel: ModuleType, command: Predict) -> Report:
-    model, w, info = _load(panel, command)
+    model, w, info = loaded(panel, command, _check_info)
     noisy, clean = _to_restore(command, info)
     _check_outputs(command, len(noisy))
     announce_compilation(panel, command.quiet)
@@ -207,28 +189,22 @@ def _check_outputs(command: Predict, n: int) -> None:
     if command.out and n > 1 and Path(command.out).suffix.lower() != ".npz":
         raise ValueError(f"{command.out}: expected a name that ends with .npz, as {command.noisy} has {n} pictures")
     if command.out and n == 1:
-        writable_picture(command.out)
+        grids.writable_picture(command.out)
 
 
 def _write(path: str, pictures: Sequence[np.ndarray]) -> None:
     """Write one picture in the format of the suffix, or several as the arrays of an .npz."""
     if len(pictures) == 1:
-        write_picture(path, pictures[0])
+        grids.write_picture(path, pictures[0])
         return
     content = io.BytesIO()
     np.savez(content, *(picture.astype(np.uint8) for picture in pictures))
     save_bytes(path, content.getvalue())
 
 
-def _load(panel: ModuleType, command: Evaluate | Predict) -> tuple[Any, np.ndarray, dict[str, Any]]:
-    model, w, info = load_model(command.model, panel, most_bytes=command.most_bytes)
-    _check_info(command.model, model, info)
-    return model, w, info
-
-
 def _check_info(path: str, model: Any, info: dict[str, Any]) -> None:
     """Raise ValueError for a model of another kind, and for a file with missing or invalid training settings."""
-    if type(model).__name__ != "SegmentationModel" or info.get("features") != [*NODE_FEATURES, *EDGE_FEATURES]:
+    if type(model).__name__ != "SegmentationModel" or info.get("features") != FEATURES:
         raise ValueError(f"{path}: expected a model of segment train of this version, got a {type(model).__name__}")
     for name, expected, right in (
         ("connectivity", "4 or 8", info.get("connectivity") in (4, 8)),
@@ -251,7 +227,7 @@ def _clean_pictures(command: Train | Evaluate, scale: int | None) -> tuple[list[
         if not 1 <= n <= number_of_words // 2:
             raise ValueError(f"--limit: expected 1..{number_of_words // 2} words, got {n}")
         words = np.arange(2 * n) * number_of_words // (2 * n)
-        return word_pictures(words[::2], scale), word_pictures(words[1::2], scale)
+        return grids.word_pictures(words[::2], scale), grids.word_pictures(words[1::2], scale)
     if scale is not None:
         raise ValueError("--scale has no effect with a file of pictures")
     return _some(command, command.pictures), []
@@ -259,7 +235,7 @@ def _clean_pictures(command: Train | Evaluate, scale: int | None) -> tuple[list[
 
 def _some(command: Train | Evaluate | Predict, path: str) -> list[np.ndarray]:
     """The pictures of a file that --limit selects."""
-    pictures = read_pictures(path, most_bytes=command.most_bytes)
+    pictures = grids.read_pictures(path, most_bytes=command.most_bytes)
     n = len(pictures) if command.limit is None else command.limit
     if not 1 <= n <= len(pictures):
         raise ValueError(f"--limit: {path} has {len(pictures)} pictures, got {n}")
@@ -285,13 +261,13 @@ def _to_restore(command: Predict, info: dict[str, Any]) -> tuple[list[np.ndarray
         raise ValueError("--clean has no effect with letters, which are clean before noise is added")
     rng = np.random.default_rng(1 if command.rng is None else command.rng)
     scale, words = info.get("scale") or 2, 6 if command.words is None else command.words
-    drawn = page(word_pictures(rng.integers(0, len(load_letters().X), words), scale), 2 * scale)
-    return [noisy_copy(drawn, info["noise"] if command.noise is None else command.noise, rng)], [drawn]
+    drawn = grids.page(grids.word_pictures(rng.integers(0, len(load_letters().X), words), scale), 2 * scale)
+    return [grids.noisy_copy(drawn, info["noise"] if command.noise is None else command.noise, rng)], [drawn]
 
 
 def _restored(model: Any, w: np.ndarray, noisy: Sequence[np.ndarray], connectivity: int) -> list[np.ndarray]:
     """The model's best labelling of each noisy picture, as a picture."""
-    labels = model.predict(model.pack([features(picture, connectivity) for picture in noisy]), None, w)
+    labels = model.predict(model.pack([grids.features(picture, connectivity) for picture in noisy]), None, w)
     return [y.reshape(picture.shape) for y, picture in zip(labels, noisy, strict=True)]
 
 

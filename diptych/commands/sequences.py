@@ -18,29 +18,11 @@ from typing import Any, ClassVar
 import numpy as np
 from tqdm import tqdm
 
-from diptych.commands import cluster
-from diptych.commands.jobs import (
-    LOSSES,
-    OPTIMIZERS,
-    Job,
-    Solved,
-    accuracies,
-    accuracy,
-    accuracy_line,
-    accuracy_lines,
-    check_scorable,
-    job_of,
-    labellings,
-    limited,
-    load,
-    objective_of,
-    refuse_options,
-    train,
-)
+from diptych.commands import cluster, jobs
 from diptych.commands.kernel_jobs import KERNEL_OPTIONS, Kernels, kernel_job, train_kernels
 from diptych.commands.many_files import paths_of
-from diptych.commands.options import Command, Training, add_command, argument, count, flag, option
-from diptych.commands.output import Progress, Report, announce_compilation, ending, outcome, say, trained
+from diptych.commands.options import Command, Saved, Training, add_command, argument, flag, option
+from diptych.commands.output import Progress, Report, announce_compilation, ending, outcome, say, trained, whole
 from diptych.commands.regularizers import Regularized
 from diptych.commands.scores import of_partition, shares_of
 from diptych.commands.show import add_show
@@ -56,13 +38,10 @@ from diptych.warm import DEMO, warm
 from reference.datasets import Sequences
 from reference.files import save_bytes
 from reference.models.kernel_sequence import KernelWeights
-from reference.training.result import Result, Row
+from reference.training.result import Row
 
-__all__ = ["add"]
-
-OVER = (*OPTIMIZERS, "cocoa")
-EPOCHS = listed({name: epochs_of(name) for name in OPTIMIZERS})
-SAVED = "a file written by train --save"
+OVER = (*jobs.OPTIMIZERS, "cocoa")
+EPOCHS = listed({name: epochs_of(name) for name in jobs.OPTIMIZERS})
 FOLD = "only the sequences of this fold"
 DRAWN = 24  # words of a picture
 
@@ -71,20 +50,20 @@ class Data(Command):
     """Sequences, or a fold of them."""
 
     data: str = argument("'letters', or a sequence file (.npz)")
-    fold: int | None = option("data", FOLD, type=count, metavar="N")
+    fold: int | None = option("data", FOLD, metavar="N")
     reverse: bool = False
     limit: int | None = flag()
     most_bytes: int = flag()
 
 
-class Split(Regularized, Solved, Data):
+class Split(Regularized, jobs.Solved, Data):
     """Sequences to train on, others to test on, and how."""
 
     data: str = argument("'letters', a sequence file or, over partitions, '*.npz'")
-    fold: int | None = option("data", "train on the other folds, test on this one", type=count, metavar="N")
+    fold: int | None = option("data", "train on the other folds, test on this one", metavar="N")
     reverse: bool = option("data", "with --fold: train on this fold, test on the others", action="store_true")
     loss: str | None = option("solver", "crf: log loss; hinge: structural SVM (default: crf; of mkl: hinge)",
-        choices=LOSSES)  # fmt: skip
+        choices=jobs.LOSSES)  # fmt: skip
     optimizer: str | None = option("solver", "(default: sgd; over partitions lbfgs, or cocoa for the hinge)",
         choices=OVER)  # fmt: skip
     lam: float | None = flag("default: 2/n for n sequences")
@@ -107,12 +86,6 @@ class Train(cluster.Cluster, Sparse, Kernels, Split, Training):
         "make each position an example of its own, without transitions; needed by --rule l2-gap and half-space",
         action="store_true", default=None, rare=True)  # fmt: skip
     start: str | None = flag()
-
-
-class Saved(Command):
-    """A saved model."""
-
-    model: str = argument(SAVED)
 
 
 class Evaluate(Data, Saved):
@@ -158,7 +131,7 @@ def add(commands: Any) -> None:
     action("train", _train, Train)
     action("evaluate", _evaluate, Evaluate)
     action("predict", _predict, Predict)
-    add_show(action, "train", _check_kind)
+    add_show(action, _check_kind)
     action("compare", _compare, Compare, no_panel="compare runs both panels")
     action("demo", _demo, Demo, no_panel="demo runs both panels")
 
@@ -172,13 +145,13 @@ def _train(panel: ModuleType, command: Train) -> Report:
     cluster.check_over(command, command.optimizer or usual, "limit", "fold")
     for other, names in (("mkl", KERNEL_OPTIONS), ("sparse-crf", SPARSE_OPTIONS)):
         if learner != other:
-            refuse_options(command, names, other)
+            jobs.refuse_options(command, names, other)
     if learner == "mkl":
         kernel_job(command)  # reports invalid options before the data are read
         return train_kernels(panel, command, *_split(command, _read(command)))
     if learner == "sparse-crf":
         return _train_sparse(panel, command, sparse_job(command))
-    job = job_of(command, OVER if over else OPTIMIZERS, optimizer=usual)
+    job = jobs.job_of(command, OVER if over else jobs.OPTIMIZERS, optimizer=usual)
     model, w0 = (None, None) if command.start is None else _start(panel, command, job)
     job = job if model is None else replace(job, start_stop=model.start_stop)
     with ExitStack() as stack:
@@ -192,31 +165,29 @@ def _train(panel: ModuleType, command: Train) -> Report:
             job = job.over(len(training.X))
             _warm_up(panel, job, training, command.quiet)
             started = time.perf_counter()
-            objective = objective_of(panel, job, training, model)
+            objective = jobs.objective_of(panel, job, training, model)
         fold = {} if over else {"fold": command.fold}
         what: dict[str, Any] = {"data": command.data, "sequences": objective.n, **fold}
         what |= ({} if over else {"reverse": command.reverse}) | {"start": command.start, "job": job.as_dict()}
-        run = partial(train, panel, job, objective, w0=w0, checkpoint=command.checkpoint, resume=command.resume)
-        info = {"data": command.data, **fold, "start": command.start}
-        info |= ({"partitions": objective.partitions} if over else {}) | job.as_dict()
-        shown = partial(cluster.moved, objective) if over else None
-        result, report = trained(panel, command, what, job.epochs or 0, run, objective.model, info, shown)
+        run = partial(jobs.train, panel, job, objective, w0=w0)
+        info = {"data": command.data, **fold, "start": command.start, **job.as_dict()}
+        partitioned, model = objective if over else None, objective.model
+        result, report = trained(panel, command, what, job.epochs or 0, run, model, info, partitioned)
         report |= {"weights": objective.model.size, "seconds_in_all": time.perf_counter() - started}
         first = f"{job.loss} by {job.optimizer} on {command.data}: {objective.n} sequences"
         if over:
-            report |= {
-                **cluster.moved(objective, len(result.history)),
-                "files": files,
-                "labels": objective.model.labels,
-            }
+            report |= {"files": files, "labels": objective.model.labels}
             counts = None if result.interrupted else objective.sum_of(of_partition, result.x)
             report["train"] = None if counts is None else shares_of(counts, "letter", "word")
-            lines = [cluster.line_of(report), *([] if counts is None else [accuracy_line("train", report["train"])])]
+            lines = [
+                cluster.line_of(report),
+                *([] if counts is None else [jobs.accuracy_line("train", report["train"])]),
+            ]
         else:
             seconds, epochs = (result.history[-1].seconds, result.history[-1].epoch) if result.history else (0.0, 0)
             report |= {"iterate": result.iterate, "seconds": seconds, "nonzeros": int(np.count_nonzero(result.x))}
-            report |= accuracies(objective.model, result.x, training, test)
-            first, lines = f"{first}, {epochs} epochs ({result.iterate} iterate)", accuracy_lines(report)
+            report |= jobs.accuracies(objective.model, result.x, training, test)
+            first, lines = f"{first}, {epochs} epochs ({result.iterate} iterate)", jobs.accuracy_lines(report)
             if job.optimizer == "online-proximal":
                 lines.append(f"weights {report['nonzeros']} of {report['weights']} are not 0")
     spent = report["seconds_in_all" if over else "seconds"]
@@ -225,13 +196,13 @@ def _train(panel: ModuleType, command: Train) -> Report:
 
 
 def _partitions(
-    panel: ModuleType, command: Train, job: Job, model: Any, stack: ExitStack
+    panel: ModuleType, command: Train, job: jobs.Job, model: Any, stack: ExitStack
 ) -> tuple[list[str], Partitioned]:
     """The files, and the objective over their partitions."""
     files = [command.data] if command.data == "letters" else paths_of([command.data])
     sources = [SequenceFile(path, None, command.most_bytes) for path in cluster.for_workers(command, files, "letters")]
     loss, small = cluster.loss_over(panel, job), panel.SequenceModel(2, 2, start_stop=job.start_stop)
-    run = partial(train, panel, replace(job, epochs=1).over(2))
+    run = partial(jobs.train, panel, replace(job, epochs=1).over(2))
     rehearsal = cluster.Rehearsal(small, loss, run, [np.eye(2), np.eye(2)], [np.arange(2), np.arange(2)])
 
     def model_of(executor: Any) -> Any:
@@ -267,9 +238,9 @@ def _train_sparse(panel: ModuleType, command: Train, job: SparseJob) -> Report:
     what = {"data": command.data, "sequences": n, "fold": command.fold}
     info = {"data": command.data, "fold": command.fold}
     fit = run_sparse(panel, command, job, what, objective, n, info, lambda w: (model, w))
-    report = {**fit.report, "reverse": command.reverse, **accuracies(model, fit.w, training, test)}
+    report = {**fit.report, "reverse": command.reverse, **jobs.accuracies(model, fit.w, training, test)}
     report["seconds_in_all"] = time.perf_counter() - started
-    return Report(report, [f"sparse CRF on {command.data}: {n} sequences", *fit.lines, *accuracy_lines(report)])
+    return Report(report, [f"sparse CRF on {command.data}: {n} sequences", *fit.lines, *jobs.accuracy_lines(report)])
 
 
 # a saved model ------------------------------------------------------------------------------------------------------
@@ -278,13 +249,13 @@ def _train_sparse(panel: ModuleType, command: Train, job: SparseJob) -> Report:
 def _evaluate(panel: ModuleType, command: Evaluate) -> Report:
     model, w, info = load_model(command.model, panel, most_bytes=command.most_bytes)
     data = _part(_read(command, fitting=(model, command.model, w)), command)
-    check_scorable(command.data, data)
+    jobs.check_scorable(command.data, data)
     announce_compilation(panel, command.quiet)
     started = time.perf_counter()
-    scores = accuracy(model, w, data)
+    scores = jobs.accuracy(model, w, data)
     report: dict[str, Any] = {"data": command.data, "fold": command.fold, "model": str(command.model), "trained": info}
     report |= {"sequences": len(data.X), "accuracy": scores, "seconds": time.perf_counter() - started}
-    return Report(report, [accuracy_line(f"{len(data.X)} sequences:", scores)])
+    return Report(report, [jobs.accuracy_line(f"{len(data.X)} sequences:", scores)])
 
 
 def _predict(panel: ModuleType, command: Predict) -> Report:
@@ -296,7 +267,7 @@ def _predict(panel: ModuleType, command: Predict) -> Report:
         raise ValueError(f"{command.data}: no sequences")
     _check_features(data, model, command.data, command.model, w)
     announce_compilation(panel, command.quiet)
-    predicted = [[model.labels[i] for i in labels] for labels in labellings(model, w, data)]
+    predicted = [[model.labels[i] for i in labels] for labels in jobs.labellings(model, w, data)]
     report = {"data": command.data, "model": str(command.model), "labels": predicted}
     if command.plot:
         shown = data.X[:DRAWN], data.Y[:DRAWN], predicted[:DRAWN]
@@ -311,7 +282,7 @@ def _predict(panel: ModuleType, command: Predict) -> Report:
 
 
 def _compare(panel: ModuleType, command: Compare) -> Report:
-    job, data = job_of(command), _read(command)
+    job, data = jobs.job_of(command), _read(command)
     training, test = _split(command, data)
     report, _ = compare(job.over(len(training.X)), training, training if test is None else test, command.quiet)
     report["data"] = command.data
@@ -321,19 +292,19 @@ def _compare(panel: ModuleType, command: Compare) -> Report:
     return Report(report, _side_by_side(report))
 
 
-def compare(job: Job, training: Sequences, test: Sequences, quiet: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+def compare(job: jobs.Job, training: Sequences, test: Sequences, quiet: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     """Run one job in both panels from one start. Return the report, and (model, weights) of each panel by name."""
     report: dict[str, Any] = {"command": "compare", "job": job.as_dict(), "sequences": len(training.X)}
     trained = {}
     for name in PANELS:
         side = panel_of(name)
         _warm_up(side, job, training, quiet)
-        objective = objective_of(side, job, training)
+        objective = jobs.objective_of(side, job, training)
         with Progress(job.epochs, quiet, name) as progress:
-            result = _uninterrupted(train(side, job, objective, progress))
+            result = whole(jobs.train(side, job, objective, progress))
         trained[name] = objective.model, np.asarray(result.x)
         report[name] = outcome(result) | {
-            "accuracy": accuracy(objective.model, result.x, test),
+            "accuracy": jobs.accuracy(objective.model, result.x, test),
             "seconds": result.history[-1].seconds if result.history else 0.0,
         }
     ours, theirs = report["accelerated"]["objective"], report["reference"]["objective"]
@@ -347,9 +318,10 @@ def compare(job: Job, training: Sequences, test: Sequences, quiet: bool) -> tupl
 def _demo(panel: ModuleType, command: Demo) -> Report:
     folder = Path(command.out)
     folder.mkdir(parents=True, exist_ok=True)
-    job = Job(loss="crf", optimizer="sgd", lam=0.001, epochs=command.epochs, scale=1e-6, solver={"step_size": 0.02})
-    rest, held_out = load("letters").split(0)
-    training = rest.take(limited(len(rest.X), command.limit))
+    settings: dict[str, Any] = {"lam": 0.001, "epochs": command.epochs, "scale": 1e-6, "solver": {"step_size": 0.02}}
+    job = jobs.Job(**settings)
+    rest, held_out = jobs.load("letters").split(0)
+    training = rest.take(jobs.limited(len(rest.X), command.limit))
     if not command.json:
         say(f"A linear-chain CRF learns to read {len(training.X)} handwritten words, in both panels from one start;")
         say(f"then it reads {len(held_out.X)} words in other handwriting.\n")
@@ -391,16 +363,16 @@ def _read(command: Data, labelled: bool = True, fitting: tuple[Any, ...] = ()) -
     """The sequences that a command selects, at most ``--limit``. fitting: a model, its file and, where they count, its
     weights, which the data must fit.
     """
-    data = load(command.data, labelled=labelled, most_bytes=command.most_bytes)
+    data = jobs.load(command.data, labelled=labelled, most_bytes=command.most_bytes)
     data = _fitting(data, command.data, *fitting) if fitting else data
-    return data if command.limit is None else data.take(limited(len(data.X), command.limit))
+    return data if command.limit is None else data.take(jobs.limited(len(data.X), command.limit))
 
 
 def _split(command: Split, data: Sequences) -> tuple[Sequences, Sequences | None]:
     """The training data, and the test data or None; both have labels to score."""
     _say_labels(command, data.labels)
     training, test = (data, None) if command.fold is None else data.split(command.fold, reverse=command.reverse)
-    check_scorable(command.data, *(part for part in (training, test) if part is not None))
+    jobs.check_scorable(command.data, *(part for part in (training, test) if part is not None))
     return training, test
 
 
@@ -414,9 +386,9 @@ def _part(data: Sequences, command: Data) -> Sequences:
     return data if command.fold is None else data.split(command.fold)[1]
 
 
-def _start(panel: ModuleType, command: Train, job: Job) -> tuple[Any, np.ndarray]:
+def _start(panel: ModuleType, command: Train, job: jobs.Job) -> tuple[Any, np.ndarray]:
     """The saved model to start from, and its weights."""
-    check_start(job.optimizer, OPTIMIZERS)
+    check_start(job.optimizer, jobs.OPTIMIZERS)
     model, w, _ = load_model(str(command.start), panel, most_bytes=command.most_bytes)
     if type(model).__name__ != "SequenceModel":
         raise ValueError(f"{command.start} holds a {type(model).__name__}; expected a SequenceModel")
@@ -452,20 +424,13 @@ def _fitting(data: Sequences, name: str, model: Any, path: str, w: Any = None) -
     return relabelled(name, data, model.labels)
 
 
-def _warm_up(panel: ModuleType, job: Job, data: Sequences, quiet: bool) -> None:
+def _warm_up(panel: ModuleType, job: jobs.Job, data: Sequences, quiet: bool) -> None:
     """Load or compile the job's kernels on one sequence before the clock starts, if the panel has kernels."""
     if not hasattr(panel, "kernels_are_cold"):
         return
     announce_compilation(panel, quiet)
-    objective = objective_of(panel, job, data.take(np.arange(min(1, len(data.X)))))
-    _uninterrupted(train(panel, replace(job, epochs=1), objective))
-
-
-def _uninterrupted(result: Result) -> Result:
-    """The result. KeyboardInterrupt if Ctrl-C interrupted its run."""
-    if result.interrupted:
-        raise KeyboardInterrupt
-    return result
+    objective = jobs.objective_of(panel, job, data.take(np.arange(min(1, len(data.X)))))
+    whole(jobs.train(panel, replace(job, epochs=1), objective))
 
 
 def _histories(report: dict[str, Any]) -> dict[str, list[Row]]:
@@ -480,7 +445,7 @@ def _gap(certificate: float | str) -> str:
     return "" if isinstance(certificate, str) else f"    within {certificate:.3g} of the optimum"
 
 
-def _title(job: Job) -> str:
+def _title(job: jobs.Job) -> str:
     return f"{job.loss}, {job.optimizer}, lam = {job.lam:g}"
 
 

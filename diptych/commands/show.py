@@ -10,32 +10,38 @@ from typing import Any
 
 import numpy as np
 
-from diptych.commands.options import Command, argument, flag
+from diptych.commands.options import Action, Saved, flag
 from diptych.commands.output import Report
-from diptych.commands.parser import Parser
 from diptych.files.models import load_model
 from reference.arrays import host
-
-__all__ = ["add_show", "template_lines", "template_weights"]
 
 TOP = 10
 Details = tuple[dict[str, Any], list[str]]  # fields of the report, and lines of text
 
 
-class Show(Command):
+class Show(Saved):
     """What a model file holds, with its largest weights where they have names."""
 
-    model: str = argument()
     most_bytes: int = flag()
     top: int = flag(f"default: {TOP}", default=TOP)
 
 
-def add_show(action: Callable[..., Parser], train: str, check: Callable[[str, Any, dict[str, Any]], Any]) -> None:
-    """Add the action ``show`` to a task.
+def loaded(
+    panel: ModuleType, command: Any, check: Callable[[str, Any, dict[str, Any]], Any], path: str | None = None
+) -> tuple[Any, Any, dict[str, Any]]:
+    """A saved model, its weights and its training settings: the command's model, or that at ``path``.
 
-    train: the command that writes the task's models. check: called with the file name, the model and its training
-    settings; raises ValueError for a model of another task.
+    check: called with the file name, the model and its training settings; raises ValueError for a model of another
+    task.
     """
+    path = command.model if path is None else path
+    model, w, info = load_model(path, panel, most_bytes=command.most_bytes)
+    check(path, model, info)
+    return model, w, info
+
+
+def add_show(action: Action, check: Callable[[str, Any, dict[str, Any]], Any]) -> None:
+    """Add the action ``show`` to a task. check: as :func:`loaded` calls it."""
 
     def run(panel: ModuleType, command: Show) -> Report:
         model, w, info = load_model(command.model, panel, most_bytes=command.most_bytes)
@@ -47,8 +53,7 @@ def add_show(action: Callable[..., Parser], train: str, check: Callable[[str, An
             raise ValueError(f"{problem}{hint}") from None
         return _shown(command, model, w, info)
 
-    sub = action("show", run, Show)
-    next(each for each in sub._actions if each.dest == "model").help = f"a file written by {train} --save"
+    action("show", run, Show)
 
 
 def _shown(command: Show, model: Any, w: Any, info: dict[str, Any]) -> Report:

@@ -27,18 +27,6 @@ from diptych.panels import slow_path
 from reference.declared import Ge, Gt, OpenUnit, Range, members, options_of
 from reference.training.result import Result
 
-__all__ = [
-    "check_start",
-    "epochs_of",
-    "frank_wolfe_job",
-    "given",
-    "listed",
-    "own",
-    "solve",
-    "solver_options",
-    "takes",
-]
-
 SHARED = ("objective", "w0", "lam", "epochs", "iterations", "rng", "callback", "checkpoint", "resume")
 KINDS: dict[Any, Callable[[str], Any] | None] = {float: number, int: count, bool: None}
 RANGES: dict[Range, Callable[[str], Any]] = {Gt(0): above_zero, OpenUnit(): share, Ge(1): positive}
@@ -182,7 +170,7 @@ def solver_options(solvers: Sequence[str], *, without: Iterable[str] = (), **not
         names = dict.fromkeys(name for each in solvers for name in own(each))
         return {name: values[name] for name in names if values.get(name) is not None}
 
-    return declared(lambda sub, _: add_solver(sub, solvers, without=without, **notes), of=told)
+    return declared(lambda sub, *_: add_solver(sub, solvers, without=without, **notes), of=told)
 
 
 def given(values: dict[str, Any], solver: str, solvers: Iterable[str]) -> dict[str, Any]:

@@ -12,30 +12,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from diptych import sparse_fits
 from diptych.certificates import advised, scaling
 from diptych.commands.jobs import learner_options
-from diptych.commands.options import Words, above_zero, number, option, positive, share
-from diptych.commands.output import announce_compilation, ending, opening, watched
+from diptych.commands.options import Words, above_zero, option, positive, share
+from diptych.commands.output import announce_compilation, ending, opening, outcome, watched
 from diptych.files.logs import LogWriter
 from diptych.files.models import save_model
 from diptych.interrupts import finishing
 from diptych.pictures import plots
-from diptych.sparse_fits import (
-    LISTING,
-    RULES,
-    HeldOut,
-    beta_of,
-    choose,
-    deepened,
-    follow,
-    held_out_losses,
-    one_label,
-    rule_of,
-    splits,
-)
 from reference.objectives import LogLoss
-
-__all__ = ["SPARSE_OPTIONS", "Sparse", "SparseJob", "run_sparse", "sparse_job"]
 
 SHARED = ("loss", "epochs", "tol", "rng", "start_stop")  # options that sparse-crf shares with Job
 COUNT, RATIO = 100, 0.1
@@ -75,7 +61,7 @@ class SparseJob:
             object.__setattr__(self, "path", COUNT)
         if self.positions and not self.start_stop:
             raise ValueError("--no-start-stop has no effect with --positions")
-        if self.rule in LISTING and not self.positions:
+        if self.rule in sparse_fits.LISTING and not self.positions:
             raise ValueError(
                 f"--rule {self.rule}: it lists all outputs, and sequences have too many; l1-gap does without"
             )
@@ -99,15 +85,15 @@ class Sparse(Words):
         "long as the loss falls)", type=share, metavar="R", rare=True)  # fmt: skip
     held_out: float | None = option("solver",
         "train again along the path without a random share of the examples, and keep the beta "
-        "at which that share is likeliest (default: keep the last beta)",
-        type=share, metavar="SHARE", rare=True)  # fmt: skip
+        "at which that share is likeliest (default: keep the last beta)", type=share, metavar="SHARE",
+        rare=True)  # fmt: skip
     beta: float | None = option("solver", "train at this beta alone", type=above_zero, metavar="B", rare=True)
     beta_share: float | None = option("solver", "train at S times the least beta at which all weights are 0",
         type=above_zero, metavar="S", rare=True)  # fmt: skip
-    alpha: float | None = option("solver", "0: the lasso (default: 1)", type=number, metavar="A", rare=True)
+    alpha: float | None = option("solver", "0: the lasso (default: 1)", metavar="A", rare=True)
     rule: str | None = option("solver",
         "screening rule of the weights; every rule gives the same solution (default: l1-gap)",
-        choices=RULES, rare=True)  # fmt: skip
+        choices=sparse_fits.RULES, rare=True)  # fmt: skip
 
 
 SPARSE_OPTIONS = (*(each.name for each in fields(Sparse)), "positions")  # options that only sparse-crf has
@@ -145,13 +131,13 @@ def run_sparse(
     if hasattr(panel, "kernels_are_cold"):  # load or compile before the clock starts
         panel.solve_sparse(objective(np.arange(min(n, 1))), beta=1e-3, iterations=2)
     full = objective(np.arange(n))
-    rule = rule_of(panel, job.rule, job.rng, listed=job.positions, alpha=job.alpha)
+    rule = sparse_fits.rule_of(panel, job.rule, job.rng, listed=job.positions, alpha=job.alpha)
     if job.path is None:
         fit = _one(panel, command, job, what, full, rule)
     else:
         fit = _path(panel, command, job, what, objective, full, rule, n)
-    found = [*fit.report.get("warnings", []), one_label(full.model, full.data, fit.w, fit.report["beta_max"])]
-    fit.report["warnings"] = [line for line in found if line]
+    one_label = sparse_fits.one_label(full.model, full.data, fit.w, fit.report["beta_max"])
+    fit.report["warnings"] = [line for line in (*fit.report.get("warnings", []), one_label) if line]
     for line in fit.report["warnings"]:
         print(f"warning: {line}", file=sys.stderr, flush=True)
     if command.save:
@@ -168,22 +154,14 @@ def _one(
     panel: ModuleType, command: Any, job: SparseJob, what: dict[str, Any], objective: LogLoss, rule: Any
 ) -> Trained:
     most = panel.beta_max(objective)
-    beta = beta_of(job.beta, job.beta_share, most)
+    beta = sparse_fits.beta_of(job.beta, job.beta_share, most)
 
     def run(callback: Any) -> Any:
         result = panel.solve_sparse(objective, beta=beta, rule=rule, callback=callback, **job.problem)
         return advised(panel, result, objective, {})
 
     result: Any = watched(panel, command, {**what, "job": asdict(job)}, None, run)
-    report = {
-        "beta_max": most,
-        **_solution(beta, most, result, objective.model.size),
-        "certificate": result.certificate,
-        "message": result.message,
-        "success": result.success,
-        "interrupted": result.interrupted,
-        "history": [row.as_dict() for row in result.history],
-    }
+    report = {"beta_max": most, **_solution(beta, most, result, objective.model.size), **outcome(result)}
     if command.plot:
         plots.convergence(command.plot, {panel.__name__: result.history}, f"sparse CRF, beta = {beta:.4g}")
     lines = [*_lines(report), *ending(report)]
@@ -208,7 +186,8 @@ def _path(
         raise ValueError("--path: no feature tells the labels from one another: all weights are 0 at any beta")
     if job.held_out is not None and n < 2:
         raise ValueError(f"--held-out: expected 2 or more sequences, got {n}")
-    pairs = [] if job.held_out is None else splits(n, job.held_out, None, np.random.default_rng(job.rng), None)
+    rng = np.random.default_rng(job.rng)
+    pairs = [] if job.held_out is None else sparse_fits.splits(n, job.held_out, None, rng, None)
     arguments = {"rule": rule, **job.problem}
     first = opening(panel, command, **what, job=asdict(job))
     values, heard = list[dict[str, Any]](), list[float]()
@@ -225,17 +204,17 @@ def _path(
             seconds = point.solver_seconds + point.screening_seconds
             _say(command, f"{len(heard):4}/{max(total, len(heard))}  held out {loss:.6f}    {seconds:.2f} s")
 
-        path = follow(panel, full, tell, count=total, ratio=job.ratio, **arguments)
+        path = sparse_fits.follow(panel, full, tell, count=total, ratio=job.ratio, **arguments)
         if len(values) < len(path.points):  # Ctrl-C interrupted the last value
             tell(path.points[-1])
-        held, interrupted, parts = HeldOut([]), path.interrupted, list[Any]()
+        held, interrupted, parts = sparse_fits.HeldOut([]), path.interrupted, list[Any]()
         if pairs and not interrupted:
             parts = [(objective(training), objective(held)) for training, held in pairs]
             _say(command, f"once more, on {parts[0][0].n} of the {n} examples:")
-            held, interrupted = held_out_losses(panel, parts, path.betas, tell_held_out, **arguments)
-        found = choose(path, held)
+            held, interrupted = sparse_fits.held_out_losses(panel, parts, path.betas, tell_held_out, **arguments)
+        found = sparse_fits.choose(path, held)
         if not interrupted and job.ratio is None:
-            found, interrupted = deepened(panel, full, parts, found, tell, tell_held_out, **arguments)
+            found, interrupted = sparse_fits.deepened(panel, full, parts, found, tell, tell_held_out, **arguments)
         path, held, k = found.path, found.held_out, found.chosen
         total = max(total, len(path.points))
         for value, loss in zip(values, heard, strict=False):

@@ -13,25 +13,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diptych.commands import cluster
+from diptych.commands import cluster, tag_files
 from diptych.commands.jobs import OPTIMIZERS as SOLVERS
 from diptych.commands.jobs import Job, Solved, job_of, limited, loss_of, refuse_options, train
 from diptych.commands.many_files import are_many, paths_of, write_each
-from diptych.commands.options import Command, Training, Words, add_task, argument, count, flag, option
+from diptych.commands.options import Saved, Training, Words, add_task, argument, flag, option
 from diptych.commands.output import Report, announce_compilation, trained
 from diptych.commands.scores import counted, of_partition, tagging_lines, tagging_scores
 from diptych.commands.show import add_show
 from diptych.commands.solvers import check_start, solver_options
 from diptych.commands.sparse_jobs import SPARSE_OPTIONS, Sparse, SparseJob, run_sparse, sparse_job
-from diptych.commands.tag_files import (
-    info_of,
-    labelled,
-    layout_of,
-    say_read,
-    templates_of,
-    told_layout,
-    untagged,
-)
 from diptych.distributed import column_parts, tagging_model
 from diptych.distributed.vocabulary import check_scheme
 from diptych.files.columns import SEPARATORS, Columns, Layout
@@ -43,13 +34,9 @@ from reference.arrays import host
 from reference.models.schemes import SAME, SCHEMES
 from reference.models.token_templates import TOKEN_TEMPLATES, attributes_of, check_templates
 
-__all__ = ["add"]
-
-
 TOL = 1e-4
 FEW = 3  # sentences of a rehearsal
 OPTIMIZERS = (*(name for name in SOLVERS if name != "online-proximal"), "cocoa")
-SAVED = "a file written by tag train --save"
 
 
 class Columned(Words):
@@ -57,8 +44,8 @@ class Columned(Words):
 
     comment: str | None = option("data", "leave out lines that start with PREFIX", metavar="PREFIX", rare=True)
     separator: str | None = option("data",
-        "what is between columns (default: as the file looks, later as the model has it)",
-        choices=SEPARATORS, rare=True)  # fmt: skip
+        "what is between columns (default: as the file looks, later as the model has it)", choices=SEPARATORS,
+        rare=True)  # fmt: skip
     encoding: str | None = flag()
     most_bytes: int = flag()
 
@@ -85,12 +72,11 @@ class Train(cluster.Cluster, Sparse, Solved, Training, Columned):
         f"{', '.join(TOKEN_TEMPLATES)}, or a TOML file with templates = [...] (default: chunks, or words "
         "without a column tag)", metavar="T")  # fmt: skip
     bits: int | None = option("model",
-        "hash attributes, to 2^bits weights if all pairs have one (default: a vocabulary)",
-        type=count, rare=True)  # fmt: skip
+        "hash attributes, to 2^bits weights if all pairs have one (default: a vocabulary)", rare=True)  # fmt: skip
     pairs: str | None = option("model", "attribute-label pairs with a weight (default: observed)",
         choices=("observed", "all"), rare=True)  # fmt: skip
-    least: int | None = option("model", "only attributes that occur at least N times (default: 1)",
-        type=count, metavar="N", rare=True)  # fmt: skip
+    least: int | None = option("model", "only attributes that occur at least N times (default: 1)", metavar="N",
+        rare=True)  # fmt: skip
     transitions: str | None = option("model", f"{', '.join(SCHEMES)}: forbid others", choices=SCHEMES, type=_scheme)
     scheme: str | None = _read_scheme()
     learner: str = option("model", "linear, or sparse-crf: few weights (default: linear)",
@@ -104,21 +90,19 @@ class Train(cluster.Cluster, Sparse, Solved, Training, Columned):
     solver: dict[str, Any] = solver_options(OPTIMIZERS, without=("mu", "k"))
 
 
-class Evaluate(Columned, Command):
+class Evaluate(Columned, Saved):
     """Accuracy and chunks of a saved tagger on a column file."""
 
-    model: str = argument(SAVED)
     file: str = argument("- is standard input")
     scheme: str | None = _read_scheme()
     limit: int | None = flag()
 
 
-class Predict(Columned, Command):
+class Predict(Columned, Saved):
     """Tag sentences by a saved tagger: their columns, and the label found, a line for each token; CoNLL-U stays as
     it is but for the column of labels.
     """
 
-    model: str = argument(SAVED)
     file: list[str] = argument(
         "- is standard input; labels are not looked at; of several files or a pattern 'new/*.txt', each is "
         "tagged into the folder --out, but for those that are there", nargs="+")  # fmt: skip
@@ -146,7 +130,7 @@ def add(commands: Any) -> None:
     action("train", _train, Train)
     action("evaluate", _evaluate, Evaluate)
     action("predict", _predict, Predict)
-    add_show(action, "tag train", _columns_of)
+    add_show(action, _columns_of)
 
 
 # training -----------------------------------------------------------------------------------------------------------
@@ -177,7 +161,7 @@ def _train(panel: ModuleType, command: Train) -> Report:
             ready = _partitions(panel, command, job, files, layout, model, stack)
         else:
             ready = _sentences(panel, command, files, layout, model)
-        what, columns, finished = {"file": file, "sentences": ready.n}, info_of(ready.layout), True
+        what, columns, finished = {"file": file, "sentences": ready.n}, tag_files.info_of(ready.layout), True
         if isinstance(job, SparseJob):
             fit = run_sparse(panel, command, job, what, _losses(panel, ready), ready.n, {"file": file, **columns},
                 partial(_without_zeros, panel, ready.model))  # fmt: skip
@@ -185,14 +169,12 @@ def _train(panel: ModuleType, command: Train) -> Report:
             curves, title = None, ""
         else:
             objective, job = ready.data if over else loss_of(panel, job, ready.model, ready.data), job.over(ready.n)
-            run = partial(train, panel, job, objective, w0=w0, checkpoint=command.checkpoint, resume=command.resume)
+            run = partial(train, panel, job, objective, w0=w0)
             what |= {"start": command.start, "job": job.as_dict()}
             info = {"file": file, "start": command.start, **columns, **job.as_dict()}
-            info |= {"partitions": objective.partitions} if over else {}
-            shown = partial(cluster.moved, objective) if over else None
-            result, report = trained(panel, command, what, job.epochs or 0, run, ready.model, info, shown)
+            partitioned = objective if over else None
+            result, report = trained(panel, command, what, job.epochs or 0, run, ready.model, info, partitioned)
             report |= {"weights": ready.model.size, "seconds": time.perf_counter() - ready.started, **ready.report}
-            report |= cluster.moved(objective, len(result.history)) if over else {}
             first = f"{ready.n} sentences of {file}: {ready.model.size} weights, objective {result.fun:.6f}, "
             lines = [f"{first}{report['seconds']:.2f} seconds", *([cluster.line_of(report)] if over else [])]
             w, finished = result.x, not (over and result.interrupted)
@@ -208,10 +190,10 @@ def _train(panel: ModuleType, command: Train) -> Report:
 
 def _sentences(panel: ModuleType, command: Train, files: list[str], layout: Layout, model: Any) -> Ready:
     """The sentences of all files, packed together."""
-    layout, training, _ = labelled(files[0], layout, command.most_bytes)
+    layout, training, _ = tag_files.labelled(files[0], layout, command.most_bytes)
     known = _labels(training)
     for path in files[1:]:
-        training = training + labelled(path, layout, command.most_bytes, known=known).sentences
+        training = training + tag_files.labelled(path, layout, command.most_bytes, known=known).sentences
     test = _to_test(command, layout, known)
     training = [training[i] for i in limited(len(training), command.limit)]
     announce_compilation(panel, command.quiet)
@@ -237,7 +219,7 @@ def _partitions(
 ) -> Ready:
     """The objective over partitions of the files."""
     paths, parts = cluster.for_workers(command, files), cluster.parts_a_file(command, len(files))
-    layout, sample, _ = labelled(paths[0], layout, command.most_bytes, parts[0])
+    layout, sample, _ = tag_files.labelled(paths[0], layout, command.most_bytes, parts[0])
     test = _to_test(command, layout, _labels(sample))
     loaders = [
         loader
@@ -289,7 +271,7 @@ def _without_zeros(panel: ModuleType, model: Any, w: np.ndarray) -> tuple[Any, n
 def _start(panel: ModuleType, command: Train) -> tuple[Any, np.ndarray | None, Layout]:
     """The saved model to start from (or None), its weights (or None), and the layout of the files."""
     if command.start is None:
-        return None, None, told_layout(command)
+        return None, None, tag_files.told_layout(command)
     for name in ("columns", "templates", "bits", "pairs", "least", "transitions"):
         if getattr(command, name) is not None:
             raise ValueError(f"--{name} has no effect with --start: the saved model has its own")
@@ -297,7 +279,7 @@ def _start(panel: ModuleType, command: Train) -> tuple[Any, np.ndarray | None, L
 
 
 def _to_test(command: Train, layout: Layout, known: set[str]) -> list[Columns] | None:
-    return labelled(command.test, layout, command.most_bytes, known=known).sentences if command.test else None
+    return tag_files.labelled(command.test, layout, command.most_bytes, known=known).sentences if command.test else None
 
 
 def _labels(sentences: list[Columns]) -> set[str]:
@@ -307,8 +289,8 @@ def _labels(sentences: list[Columns]) -> set[str]:
 def _templates(command: Train, layout: Layout, sentences: int | None) -> tuple[str, ...]:
     """The templates that are given, or those for the columns; what was inferred is said."""
     file = ", ".join(command.file)
-    name, templates = templates_of(command.templates, file, layout.columns or ())
-    say_read(command, file, layout, sentences, name)
+    name, templates = tag_files.templates_of(command.templates, file, layout.columns or ())
+    tag_files.say_read(command, file, layout, sentences, name)
     return templates
 
 
@@ -330,7 +312,7 @@ def _job(command: Train) -> Job:
 
 def _evaluate(panel: ModuleType, command: Evaluate) -> Report:
     model, w, layout = _tagger(panel, command.model, command)
-    sentences = labelled(command.file, layout, command.most_bytes, known=model.labels).sentences
+    sentences = tag_files.labelled(command.file, layout, command.most_bytes, known=model.labels).sentences
     sentences = [sentences[i] for i in limited(len(sentences), command.limit)]
     announce_compilation(panel, command.quiet)
     scores = _scores(command, model, w, sentences)
@@ -355,7 +337,7 @@ def _tagged(
     command: Predict, path: str, model: Any, w: np.ndarray, layout: Layout
 ) -> tuple[list[dict[str, Any]], str, str]:
     """The sentences of a file with their labels, the text to write and its encoding."""
-    found = untagged(path, layout, model, command.tokens, command.most_bytes)
+    found = tag_files.untagged(path, layout, model, command.tokens, command.most_bytes)
     chosen = limited(len(found.sentences), command.limit)
     sentences = [found.sentences[i] for i in chosen]
     with named(sentences):
@@ -414,7 +396,7 @@ def _columns_of(path: str, model: Any, info: dict[str, Any]) -> tuple[str, ...]:
 def _layout_of(path: str, model: Any, info: dict[str, Any], command: Any = None) -> Layout:
     if type(model).__name__ != "TaggingModel" or "columns" not in info:
         raise ValueError(f"{Path(path)}: expected a model of tag train, got a {type(model).__name__}")
-    return layout_of(path, info, command)
+    return tag_files.layout_of(path, info, command)
 
 
 def _scores(

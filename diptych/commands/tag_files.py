@@ -13,8 +13,6 @@ from diptych.files.conllu import CONLLU
 from diptych.files.text import load_text
 from reference.models.token_templates import TOKEN_TEMPLATES, columns_of, load_templates
 
-__all__ = ["info_of", "labelled", "layout_of", "say_read", "templates_of", "told_layout", "untagged"]
-
 DEFAULTS = ("chunks", "words")  # the first set whose columns the file has is the default
 HEADERS = (("word", "token", "form", "words", "tokens"), ("label", "tag", "labels", "tags", "ner", "chunk", "pos"))
 UNKNOWN = frozenset("_-?*.")  # placeholders for unknown labels

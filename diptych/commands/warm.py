@@ -13,8 +13,6 @@ from diptych.commands.options import Command, add_command, option, positive
 from diptych.commands.output import Report
 from diptych.warm import FIRST_CALLS, warm
 
-__all__ = ["add"]
-
 
 class Warm(Command):
     """Compile the kernels of everyday work now, in several processes.
@@ -24,8 +22,8 @@ class Warm(Command):
     """
 
     opens: ClassVar[bool] = False
-    processes: int = option("general", "processes that compile (default: one a core)",
-        type=positive, default=os.cpu_count(), metavar="N")  # fmt: skip
+    processes: int = option("general", "processes that compile (default: one a core)", type=positive,
+        default=os.cpu_count(), metavar="N")  # fmt: skip
 
 
 def add(commands: Any) -> None:

@@ -30,12 +30,7 @@ from reference.kernels import Explicit, Kernel
 from reference.models.kernel_names import named
 from reference.training.result import Result
 
-__all__ = [
-    "DependencyParser",
-    "KernelSequenceLabeler",
-    "MulticlassClassifier",
-    "SequenceLabeler",
-]
+__all__ = ["DependencyParser", "KernelSequenceLabeler", "MulticlassClassifier", "SequenceLabeler"]
 
 
 class MulticlassClassifier(Classes, Learner):

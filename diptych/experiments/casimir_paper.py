@@ -26,34 +26,20 @@ import json
 import math
 import statistics
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from diptych.commands.options import positive
 from diptych.distributed import Runs
-from diptych.experiments.casimir_pictures import draw
-from diptych.experiments.casimir_runs import CERTIFICATE, ends, last_objective, without_rows
-from diptych.experiments.entity_curves import FIGURES, Curve, Grids, chosen
+from diptych.experiments import shell
+from diptych.experiments.casimir_pictures import draw_entities
+from diptych.experiments.casimir_runs import CERTIFICATE, LONGER, Curve, best_known, ends, last_objective, without_rows
+from diptych.experiments.entity_curves import FIGURES, Grids, chosen
 from diptych.experiments.entity_runs import Run, Sentences, runs_of
 from diptych.experiments.machine import versions
-from diptych.experiments.shell import (
-    Parser,
-    add_report_options,
-    add_workers,
-    executor_of_one_thread,
-    output_folder,
-    parsed,
-    picture_of,
-    run_or_draw,
-    say_written,
-)
 from diptych.pictures.plots import require_matplotlib
 
-__all__ = ["main", "measure"]
-
 QUICK = {"sentences": 16, "passes": 2, "repeats": 2, "bits": 12}
-LONGER = 4  # the search for the best known objective has this many times more passes
 
 
 def measure(performed: Runs, curves: Sequence[Curve], passes: int, repeats: int) -> dict[str, Any]:
@@ -81,7 +67,7 @@ def measure(performed: Runs, curves: Sequence[Curve], passes: int, repeats: int)
     shown = performed.perform(run for runs in drawn for run in runs)
     every = [*certificates, *(record for records in tuned.values() for record in records), *shown]
     return {
-        "best": {f"{record['c']:g}": _best(record["c"], every) for record in certificates},
+        "best": {f"{c:g}": best_known(x for x in every if x["c"] == c) for c in (x["c"] for x in certificates)},
         "curves": [
             {
                 "column": curve.column,
@@ -103,16 +89,9 @@ def measure(performed: Runs, curves: Sequence[Curve], passes: int, repeats: int)
     }
 
 
-def _best(c: float, records: Iterable[dict[str, Any]]) -> dict[str, float | None]:
-    """The lowest objective and the highest dual of all runs with this c."""
-    rows = [row for record in records if record["c"] == c for row in record["rows"]]
-    values = {name: [row[name] for row in rows if row[name] is not None] for name in ("objective", "dual")}
-    return {"objective": min(values["objective"], default=None), "dual": max(values["dual"], default=None)}
-
-
 def table(report: dict[str, Any]) -> str:
     """The tuned settings, and the end of each curve; * marks an end of the grid."""
-    lines = ["| column | curve | tuned | objective | less the best known | F1, % |", "|---|---|---|---|---|---|"]
+    lines = shell.header("column", "curve", "tuned", "objective", "less the best known", "F1, %")
     for curve in report["curves"]:
         best = report["best"][f"{curve['c']:g}"]["objective"]
         ends = [last_objective(record) for record in curve["runs"]]
@@ -142,34 +121,25 @@ def _spread(numbers: list[float]) -> str:
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Run the experiment of one figure, or draw it again; return the exit status."""
-    parser = Parser(name, __doc__)
+    parser = shell.Parser(name, __doc__)
     parser.add_argument("data", metavar="DATA", nargs="?", help="path to conll2002.zip")
-    parser.option(
-        "data",
-        "--quick",
-        action="store_true",
-        help="small grids; defaults of 16 sentences, 2 passes, 2 repeats and 12 bits",
-    )
-    parser.option(
-        "data", "--sentences", type=positive, default=2000, help="number of training sentences (default: 2000, of 8323)"
-    )
-    parser.option("solver", "--passes", type=positive, default=20, help="passes of each run (default: 20)")
-    parser.option(
-        "solver", "--repeats", type=positive, default=5, help="number of random seeds (default: 5; the paper: 10)"
-    )
-    parser.option("model", "--bits", type=positive, default=16, help="hash features to 2^N weights (default: 16)")
-    add_workers(parser)
-    add_report_options(parser, printed="JSON, without the rows of the runs", again="the picture")
-    options = parsed(parser, arguments, QUICK)
+    parser.quick("small grids; defaults of 16 sentences, 2 passes, 2 repeats and 12 bits")
+    parser.number("data", "--sentences", 2000, "number of training sentences", ", of 8323")
+    parser.number("solver", "--passes", 20, "passes of each run")
+    parser.number("solver", "--repeats", 5, "number of random seeds", "; the paper: 10")
+    parser.number("model", "--bits", 16, "hash features to 2^N weights")
+    shell.add_workers(parser)
+    shell.add_report_options(parser, printed="JSON, without the rows of the runs", again="the picture")
+    options = shell.parsed(parser, arguments, QUICK)
     figure = name.removeprefix("casimir-")
-    return run_or_draw(
+    return shell.run_or_draw(
         parser, options, lambda: _run(figure, options), _draw, "a figure", ("figure", "settings", "best", "curves")
     )
 
 
 def _draw(options: argparse.Namespace, report: dict[str, Any], picture: Path) -> None:
-    draw(picture, report)
-    say_written(picture)
+    draw_entities(picture, report)
+    shell.say_written(picture)
 
 
 def _run(figure: str, options: argparse.Namespace) -> None:
@@ -178,15 +148,15 @@ def _run(figure: str, options: argparse.Namespace) -> None:
     require_matplotlib()  # fail before the runs, not after
     curves = FIGURES[figure](Grids.quick() if options.quick else Grids.full())
     sentences = Sentences(options.data, options.sentences, options.sentences, options.bits)
-    folder = output_folder(options)
+    folder = shell.output_folder(options)
     kept = folder / "runs.jsonl"
-    with executor_of_one_thread(options) as executor:
+    with shell.executor_of_one_thread(options) as executor:
         results = measure(runs_of(sentences, kept, executor), curves, options.passes, options.repeats)
     settings = {name: getattr(options, name) for name in QUICK}
     report = {"figure": figure, "settings": settings, "versions": versions(), **results}
     path = folder / f"{figure}.json"
     path.write_text(json.dumps(report), encoding="utf-8")
-    picture = picture_of(options, path)
-    draw(picture, report)
+    picture = shell.picture_of(options, path)
+    draw_entities(picture, report)
     print(json.dumps(without_rows(report), indent=1) if options.json else table(report))
-    say_written(path, picture, kept)
+    shell.say_written(path, picture, kept)

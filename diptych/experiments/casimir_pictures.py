@@ -1,60 +1,70 @@
-"""The pictures of ``casimir_paper``: three rows, a column for each lam or method, and a line with a band for each
-curve.
+"""The pictures of ``casimir_paper`` and of the localisation experiments: a row for each pair of axes, a column for each
+group of curves, and a line with a band for each curve.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from diptych.pictures.plots import require_matplotlib, save_figure
+from diptych.pictures.plots import logarithmic, require_matplotlib, save_figure
 
-__all__ = ["draw", "line"]
-
-ROWS = (  # horizontal axis, vertical axis, and their labels
-    ("without_full_gradients", "objective", "passes of oracle calls, without full gradients", "objective - best known"),
-    ("oracle_calls", "objective", "passes of oracle calls, all", "objective - best known"),
-    ("without_full_gradients", "f1", "passes of oracle calls, without full gradients", "F1, validation"),
-)
+PASSES = "passes of oracle calls, without full gradients"
+COMMON = (("without_full_gradients", "objective", PASSES), ("oracle_calls", "objective", "passes of oracle calls, all"))
+ENTITIES = (*COMMON, ("without_full_gradients", "f1", PASSES))  # horizontal axis, vertical axis, label below
+BOXES = (*COMMON, ("seconds", "objective", "seconds"), ("without_full_gradients", "corloc", PASSES))
+BESIDE = {"objective": "objective - best known", "f1": "F1, validation", "corloc": "CorLoc, test images"}
 LEAST = 1e-3  # the least drawn distance from the best known objective, as a share of that objective
 
 
-def draw(path: Path, report: dict[str, Any]) -> None:
+def draw_entities(path: Path, report: dict[str, Any]) -> None:
     """Draw a report of ``casimir_paper``."""
-    figure_class = require_matplotlib()
-    from matplotlib.ticker import LogLocator, NullLocator
+    settings = report["settings"]
+    _draw(path, report, ENTITIES, lambda curve: f"{curve['c']:g}", f"{settings['sentences']} sentences")
 
+
+def draw_boxes(path: Path, report: dict[str, Any]) -> None:
+    """Draw a report of ``localization``."""
+    settings = report["settings"]
+    _draw(path, report, BOXES, lambda curve: curve["name"], f"{settings['images']} images a class", short=12)
+
+
+def _draw(
+    path: Path,
+    report: dict[str, Any],
+    rows: Sequence[tuple[str, str, str]],
+    best_of: Callable[[dict[str, Any]], str],
+    data: str,
+    short: int = 0,
+) -> None:
+    """best_of: the key of a curve's best known objective; short: curves of at most so many rows have marks."""
+    figure_class = require_matplotlib()
     columns = list(dict.fromkeys(curve["column"] for curve in report["curves"]))
-    width = 1.0 + 3.4 * len(columns)
-    figure = figure_class(figsize=(width, 10))
-    grid = figure.subplots(len(ROWS), len(columns), squeeze=False)
-    figure.subplots_adjust(left=0.8 / width, right=1 - 0.2 / width, bottom=0.06, top=0.92, wspace=0.22, hspace=0.26)
+    figure = figure_class(figsize=(1.0 + 3.6 * len(columns), 3 * len(rows)), layout="constrained")
+    grid = figure.subplots(len(rows), len(columns), squeeze=False)
     for axes, column in zip(grid.T, columns, strict=True):
         curves = [curve for curve in report["curves"] if curve["column"] == column]
-        for axis, (across, up, below, beside) in zip(axes, ROWS, strict=True):
+        for axis, (across, up, below) in zip(axes, rows, strict=True):
             for number, curve in enumerate(curves):
-                best = report["best"][f"{curve['c']:g}"]["objective"]
-                line(axis, curve, across, up, best if up == "objective" else None, f"C{number}")
-            axis.set(xlabel=below, ylabel=beside if column == columns[0] else "")
+                best = report["best"][best_of(curve)]["objective"] if up == "objective" else None
+                line(axis, curve, across, up, best, f"C{number}", short)
+            axis.set(xlabel=below, ylabel=BESIDE[up] if column == columns[0] else "")
             if up == "objective":
                 axis.set_yscale("log")
-                axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-                axis.yaxis.set_major_formatter("{x:g}")
-                axis.yaxis.set_minor_locator(NullLocator())
+            if across == "seconds":
+                logarithmic(axis)
         axes[0].set_title(column)
-        axes[0].legend(fontsize=7)
-    settings = report["settings"]
-    figure.suptitle(
-        f"{report['figure']}: {settings['sentences']} sentences, {settings['repeats']} rngs with one standard deviation"
-    )
+        lines, labels = axes[0].get_legend_handles_labels()
+        axes[-1].legend(lines, labels, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2)
+    repeats = report["settings"]["repeats"]
+    figure.suptitle(f"{report['figure']}: {data}, {repeats} rngs with one standard deviation", fontsize=9)
     save_figure(figure, path)
 
 
-def line(
-    axis: Any, curve: dict[str, Any], across: str, up: str, best: float | None, color: str, short: int = 0
-) -> None:
+def line(axis: Any, curve: dict[str, Any], across: str, up: str, best: float | None, color: str, short: int) -> None:
     """The mean over the runs up to the end of the shortest run, and a band of one standard deviation.
 
     short: curves of at most so many rows have marks.

@@ -7,20 +7,18 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 import accelerated
-from diptych.experiments.shell import whole
+from diptych.commands.output import whole
 from reference.training.prox_linear import casimir_svrg
 from reference.training.result import Result, Row
 
-__all__ = ["ADAPT", "CERTIFICATE", "CONST", "PL", "Problem", "described", "ends", "last_objective", "rows_of",
-           "without_rows"]  # fmt: skip
-
 CONST, ADAPT, PL = "casimir-svrg-const", "casimir-svrg-adapt", "prox-linear"
-CERTIFICATE = "certificate"  # the method that finds the best known objective and dual
+CERTIFICATE = "certificate"  # the method that finds the best known objective and dual,
+LONGER = 4  # with this many times more passes
 SCHEDULES = {
     "const": accelerated.steps.Constant,
     "sqrt": accelerated.steps.InverseSqrt,
@@ -48,6 +46,22 @@ class Run(Protocol):
     def options(self) -> dict[str, Any]: ...
     @property
     def rng(self) -> int: ...
+
+
+class Curve(NamedTuple):
+    """A curve of a figure: label, method, fixed options, and the grid to tune on.
+
+    tuned_as: the label of another curve whose tuned options are used instead. column, c: where the figure does not give
+    them, the curve's column and its lam = c/n.
+    """
+
+    label: str
+    method: str
+    options: dict[str, Any]
+    grid: Sequence[dict[str, float]] = ({},)
+    tuned_as: str | None = None
+    column: str = ""
+    c: float = 1.0
 
 
 # the methods: (problem, lam, options, common arguments) -> result -----------------------------------------------------
@@ -174,6 +188,13 @@ def last_objective(record: dict[str, Any]) -> float:
     """The last objective of the run; inf if the run diverged."""
     last = record["rows"][-1]["objective"] if record["rows"] else None
     return math.inf if last is None else last
+
+
+def best_known(records: Iterable[dict[str, Any]]) -> dict[str, float | None]:
+    """The lowest objective and the highest dual of the runs."""
+    rows = [row for record in records for row in record["rows"]]
+    values = {name: [row[name] for row in rows if row[name] is not None] for name in ("objective", "dual")}
+    return {"objective": min(values["objective"], default=None), "dual": max(values["dual"], default=None)}
 
 
 def ends(grid: Sequence[dict[str, float]], options: dict[str, Any]) -> dict[str, bool]:

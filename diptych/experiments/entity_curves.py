@@ -7,9 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from diptych.experiments.casimir_runs import ADAPT, CONST, last_objective
-
-__all__ = ["FIGURES", "Curve", "Grids", "chosen"]
+from diptych.experiments.casimir_runs import ADAPT, CONST, Curve, last_objective
 
 C = (0.01, 0.1, 1, 10)  # lam = c/n
 MU, K = 2.0, 5  # section 7.3.1 for named entities; 7.3
@@ -56,23 +54,9 @@ def _powers(first: int, last: int) -> tuple[float, ...]:
     return tuple(2.0**j for j in range(first, last + 1))
 
 
-class Curve(NamedTuple):
-    """A curve of a figure: column, label, method, lam = c/n, fixed options, and the grid to tune on.
-
-    tuned_as: the label of another curve whose tuned options are used instead.
-    """
-
-    column: str
-    label: str
-    method: str
-    c: float
-    options: dict[str, Any]
-    grid: Sequence[dict[str, float]] = ({},)
-    tuned_as: str | None = None
-
-
-def _column(c: float) -> str:
-    return f"lam = {c:g}/n"
+def _curve(label: str, method: str, c: float, options: dict[str, Any], grid: Any, tuned_as: str | None = None) -> Curve:
+    """A curve of a method in the method's column."""
+    return Curve(label, method, options, grid, tuned_as, f"{SHORT[method]}, lam = {c:g}/n", c)
 
 
 def figure_2(grids: Grids) -> list[Curve]:
@@ -86,15 +70,14 @@ def figure_2(grids: Grids) -> list[Curve]:
             (CONST, CENTER, grids.with_mu(CONST)),
             (ADAPT, {**CENTER, "mu": MU}, grids.of(ADAPT)),
         ):
-            curves.append(Curve(_column(c), SHORT[method], method, c, options, grid))
+            curves.append(Curve(SHORT[method], method, options, grid, column=f"lam = {c:g}/n", c=c))
     return curves
 
 
 def figure_5a(grids: Grids) -> list[Curve]:
     """Levels of smoothing, each tuned."""
     return [
-        Curve(f"{SHORT[method]}, {_column(c)}", f"mu = {mu:g}", method, c, {**CENTER, "mu": mu}, grids.of(method))
-        for c in (0.01,)
+        _curve(f"mu = {mu:g}", method, 0.01, {**CENTER, "mu": mu}, grids.of(method))
         for method in (CONST, ADAPT)
         for mu in grids.mu
     ]
@@ -102,19 +85,17 @@ def figure_5a(grids: Grids) -> list[Curve]:
 
 def figure_5b(grids: Grids) -> list[Curve]:
     """Methods on the smoothed problem, and on the non-smooth problem as if it were smooth; each tuned."""
-    c, curves = 0.01, []
-    for method, options in (("svrg", {}), (CONST, {"warm_start": "center"}), (ADAPT, {"warm_start": "center"})):
-        for label, k in (("smooth", K), ("non-smooth", 1)):
-            fixed = {**options, "k": k, "mu": MU}
-            curves.append(Curve(f"{SHORT[method]}, {_column(c)}", label, method, c, fixed, grids.of(method)))
-    return curves
+    return [
+        _curve(label, method, 0.01, {**options, "k": k, "mu": MU}, grids.of(method))
+        for method, options in (("svrg", {}), (CONST, {"warm_start": "center"}), (ADAPT, {"warm_start": "center"}))
+        for label, k in (("smooth", K), ("non-smooth", 1))
+    ]
 
 
 def figure_5c(grids: Grids) -> list[Curve]:
     """Starts of the subproblems, with settings tuned for the prox-center."""
     return [
-        Curve(
-            f"{SHORT[method]}, {_column(c)}",
+        _curve(
             label,
             method,
             c,
@@ -130,17 +111,9 @@ def figure_5c(grids: Grids) -> list[Curve]:
 
 def figure_5d(grids: Grids) -> list[Curve]:
     """Numbers K of outputs in the smoothed max, with settings tuned for K = 5."""
-    c = 0.01
+    fixed = {"mu": MU, "warm_start": "center"}
     return [
-        Curve(
-            f"{SHORT[method]}, {_column(c)}",
-            f"K = {k}",
-            method,
-            c,
-            {"k": k, "mu": MU, "warm_start": "center"},
-            grids.of(method),
-            None if k == K else f"K = {K}",
-        )
+        _curve(f"K = {k}", method, 0.01, {"k": k, **fixed}, grids.of(method), None if k == K else f"K = {K}")
         for method in (CONST, ADAPT)
         for k in grids.k
     ]

@@ -23,8 +23,6 @@ from diptych.files.columns import Columns, load_columns
 from reference.models.token_templates import TOKEN_TEMPLATES
 from reference.training.result import Row
 
-__all__ = ["Problem", "Run", "Sentences", "perform", "runs_of"]
-
 TEMPLATES = [template for template in TOKEN_TEMPLATES["entities"] if template != "bias"]
 K = 5  # outputs of the smoothing, section 7.3
 FULL_GRADIENTS = {"svrg", CONST, ADAPT}  # methods with one full gradient per pass
@@ -108,13 +106,13 @@ def runs_of(sentences: Sentences, kept: Path, executor: Any) -> Runs:
     announce_compilation(accelerated)
     _loaded(sentences)  # reports errors in the file before processes start
 
-    def describe(run: Run, record: dict[str, Any]) -> str:
-        return described(f"{run.method}, lam = {run.c:g}/n", run, record)
-
-    def key(run: Run) -> list[Any]:
-        return [*sentences[1:], run._asdict()]
-
-    return Runs(partial(_perform, sentences), kept, executor, key=key, describe=describe)
+    return Runs(
+        partial(_perform, sentences),
+        kept,
+        executor,
+        key=lambda run: [*sentences[1:], run._asdict()],
+        describe=lambda run, record: described(f"{run.method}, lam = {run.c:g}/n", run, record),
+    )
 
 
 @lru_cache(maxsize=1)

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import time
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
-from diptych.commands.options import above_zero, positive
+from diptych.commands.options import above_zero
+from diptych.experiments.clock import Line, least_seconds, timed
 from diptych.experiments.shell import ended, parsed
-from diptych.experiments.tagging import Line, chunk_f1, corpora, least_seconds, say, tasks
+from diptych.experiments.tagging import chunk_f1, corpora, say, tasks
 from diptych.files.columns import load_columns
 
 
@@ -35,9 +36,8 @@ def figures(what: str, train: str, test: str, tol: float, epochs: int) -> Iterat
     few = training[:5], Y[:5]
     accelerated.exponentiated_gradient(accelerated.LogLoss(model, model.pack(*few)), lam=1.0, epochs=1)  # compiles
     yield f"{what}: full gradient", least_seconds(lambda: loss.value_and_gradient(loss.zeros())), "s"
-    started = time.process_time()
-    result = accelerated.exponentiated_gradient(loss, lam=2 / data.n, tol=tol, epochs=epochs, evaluate_every=3, rng=0)
-    seconds = time.process_time() - started
+    options: dict[str, Any] = {"tol": tol, "epochs": epochs, "evaluate_every": 3, "rng": 0}
+    seconds, result = timed(lambda: accelerated.exponentiated_gradient(loss, lam=2 / data.n, **options))
     yield f"{what}: to a gap of {tol:g} of the objective", seconds, "s"
     yield f"{what}: of them in epochs", result.history[-1].seconds, "s (by the clock)"
     yield f"{what}: epochs", result.nit, ""
@@ -55,7 +55,7 @@ def _machine() -> Iterator[Line]:
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure and print; return the exit status."""
     parser = corpora(name, __doc__)
-    parser.option("data", "--quick", action="store_true", help="1 epoch, unless --epochs is given")
+    parser.quick("1 epoch, unless --epochs is given")
     parser.option(
         "solver",
         "--tol",
@@ -63,7 +63,7 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
         default=1e-4,
         help="stop at this gap relative to the objective (default: 1e-4)",
     )
-    parser.option("solver", "--epochs", type=positive, default=60, help="maximum number of epochs (default: 60)")
+    parser.number("solver", "--epochs", 60, "maximum number of epochs")
     options = parsed(parser, arguments, {"epochs": 1})
     return ended(parser, options, lambda: _run(options), options.out)
 

@@ -9,8 +9,6 @@ import numpy as np
 
 import accelerated
 
-__all__ = ["STRUCTURES", "K", "counted", "cut", "graph", "grid", "matching"]
-
 K = 5
 
 

@@ -29,28 +29,17 @@ import numpy as np
 import accelerated
 from diptych.commands.options import positive
 from diptych.commands.output import announce_compilation
+from diptych.experiments import shell
 from diptych.experiments.kernel_folds import ROWS, Settings, folds_measured
 from diptych.experiments.machine import versions
-from diptych.experiments.shell import (
-    Parser,
-    add_report_options,
-    add_workers,
-    executor_of_one_thread,
-    output_folder,
-    parsed,
-    picture_of,
-    run_or_draw,
-    say_written,
-)
 from diptych.pictures.plots import require_matplotlib, save_figure
 from reference.declared import choices_of
 from reference.models.kernel_sequence import TRANSITIONS
 from reference.online_mkl.training import mkl as learner
 
-__all__ = ["main", "summary"]
-
 CS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)
 ETAS = (0.01, 0.1, 1.0, 10.0)
+FIELDS = ("settings", "folds", "records")
 QUICK = {"folds": [0, 1], "epochs": 4, "words": 40}
 COLOURS = {"L": "C0", "Q": "C1", "G": "C2", "B": "C4", "transitions": "C3"}
 COMPARED = {  # rows of MKL, and the rows that they are compared with
@@ -104,21 +93,15 @@ def _spread(x: np.ndarray) -> list[float]:
 def table(report: dict[str, Any]) -> str:
     """The summary and the settings in Markdown."""
     content, settings = summary(report), report["settings"]
-    lines = [
-        "| kernel | paper, % | best C on test, % | C | held-out C, % | seconds (paper) |",
-        "|---|---|---|---|---|---|",
-    ]
+    lines = shell.header("kernel", "paper, %", "best C on test, %", "C", "held-out C, %", "seconds (paper)")
     for row in content["rows"]:
         mean, deviation, seconds = row["paper"]
         lines.append(
             f"| {row['kernel']} | {mean} ± {deviation} | {_cell(row['best'])} | {row['C']:g} | "
             f"{_cell(row['held_out'])} | {row['seconds']:.2f} ({seconds:g}) |"
         )
-    lines += [
-        "",
-        "| letters right, difference fold by fold | paper (of means) | best C | held-out C |",
-        "|---|---|---|---|",
-    ]
+    compared = "letters right, difference fold by fold"
+    lines += ["", *shell.header(compared, "paper (of means)", "best C", "held-out C")]
     for x in content["differences"]:
         cells = f"{_cell(x['best'], '+')} | {_cell(x['held_out'], '+')}"
         lines.append(f"| {x['of']} less {x['to']} | {x['paper']:+.1f} | {cells} |")
@@ -164,12 +147,9 @@ def draw(path: Path, report: dict[str, Any]) -> None:
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, write and print; return the exit status."""
-    parser = Parser(name, __doc__)
-    parser.option(
-        "data",
-        "--quick",
-        action="store_true",
-        help="a test run (two folds, 40 words to train on and 40 to test on, 4 epochs, two values of C and of eta0)",
+    parser = shell.Parser(name, __doc__)
+    parser.quick(
+        "a test run (two folds, 40 words to train on and 40 to test on, 4 epochs, two values of C and of eta0)"
     )
     parser.option(
         "data",
@@ -180,7 +160,7 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
         default=list(range(10)),
         help="folds to train on (default: all ten)",
     )
-    parser.option("solver", "--epochs", type=positive, default=20, help="epochs of each run (default: 20)")
+    parser.number("solver", "--epochs", 20, "epochs of each run")
     parser.option(
         "data", "--words", type=positive, help="maximum number of training words, and of test words (default: all)"
     )
@@ -198,10 +178,10 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
         default="last",
         help="use the last model or the average (default: last)",
     )
-    add_workers(parser)
-    add_report_options(parser)
-    options = parsed(parser, arguments, QUICK)
-    return run_or_draw(parser, options, lambda: _run(options), _show, "handwriting", ("settings", "folds", "records"))
+    shell.add_workers(parser)
+    shell.add_report_options(parser)
+    options = shell.parsed(parser, arguments, QUICK)
+    return shell.run_or_draw(parser, options, lambda: _run(options), SHOWN, "handwriting", FIELDS)
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -219,19 +199,14 @@ def _run(options: argparse.Namespace) -> None:
         options.words,
         options.words,
     )
-    path = output_folder(options) / "handwriting.json"
+    path = shell.output_folder(options) / "handwriting.json"
     kept = path.with_name("folds.jsonl")
     announce_compilation(accelerated)
-    with executor_of_one_thread(options) as executor:
+    with shell.executor_of_one_thread(options) as executor:
         records = folds_measured(options.folds, settings, kept, executor)
     report = {"settings": settings._asdict(), "folds": options.folds, "versions": versions(), "records": records}
     report = json.loads(json.dumps(report))
-    path.write_text(json.dumps(report), encoding="utf-8")
-    picture = picture_of(options, path)
-    _show(options, report, picture, path, picture, kept)
+    SHOWN.kept(options, report, path, kept)
 
 
-def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path, *written: Path) -> None:
-    draw(picture, report)
-    print(json.dumps(summary(report), indent=1) if options.json else table(report))
-    say_written(*(written or (picture,)))
+SHOWN = shell.Shown(draw, table, summary)

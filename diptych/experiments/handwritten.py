@@ -8,8 +8,6 @@ import numpy as np
 
 from reference.datasets import Sequences, load_letters
 
-__all__ = ["handwritten_words"]
-
 
 @functools.cache
 def handwritten_words(words: int | None = None) -> Sequences:

@@ -18,14 +18,12 @@ import numpy as np
 
 import accelerated
 from accelerated.models.kernel_sequence import KernelSequenceModel, KernelWeights
+from diptych.commands.output import whole
 from diptych.distributed import Runs
 from diptych.experiments.handwritten import handwritten_words
-from diptych.experiments.shell import whole
 from reference.datasets import Sequences
 from reference.kernels import B1Spline, Explicit, Gaussian, Kernel, Linear, Mean, Polynomial, blocks
 from reference.models.kernel_data import scaled
-
-__all__ = ["ROWS", "Settings", "folds_measured", "measure_fold"]
 
 SINGLE = np.float32  # dtype of Gram matrices; sums are float64
 PIECE = 512  # test positions at a time
@@ -192,7 +190,6 @@ def folds_measured(folds: Sequence[int], settings: Settings, kept: Path, executo
     def describe(fold: int, record: dict[str, Any]) -> str:
         return f"fold {fold}: " + ", ".join(f"{name} {100 * max(row['test']):.1f}" for name, row in record.items())
 
-    def key(fold: int) -> list[Any]:
-        return [fold, settings._asdict()]
-
-    return Runs(partial(measure_fold, settings), kept, executor, key=key, describe=describe).perform(folds)
+    return Runs(
+        partial(measure_fold, settings), kept, executor, key=lambda fold: [fold, settings._asdict()], describe=describe
+    ).perform(folds)

@@ -19,21 +19,9 @@ import numpy as np
 
 import accelerated
 from diptych.commands.jobs import Job, accuracy, load, objective_of, train
-from diptych.commands.options import above_zero, positive
-from diptych.commands.output import announce_compilation
+from diptych.commands.output import announce_compilation, whole
 from diptych.distributed import Runs
-from diptych.experiments.shell import (
-    Parser,
-    add_folder,
-    add_workers,
-    ended,
-    executor_of_one_thread,
-    output_folder,
-    parsed,
-    whole,
-)
-
-__all__ = ["Run", "main", "perform"]
+from diptych.experiments import shell
 
 FOLDS = 10
 
@@ -50,7 +38,7 @@ class Run(NamedTuple):
     @property
     def job(self) -> Job:
         """The training."""
-        return Job(loss=self.loss, lam=self.lam, epochs=self.epochs)
+        return Job(**{name: getattr(self, name) for name in ("loss", "lam", "epochs")})
 
 
 def perform(run: Run) -> dict[str, float]:
@@ -62,15 +50,15 @@ def perform(run: Run) -> dict[str, float]:
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, print the table or JSON, and return the exit status."""
-    parser = Parser(name, __doc__)
-    parser.option("data", "--quick", action="store_true", help="1 epoch, unless --epochs is given")
+    parser = shell.Parser(name, __doc__)
+    parser.quick("1 epoch, unless --epochs is given")
     parser.option("output", "--json", action="store_true", help="print the table as JSON")
-    add_folder(parser)
-    parser.option("solver", "--lam", type=above_zero, default=0.0016, help="weight of lam/2 ||w||^2 (default: 0.0016)")
-    parser.option("solver", "--epochs", type=positive, default=20, help="epochs of each run (default: 20)")
-    add_workers(parser)
-    options = parsed(parser, arguments, {"epochs": 1})
-    return ended(parser, options, lambda: _run(options))
+    shell.add_folder(parser)
+    parser.number("solver", "--lam", 0.0016, "weight of lam/2 ||w||^2")
+    parser.number("solver", "--epochs", 20, "epochs of each run")
+    shell.add_workers(parser)
+    options = shell.parsed(parser, arguments, {"epochs": 1})
+    return shell.ended(parser, options, lambda: _run(options))
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -79,9 +67,9 @@ def _run(options: argparse.Namespace) -> None:
         (reverse, loss): [Run(loss, options.lam, options.epochs, reverse, fold) for fold in range(FOLDS)]
         for reverse, loss in kinds
     }
-    kept = output_folder(options) / "letters-accuracy.jsonl"
+    kept = shell.output_folder(options) / "letters-accuracy.jsonl"
     announce_compilation(accelerated)
-    with executor_of_one_thread(options) as executor:
+    with shell.executor_of_one_thread(options) as executor:
         performed = Runs(perform, kept, executor, key=Run._asdict, describe=_described)
         performed.perform(run for several in runs.values() for run in several)
     rows = [_row(several, performed.perform(several)) for several in runs.values()]

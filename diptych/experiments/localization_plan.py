@@ -10,12 +10,9 @@ gradients. The ranges of the grids were tried on another class.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from diptych.experiments.casimir_runs import ADAPT, CONST, PL
-
-__all__ = ["LINEAR", "NONLINEAR", "Curve", "Figure", "K", "Sizes"]
+from diptych.experiments.casimir_runs import ADAPT, CONST, PL, Curve
 
 K = 10  # section 7.3
 
@@ -31,19 +28,6 @@ class Sizes(NamedTuple):
     candidates: int
     passes: int
     repeats: int
-
-
-class Curve(NamedTuple):
-    """A curve of a figure: label, method, fixed options, and the grid to tune on.
-
-    tuned_as: the label of another curve whose tuned options are used instead.
-    """
-
-    label: str
-    method: str
-    options: dict[str, Any]
-    grid: Sequence[dict[str, float]] = ({},)
-    tuned_as: str | None = None
 
 
 class Figure(NamedTuple):

@@ -3,78 +3,51 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import statistics
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from diptych.commands.options import positive
 from diptych.distributed import Runs
-from diptych.experiments.casimir_runs import CERTIFICATE, ends, last_objective, without_rows
-from diptych.experiments.localization_pictures import draw
+from diptych.experiments import shell
+from diptych.experiments.casimir_pictures import draw_boxes
+from diptych.experiments.casimir_runs import CERTIFICATE, LONGER, best_known, ends, last_objective, without_rows
 from diptych.experiments.localization_plan import Figure, Sizes
 from diptych.experiments.localization_runs import Run, runs_of
 from diptych.experiments.machine import versions
-from diptych.experiments.shell import (
-    Parser,
-    add_report_options,
-    output_folder,
-    picture_of,
-    run_or_draw,
-    say_written,
-)
 from diptych.pictures.plots import require_matplotlib
 
-__all__ = ["command"]
-
 FIELDS = ("figure", "settings", "best", "curves")
-LONGER = 4  # the search for the best known objective of linear scores has this many times more passes
 
 
 def command(
     name: str, text: str | None, title: str, figure: Figure, layers: int, arguments: Sequence[str] | None
 ) -> int:
     """Run the experiment of one figure, or draw it again; return the exit status."""
-    parser = Parser(name, text)
-    parser.option(
-        "data", "--quick", action="store_true", help="a test run: few small scenes, grids of two points, 2 repeats"
-    )
+    parser = shell.Parser(name, text)
+    parser.quick("a test run: few small scenes, grids of two points, 2 repeats")
     parser.option("data", "--classes", help="letters, one per class (default: those of the plan)")
     parser.option("solver", "--passes", type=positive, help="passes of each run (default: those of the plan)")
     parser.option("solver", "--repeats", type=positive, help="number of random seeds (default: 5)")
-    add_report_options(parser, printed="JSON, without the rows of the runs")
+    shell.add_report_options(parser, printed="JSON, without the rows of the runs")
     options = parser.parse_args(arguments)
-    return run_or_draw(
-        parser,
-        options,
-        lambda: _run(options, title, figure, layers),
-        _show,
-        "a localisation experiment",
-        FIELDS,
+    return shell.run_or_draw(
+        parser, options, lambda: _run(options, title, figure, layers), SHOWN, "a localisation experiment", FIELDS
     )
-
-
-def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path, *written: Path) -> None:
-    draw(picture, report)
-    print(json.dumps(without_rows(report), indent=1) if options.json else table(report))
-    say_written(*(written or (picture,)))
 
 
 def _run(options: argparse.Namespace, name: str, figure: Figure, layers: int) -> None:
     require_matplotlib()  # fail before the runs, not after
     sizes = figure.quick if options.quick else figure.sizes
     sizes = sizes._replace(**{k: getattr(options, k) for k in ("passes", "repeats") if getattr(options, k) is not None})
-    folder = output_folder(options)
+    folder = shell.output_folder(options)
     runs = runs_of(folder, layers)
     results = measure(runs, figure, options.classes or figure.classes, sizes, options.quick, layers)
     report = {"figure": name, "settings": {**sizes._asdict(), "c": figure.c}, "versions": versions(), **results}
     path = folder / f"localization-{name}.json"
-    path.write_text(json.dumps(report), encoding="utf-8")
-    picture = picture_of(options, path)
-    _show(options, report, picture, path, picture, runs.kept)
+    SHOWN.kept(options, report, path, runs.kept)
 
 
 def measure(runs: Runs, figure: Figure, classes: str, sizes: Sizes, quick: bool, layers: int) -> dict[str, Any]:
@@ -107,23 +80,10 @@ def measure(runs: Runs, figure: Figure, classes: str, sizes: Sizes, quick: bool,
                 )
                 title = f"class {name}" + (f", {column}" if column else "")
                 chosen_ends = ends(grid, options) if curve.tuned_as is None else {}
-                of_class.append(
-                    {
-                        "column": title,
-                        "name": name,
-                        "label": curve.label,
-                        "method": curve.method,
-                        "options": options,
-                        "tuned": chosen_ends,
-                        "runs": records,
-                    }
-                )
+                row = {"column": title, "name": name, "label": curve.label, "method": curve.method}
+                of_class.append(row | {"options": options, "tuned": chosen_ends, "runs": records})
                 every += records
-        rows = [row for record in [*certificates, *every] if record["name"] == name for row in record["rows"]]
-        best[name] = {
-            "objective": min(row["objective"] for row in rows if row["objective"] is not None),
-            "dual": max((row["dual"] for row in rows if row["dual"] is not None), default=None),
-        }
+        best[name] = best_known(record for record in [*certificates, *every] if record["name"] == name)
         drawn += of_class
     return {"best": best, "curves": drawn, "tuning": tuning}
 
@@ -140,11 +100,9 @@ def table(report: dict[str, Any]) -> str:
     The limit for calls and for seconds is the least that a curve of the column has spent at its end. Each curve is
     represented by its last row within the limit. A row of prox-linear is a step of several passes.
     """
-    lines = [
-        "| column | curve | tuned | objective: equal passes | equal calls, all | equal seconds | CorLoc, test, %: "
-        "equal passes | equal calls, all | equal seconds | calls, all | seconds |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
+    equal = ("equal passes", "equal calls, all", "equal seconds")
+    first, second = f"objective: {equal[0]}", f"CorLoc, test, %: {equal[0]}"
+    lines = shell.header("column", "curve", "tuned", first, *equal[1:], second, *equal[1:], "calls, all", "seconds")
     for column in dict.fromkeys(curve["column"] for curve in report["curves"]):
         curves = [curve for curve in report["curves"] if curve["column"] == column]
         least = {what: min(_end(curve, what) for curve in curves) for what in ("oracle_calls", "seconds")}
@@ -181,3 +139,6 @@ def _at(curve: dict[str, Any], what: str, limit: float, value: str, scale: float
             return "diverged"
         values.append(scale * rows[-1][value])
     return f"{statistics.fmean(values):.4g} ± {statistics.pstdev(values):.2g}"
+
+
+SHOWN = shell.Shown(draw_boxes, table, without_rows)

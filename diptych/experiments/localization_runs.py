@@ -23,8 +23,6 @@ from diptych.files.localization_writer import save_localization
 from diptych.scenes import make_scenes
 from reference.training.result import Row
 
-__all__ = ["Problem", "Run", "perform", "runs_of"]
-
 
 class Run(NamedTuple):
     """Settings of a run: a method with its options, a class, lam = c/n, the seed of orders and starts, and sizes."""
@@ -87,17 +85,15 @@ class Source(NamedTuple):
 
 def runs_of(folder: Path, layers: int) -> Runs:
     """Runs in this process, one at a time, because seconds are compared."""
-
-    def describe(run: Run, record: dict[str, Any]) -> str:
-        return described(f"{run.name}, {run.method}", run, record)
-
     kept = folder / "localization-runs.jsonl"
     source = Source(folder, layers)
 
-    def key(run: Run) -> list[Any]:
-        return [layers, run._asdict()]
-
-    return Runs(functools.partial(_perform, source), kept, key=key, describe=describe)
+    return Runs(
+        functools.partial(_perform, source),
+        kept,
+        key=lambda run: [layers, run._asdict()],
+        describe=lambda run, record: described(f"{run.name}, {run.method}", run, record),
+    )
 
 
 def _perform(source: Source, run: Run) -> dict[str, Any]:

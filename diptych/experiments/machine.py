@@ -11,8 +11,6 @@ import numpy as np
 
 import reference
 
-__all__ = ["versions"]
-
 
 def versions() -> dict[str, Any]:
     """The versions and the machine, as JSON-able values."""

@@ -21,20 +21,11 @@ import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
-from diptych.commands.options import above_zero, add_flags, positive
-from diptych.commands.output import announce_compilation, writable
+from diptych.commands.options import add_flags
+from diptych.commands.output import announce_compilation, whole, writable
 from diptych.distributed import Runs
+from diptych.experiments import shell
 from diptych.experiments.handwritten import handwritten_words
-from diptych.experiments.shell import (
-    Parser,
-    add_folder,
-    ended,
-    output_folder,
-    parsed,
-    picture_of,
-    say_written,
-    whole,
-)
 from diptych.pictures.plots import logarithmic, require_matplotlib, save_figure
 from reference.training.result import Result
 
@@ -115,7 +106,8 @@ def measure(
     """
 
     def perform(name: str) -> dict[str, Any]:
-        run, common = problem.runs[name], {"lam": problem.lam, "rng": 0}
+        run = problem.runs[name]
+        common: dict[str, Any] = {"lam": problem.lam, "rng": 0}
         whole(run(problem.objective, epochs=1, tol=None, **common))  # compile kernels, fill caches
         result = whole(run(problem.objective, epochs=100_000, callback=lambda row, w: row.seconds > seconds, **common))
         return {
@@ -127,9 +119,6 @@ def measure(
             "mean cost": None if mean_cost is None else mean_cost(result.x),
         }
 
-    def key(name: str) -> list[Any]:
-        return [problem.name, name, seconds]
-
     def describe(name: str, record: dict[str, Any]) -> str:
         last = record["history"][-1]
         return (
@@ -137,7 +126,8 @@ def measure(
             f"{last['objective']:.4f}, gap {_share(last):.2e}"
         )
 
-    return dict(zip(problem.runs, Runs(perform, kept, key=key, describe=describe).perform(problem.runs), strict=True))
+    runs = Runs(perform, kept, key=lambda name: [problem.name, name, seconds], describe=describe)
+    return dict(zip(problem.runs, runs.perform(problem.runs), strict=True))
 
 
 def _share(row: dict[str, Any]) -> float:
@@ -167,29 +157,23 @@ def draw(path: Path, measured: dict[str, dict[str, dict[str, Any]]]) -> None:
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, write and print; return the exit status."""
-    parser = Parser(name, __doc__)
-    parser.option(
-        "data", "--quick", action="store_true", help="defaults of 100 words, 100 characters and two seconds per run"
-    )
-    parser.option(
-        "data", "--words", type=positive, default=6251, help="number of training words (default: 6251, nine folds)"
-    )
-    parser.option(
-        "data", "--characters", type=positive, default=2000, help="number of training characters (default: 2000)"
-    )
-    parser.option("solver", "--seconds", type=above_zero, default=60.0, help="time limit of a run (default: 60)")
+    parser = shell.Parser(name, __doc__)
+    parser.quick("defaults of 100 words, 100 characters and two seconds per run")
+    parser.number("data", "--words", 6251, "number of training words", ", nine folds")
+    parser.number("data", "--characters", 2000, "number of training characters")
+    parser.number("solver", "--seconds", 60.0, "time limit of a run")
     parser.option("output", "--json", action="store_true", help="print the mean costs as JSON")
-    add_folder(parser)
+    shell.add_folder(parser)
     add_flags(parser, plot="default: .png in the folder of --out")
-    options = parsed(parser, arguments, QUICK)
-    return ended(parser, options, lambda: _run(options))
+    options = shell.parsed(parser, arguments, QUICK)
+    return shell.ended(parser, options, lambda: _run(options))
 
 
 def _run(options: argparse.Namespace) -> None:
     require_matplotlib()  # fail before the runs, not after
     writable(options.plot)
-    path = output_folder(options) / "multisample.json"
-    picture = picture_of(options, path)
+    path = shell.output_folder(options) / "multisample.json"
+    picture = shell.picture_of(options, path)
     announce_compilation(accelerated)
     set_num_threads(1)
     classes, mean_cost = characters(options.characters)
@@ -210,4 +194,4 @@ def _run(options: argparse.Namespace) -> None:
         print(json.dumps(costs, indent=1))
     else:
         print("\n".join(f"{name:24} mean cost {cost:.4f} on {TEST:,} other characters" for name, cost in costs.items()))
-    say_written(path, picture)
+    shell.say_written(path, picture)

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.commands.options import count, positive
+from diptych.commands.options import count
 from diptych.experiments.shell import Parser, add_print_options, ended, parsed
 from diptych.files.columns import load_columns
 
@@ -93,8 +93,8 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure and print; return the exit status."""
     parser = Parser(name, __doc__)
     parser.add_argument("source", help="conll2000.zip")
-    parser.option("data", "--copies", type=positive, default=50, help="of the training data (default: 50)")
-    parser.option("data", "--quick", action="store_true", help="2 copies, 2 epochs, 2^12 weights")
+    parser.number("data", "--copies", 50, "of the training data")
+    parser.quick("2 copies, 2 epochs, 2^12 weights")
     parser.option("model", "--bits", type=count, default=20, help="2^bits weights (default: 20)")
     parser.option("solver", "--epochs", type=count, default=10, help="iterations, rounds (default: 10)")
     parser.option("workers", "--workers", type=count, default=0, help="processes; 0: this one alone (default: 0)")

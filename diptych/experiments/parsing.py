@@ -15,7 +15,6 @@ Times are processor seconds, which other processes hardly change.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -23,12 +22,12 @@ from typing import Any
 import numpy as np
 
 import accelerated
+from diptych.experiments.clock import Line, timed
 from diptych.experiments.shell import Parser, add_print_options, ended
 from diptych.files.treebank import load_treebank
 from diptych.metrics import attachment_score
 from reference.algorithms import BCFW, SGD, OnlineProximal, counterpart
 
-Line = tuple[str, float, str]
 BITS = {"20": 20, "100": 22}
 BLOCK_BITS = 16  # 2^16 weights for each template in multiple kernel learning
 SETTINGS: dict[str, Any] = {"lam": 1e-6, "step_size": 0.01, "rng": 0}
@@ -47,14 +46,14 @@ def figures(path: str, epochs: int = 10) -> Iterator[Line]:
         yield f"UAS, {name}, without punctuation", 100 * attachment_score(truth, predicted, tags), "%"
     for templates in ("20", "100"):
         model = accelerated.ParsingModel(templates, bits=BITS[templates], single_root=True)
-        seconds, data = _timed(partial(model.pack, [s.fields() for s in train], [s.heads for s in train]))
+        seconds, data = timed(partial(model.pack, [s.fields() for s in train], [s.heads for s in train]))
         yield f"packing, {templates} templates", seconds, "s"
         yield f"packed, {templates} templates", (data.head_keys.nbytes + data.modifier_keys.nbytes) / 1e6, "MB"
         hinge = accelerated.StructuralHinge(model, data)
         result = accelerated.sgd(hinge, epochs=1, **SETTINGS)  # compiles
         features = _number_of_features(model, data)
         w = result.x
-        seconds = min(_timed(partial(_score_all, model, data, w))[0] for _ in range(3))
+        seconds = min(timed(partial(_score_all, model, data, w))[0] for _ in range(3))
         yield f"scores of all arcs, {templates} templates", seconds, "s"
         yield f"scores of all arcs, {templates} templates", 1e9 * seconds / features, "ns an arc-feature"
         for loop in ("sgd", "bcfw"):
@@ -64,8 +63,8 @@ def figures(path: str, epochs: int = 10) -> Iterator[Line]:
         blocks = accelerated.ParsingModel(templates, bits=BLOCK_BITS, single_root=True, blocks=True)
         mkl = updates(accelerated.StructuralHinge(blocks, data), "online_proximal")
         state = mkl()  # compiles; the state after one epoch
-        first = _timed(mkl)[0]
-        second = _timed(partial(mkl, state))[0]
+        first = timed(mkl)[0]
+        second = timed(partial(mkl, state))[0]
         yield f"epoch of MKL, the first, {templates} templates", first, "s"
         yield f"epoch of MKL, the second, {templates} templates", second, "s"
         w = accelerated.sgd(hinge, epochs=epochs, **SETTINGS).x
@@ -76,7 +75,7 @@ def figures(path: str, epochs: int = 10) -> Iterator[Line]:
 
 def _epoch(hinge: Any, loop: str) -> float:
     """Processor seconds of the updates of an epoch, without the objective after it."""
-    return _timed(updates(hinge, loop))[0]
+    return timed(updates(hinge, loop))[0]
 
 
 def updates(hinge: Any, loop: str) -> Callable[..., Any]:
@@ -106,12 +105,6 @@ def _number_of_features(model: Any, data: Any) -> int:
     """The number of features of all arcs of all sentences: the sum of their scores under weights of 1."""
     ones = np.ones(model.size)
     return int(sum(model.scores(data, np.array([i]), ones).values.sum() for i in range(data.n)))
-
-
-def _timed(run: Callable[[], Any]) -> tuple[float, Any]:
-    started = time.process_time()
-    answer = run()
-    return time.process_time() - started, answer
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:

@@ -21,7 +21,6 @@ templates can.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from collections.abc import Sequence
@@ -30,25 +29,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diptych.commands.options import positive
 from diptych.distributed import Runs
+from diptych.experiments import shell
 from diptych.experiments.machine import versions
-from diptych.experiments.shell import (
-    Parser,
-    add_report_options,
-    add_workers,
-    executor_of_one_thread,
-    output_folder,
-    parsed,
-    picture_of,
-    run_or_draw,
-    say_written,
-)
 from diptych.experiments.template_runs import Run, Treebank, runs_of
 from diptych.metrics import PUNCTUATION
 from diptych.pictures.plots import require_matplotlib, save_figure, whole
-
-__all__ = ["main", "measure"]
 
 NAMES = {"svm": "SVM", "mkl": "MKL"}
 PAPER = {"svm": 90.92, "mkl": 90.67}
@@ -133,11 +119,8 @@ def _largest(record: dict[str, Any], size: int) -> tuple[int, ...]:
 def table(report: dict[str, Any]) -> str:
     """Both learners on all templates, and the SVMs on sets; * marks an end of a grid of more than two values."""
     ends = {name: (min(grid), max(grid)) if len(grid) > 2 else () for name, grid in report["grids"].items()}
-    lines = [
-        "| learner | templates with weights | C | eta0 | UAS, % | with punctuation | UAS of the paper | "
-        "objective | seconds an epoch |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    lines = shell.header("learner", "templates with weights", "C", "eta0", "UAS, %", "with punctuation",
+        "UAS of the paper", "objective", "seconds an epoch")  # fmt: skip
     for learner, record in report["full"].items():
         row, norms = record["rows"][-1], record["rows"][-1]["norms"]
         alive = f"{sum(norm > 0 for norm in norms)} of {len(norms)}"
@@ -148,7 +131,7 @@ def table(report: dict[str, Any]) -> str:
             f"| {NAMES[learner]} | {alive} | {chosen} | {shares} | {PAPER[learner]} | {record['objective']:.5g} | "
             f"{seconds:.2f} |"
         )
-    lines += ["", "| templates | UAS, chosen by SVM | UAS, chosen by MKL | in both |", "|---|---|---|---|"]
+    lines += ["", *shell.header("templates", "UAS, chosen by SVM", "UAS, chosen by MKL", "in both")]
     for svm, mkl in zip(*report["sets"].values(), strict=True):
         common = len(set(svm["templates"]) & set(mkl["templates"]))
         lines.append(f"| {len(svm['templates'])} | {_percent(svm['uas'])} | {_percent(mkl['uas'])} | {common} |")
@@ -190,41 +173,24 @@ def draw(path: Path, report: dict[str, Any]) -> None:
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Run the experiment, or draw it again; return the exit status."""
-    parser = Parser(name, __doc__)
+    parser = shell.Parser(name, __doc__)
     parser.add_argument("data", metavar="DATA", nargs="?", help="path to dependency_treebank.zip")
-    parser.option(
-        "data",
-        "--quick",
-        action="store_true",
-        help="20 templates, small grids; defaults of 4 training files, 1 test file and 2 epochs",
-    )
-    parser.option("data", "--files", type=positive, default=160, help="number of training files (default: 160)")
-    parser.option(
-        "data",
-        "--held-out",
-        type=positive,
-        default=20,
-        help="number of training files held out to choose C and eta0 (default: 20)",
-    )
-    parser.option(
-        "data",
-        "--test-files",
-        type=positive,
-        default=39,
-        help="number of test files, after the training files (default: 39)",
-    )
-    parser.option("solver", "--epochs", type=positive, default=10, help="epochs of each run (default: 10)")
-    parser.option("model", "--bits", type=positive, default=16, help="2^N weights for each template (default: 16)")
-    add_workers(parser)
-    add_report_options(parser, printed="JSON, without the norms of every epoch")
-    options = parsed(parser, arguments, QUICK)
+    parser.quick("20 templates, small grids; defaults of 4 training files, 1 test file and 2 epochs")
+    parser.number("data", "--files", 160, "number of training files")
+    parser.number("data", "--held-out", 20, "number of training files held out to choose C and eta0")
+    parser.number("data", "--test-files", 39, "number of test files, after the training files")
+    parser.number("solver", "--epochs", 10, "epochs of each run")
+    parser.number("model", "--bits", 16, "2^N weights for each template")
+    shell.add_workers(parser)
+    shell.add_report_options(parser, printed="JSON, without the norms of every epoch")
+    options = shell.parsed(parser, arguments, QUICK)
     if options.held_out >= options.files:
         parser.error(f"--held-out: expected fewer than the {options.files} files to train on, got {options.held_out}")
-    return run_or_draw(
+    return shell.run_or_draw(
         parser,
         options,
         lambda: _run(options),
-        _show,
+        SHOWN,
         "parsing_templates",
         ("settings", "templates", "grids", "full", "sets"),
     )
@@ -236,9 +202,9 @@ def _run(options: argparse.Namespace) -> None:
     require_matplotlib()  # fail before the runs, not after
     plan, templates = (Plan.quick(), "20") if options.quick else (Plan.full(), "100")
     treebank = Treebank(options.data, options.files, options.held_out, options.test_files, templates, options.bits)
-    folder = output_folder(options)
+    folder = shell.output_folder(options)
     kept, path = folder / "runs.jsonl", folder / "parsing-templates.json"
-    with executor_of_one_thread(options) as executor:
+    with shell.executor_of_one_thread(options) as executor:
         results = measure(treebank, runs_of(treebank, kept, executor), plan, options.epochs)
     settings = {name: getattr(options, name) for name in QUICK}
     report = {
@@ -248,15 +214,7 @@ def _run(options: argparse.Namespace) -> None:
         "grids": {"eta0": plan.eta0, "C": plan.C},
         **results,
     }
-    path.write_text(json.dumps(report), encoding="utf-8")
-    picture = picture_of(options, path)
-    _show(options, report, picture, path, picture, kept)
-
-
-def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path, *written: Path) -> None:
-    draw(picture, report)
-    print(json.dumps(_last_rows(report), indent=1) if options.json else table(report))
-    say_written(*(written or (picture,)))
+    SHOWN.kept(options, report, path, kept)
 
 
 def _last_rows(part: Any) -> Any:
@@ -264,3 +222,6 @@ def _last_rows(part: Any) -> Any:
     if isinstance(part, dict):
         return {name: value[-1:] if name == "rows" else _last_rows(value) for name, value in part.items()}
     return [_last_rows(each) for each in part] if isinstance(part, list) else part
+
+
+SHOWN = shell.Shown(draw, table, _last_rows)

@@ -11,8 +11,6 @@ from reference.algorithms import SVRG as Box
 from reference.algorithms import counterpart
 from reference.optimizers.subproblem import Subproblem
 
-__all__ = ["Pass"]
-
 
 class Pass:
     """One pass of SVRG from weights near a solution. over: the objective and mu."""

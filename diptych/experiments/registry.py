@@ -6,8 +6,6 @@ import importlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["EXPERIMENTS", "Experiment", "perform"]
-
 PILLUTLA = "Pillutla et al. (2018)"
 MARTINS = "Martins et al. (2010)"
 ZHANG = "Zhang and Qiu (2019)"

@@ -24,15 +24,8 @@ import accelerated
 from diptych.commands.options import positive
 from diptych.distributed import Partitioned, cocoa, local_client
 from diptych.distributed.cost import Cost, Pass, fitted
+from diptych.experiments import shell
 from diptych.experiments.clock import best_of
-from diptych.experiments.shell import (
-    Parser,
-    add_report_options,
-    output_folder,
-    parsed,
-    picture_of,
-    run_or_draw,
-)
 from diptych.pictures import plots
 
 LABELS, ACTIVE, LENGTH = 10, 10, 25
@@ -192,21 +185,21 @@ def draw(report: dict[str, Any], path: Path) -> None:
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, fit and print; return the exit status."""
-    parser = Parser(name, __doc__)
-    add_report_options(parser)
-    parser.option("data", "--quick", action="store_true", help="fewer tokens and weights")
+    parser = shell.Parser(name, __doc__)
+    shell.add_report_options(parser)
+    parser.quick("fewer tokens and weights")
     parser.option("model", "--weights", type=positive, nargs="+", default=list(WEIGHTS), help="numbers of weights")
     parser.option("data", "--tokens", type=positive, nargs="+", default=list(TOKENS), help="numbers of tokens")
-    parser.option("solver", "--repeat", type=positive, default=3, help="times that each pass is measured (default: 3)")
-    options = parsed(parser, arguments, QUICK)
-    return run_or_draw(parser, options, lambda: _run(options), _show, "report of scale", FIELDS)
+    parser.number("solver", "--repeat", 3, "times that each pass is measured")
+    options = shell.parsed(parser, arguments, QUICK)
+    return shell.run_or_draw(parser, options, lambda: _run(options), _show, "report of scale", FIELDS)
 
 
 def _run(options: Any) -> None:
-    folder = output_folder(options)
+    folder = shell.output_folder(options)
     report = figures(options)
     (folder / "scale.json").write_text(json.dumps(report))
-    _show(options, report, picture_of(options, folder / "scale.json"))
+    _show(options, report, shell.picture_of(options, folder / "scale.json"))
 
 
 def _show(options: Any, report: dict[str, Any], picture: Path) -> None:

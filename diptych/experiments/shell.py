@@ -10,36 +10,19 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from accelerated.threads import set_num_threads
 from diptych.commands import parser as commands
 from diptych.commands.executors import add_executor, executor_of_runs
-from diptych.commands.options import add_flags
+from diptych.commands.options import above_zero, add_flags, positive
 from diptych.commands.output import error_text, status_of, writable
 from diptych.experiments.registry import EXPERIMENTS
 from diptych.interrupts import listening, status, word
 from reference.files import save_bytes
-from reference.training.result import Result
 from reference.training.run import Lost
-
-__all__ = [
-    "Parser",
-    "add_folder",
-    "add_print_options",
-    "add_report_options",
-    "add_workers",
-    "ended",
-    "executor_of_one_thread",
-    "output_folder",
-    "parsed",
-    "picture_of",
-    "read_report",
-    "run_or_draw",
-    "say_written",
-    "whole",
-]
 
 
 class Parser(commands.Parser):
@@ -52,6 +35,17 @@ class Parser(commands.Parser):
         super().__init__(prog=f"diptych reproduce {name}", description=what[0].upper() + what[1:])
         self.without_panel()
         add_flags(self, "quiet")
+
+    def quick(self, help: str) -> None:
+        """Add --quick."""
+        self.option("data", "--quick", action="store_true", help=help)
+
+    def number(self, group: str, name: str, default: float, help: str, more: str = "") -> None:
+        """Add an option of type number > 0, or integer >= 1 where the default is one. The help names the default, and
+        more.
+        """
+        read = positive if isinstance(default, int) else above_zero
+        self.option(group, name, type=read, default=default, help=f"{help} (default: {default:g}{more})")
 
     def format_help(self, everything: bool = False) -> str:
         return super().format_help(everything) + (f"\n{self.text}\n" if everything else "")
@@ -148,14 +142,25 @@ def add_workers(parser: Parser) -> None:
 @contextmanager
 def executor_of_one_thread(options: argparse.Namespace) -> Iterator[Any]:
     """The executor of --workers or --scheduler; None for this process, which uses one thread."""
+    with one_thread(), ExitStack() as stack:
+        with redirect_stderr(getattr(sys.stderr, "loud", sys.stderr)):  # --quiet hides no unsafe connection
+            executor = stack.enter_context(executor_of_runs(options))
+        yield executor
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """A context in which kernels use one thread."""
     set_num_threads(1)
     try:
-        with ExitStack() as stack:
-            with redirect_stderr(getattr(sys.stderr, "loud", sys.stderr)):  # --quiet hides no unsafe connection
-                executor = stack.enter_context(executor_of_runs(options))
-            yield executor
+        yield
     finally:
         set_num_threads(None)
+
+
+def header(*names: str) -> list[str]:
+    """The first two lines of a table in Markdown."""
+    return [f"| {' | '.join(names)} |", "|" + "---|" * len(names)]
 
 
 def output_folder(options: argparse.Namespace) -> Path:
@@ -196,13 +201,6 @@ def run_or_draw(
     return ended(parser, options, draw_or_run)
 
 
-def whole(result: Result) -> Result:
-    """The result of a run. KeyboardInterrupt if Ctrl-C interrupted the run."""
-    if result.interrupted:
-        raise KeyboardInterrupt
-    return result
-
-
 @contextmanager
 def read_report(path: Path, what: str, fields: Sequence[str]) -> Iterator[dict[str, Any]]:
     """A context with the report of a JSON file.
@@ -223,6 +221,31 @@ def read_report(path: Path, what: str, fields: Sequence[str]) -> Iterator[dict[s
         yield report
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as problem:
         raise ValueError(f"{wrong}other JSON: {type(problem).__name__}: {problem}") from None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How a report is shown: what draws its picture, its table, and what --json prints of it."""
+
+    draw: Callable[[Path, dict[str, Any]], None]
+    table: Callable[[dict[str, Any]], str]
+    summary: Callable[[dict[str, Any]], Any]
+
+    def __call__(self, options: argparse.Namespace, report: dict[str, Any], picture: Path, *written: Path) -> None:
+        self.draw(picture, report)
+        print(json.dumps(self.summary(report), indent=1) if options.json else self.table(report))
+        say_written(*(written or (picture,)))
+
+    def kept(self, options: argparse.Namespace, report: dict[str, Any], path: Path, *others: Path) -> None:
+        """Write a new report and show it. others: files that were written before."""
+        path.write_text(json.dumps(report), encoding="utf-8")
+        picture = picture_of(options, path)
+        self(options, report, picture, path, picture, *others)
+
+
+def say(text: str) -> None:
+    """Print a line of progress on stderr."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def say_written(*paths: Path) -> None:

@@ -17,41 +17,28 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import accelerated
-from accelerated.threads import set_num_threads
 from diptych.chunks import chunk_scores
 from diptych.commands.options import above_zero, positive, share
 from diptych.commands.output import announce_compilation
-from diptych.experiments import sparse_pictures
+from diptych.experiments import shell, sparse_pictures
 from diptych.experiments.handwritten import handwritten_words
 from diptych.experiments.machine import versions
-from diptych.experiments.shell import (
-    Parser,
-    add_report_options,
-    output_folder,
-    parsed,
-    picture_of,
-    run_or_draw,
-    say_written,
-)
 from diptych.files.columns import load_columns
 from diptych.pictures.plots import require_matplotlib
-
-__all__ = ["chunks", "letters", "main", "removed_by"]
 
 ALPHA = 1.0
 GAMMA = 0.8  # screen whenever the gap has decreased by a fifth, for a finer curve
 TARGETS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 ASKED = 0.8
+FIELDS = ("kind", "rows", "weights")
 QUICK = {"examples": 40, "values": 5}
 
 
@@ -95,7 +82,7 @@ def chunks(source: str, sentences: int | None, values: int, ratio: float, tol: f
     state = problem.evaluate(np.zeros(model.size))
     bounds, seconds = _timed(lambda: accelerated.CountRule().bounds(state))
     kept = np.flatnonzero(bounds > betas[-1])
-    _say(f"  counts: {model.size - len(kept)} of {model.size} weights leave before training, in {seconds:.2f} s")
+    shell.say(f"  counts: {model.size - len(kept)} of {model.size} weights leave before training, in {seconds:.2f} s")
     smaller, narrowing = _timed(lambda: problem.reduced(kept).objective)
     report["before training"] = {"removed": model.size - len(kept), "seconds": seconds + narrowing}
 
@@ -150,7 +137,7 @@ def _walk(
         }
         report["rows"].append(row)
         keep(report)
-        _say(
+        shell.say(
             f"  beta {row['beta']:.4g} of the largest: {point.nonzeros} weights, {point.screenings[-1].kept} not "
             f"removed, {point.iterations} iterations, "
             f"{point.solver_seconds + point.screening_seconds:.1f} s, gap {row['gap']:.1e} of the objective"
@@ -169,7 +156,7 @@ def table(report: dict[str, Any]) -> str:
     head += [f"removed by {t}, %" for t in report["rows"][0]["removed"]] if report["kind"] == "letters" else []
     head += ["by counts", "by gap", "left", "F1"] if report["kind"] == "chunks" else []
     head += ["objective", "gap", "iterations", "solver s", "screening s"]
-    text = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    text = shell.header(*head)
     for row in report["rows"]:
         cells = [f"{row['beta']:.3g}", str(row["nonzeros"])]
         if report["kind"] == "letters":
@@ -205,11 +192,11 @@ def _claims(report: dict[str, Any]) -> Iterator[str]:
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, print and write; return the exit status."""
-    parser = Parser(name, __doc__)
+    parser = shell.Parser(name, __doc__)
     parser.add_argument("source", metavar="SOURCE", nargs="?", help="letters, or the path of conll2000.zip")
-    parser.option("data", "--quick", action="store_true", help="defaults of 40 examples and 5 values")
+    parser.quick("defaults of 40 examples and 5 values")
     parser.option("data", "--examples", type=positive, help="use only the first N (default: all)")
-    parser.option("solver", "--values", type=positive, default=20, help="number of values of beta (default: 20)")
+    parser.number("solver", "--values", 20, "number of values of beta")
     parser.option(
         "solver", "--ratio", type=share, help="the last beta over beta_max (default: letters 0.1, chunks 1e-4)"
     )
@@ -219,52 +206,39 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
         type=above_zero,
         help="stop at this gap relative to the objective (default: letters 1e-7, chunks 1e-4)",
     )
-    add_report_options(parser, printed="the report as JSON")
-    options = parsed(parser, arguments, QUICK)
-    return run_or_draw(parser, options, lambda: _run(options), _show, "sparse_chains", ("kind", "rows", "weights"))
+    shell.add_report_options(parser, printed="the report as JSON")
+    options = shell.parsed(parser, arguments, QUICK)
+    return shell.run_or_draw(parser, options, lambda: _run(options), _show, "sparse_chains", FIELDS)
 
 
 def _run(options: argparse.Namespace) -> None:
     if options.source is None:
         raise ValueError("SOURCE: expected letters or the path of conll2000.zip")
     require_matplotlib()  # fail before the runs, not after
-    path = output_folder(options) / f"sparse-{'letters' if options.source == 'letters' else 'chunks'}.json"
+    path = shell.output_folder(options) / f"sparse-{'letters' if options.source == 'letters' else 'chunks'}.json"
     announce_compilation(accelerated)
 
     def keep(report: dict[str, Any]) -> None:
         path.write_text(json.dumps(report), encoding="utf-8")
 
-    with _one_thread():
+    with shell.one_thread():
         if options.source == "letters":
             report = letters(options.examples, options.values, options.ratio or 0.1, options.tol or 1e-7, keep)
         else:
             report = chunks(
                 options.source, options.examples, options.values, options.ratio or 1e-4, options.tol or 1e-4, keep
             )
-    say_written(path)
-    _show(options, report, picture_of(options, path))
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    set_num_threads(1)
-    try:
-        yield
-    finally:
-        set_num_threads(None)
+    shell.say_written(path)
+    _show(options, report, shell.picture_of(options, path))
 
 
 def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path) -> None:
     print(json.dumps(report, indent=1) if options.json else table(report), flush=True)
     draw = sparse_pictures.draw_gaps if report["kind"] == "letters" else sparse_pictures.draw_counts
     draw(picture, report)
-    say_written(picture)
+    shell.say_written(picture)
 
 
 def _timed(run: Any) -> tuple[Any, float]:
     started = time.perf_counter()
     return run(), time.perf_counter() - started
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

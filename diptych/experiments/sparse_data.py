@@ -11,8 +11,6 @@ import numpy as np
 import accelerated
 from diptych.experiments.handwritten import handwritten_words
 
-__all__ = ["NAMES", "PAPER", "QUICK_SIZES", "SIZES", "characters", "classes", "named", "synthetic"]
-
 SIZES = {"syn1": (10000, 1000), "syn2": (10000, 10000), "syn3": (1000, 10000)}  # examples, features
 QUICK_SIZES = {"syn1": (200, 500), "syn2": (200, 1000), "syn3": (100, 1000)}
 QUICK_WORDS = 40

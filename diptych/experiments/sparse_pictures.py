@@ -7,8 +7,6 @@ from typing import Any
 
 from diptych.pictures.plots import logarithmic, require_matplotlib, save_figure
 
-__all__ = ["draw_ratios"]
-
 
 def draw_ratios(path: Path, report: dict[str, Any]) -> None:
     """Rejection and reservation ratios against iterations: a line for each beta, a column for each rule, two rows for

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,23 +25,12 @@ import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
-from diptych.commands.options import above_zero, positive
+from diptych.commands.options import above_zero
 from diptych.commands.output import announce_compilation
 from diptych.distributed import Runs
-from diptych.experiments import sparse_data, sparse_pictures
+from diptych.experiments import shell, sparse_data, sparse_pictures
 from diptych.experiments.machine import versions
-from diptych.experiments.shell import (
-    Parser,
-    add_report_options,
-    output_folder,
-    parsed,
-    picture_of,
-    run_or_draw,
-    say_written,
-)
 from diptych.pictures.plots import require_matplotlib
-
-__all__ = ["RULES", "SOLVERS", "main", "measure"]
 
 RULES: dict[str, Callable[[], Any]] = {
     "none": lambda: None,
@@ -61,6 +49,7 @@ SOLVERS: dict[str, Callable[[], Any]] = {
 ALPHA = 1.0
 RATIO = 0.1
 SHARES = (0.75, 0.5, 0.25, 0.1)  # the betas of the drawn curves, as shares of beta_max
+FIELDS = ("settings", "paper", "data")
 QUICK = {"values": 6}
 
 
@@ -143,7 +132,7 @@ def measure(
         for path in paths:
             path.run(objective, betas, tol)
             seconds, iterations = path.path.seconds, sum(point.iterations for point in path.path.points)
-            _say(f"  {name}, {path.name}, run {repeat + 1} of {repeats}: {seconds:.2f} s, {iterations} iterations")
+            shell.say(f"  {name}, {path.name}, run {repeat + 1} of {repeats}: {seconds:.2f} s, {iterations} iterations")
     rows = [path.report(paths[0].path) for path in paths]
     model = objective.model
     return {
@@ -208,7 +197,7 @@ HEAD = (
 
 def table(report: dict[str, Any]) -> str:
     """The lines in Markdown. The work is relative to that of the first run on the data."""
-    text = [f"| {' | '.join(HEAD)} |", "|" + "---|" * len(HEAD)]
+    text = shell.header(*HEAD)
     for line in lines(report):
         cells = (_cell(line.get(name)) for name in HEAD)
         text.append(f"| {' | '.join(cells)} |")
@@ -221,13 +210,13 @@ def _cell(value: Any) -> str:
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, print and write; return the exit status."""
-    parser = Parser(name, __doc__)
+    parser = shell.Parser(name, __doc__)
     parser.add_argument("data", nargs="*", metavar="DATA", help=f"of {', '.join(sparse_data.NAMES)} (default: all)")
-    parser.option("data", "--quick", action="store_true", help="small data; a default of 6 values")
+    parser.quick("small data; a default of 6 values")
     parser.option(
         "solver", "--rules", nargs="+", metavar="RULE", default=list(RULES), help=f"of {', '.join(map(repr, RULES))}"
     )
-    parser.option("solver", "--values", type=positive, default=100, help="number of values of beta (default: 100)")
+    parser.number("solver", "--values", 100, "number of values of beta")
     parser.option(
         "solver",
         "--tol",
@@ -235,16 +224,10 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
         default=1e-6,
         help="stop at this gap relative to the objective (default: 1e-6)",
     )
-    parser.option(
-        "solver",
-        "--repeats",
-        type=positive,
-        default=1,
-        help="runs of each measurement, of which the fastest counts (default: 1)",
-    )
-    add_report_options(parser)
-    options = parsed(parser, arguments, QUICK)
-    return run_or_draw(parser, options, lambda: _run(options), _show, "sparse_table", ("settings", "paper", "data"))
+    parser.number("solver", "--repeats", 1, "runs of each measurement, of which the fastest counts")
+    shell.add_report_options(parser)
+    options = shell.parsed(parser, arguments, QUICK)
+    return shell.run_or_draw(parser, options, lambda: _run(options), _show, "sparse_table", FIELDS)
 
 
 def _checked(what: str, names: Sequence[str], choices: Sequence[str]) -> list[str]:
@@ -260,7 +243,7 @@ def _run(options: argparse.Namespace) -> None:
     if len(rules) == 1:
         raise ValueError("--rules: expected one that screens, to be held against none")
     require_matplotlib()  # fail before the runs, not after
-    path = output_folder(options) / "sparse-table.json"
+    path = shell.output_folder(options) / "sparse-table.json"
     runs = [(rule, "dense") for rule in rules]
     runs += [(rule, solver) for solver in SOLVERS if solver != "dense" for rule in rules if rule in ("none", "l1 gap")]
     set_num_threads(1)
@@ -283,20 +266,16 @@ def _run(options: argparse.Namespace) -> None:
     report["data"] = dict(zip(names, kept.perform(names), strict=True))
     path.write_text(json.dumps(report), encoding="utf-8")
     set_num_threads(None)
-    say_written(path)
-    _show(options, report, picture_of(options, path))
+    shell.say_written(path)
+    _show(options, report, shell.picture_of(options, path))
 
 
 def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path) -> None:
     print(json.dumps(lines(report), indent=1) if options.json else table(report), flush=True)
     sparse_pictures.draw_ratios(picture, report)
-    say_written(picture)
+    shell.say_written(picture)
     for name, data in report["data"].items():
         for row in data["rows"]:
             apart = max(row["objectives apart over gap"], row["weights apart over bound"])
             if apart > 1 or not row["converged"]:
                 raise ValueError(f"{name}, {row['rule']}, {row['solver']}: not the solution without screening")
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

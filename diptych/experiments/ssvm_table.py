@@ -13,7 +13,6 @@ minutes.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -22,26 +21,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import accelerated
-from accelerated.threads import set_num_threads
-from diptych.commands.options import above_zero, positive
-from diptych.commands.output import announce_compilation
+from diptych.commands.options import positive
+from diptych.commands.output import announce_compilation, whole
 from diptych.distributed import Runs
+from diptych.experiments import shell
 from diptych.experiments.handwritten import handwritten_words
 from diptych.experiments.machine import versions
-from diptych.experiments.shell import (
-    Parser,
-    add_report_options,
-    output_folder,
-    parsed,
-    picture_of,
-    run_or_draw,
-    say_written,
-    whole,
-)
 from diptych.pictures.plots import logarithmic, require_matplotlib, save_figure
 from reference.training.result import Result, Row
-
-__all__ = ["METHODS", "main", "measure"]
 
 LAM = 0.0016 * 6251  # divided by the number of words
 GAP = 1e-3
@@ -133,19 +120,15 @@ class Problem:
 
 def measure(words: int | None, seconds: float, tol: float, kept: Path) -> dict[str, Any]:
     """The rows of every method, and the best lower bound. Runs in the file ``kept`` are not repeated."""
-    set_num_threads(1)
     problem = Problem(words)
-
-    def key(name: str) -> list[Any]:
-        return [name, problem.data.n, seconds, tol]
 
     def perform(name: str) -> dict[str, Any]:
         problem.run(METHODS[name], bound, seconds, epochs=1)  # compile kernels, fill caches
         return problem.run(METHODS[name], bound, seconds)
 
-    (bound,) = Runs(lambda _: problem.bound(tol), kept, key=key).perform(["bound"])
-    runs = dict(zip(METHODS, Runs(perform, kept, key=key, describe=_described).perform(METHODS), strict=True))
-    set_num_threads(None)
+    kept_runs = partial(Runs, kept=kept, key=lambda name: [name, problem.data.n, seconds, tol])
+    (bound,) = kept_runs(lambda _: problem.bound(tol)).perform(["bound"])
+    runs = dict(zip(METHODS, kept_runs(perform, describe=_described).perform(METHODS), strict=True))
     duals = [row["dual"] for record in runs.values() for row in record["rows"] if row["dual"] is not None]
     settings = {"words": problem.data.n, "lam": problem.lam, "seconds": seconds, "gap": GAP}
     return {"settings": settings, "versions": versions(), "bound": max(bound, *duals), "runs": runs}
@@ -180,7 +163,7 @@ def lines(report: dict[str, Any]) -> list[dict[str, Any]]:
 def table(report: dict[str, Any]) -> str:
     """The lines in Markdown."""
     rows = lines(report)
-    text = [f"| {' | '.join(rows[0])} |", "|" + "---|" * len(rows[0])]
+    text = shell.header(*rows[0])
     for line in rows:
         cells = (
             x if isinstance(x, str) else "" if x is None else f"{x:.6g}" if name == "objective" else f"{x:.3g}"
@@ -217,30 +200,21 @@ def draw(path: Path, report: dict[str, Any]) -> None:
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, write and print; return the exit status."""
-    parser = Parser(name, __doc__)
-    parser.option(
-        "data",
-        "--quick",
-        action="store_true",
-        help="a rougher bound; defaults of 60 words, at the same lam n, and 0.1 s per method",
-    )
-    parser.option("solver", "--seconds", type=above_zero, default=60.0, help="time limit of a method (default: 60)")
+    parser = shell.Parser(name, __doc__)
+    parser.quick("a rougher bound; defaults of 60 words, at the same lam n, and 0.1 s per method")
+    parser.number("solver", "--seconds", 60.0, "time limit of a method")
     parser.option("data", "--words", type=positive, help="use only the first N (default: all 6251)")
-    add_report_options(parser)
-    options = parsed(parser, arguments, QUICK)
-    return run_or_draw(parser, options, lambda: _run(options), _show, "ssvm_table", ("settings", "bound", "runs"))
+    shell.add_report_options(parser)
+    options = shell.parsed(parser, arguments, QUICK)
+    return shell.run_or_draw(parser, options, lambda: _run(options), SHOWN, "ssvm_table", ("settings", "bound", "runs"))
 
 
 def _run(options: argparse.Namespace) -> None:
     require_matplotlib()  # fail before the runs, not after
-    path = output_folder(options) / "ssvm.json"
-    report = measure(options.words, options.seconds, 1e-2 if options.quick else 1e-4, path.with_suffix(".jsonl"))
-    path.write_text(json.dumps(report), encoding="utf-8")
-    picture = picture_of(options, path)
-    _show(options, report, picture, path, picture)
+    path = shell.output_folder(options) / "ssvm.json"
+    with shell.one_thread():
+        report = measure(options.words, options.seconds, 1e-2 if options.quick else 1e-4, path.with_suffix(".jsonl"))
+    SHOWN.kept(options, report, path)
 
 
-def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path, *written: Path) -> None:
-    draw(picture, report)
-    print(json.dumps(lines(report), indent=1) if options.json else table(report))
-    say_written(*(written or (picture,)))
+SHOWN = shell.Shown(draw, table, lines)

@@ -90,11 +90,7 @@ def _graph() -> Line:
 def _cut() -> Line:
     cut = graphs.cut()
     p = len(cut.scores.unary)
-    cells = (
-        Cell("minimum cut", "T", "1 minimum cut", cut.best),
-        _bmmf(cut, "p K T"),
-        Cell(INTRACTABLE, "", "", None),
-    )
+    cells = (Cell("minimum cut", "T", "1 minimum cut", cut.best), _bmmf(cut, "p K T"), Cell(INTRACTABLE, "", "", None))
     return Line("`Cut`", f"{math.isqrt(p)} x {math.isqrt(p)} grid", cells)
 
 

@@ -17,8 +17,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,21 +28,20 @@ import accelerated
 from accelerated.threads import set_num_threads
 from diptych.chunks import chunk_scores
 from diptych.commands.options import count
+from diptych.experiments.clock import Line, least_seconds, timed
 from diptych.experiments.passes import Pass
 from diptych.experiments.shell import Parser, add_print_options, ended
 from diptych.files.columns import load_columns
-
-Line = tuple[str, float, str]
 
 
 def figures(what: str, train: str, test: str, templates: str, iterations: int) -> Iterator[Line]:
     """Yield the name, the number and the unit of each measurement."""
     training, held_out = load_columns(train), load_columns(test)
     Y = [sentence["label"] for sentence in training]
-    seconds, model = _timed(lambda: accelerated.TaggingModel.of(training, Y, templates))
+    seconds, model = timed(lambda: accelerated.TaggingModel.of(training, Y, templates))
     yield f"{what}: model of the training data", seconds, "s"
     yield f"{what}: weights", model.size, ""
-    seconds, data = _timed(lambda: model.pack(training, Y))
+    seconds, data = timed(lambda: model.pack(training, Y))
     yield f"{what}: packing", seconds, "s"
     yield f"{what}: entries", len(data.rows.indices) / data.rows.n, "a token"
     for pairs in ("observed", "all"):
@@ -84,19 +82,6 @@ def chunk_f1(model: Any, w: np.ndarray, sentences: list[Any]) -> float:
     """Chunk F1 in percent."""
     predicted = [[model.labels[i] for i in y] for y in model.predict(model.pack(sentences), None, w)]
     return 100 * chunk_scores([s["label"] for s in sentences], predicted).f1
-
-
-def _timed(run: Callable[[], Any]) -> tuple[float, Any]:
-    """Processor seconds, which other processes hardly change, and the result."""
-    started = time.process_time()
-    result = run()
-    return time.process_time() - started, result
-
-
-def least_seconds(run: Callable[[], Any], repeat: int = 5) -> float:
-    """The least of several processor times in seconds, after one call that is not timed."""
-    run()
-    return min(_timed(run)[0] for _ in range(repeat))
 
 
 def corpora(name: str, description: str | None) -> Parser:

@@ -24,8 +24,6 @@ from diptych.metrics import attachment_score
 from reference.models.templates import check_templates, named_templates
 from reference.training.counterparts import counterpart
 
-__all__ = ["Run", "Treebank", "perform", "runs_of"]
-
 
 class Treebank(NamedTuple):
     """A zip of files: the first ``training`` files are for training, the next ``test`` files for testing.
@@ -123,7 +121,6 @@ def runs_of(treebank: Treebank, kept: Path, executor: Any) -> Runs:
         score = "diverged" if share is None else f"UAS {100 * share:.2f} %"
         return f"{name}, C = {run.C:g}, eta0 = {run.eta0:g}, {run.epochs} epochs: {score}"
 
-    def key(run: Run) -> list[Any]:
-        return [*treebank[1:], run._asdict()]
-
-    return Runs(partial(perform, treebank), kept, executor, key=key, describe=describe)
+    return Runs(
+        partial(perform, treebank), kept, executor, key=lambda run: [*treebank[1:], run._asdict()], describe=describe
+    )
