@@ -211,9 +211,10 @@ class StructureSpecimen(Specimen):
 
     ``small`` and ``large``: instances within and beyond enumeration, of scores that a function of their shape draws.
     ``ends(instance)``: the two variables (e, 2) that each matrix of pairwise scores joins, and which matrices (e,) do.
-    The promise "consistent": marginals of pairs sum to those of variables at any scale of the scores. ``functions``: those of the max and of the exp
-    oracle, which return -inf where the methods raise. ``first``: of tied outputs the best is the one with the smallest
-    key ``first(instance, y)``, or None if the structure does not say.
+    The promise "consistent": marginals of pairs sum to those of variables at any scale of the scores.
+    ``functions``: those of the max and of the exp oracle, which return -inf where the methods raise.
+    ``first``: of tied outputs the best is the one with the smallest key ``first(instance, y)``, or None if the
+    structure does not say.
     """
 
     kind: str = ""
@@ -480,9 +481,7 @@ STRUCTURES: list[StructureSpecimen] = [
                 (z((2, 2)), z((1, 2, 2)), [[0, 1]]),
                 *((y, "y: expected 2 labels of 0 or 1") for y in ([0, 2], [0, -1], [0, 1, 1])),
             ),
-            Wrong(
-                lambda b: b.Cut(z((2, 2)), z((1, 2, 2)), [[0, 1]]).score([-1, -1]), "y: expected 2 labels of 0 or 1"
-            ),
+            Wrong(lambda b: b.Cut(z((2, 2)), z((1, 2, 2)), [[0, 1]]).score([-1, -1]), "y: expected 2 labels of 0 or 1"),
         ),
     ),
     _specimen(

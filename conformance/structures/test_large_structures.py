@@ -110,7 +110,7 @@ summed = pytest.mark.parametrize("name", [name for name, (each, _) in BOTH.items
 def test_marginals_are_a_distribution(backend, rng, name, near):
     """Ties, near ties and huge scores, which have lost their fractions: probabilities are still probabilities.
 
-    Marginals of pairs sum to those of variables: to rounding, or to that of the scores unless a structure promises more.
+    Marginals of pairs sum to those of variables, up to rounding; of the scores, unless a structure promises more.
     """
     specimen, make = BOTH[name]
     for scale, mu in itertools.product(SCALES, (1e-3, 1.0, 1e4)):
@@ -249,3 +249,14 @@ def test_no_log_probability_is_above_zero(backend, rng, name, dtype):
             (best, y), value = structure.best(), structure.log_partition(mu)
             assert value.dtype == dtype and np.all(best <= value) and np.all(structure.score(y) - value <= 0)
             assert structure.marginals(mu)[0].max() <= 1 + 4 * np.finfo(dtype).eps
+
+
+@summed
+def test_scores_far_apart_leave_the_best_output(backend, rng, name):
+    """The log-partition is its score, the marginals are its parts."""
+    specimen, make = BOTH[name]
+    structure = specimen.make(backend, make(lambda shape: 1e6 * rng.normal(size=shape)))
+    (best, y), (value, marginals) = structure.best(), structure.expectation()
+    close(value, best)
+    for found, part in zip(score_fields(marginals), score_fields(structure.parts(y)), strict=True):
+        close(found, part)

@@ -31,41 +31,6 @@ def test_ties_go_to_the_smaller_label_from_the_end(backend, data, k):
     assert [tuple(y) for y in np.asarray(found.labels)[: int(found.count)].tolist()] == [y[::-1] for _, y in order[:k]]
 
 
-def test_a_long_chain_without_transition_scores(backend, rng):
-    """Positions are independent: the next best change the one position where the second label costs least."""
-    unary = rng.normal(size=(3000, 3))
-    best = backend.Chain(unary, np.zeros((3, 3))).topk(3)
-    ordered = np.sort(unary, axis=1)
-    gaps = np.sort(ordered[:, 2] - ordered[:, 1])[:2]
-    close(best.scores, ordered[:, 2].sum() - np.array([0.0, *gaps]))
-    assert np.all(np.sum(np.asarray(best.labels) != np.asarray(best.labels)[0], axis=1) == [0, 1, 1])
-
-
-@pytest.mark.parametrize("k", [1, 100])
-def test_possible_only_in_few_ways(backend, k):
-    """0..01..1 in 12 positions: 13 labellings, all of score 0; with a first label 1 only one; with no start none."""
-    pairwise = np.array([[0.0, 0.0], [-np.inf, 0.0]])
-    unary = np.zeros((3, 12, 2))
-    unary[1, 0, 0] = unary[2, 0] = -np.inf
-    best = backend.Chain(unary, pairwise).topk(k)
-    assert np.array_equal(best.count, np.minimum([13, 1, 0], k))
-    assert np.array_equal(best.labels[1, 0], np.ones(12)) and np.all(np.asarray(best.labels)[2] == -1)
-    assert np.array_equal(np.sum(np.asarray(best.scores) == 0.0, axis=1), best.count)
-
-
-@pytest.mark.parametrize("structure", ["Chain", "Table"])
-def test_k_is_an_integer_from_one(backend, structure):
-    scores = {"Chain": (np.zeros((2, 2)), np.zeros((2, 2))), "Table": (np.zeros(3),)}[structure]
-    view = getattr(backend, structure)(*scores)
-    for k in (0, -1, True):
-        with pytest.raises(ValueError, match=f"k: expected an integer >= 1, got {k}"):
-            view.topk(k)
-    for k in (2.0, "2", None):
-        with pytest.raises(TypeError, match=f"k: expected an integer >= 1, got {k!r}"):
-            view.topk(k)
-    assert np.array_equal(view.topk(np.int64(2)).scores, view.topk(2).scores)
-
-
 # the search of the kernels, which stops as soon as the rest is certified to have weight 0 -----------------------------
 
 
