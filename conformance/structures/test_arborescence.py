@@ -96,6 +96,16 @@ def test_the_partition_is_a_determinant(backend, rng, n, scale, single_root):
     close(np.asarray(marginals.values).sum(axis=1), np.ones(n))
 
 
+@roots
+@pytest.mark.parametrize("n", [3, 12, 30])
+@pytest.mark.parametrize("mu", [0.5, 1.0])
+def test_marginals_of_arcs_are_finite_differences(backend, rng, n, mu, single_root):
+    values, d, step = rng.normal(size=(n, n + 1)), rng.normal(size=(n, n + 1)), 1e-5
+    ahead, behind = (backend.Arborescence(values + s * d, single_root).log_partition(mu) for s in (step, -step))
+    marginals = np.asarray(backend.Arborescence(values, single_root).marginals(mu).values)
+    close((float(ahead) - float(behind)) / (2 * step), np.sum(marginals * d), scale=1e3)
+
+
 @pytest.mark.parametrize("c", [1.0, 30.0, 600.0, 1e4])
 @pytest.mark.parametrize("n", [2, 3, 20, 50])
 def test_a_ring_that_hardly_anyone_leaves(backend, c, n):
