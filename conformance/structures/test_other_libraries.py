@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from accelerated.structures import arborescence, cut, matching
 from conformance.specimens.structures import STRUCTURES, cuts, size, stored
 from conformance.structures.test_arborescence import KINDS as TREES
-from conformance.structures.test_arborescence import is_tree, roots, trees
+from conformance.structures.test_arborescence import is_tree, roots
 from conformance.structures.test_cut import brute, grid
 from conformance.structures.test_matching import KINDS as MATRICES
-from conformance.structures.test_matching import matchings
 from conformance.tolerances import close
 from reference import ArborescenceScores, CutScores, MatchingScores
 
@@ -61,6 +60,18 @@ def test_others_answer_at_every_scale(rng, name, solve, power):
         scaled = type(scores)(*(x if x.dtype == np.int64 else np.ldexp(x, power) for x in scores))
         (value, y), (large, again) = solve(scores), solve(scaled)
         assert large == np.ldexp(value, power) and np.array_equal(y, again)
+
+
+@pytest.mark.parametrize(("name", "solve"), [each for each in SOLVERS.values() if each[0] != "Cut"])
+@pytest.mark.parametrize("seed", range(20))
+def test_others_answer_integers_exactly(seed, name, solve):
+    """Up to 2^40, many of them tied: the best score, bit for bit."""
+    rng = np.random.default_rng(seed)
+    p, q = rng.integers(1, 6, 2)
+    values = np.floor(2.0 ** rng.uniform(0, 40, (p, q) if name == "Matching" else (p, p + 1)))
+    values[rng.random(values.shape) < 0.3] = 2.0**40
+    scores = MatchingScores(values) if name == "Matching" else ArborescenceScores(values)
+    assert solve(scores)[0] == OF[name].enumerate(scores).scores.max()
 
 
 # cuts ----------------------------------------------------------------------------------------------------------------
@@ -122,16 +133,6 @@ def test_others_and_the_panels_match_alike(backend, match, rng, kind, shape):
             close(backend.Matching(*scores).score(y), v)
 
 
-@matchers
-@pytest.mark.parametrize("seed", range(20))
-def test_others_match_integers_exactly(match, seed):
-    """Up to 2^40, many of them tied: the best score, bit for bit."""
-    rng = np.random.default_rng(seed)
-    values = np.floor(2.0 ** rng.uniform(0, 40, rng.integers(1, 6, 2)))
-    values[rng.random(values.shape) < 0.3] = 2.0**40
-    assert match(MatchingScores(values))[0] == matchings(values)[1].max()
-
-
 # dependency trees ----------------------------------------------------------------------------------------------------
 
 
@@ -147,16 +148,6 @@ def test_networkx_and_the_panels_span_alike(backend, rng, kind, n, single_root):
         if value > -np.inf and n:
             assert is_tree(heads, single_root) and is_tree(tree, single_root)
             close(scores.values[np.arange(n), tree].sum(), best)
-
-
-@roots
-@pytest.mark.parametrize("seed", range(20))
-def test_networkx_spans_integers_exactly(seed, single_root):
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(1, 6))
-    values = np.floor(2.0 ** rng.uniform(0, 40, (n, n + 1)))
-    values[rng.random(values.shape) < 0.3] = 2.0**40
-    assert arborescence.by_networkx(ArborescenceScores(values), single_root)[0] == trees(values, single_root)[1].max()
 
 
 @pytest.mark.parametrize("gain", [0.5, 5.0, 1e6])
