@@ -22,6 +22,10 @@ def all_boxes(H, W):
     return list(OUTPUTS["Boxes"].all({"pixels": np.zeros((H, W))}))
 
 
+def cells(box):
+    return {(i, j) for i in range(box[0], box[2]) for j in range(box[1], box[3])}
+
+
 def brute(problem):
     return listing("Boxes", problem._asdict())[:2]
 
