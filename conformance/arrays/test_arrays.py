@@ -10,11 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import accelerated.arrays
 import reference.arrays
 from conformance.tolerances import close
-
-LAYERS = {"reference": reference.arrays, "accelerated": accelerated.arrays}
 
 
 def layer(backend):

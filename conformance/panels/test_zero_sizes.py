@@ -91,32 +91,6 @@ def test_features_of_zero_change_nothing(backend, tags, smoothing):
         close(same, value)
 
 
-EMPTY = {
-    "Chain": lambda b: b.Chain(none(0, 2), none(2, 2)),
-    "Tree": lambda b: b.Tree(none(0, 2), none(2, 2), np.zeros(0, np.int64)),
-    "Graph": lambda b: b.Graph(none(0, 2), none(0, 2, 2), np.zeros((0, 2), np.int64)),
-    "Arborescence": lambda b: b.Arborescence(none(0, 1)),
-    "Arborescence of one root": lambda b: b.Arborescence(none(0, 1), True),
-    "Cut": lambda b: b.Cut(none(0, 2), none(0, 2, 2), np.zeros((0, 2), np.int64)),
-    "Matching without rows": lambda b: b.Matching(none(0, 3)),
-    "Matching without columns": lambda b: b.Matching(none(3, 0)),
-}
-
-
-@pytest.mark.parametrize("structure", EMPTY)
-def test_of_nothing_there_is_one_output_of_score_zero(backend, structure):
-    space = EMPTY[structure](backend)
-    value, best = space.best()
-    found = space.topk(3)
-    assert value == 0 and space.score(best) == 0 and int(found.count) == 1 and found.scores[0] == 0
-    for smoothing in (backend.smoothings.TopK(2), backend.smoothings.SquaredL2()):
-        assert abs(space.smooth_max(smoothing, 0.5)[0]) <= 1e-12
-    space.max_marginals()
-    if type(space).supports("expectation"):
-        assert abs(space.log_partition()) <= 1e-12
-        assert int(space.count()) == 1
-
-
 @pytest.mark.parametrize("n", [0, 1, 2])
 def test_batches_of_none(backend, n):
     for space in (

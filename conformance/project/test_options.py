@@ -15,8 +15,8 @@ from conformance.__main__ import COMMANDS, main
 from conformance.modules import module_path
 from conformance.reports import Report
 
-VITERBI = f"{module_path('test_chain')}::test_viterbi_finds_a_best_labelling"
 LAW = "test_laws::test_the_best_output_is_the_best_of_all"
+VITERBI = [f"{module_path('test_laws')}::{LAW.partition('::')[2]}", "-k", "Chain"]
 
 
 def told(when="call", outcome="passed", case="[numpy]", test=LAW, message="E boom", **properties):
@@ -94,7 +94,7 @@ def test_a_run_is_drawn_again_by_its_seed(tmp_path):
     def run(*words):
         command = [sys.executable, "-m", "conformance", "--backend", "conformance.meta.off_by_one_viterbi"]
         file = str(tmp_path / "report")
-        chosen = ["--namespace", "numpy", "--no-shrink", "--examples", "300", "--report", file, VITERBI, *words]
+        chosen = ["--namespace", "numpy", "--no-shrink", "--examples", "300", "--report", file, *VITERBI, *words]
         done = subprocess.run([*command, *chosen], capture_output=True, text=True)
         assert done.returncode == 1, done.stdout + done.stderr
         assert "backend conformance.meta.off_by_one_viterbi: " in done.stdout and "namespace numpy: run" in done.stdout
@@ -104,12 +104,12 @@ def test_a_run_is_drawn_again_by_its_seed(tmp_path):
     seed = shown.split("--seed ")[1].split()[0]
     assert f"--examples 300 --seed {seed} draws the same" in shown
     assert first == run("--seed", seed)[1] == run("--seed", seed, "-n", "2")[1]
-    assert first[0]["outcome"] == "failed" and "ChainInstance(unary=" in first[0]["instance"]
+    assert first[0]["outcome"] == "failed" and "ChainScores(unary=" in first[0]["instance"]
 
 
 @pytest.mark.beyond("starts processes")
 def test_kernels_are_not_held_to_laws_as_python():
-    command = [sys.executable, "-m", "conformance", VITERBI]
+    command = [sys.executable, "-m", "conformance", *VITERBI]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "NUMBA_DISABLE_JIT": "1"})
     assert done.returncode == 4 and "NUMBA_DISABLE_JIT is set" in done.stdout + done.stderr
 
@@ -122,7 +122,7 @@ def test_backends_by_the_name_of_their_entry_point(tmp_path):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[diptych.backends]\nshort = conformance.meta.off_by_one_viterbi\n")
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from conformance.__main__ import main; sys.exit(main())"
-    command = [sys.executable, "-c", code, "--backend", "short", "--namespace", "numpy", "--no-shrink", VITERBI]
+    command = [sys.executable, "-c", code, "--backend", "short", "--namespace", "numpy", "--no-shrink", *VITERBI]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1 and "[conformance.meta.off_by_one_viterbi-numpy" in done.stdout, (
         done.stdout + done.stderr

@@ -133,18 +133,6 @@ def test_the_regularizer_recipe_obeys_the_laws(x):
     check_regularizer(NonNegative(), np.array(x))
 
 
-@pytest.mark.beyond("the laws of test_prox once more, as a user calls them")
-@given(x=st.lists(st.floats(-3, 3), min_size=3, max_size=3))
-def test_our_regularizers_obey_the_same_laws(backend, x):
-    for phi in (
-        backend.L1(0.5),
-        backend.SquaredL1(1.0),
-        backend.SquaredL21(0.5, [[0, 2], [1]]),
-        backend.HalfSquaredL2(2.0),
-    ):
-        check_regularizer(phi, np.array(x))
-
-
 def test_the_laws_of_regularizers_can_fail():
     class Halves(NonNegative):
         def _prox(self, point, step_size):

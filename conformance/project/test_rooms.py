@@ -24,10 +24,7 @@ LEARNERS = [
 ]
 SHARED = ("epochs", "tol", "rng", "callback", "checkpoint", "resume")
 VAGUE = {"asked", "at", "now", "found", "known"}  # names that do not say what a value is
-STORED = {  # fields that checkpoints hold by name
-    ("reference/training/casimir.py", "at"),
-    ("reference/training/svrg.py", "at"),
-}
+STORED = {("reference/training/checkpoints.py", "at")}  # a field that checkpoints hold by name
 FOREIGN = {"time", "os", "pathlib", "logging", "json", "scipy", "numba", "networkx", "accelerated"}
 
 

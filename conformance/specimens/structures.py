@@ -210,10 +210,11 @@ class StructureSpecimen(Specimen):
     """A structure: class ``kind``, made of an instance and ``options``.
 
     ``small`` and ``large``: instances within and beyond enumeration, of scores that a function of their shape draws.
-    ``ends(instance)``: the two variables (e, 2) that each matrix of pairwise scores joins, and which matrices (e,) do;
-    None if marginals of pairs and of variables are rounded apart. ``functions``: those of the max and of the exp
-    oracle, which return -inf where the methods raise. ``first``: of tied outputs the best is the one with the smallest
-    key ``first(instance, y)``, or None if the structure does not say.
+    ``ends(instance)``: the two variables (e, 2) that each matrix of pairwise scores joins, and which matrices (e,) do.
+    The promise "consistent": marginals of pairs sum to those of variables at any scale of the scores.
+    ``functions``: those of the max and of the exp oracle, which return -inf where the methods raise.
+    ``first``: of tied outputs the best is the one with the smallest key ``first(instance, y)``, or None if the
+    structure does not say.
     """
 
     kind: str = ""
@@ -234,6 +235,14 @@ def _specimen(kind: str, draw: Callable[..., Any], name: str = "", promises: str
     def enumerated(instance: Any) -> Listing:
         return listing(kind, {**instance._asdict(), **options})
 
+    def ask(oracle: str, value: Any) -> Callable[[Any], Any]:
+        zero = next(iter(given["large"].values()))(np.zeros)
+        return lambda backend: getattr(make(backend, zero), oracle)(value)
+
+    wrong = [Wrong(ask("topk", k), f"k: expected an integer >= 1, got {k}") for k in (0, -1, True)]
+    wrong += [Wrong(ask("topk", k), f"k: expected an integer >= 1, got {k!r}", TypeError) for k in (2.0, "2", None)]
+    if "expectation" in promises:
+        wrong += [Wrong(ask("expectation", mu), "mu: expected") for mu in (0.0, -1.0, np.nan, np.inf)]
     return StructureSpecimen(
         name=name or kind,
         draw=draw,
@@ -241,7 +250,7 @@ def _specimen(kind: str, draw: Callable[..., Any], name: str = "", promises: str
         enumerate=enumerated,
         kind=kind,
         promises=frozenset(promises.split()),
-        **given,
+        **{**given, "wrong": (*given["wrong"], *wrong)},
     )
 
 
@@ -331,7 +340,7 @@ STRUCTURES: list[StructureSpecimen] = [
     _specimen(
         "Chain",
         chains,
-        promises="batches expectation",
+        promises="batches expectation consistent",
         functions=("viterbi", "forward_backward"),
         small={
             "Chain": lambda draw: ChainScores(draw((3, 3)), draw((2, 3, 3))),
@@ -364,7 +373,7 @@ STRUCTURES: list[StructureSpecimen] = [
     _specimen(
         "Tree",
         trees,
-        promises="batches expectation",
+        promises="batches expectation consistent",
         functions=("max_product", "sum_product"),
         small={
             "Tree": lambda draw: TreeScores(draw((4, 2)), draw((4, 2, 2)), np.array([1, -1, 1, 1])),
@@ -421,6 +430,7 @@ STRUCTURES: list[StructureSpecimen] = [
                 draw((16, 3)), draw((24, 3, 3)), grid_edges(4)[:, ::-1], 1 + np.arange(16) % 3
             ),
         },
+        ends=lambda instance: (instance.edges, np.arange(len(instance.edges))),
         first=_clique_by_clique,
         wrong=(
             *_refused(
@@ -471,6 +481,7 @@ STRUCTURES: list[StructureSpecimen] = [
                 (z((2, 2)), z((1, 2, 2)), [[0, 1]]),
                 *((y, "y: expected 2 labels of 0 or 1") for y in ([0, 2], [0, -1], [0, 1, 1])),
             ),
+            Wrong(lambda b: b.Cut(z((2, 2)), z((1, 2, 2)), [[0, 1]]).score([-1, -1]), "y: expected 2 labels of 0 or 1"),
         ),
     ),
     _specimen(

@@ -65,6 +65,15 @@ def enumerated(values, mu, single_root):
         return top + Fraction(mu) * Fraction(total.ln()), marginals
 
 
+def agrees(backend, values, mu, single_root):
+    """Value and marginals are those of the enumeration, to some units of the last place."""
+    value, marginals = backend.Arborescence(values, single_root).expectation(mu)
+    expected, means = enumerated(values, mu, single_root)
+    np.testing.assert_allclose(marginals.values, means, rtol=0, atol=64 * EPS)
+    assert abs(Fraction(float(value)) - expected) <= 16 * Fraction(EPS) * max(abs(expected), Fraction(mu))
+    is_distribution(np.asarray(marginals.values))
+
+
 def is_distribution(marginals):
     assert np.all((marginals >= 0) & (marginals <= 1))
     np.testing.assert_allclose(marginals.sum(axis=1), 1.0, rtol=0, atol=8 * len(marginals) * EPS)
@@ -77,26 +86,44 @@ def test_trees_that_floats_cannot_tell_apart(backend, rng, kind, scale, single_r
     """Value and marginals to some units of the last place, whatever is added up on the way."""
     for n, mu in ((1, 1.0), (2, 1.0), (3, 1e-3), (4, 1.0), (4, 30.0), (4, 0.3)):
         values = KINDS[kind](rng, n, scale)
-        structure, expected = backend.Arborescence(values, single_root), enumerated(values, mu, single_root)
-        if expected is None:
-            with pytest.raises(backend.InfeasibleError):
-                structure.expectation(mu)
+        if enumerated(values, mu, single_root) is not None:
+            agrees(backend, values, mu, single_root)
             continue
-        value, marginals = structure.expectation(mu)
-        np.testing.assert_allclose(marginals.values, expected[1], rtol=0, atol=64 * EPS)
-        assert abs(Fraction(float(value)) - expected[0]) <= 16 * Fraction(EPS) * max(abs(expected[0]), Fraction(mu))
-        is_distribution(np.asarray(marginals.values))
+        with pytest.raises(backend.InfeasibleError):
+            backend.Arborescence(values, single_root).expectation(mu)
 
 
 @roots
 @pytest.mark.parametrize("mu", [1e-300, 1e-10, 1.0, 1e10, 1e300])
 @pytest.mark.parametrize("scale", [1e-300, 1e-8, 1.0, 1e8, 1e300])
 def test_every_temperature_at_every_scale(backend, rng, scale, mu, single_root):
-    values = nearly_tied(rng, 3, 1.0) * scale
-    value, marginals = backend.Arborescence(values, single_root).expectation(mu)
-    expected = enumerated(values, mu, single_root)
-    np.testing.assert_allclose(marginals.values, expected[1], rtol=0, atol=64 * EPS)
-    assert abs(Fraction(float(value)) - expected[0]) <= 16 * Fraction(EPS) * max(abs(expected[0]), Fraction(mu))
+    agrees(backend, nearly_tied(rng, 3, 1.0) * scale, mu, single_root)
+
+
+@roots
+@pytest.mark.parametrize("depth", [1e2, 3e2, 4.4e2, 7e2, 1e3])
+def test_weights_that_underflow_on_the_way(backend, single_root, depth):
+    """Small pivots of which each alone is representable: two tokens in a cycle, the way out twice as deep, and a
+    detour that counts.
+    """
+    inf = -np.inf
+    values = np.array(
+        [
+            [-3.0 * depth, inf, 0.0, inf, -depth],
+            [-3.0 * depth, 0.0, inf, -2.0 * depth, inf],
+            [-depth, inf, -1.5 * depth, inf, 0.0],
+            [-2.0 * depth, -depth, inf, 0.0, inf],
+        ]
+    )
+    agrees(backend, values, 1.0, single_root)
+
+
+@roots
+@pytest.mark.parametrize("depth", [100.0, 340.0, 357.0, 365.0, 375.0, 381.0, 385.0, 391.0, 399.0])
+def test_the_way_out_of_a_cycle_is_hardly_heavier_than_what_is_lost(backend, depth, single_root):
+    """Two tokens head each other; leaving by the first costs depth, by the second a little more, or more than 400."""
+    for other in (400.5, depth + 1.0):
+        agrees(backend, np.array([[-depth, -np.inf, 0.0], [-other, 0.0, -np.inf]]), 1.0, single_root)
 
 
 @roots

@@ -1,13 +1,17 @@
-"""Chains against enumeration (Pillutla et al., Algo. 1 and 3), in every namespace."""
+"""Long chains (Pillutla et al., Algo. 1 and 3): exact counts, closed forms, and messages that are normalised at every
+position, so that rounding does not grow with the length.
+"""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
+import pytest
 
-from conformance.specimens.outputs import listing
 from conformance.tolerances import close
+
+EPS = np.finfo(np.float64).eps
 
 
 def test_count_is_exact_beyond_int64(backend):
@@ -15,33 +19,6 @@ def test_count_is_exact_beyond_int64(backend):
     cycle = np.full((3, 3), -np.inf)
     cycle[[0, 1, 2], [1, 2, 0]] = 0.0
     assert backend.Chain(np.zeros((1000, 3)), cycle).count() == 3
-
-
-def test_twenty_thousand_positions(backend, rng):
-    """Values that can be computed in closed form: no transition scores, so positions are independent."""
-    unary = rng.normal(scale=10.0, size=(20_000, 3))
-    chain = backend.Chain(unary, np.zeros((3, 3)))
-    value, labels = chain.best()
-    close(value, unary.max(axis=1).sum())
-    assert np.array_equal(labels, unary.argmax(axis=1))
-    value, marginals = chain.expectation()
-    weights = np.exp(unary - unary.max(axis=1, keepdims=True))
-    close(value, (np.log(weights.sum(axis=1)) + unary.max(axis=1)).sum())
-    close(marginals.unary, weights / weights.sum(axis=1, keepdims=True))
-    close(np.asarray(marginals.pairwise).sum(), 19_999)
-
-
-def test_scores_of_ten_thousand_leave_one_labelling(backend, rng):
-    """At such scores probability 1 goes to the best labelling: the log-partition is its score, the marginals its
-    parts.
-    """
-    unary, pairwise = 1e4 * rng.normal(size=(50, 12, 5)), 1e4 * rng.normal(size=(5, 5))
-    chain = backend.Chain(unary, pairwise)
-    value, labels = chain.best()
-    log_partition, marginals = chain.expectation()
-    close(log_partition, value)
-    close(marginals.unary, chain.parts(labels).unary)
-    close(marginals.pairwise, chain.parts(labels).pairwise)
 
 
 def test_forbidden_transitions_in_a_left_to_right_chain(backend):
@@ -53,23 +30,31 @@ def test_forbidden_transitions_in_a_left_to_right_chain(backend):
     close(np.asarray(chain.marginals().unary)[:, 0], expected)
 
 
-def test_a_path_that_messages_from_both_sides_lose(backend):
-    """Label 0 loses 640 nats at each of four positions, changing to label 1 and back loses 760 twice: the best
-    labellings change.
-
-    In scaled probabilities exp(-760) is 0 on the way out and on the way back, with no tiny normaliser to show it.
-    """
-    unary, pairwise = np.zeros((6, 2)), np.array([[0.0, -760.0], [-760.0, 0.0]])
-    unary[1:5, 0] = -640.0
-    unary[[0, 5], 1] = -np.inf
-    value, marginals = backend.Chain(unary, pairwise).expectation()
-    expected, means = listing("Chain", {"unary": unary, "pairwise": pairwise}).expectation(1.0)
-    assert expected == -1520.0
-    close(value, expected)
-    close(marginals.unary, means["unary"])
-    close(marginals.pairwise, means["pairwise"].sum(axis=0))
-
-
 def test_integers_become_float64(backend):
     value, _ = backend.Chain(np.array([[1, 2]]), np.zeros((2, 2), np.int32)).best()
     assert np.asarray(value).dtype == np.float64
+
+
+@pytest.mark.parametrize("level", [-1024.0, 2.0**20])
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("far", [0.0, 400.0])
+def test_a_common_level_of_all_scores_changes_no_marginal(backend, rng, level, shared, far):
+    """Scores are multiples of 1/64, so that the sums with the level are exact; by ``far`` one transition is too rare
+    for products of probabilities.
+
+    A position rounds by a few eps of the level. Messages that are not normalised, n times the level large, would round
+    by n times that.
+    """
+    n, L = 1000, 3
+    unary = np.round(64 * rng.normal(size=(n, L))) / 64
+    pairwise = np.round(64 * rng.normal(size=(L, L) if shared else (n - 1, L, L))) / 64
+    pairwise[..., 0, 1] -= far
+    value, marginals = backend.Chain(unary, pairwise).expectation()
+    raised, same = backend.Chain(unary + level, pairwise).expectation()
+    np.testing.assert_allclose(raised, value + n * level, rtol=1e-13)
+    slack = 32 * EPS * abs(level)
+    for other in (marginals, same):
+        np.testing.assert_allclose(np.sum(other.unary, axis=1), 1.0, rtol=0, atol=slack)
+        np.testing.assert_allclose(np.sum(other.pairwise), n - 1, rtol=0, atol=n * slack)
+    np.testing.assert_allclose(same.unary, marginals.unary, rtol=0, atol=slack)
+    np.testing.assert_allclose(same.pairwise, marginals.pairwise, rtol=0, atol=(n if shared else 1) * slack)

@@ -62,37 +62,6 @@ def test_a_grid_is_its_integer_program(backend, coupling):
     close(backend.Cut(*instance).score(labels), value)
 
 
-def test_max_marginals_of_a_grid_are_integer_programs(backend, rng):
-    unary, pairwise, edges = grid(5, 4.0)
-    pairwise[3, 0, 1] = pairwise[7, 1, 0] = pairwise[9, 0, 1] = pairwise[9, 1, 0] = -np.inf
-    unary[11, 1] = -np.inf
-    found = backend.Cut(unary, pairwise, edges).max_marginals()
-    for v, j in zip(rng.integers(0, 25, 8), rng.integers(0, 2, 8), strict=True):
-        limited = unary.copy()
-        limited[v, 1 - j] = -np.inf
-        expected = integer_program(limited, pairwise, edges)
-        close(found.unary[v, j], expected if expected > -1e3 else -np.inf)
-    for e, i, j in zip(rng.integers(0, len(edges), 8), rng.integers(0, 2, 8), rng.integers(0, 2, 8), strict=True):
-        limited = unary.copy()
-        limited[edges[e, 0], 1 - i] = limited[edges[e, 1], 1 - j] = -np.inf
-        expected = integer_program(limited, pairwise, edges)
-        close(found.pairwise[e, i, j], expected if expected > -1e3 else -np.inf)
-
-
-@pytest.mark.parametrize("coupling", [0.5, 2.0, 8.0])
-def test_the_panels_agree_on_a_grid(other, coupling):
-    import reference
-
-    instance = grid(30, coupling)
-    (value, labels), (v, y) = reference.Cut(*instance).best(), other.Cut(*instance).best()
-    close(v, value)
-    assert np.array_equal(y, labels)  # no two labellings of random scores tie
-    small = grid(6, coupling)
-    ours, theirs = reference.Cut(*small).max_marginals(), other.Cut(*small).max_marginals()
-    close(theirs.unary, ours.unary)
-    close(theirs.pairwise, ours.pairwise)
-
-
 @pytest.mark.parametrize("coupling", [0.5, 2.0, 8.0])
 def test_max_marginals_of_all_nodes_are_cuts(other, coupling):
     """One cut each, at nodes from everywhere in a grid; then the state must be the best one still."""

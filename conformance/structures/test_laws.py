@@ -60,7 +60,7 @@ def test_the_k_best_outputs_have_the_k_largest_scores(backend, space, specimen, 
     """And the answer for k is the beginning of the answer for k + 1, bit for bit."""
     structure, outputs = single(data, specimen, backend, space)
     laws.check_top_k(structure, outputs, k)
-    few, more = structure.topk(k), structure.topk(k + 1)
+    few, more = structure.topk(np.int64(k)), structure.topk(k + 1)
     for a, b in ((few.scores, more.scores), (few.labels, more.labels)):
         assert np.array_equal(space.get(a), space.get(b)[:k])
 

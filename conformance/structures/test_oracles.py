@@ -245,3 +245,26 @@ def test_a_cut_is_a_graph_and_on_a_tree_a_tree(backend, rng):
         close(one.node_max_marginals(), tree.node_max_marginals())
     close(graph.log_partition(0.7), tree.log_partition(0.7))
     close(graph.marginals(0.7).pairwise, tree.marginals(0.7).pairwise[edges[:, 1]])
+
+
+@pytest.mark.parametrize("kind", ["ordinary", "ties"])
+def test_a_chain_is_a_tree_and_a_graph(backend, rng, kind):
+    """A tree rooted at its last position breaks ties alike; a graph has variables in any order, edges either way."""
+    n, L, draw = 20, 4, draws(kind, rng)
+    unary, pairwise, place = draw((n, L)), draw((n - 1, L, L)), rng.permutation(n)
+    turned, around = np.swapaxes(pairwise, -1, -2), rng.random(n - 1) < 0.5
+    edges = np.stack([place[:-1], place[1:]], axis=1)
+    edges[around] = edges[around, ::-1]
+    chain = backend.Chain(unary, pairwise)
+    tree = backend.Tree(unary, np.concatenate([turned, np.full((1, L, L), 7.0)]), [*range(1, n), -1])
+    graph = backend.Graph(unary[np.argsort(place)], np.where(around[:, None, None], turned, pairwise), edges)
+    assert all(np.array_equal(a, b) for a, b in zip(chain.topk(10), tree.topk(10), strict=True))
+    close(graph.topk(6).scores, chain.topk(6).scores)
+    for ask in ("marginals", "max_marginals"):
+        of_chain, of_tree, of_graph = (getattr(each, ask)() for each in (chain, tree, graph))
+        close(of_tree.unary, of_chain.unary)
+        close(np.swapaxes(of_tree.pairwise[:-1], -1, -2), of_chain.pairwise)
+        close(of_graph.unary[place], of_chain.unary)
+        pairs = np.where(around[:, None, None], np.swapaxes(of_graph.pairwise, -1, -2), of_graph.pairwise)
+        close(pairs, of_chain.pairwise)
+    close([tree.log_partition(), graph.log_partition()], [chain.log_partition()] * 2)

@@ -269,7 +269,7 @@ def test_what_cannot_be_drawn_is_said(backend, name):
     ):
         with pytest.raises(error, match=message):
             structure.sample(*arguments)
-    with pytest.raises(backend.UnsupportedError, match=r"Cut has no sample\(\)"):
+    with pytest.raises(backend.UnsupportedError, match=r"Cut does not implement sample\(\)"):
         backend.Cut([[0.0, 1.0]], np.zeros((0, 2, 2)), np.zeros((0, 2), int)).sample(1)
 
 

@@ -73,7 +73,7 @@ def runs(**defaults: Any) -> Callable[[F], F]:
         signature = inspect.signature(function)
         *parameters, _ = signature.parameters.values()
         own = {each.name: each.default for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY}
-        known = {each.name for each in parameters} | shared.keys()
+        accepted = {each.name for each in parameters} | shared.keys()
 
         @functools.cache
         def declared() -> tuple[dict[str, Any], dict[str, Any]]:
@@ -84,7 +84,7 @@ def runs(**defaults: Any) -> Callable[[F], F]:
         @functools.wraps(function)
         def public(*arguments: Any, **named: Any) -> Any:
             for name in named:
-                if name not in known:
+                if name not in accepted:
                     raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}")
             checks, same = declared()
             for name, check in checks.items():
