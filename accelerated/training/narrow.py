@@ -29,7 +29,7 @@ from accelerated.objectives import LogLoss, StructuralHinge
 from reference.arrays import Array, Rows
 from reference.packed import lock
 from reference.training.inner import UserPass
-from reference.training.result import Report, Result
+from reference.training.result import Report
 from reference.training.run import Point, Run
 from reference.training.solver import Ending, Solver
 
@@ -104,9 +104,6 @@ class Narrow(Solver):
 
     def ending(self, run: Run, state: Any, tol: float | None) -> Ending:
         return super().ending(run, None if state is None else state.inner, tol)  # type: ignore[safe-super]
-
-    def result(self, result: Result, run: Run, state: Any) -> Result:
-        return super().result(result, run, None if state is None else state.inner)
 
 
 class Descent(Narrow, reference.training.sgd.Descent):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, Unpack, cast
+from typing import Annotated, Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from reference.online_mkl.rounds import MKL, KernelProblem, MKLState
 from reference.prox.base import Regularizer
 from reference.steps import Schedule
 from reference.training.arguments import schedule_of
-from reference.training.minimize import minimize
+from reference.training.minimize import run_of
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
 from reference.training.run import Run
@@ -39,8 +39,6 @@ class MKLResult(Result):
 @dataclass(frozen=True)
 class Rounds(Solver):
     """A run of :class:`MKL`."""
-
-    model: KernelSequenceModel
 
     name: ClassVar[str] = "mkl"
     panel_state: ClassVar[bool] = True
@@ -68,10 +66,6 @@ class Rounds(Solver):
             "last" if self.box.average == "last" else "uniform average",
             "none: the online proximal algorithm keeps no dual point",
         )
-
-    def result(self, plain: Result, run: Run, state: MKLState | None) -> MKLResult:
-        norms = () if state is None else state.norms[: plain.nit]
-        return MKLResult(**vars(plain), beta=plain.x.beta, norms=np.array(norms).reshape(-1, self.model.n_groups))
 
 
 @runs(epochs=20, rng=None)
@@ -161,9 +155,10 @@ def mkl(
     box = MKL(penalty, schedule_of(step_size), loss, sigma, radius, average)
     resolved = {"lam": lam, "penalty": penalty, "step_size": box.step_size}
     resolved |= {"groups": ", ".join(map(titled, model.groups)), "transitions": model.transitions}
-    problem, solver = KernelProblem(model, data), Rounds(box, model)
-    result = minimize(problem, solver, every=evaluate_every, resolved=resolved, **run)
-    return cast(MKLResult, result)
+    problem = KernelProblem(model, data)
+    result, _, state = run_of(problem, Rounds(box), every=evaluate_every, resolved=resolved, **run)  # type: ignore[misc]
+    norms = () if state is None else state.norms[: result.nit]
+    return MKLResult(**vars(result), beta=result.x.beta, norms=np.array(norms).reshape(-1, model.n_groups))
 
 
 def objective(model: KernelSequenceModel, data: KernelData, weights: KernelWeights, rules: MKL) -> float:

@@ -36,8 +36,8 @@ def run_of(
     resume: str | Path | None = None,
     same: Mapping[str, Any] | None = None,
     resolved: Mapping[str, Any] | None = None,
-) -> tuple[Result, Any]:
-    """Run a solver from w0 or its own start; returns the result and the last state.
+) -> tuple[Result, Run, Any]:
+    """Run a solver from w0 or its own start; returns the result, the run and the last state.
 
     every: epochs from one evaluation, with its row, to the next. same: the options that a resumed run must have in
     common, and resolved: what some of them stand for. The public functions describe the other parameters.
@@ -99,4 +99,4 @@ def run_of(
             run.record(solver.saved(state), report, k)
     ending = solver.ending(run, state, tol)
     result = run.result(ending.outcome, iterate=ending.iterate, certificate=ending.certificate, nit=ending.nit, tol=tol)
-    return solver.result(result, run, state), state
+    return result, run, state

@@ -13,7 +13,7 @@ import numpy as np
 
 from reference.optimizers.base import Objective, Piece
 from reference.training.arguments import check_objective, refuse_constraint, refuse_nonlinear, start_of
-from reference.training.result import Report, Result, small_enough
+from reference.training.result import Report, small_enough
 from reference.training.run import Point, Run
 
 __all__ = ["Ending", "Report", "Solver", "check_kind"]
@@ -95,10 +95,6 @@ class Solver(Piece, ABC):
     @abstractmethod
     def ending(self, run: Run, state: Any, tol: float | None) -> Ending:
         """How a run ended; the state is None if it was interrupted before the first state."""
-
-    def result(self, result: Result, run: Run, state: Any) -> Result:
-        """The result to return."""
-        return result
 
 
 def check_kind(solver: Solver | type[Solver], objective: Any) -> None:
