@@ -84,7 +84,7 @@ def test_a_run_of_other_kernels_does_not_go_on(backend, words, tmp_path):
     data = model.pack(X, Y)
     options = {"lam": 0.1, "step_size": backend.steps.InverseSqrt(0.4), "rng": 3}
     backend.mkl(model, data, epochs=3, checkpoint=path, **options)
-    with pytest.raises(ValueError, match=r"resume: .*c.npz is of a run with penalty = SquaredL1.lam=0.1"):
+    with pytest.raises(ValueError, match=r"resume: .*c.npz is of a run with lam = 0.1, this one has 0.2"):
         backend.mkl(model, data, epochs=7, resume=path, **{**options, "lam": 0.2})
     other = backend.KernelSequenceModel(
         [backend.kernels.Linear(), backend.kernels.Explicit(), backend.kernels.Gaussian(2.0)], 3

@@ -59,7 +59,7 @@ class Trained(Solver):
         value, _ = objective.value_and_gradient(state.w, None, None)
         return Report(state.w, value + 0.5 * self.box.lam * squared_norm(state.w), calls=state.t)
 
-    def ending(self, run: Run, state: Any, tol: float | None) -> Ending:
+    def ending(self, run: Run, state: Any) -> Ending:
         better = bool(run.fun <= run.first)
         return Ending(
             run.ending or (better, f"{run.done} epochs done"), certificate="none: steps of one size prove nothing"

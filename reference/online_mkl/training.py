@@ -19,7 +19,7 @@ from reference.training.minimize import run_of
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
 from reference.training.run import Run
-from reference.training.solver import Ending, Solver
+from reference.training.solver import Ending, Loop, Solver
 
 __all__ = ["MKLResult", "mkl"]
 
@@ -41,10 +41,9 @@ class Rounds(Solver):
     """A run of :class:`MKL`."""
 
     name: ClassVar[str] = "mkl"
-    panel_state: ClassVar[bool] = True
-    evaluates_start: ClassVar[bool] = False
+    loop: ClassVar[Loop] = Loop(evaluates_start=False, panel_state=True)
 
-    def check(self, problem: Any, tol: float | None) -> None:
+    def check(self, problem: Any) -> None:
         box = self.box
         _check_data(problem.model, problem.data)
         if not isinstance(box.penalty, Regularizer):
@@ -60,7 +59,7 @@ class Rounds(Solver):
             weights = state.mean._replace(squared_norms=model.squared_norms(data, state.mean))
         return Report(weights, objective(model, data, weights, self.box), calls=state.t)
 
-    def ending(self, run: Run, state: Any, tol: float | None) -> Ending:
+    def ending(self, run: Run, state: Any) -> Ending:
         return Ending(
             run.ending or (True, f"{run.epochs_asked} epochs done"),
             "last" if self.box.average == "last" else "uniform average",

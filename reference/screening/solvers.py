@@ -23,7 +23,7 @@ from reference.training.arguments import start_of
 from reference.training.minimize import run_of
 from reference.training.result import Report, Result, Row, padded
 from reference.training.run import Run
-from reference.training.solver import Ending, Solver
+from reference.training.solver import Ending, Loop, Solver
 from reference.training.state import RunState
 
 __all__ = ["SparseResult", "solve_problem", "solve_sparse"]
@@ -163,9 +163,9 @@ class SparseRun(Solver):
     box: Screened
 
     name: ClassVar[str] = "solve_sparse"
-    unit: ClassVar[str] = "iterations"
+    loop: ClassVar[Loop] = Loop(unit="iterations")
 
-    def check(self, problem: Any, tol: float | None) -> None:
+    def check(self, problem: Any) -> None:
         """Nothing: :func:`solve_problem` has checked its arguments."""
 
     def start(self, problem: Any, w0: Any, rng: Any) -> Array:
@@ -188,12 +188,12 @@ class SparseRun(Solver):
         calls = progress.calls + progress.memory.calls
         return Report(progress.weights, point.fun, point.dual, point.gap, calls=calls)
 
-    def ending(self, run: Run, state: RunState | None, tol: float | None) -> Ending:
+    def ending(self, run: Run, state: RunState | None) -> Ending:
         if state is None:
             raise KeyboardInterrupt
         done, iterations, certificate = state.box.iteration, run.epochs_asked, certificate_of(run, state.box)
         if run.solved:
-            outcome = True, f"the duality gap is at most {tol:.4g} of the objective after {done} iterations"
+            outcome = True, f"the duality gap is at most {run.tol:.4g} of the objective after {done} iterations"
         elif run.flat:
             outcome = True, f"the duality gap is all rounding after {done} iterations"
         elif run.stopped:

@@ -8,11 +8,12 @@ itself.
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from reference.optimizers.base import Examples, Piece, traits
+from reference.training.result import Report
 
-__all__ = ["counterpart", "register"]
+__all__ = ["Domain", "counterpart", "domain_of", "register", "register_domain"]
 
 P = TypeVar("P", bound=Piece)
 
@@ -41,3 +42,59 @@ def counterpart(piece: P, objective: Examples) -> P:
         return piece
     result: P = subclass(**(parts | inner))
     return result
+
+
+class Domain:
+    """The weights that a run is over: all weights. A panel may register a subclass with fewer of them, whose run has
+    the same results.
+    """
+
+    def __init__(self, objective: Any) -> None:
+        self.objective = objective
+
+    @classmethod
+    def fits(cls, solver: Any, objective: Any) -> bool:
+        """Whether a run of this solver may be over this domain."""
+        return True
+
+    @classmethod
+    def form_of(cls, solver: Any) -> str | None:
+        """The type of the states, if only one panel can read them."""
+        box = type(solver.box)
+        return f"{box.__module__}.{box.__qualname__}" if solver.loop.panel_state else None
+
+    @classmethod
+    def of(cls, objective: Any, start: Any) -> Domain:
+        """The domain of a run that starts at these weights (d,)."""
+        return cls(objective)
+
+    @classmethod
+    def resumed(cls, objective: Any, saved: Any) -> tuple[Domain, Any]:
+        """The domain and the solver's state, from the form of a state in a checkpoint."""
+        return cls(objective), saved
+
+    def taken(self, w: Any) -> Any:
+        """The weights of the domain, from all weights (d,)."""
+        return w
+
+    def reported(self, report: Report) -> Report:
+        """The report with all weights (d,)."""
+        return report
+
+    def saved(self, state: Any) -> Any:
+        """The form of a state in a checkpoint."""
+        return state
+
+
+_DOMAINS: dict[tuple[type, type, type], type[Domain]] = {}
+
+
+def register_domain(solver: type, objective: type, model: type, domain: type[Domain]) -> None:
+    """Run this type of solver over ``domain`` where that fits, for this type of objective and of model."""
+    _DOMAINS[solver, objective, model] = domain
+
+
+def domain_of(solver: Any, objective: Any) -> type[Domain]:
+    """The type of domain that a run of this solver is over."""
+    domain = _DOMAINS.get((type(solver), type(objective), type(traits(objective).model)), Domain)
+    return domain if domain.fits(solver, objective) else Domain

@@ -16,7 +16,7 @@ from reference.training.minimize import minimize
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
 from reference.training.run import Run
-from reference.training.solver import Ending
+from reference.training.solver import Ending, Needs
 from reference.training.verdicts import Bracketed, verdict
 
 __all__ = ["multisample"]
@@ -27,10 +27,10 @@ class DualUpdates(Bracketed):
     """A run of :class:`Multisample`."""
 
     name: ClassVar[str] = "multisample"
-    requires: ClassVar[tuple[str, ...]] = ("corners(w, batch)", "zeros")
+    needs: ClassVar[Needs] = Needs(("corners(w, batch)", "zeros"))
 
-    def check(self, objective: Objective, tol: float | None) -> None:
-        super().check(objective, tol)
+    def check(self, objective: Objective) -> None:
+        super().check(objective)
         box = self.box
         check_hinge("multisample", objective)
         at_most("k", box.k, box.k, "whose inner products take")
@@ -40,8 +40,8 @@ class DualUpdates(Bracketed):
         fun = value_of(objective, x, None) + 0.5 * lam * squared_norm(x)
         return Report(x, fun, state.best, fun - state.best)
 
-    def ending(self, run: Run, state: Any, tol: float | None) -> Ending:
-        return Ending(verdict(run, tol), "last" if self.box.average == "last" else "uniform average", run.gap)
+    def ending(self, run: Run, state: Any) -> Ending:
+        return Ending(verdict(run), "last" if self.box.average == "last" else "uniform average", run.gap)
 
 
 @runs(epochs=100, tol=1e-3, rng=None)

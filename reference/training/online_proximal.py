@@ -21,7 +21,7 @@ from reference.training.minimize import minimize
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
 from reference.training.run import Run
-from reference.training.solver import Ending, Solver
+from reference.training.solver import Ending, Loop, Solver
 
 __all__ = ["as_regularizer", "composite", "online_proximal"]
 
@@ -34,10 +34,10 @@ class Proximal(Solver):
     project: Regularizer | None
 
     name: ClassVar[str] = "online_proximal"
-    evaluates_start: ClassVar[bool] = False
+    loop: ClassVar[Loop] = Loop(evaluates_start=False)
 
-    def check(self, objective: Objective, tol: float | None) -> None:
-        super().check(objective, tol)
+    def check(self, objective: Objective) -> None:
+        super().check(objective)
         if self.project is not None and not isinstance(self.project, (Ball, Simplex)):
             raise TypeError(f"project: expected the indicator of a set, such as L2Ball(1.0), got {self.project!r}")
 
@@ -48,7 +48,7 @@ class Proximal(Solver):
     def evaluate(self, objective: Objective, state: OnlineProximalState) -> Report:
         return Report(state.mean, composite(objective, self.regularizer, state.mean, self.box.sigma, self.box.mu))
 
-    def ending(self, run: Run, state: Any, tol: float | None) -> Ending:
+    def ending(self, run: Run, state: Any) -> Ending:
         return Ending(
             run.ending or (True, f"{run.epochs_asked} epochs done"),
             "last" if self.box.average == "last" else "uniform average",

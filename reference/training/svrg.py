@@ -35,9 +35,8 @@ class Backtracked(Solver):
 
     name: ClassVar[str] = "svrg"
 
-    def check(self, objective: Objective, tol: float | None) -> None:
-        super().check(objective, tol)
-        check_provable(self.box.lam, tol)
+    def check(self, objective: Objective) -> None:
+        super().check(objective)
         _check_smooth(objective, self.box.mu)
 
     def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> RunState:
@@ -64,22 +63,20 @@ class Backtracked(Solver):
         calls = 2 * state.counts.epochs * objective.n + state.search.calls
         return Report(state.box.x, fun, None if bound is None else fun - bound, bound, calls=calls, later=state.later)
 
-    def saved(self, state: RunState) -> RunState:
-        return state._replace(box=state.box.x)
-
     def restored(self, objective: Objective, saved: RunState) -> RunState:
-        return saved._replace(box=self.box.snapshot(objective, saved.box, self.box.mu))
+        x = saved.box.x if isinstance(saved.box, Snapshot) else saved.box  # older files have the weights alone
+        return saved._replace(box=self.box.snapshot(objective, x, self.box.mu))
 
-    def ending(self, run: Run, state: RunState | None, tol: float | None) -> Ending:
+    def ending(self, run: Run, state: RunState | None) -> Ending:
         done = f"{run.done} epochs done"
         if state and state.counts.rejected:
             done += f", {state.counts.rejected} of them taken back for too long steps"
         if not run.fun <= run.first:
             outcome = False, f"{done}: the objective grew from {run.first} to {run.fun}; take shorter steps"
-        elif tol is None:
+        elif run.tol is None:
             outcome = True, done
         else:
-            more = "" if run.solved else f", more than {tol} of the objective"
+            more = "" if run.solved else f", more than {run.tol} of the objective"
             outcome = run.solved, f"{done}: the optimum is within {run.gap}{more}"
         iterate = "last" if self.box.average == "last" else "average of the last pass"
         certificate = run.gap if self.box.lam > 0 else "none: lam = 0 gives no strong convexity"
@@ -155,6 +152,7 @@ def svrg(
     >>> result.success, result.certificate <= 1e-6 * result.fun
     (True, True)
     """
+    check_provable(lam, run["tol"])
     solver = Backtracked(SVRG(lam=lam, mu=mu, average=average), Backtracking(step_size))
     return minimize(objective, solver, w0, **run)
 
