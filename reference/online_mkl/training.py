@@ -19,7 +19,7 @@ from reference.training.minimize import run_of
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
 from reference.training.run import Run
-from reference.training.solver import Ending, Loop, Solver
+from reference.training.solver import Ending, Loop, Needs, Solver
 
 __all__ = ["MKLResult", "mkl"]
 
@@ -41,15 +41,14 @@ class Rounds(Solver):
     """A run of :class:`MKL`."""
 
     name: ClassVar[str] = "mkl"
+    needs: ClassVar[Needs | None] = None
     loop: ClassVar[Loop] = Loop(evaluates_start=False, panel_state=True)
 
-    def check(self, problem: Any) -> None:
+    def start(self, problem: Any, w0: Any, rng: Any) -> KernelWeights:
         box = self.box
         _check_data(problem.model, problem.data)
         if not isinstance(box.penalty, Regularizer):
             raise TypeError(f"penalty: expected a Regularizer such as SquaredL1(0.1), got {box.penalty!r}")
-
-    def start(self, problem: Any, w0: Any, rng: Any) -> KernelWeights:
         weights: KernelWeights = problem.model.zeros(problem.data)
         return weights
 

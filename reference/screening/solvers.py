@@ -23,7 +23,7 @@ from reference.training.arguments import start_of
 from reference.training.minimize import run_of
 from reference.training.result import Report, Result, Row, padded
 from reference.training.run import Run
-from reference.training.solver import Ending, Loop, Solver
+from reference.training.solver import Ending, Loop, Needs, Solver
 from reference.training.state import RunState
 
 __all__ = ["SparseResult", "solve_problem", "solve_sparse"]
@@ -163,10 +163,8 @@ class SparseRun(Solver):
     box: Screened
 
     name: ClassVar[str] = "solve_sparse"
+    needs: ClassVar[Needs | None] = None  # :func:`solve_problem` has checked its arguments
     loop: ClassVar[Loop] = Loop(unit="iterations")
-
-    def check(self, problem: Any) -> None:
-        """Nothing: :func:`solve_problem` has checked its arguments."""
 
     def start(self, problem: Any, w0: Any, rng: Any) -> Array:
         return problem.place.floats(np.zeros(problem.size)) if w0 is None else w0

@@ -26,12 +26,12 @@ class FrankWolfe(Bracketed):
     """A run of :class:`BCFW`."""
 
     name: ClassVar[str] = "bcfw"
-    needs: ClassVar[Needs] = Needs(("corners(w, batch)", "zeros"), constrained=True)
+    needs: ClassVar[Needs | None] = Needs(("corners(w, batch)", "zeros"), constrained=True)
     loop: ClassVar[Loop] = Loop(panel_state=True)
 
-    def check(self, objective: Objective) -> None:
-        super().check(objective)
+    def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
         check_hinge("bcfw", objective)
+        return super().start(objective, w0, rng)
 
     def evaluate(self, objective: Objective, state: BCFWState) -> Report:
         w = clipped(state.mean, constraint(objective))

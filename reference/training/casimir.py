@@ -127,12 +127,12 @@ class CasimirRun(Solver):
         calls = state.counts.calls + spent.calls + spent.guess.calls
         return Report(state.box.w, evaluation.objective, *bounds, calls, spent.passes, detail=evaluation)
 
-    def check(self, objective: Objective) -> None:
-        super().check(objective)
+    def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
         if isinstance(traits(objective).smoothing, Max):
             raise ValueError(
                 "objective: casimir needs a smoothing, such as StructuralHinge(model, data, smoothing=Entropy())"
             )
+        return super().start(objective, w0, rng)
 
     def ending(self, run: Run, state: RunState | None) -> Ending:
         certificate = run.gap if self.lam > 0 else "none: lam = 0 gives no dual point"

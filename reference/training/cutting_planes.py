@@ -28,17 +28,17 @@ class Planes(Bracketed):
     """A run of :class:`CuttingPlanes`."""
 
     name: ClassVar[str] = "cutting_planes"
-    needs: ClassVar[Needs] = Needs(("linearize(w, batch)", "zeros"))
+    needs: ClassVar[Needs | None] = Needs(("linearize(w, batch)", "zeros"))
     loop: ClassVar[Loop] = Loop(still=STILL)
 
-    def check(self, objective: Objective) -> None:
-        super().check(objective)
+    def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
         check_hinge("cutting_planes", objective)
         if not getattr(objective, "loss_augmented", True):
             raise UnsupportedError(
                 f"objective: cutting_planes needs planes with a task loss, which {type(objective).__name__} has not; "
                 f"StructuralHinge has"
             )
+        return super().start(objective, w0, rng)
 
     def evaluate(self, objective: Objective, state: CuttingPlanesState) -> Report:
         return Report(state.best, state.fun, state.dual, state.fun - state.dual)

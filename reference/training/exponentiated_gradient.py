@@ -31,7 +31,7 @@ class Exponentiated(Bracketed):
     """A run of :class:`ExponentiatedGradient`."""
 
     name: ClassVar[str] = "exponentiated_gradient"
-    needs: ClassVar[Needs] = Needs(("zeros", "model", "data", "loss_augmented"), constrained=True)
+    needs: ClassVar[Needs | None] = Needs(("zeros", "model", "data", "loss_augmented"), constrained=True)
     loop: ClassVar[Loop] = Loop(panel_state=True)
 
     def evaluate(self, objective: Objective, state: EGState) -> Report:

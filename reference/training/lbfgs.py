@@ -29,7 +29,7 @@ class Smooth(Solver):
     tol: float | None = None
 
     name: ClassVar[str] = "lbfgs"
-    needs: ClassVar[Needs] = Needs(convex=False)
+    needs: ClassVar[Needs | None] = Needs(convex=False)
     loop: ClassVar[Loop] = Loop(unit="iterations")
 
     def start(self, objective: Objective, w0: Array | None, rng: Any) -> Array:

@@ -12,7 +12,7 @@ from reference.optimizers.base import Examples
 from reference.training.counterparts import counterpart, domain_of
 from reference.training.result import Callback, Report, Result
 from reference.training.run import Run, untimed
-from reference.training.solver import Solver
+from reference.training.solver import Solver, check_kind
 
 __all__ = ["minimize", "run_of"]
 
@@ -46,7 +46,7 @@ def run_of(
     """
     if callback is not None and not callable(callback):
         raise TypeError(f"callback: expected a callable, got {type(callback).__name__}")
-    solver.check(objective)
+    check_kind(solver, objective)
     start = solver.start(objective, w0, rng)
     kind = domain_of(solver, objective)
     solver = counterpart(solver, objective)
@@ -71,7 +71,7 @@ def run_of(
         if run.resumed is None:
             with run.timed():
                 state, report = solver.accept(objective, None, state, report, run.rng)
-        run.begin(domain.reported(report), domain.saved(state))
+        run.begin(domain.reported(report), domain.saved(solver.saved(state)))
         for k in run.epochs():
             with run.timed():
                 after = solver.epoch(objective, state, run.rng)
@@ -83,5 +83,5 @@ def run_of(
             with run.timed():
                 state, report = solver.accept(objective, state, after, report, run.rng)
             del after  # it may be large
-            run.record(domain.saved(state), domain.reported(report), k)
+            run.record(domain.saved(solver.saved(state)), domain.reported(report), k)
     return run.result(solver.ending(run, state)), run, state

@@ -27,13 +27,13 @@ class DualUpdates(Bracketed):
     """A run of :class:`Multisample`."""
 
     name: ClassVar[str] = "multisample"
-    needs: ClassVar[Needs] = Needs(("corners(w, batch)", "zeros"))
+    needs: ClassVar[Needs | None] = Needs(("corners(w, batch)", "zeros"))
 
-    def check(self, objective: Objective) -> None:
-        super().check(objective)
+    def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
         box = self.box
         check_hinge("multisample", objective)
         at_most("k", box.k, box.k, "whose inner products take")
+        return super().start(objective, w0, rng)
 
     def evaluate(self, objective: Objective, state: MultisampleState) -> Report:
         x, lam = state.x if self.box.average == "last" else state.mean, self.box.lam

@@ -36,10 +36,10 @@ class Proximal(Solver):
     name: ClassVar[str] = "online_proximal"
     loop: ClassVar[Loop] = Loop(evaluates_start=False)
 
-    def check(self, objective: Objective) -> None:
-        super().check(objective)
+    def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
         if self.project is not None and not isinstance(self.project, (Ball, Simplex)):
             raise TypeError(f"project: expected the indicator of a set, such as L2Ball(1.0), got {self.project!r}")
+        return super().start(objective, w0, rng)
 
     def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> OnlineProximalState:
         state: OnlineProximalState = self.box.init(objective, *floats(w0=w0))

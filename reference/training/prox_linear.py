@@ -108,14 +108,11 @@ class ProxLinearRun(Solver):
     tol: float | None
 
     name: ClassVar[str] = "prox_linear"
-    needs: ClassVar[Needs] = Needs(convex=False)
+    needs: ClassVar[Needs | None] = Needs(convex=False)
     loop: ClassVar[Loop] = Loop(unit="iterations")
 
-    def check(self, objective: Objective) -> None:
-        super().check(objective)
-        _check(objective, self.given["mu"], self.given["inner"])
-
     def start(self, objective: Objective, w0: Any, rng: Any) -> Array:
+        _check(objective, self.given["mu"], self.given["inner"])
         return start_of(objective, initial_of(objective, w0, rng))
 
     def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> RunState:

@@ -52,15 +52,11 @@ class Solver(Piece, ABC):
     box: Any
 
     name: ClassVar[str]  # of the public function
-    needs: ClassVar[Needs] = Needs()
+    needs: ClassVar[Needs | None] = Needs()  # None: ``start`` checks the objective
     loop: ClassVar[Loop] = Loop()
 
-    def check(self, objective: Objective) -> None:
-        """Raise unless the objective is suitable."""
-        check_kind(self, objective)
-
     def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
-        """w0 (d,), or the default."""
+        """w0 (d,), or the default; raise if the objective has what ``needs`` says and is still not suitable."""
         return start_of(objective, w0)
 
     def init(self, objective: Objective, w0: Any, rng: np.random.Generator) -> Any:
@@ -81,8 +77,12 @@ class Solver(Piece, ABC):
         """The state to continue from and its report, given those after an epoch; ``before`` is None at the start."""
         return after, report
 
+    def saved(self, state: Any) -> Any:
+        """The form of a state in a checkpoint."""
+        return state
+
     def restored(self, objective: Objective, saved: Any) -> Any:
-        """The state, from that in a checkpoint."""
+        """The state, from its form in a checkpoint."""
         return saved
 
     @abstractmethod
@@ -92,7 +92,8 @@ class Solver(Piece, ABC):
 
 def check_kind(solver: Solver | type[Solver], objective: Any) -> None:
     """Raise unless the objective meets the requirements that a solver declares."""
-    needs = solver.needs
+    if (needs := solver.needs) is None:
+        return
     for method in (name for name in needs.attributes if "(" in name):
         if not hasattr(objective, method.partition("(")[0]):
             raise TypeError(f"objective: {solver.name} needs {method}, which {type(objective).__name__} lacks")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, Unpack
+from typing import Annotated, Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
@@ -35,9 +35,9 @@ class Backtracked(Solver):
 
     name: ClassVar[str] = "svrg"
 
-    def check(self, objective: Objective) -> None:
-        super().check(objective)
+    def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
         _check_smooth(objective, self.box.mu)
+        return super().start(objective, w0, rng)
 
     def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> RunState:
         return RunState(self.box.init(objective, w0), Guess())
@@ -63,9 +63,11 @@ class Backtracked(Solver):
         calls = 2 * state.counts.epochs * objective.n + state.search.calls
         return Report(state.box.x, fun, None if bound is None else fun - bound, bound, calls=calls, later=state.later)
 
+    def saved(self, state: RunState) -> RunState:
+        return state._replace(box=state.box.x)
+
     def restored(self, objective: Objective, saved: RunState) -> RunState:
-        x = saved.box.x if isinstance(saved.box, Snapshot) else saved.box  # older files have the weights alone
-        return saved._replace(box=self.box.snapshot(objective, x, self.box.mu))
+        return saved._replace(box=self.box.snapshot(objective, saved.box, self.box.mu))
 
     def ending(self, run: Run, state: RunState | None) -> Ending:
         done = f"{run.done} epochs done"
