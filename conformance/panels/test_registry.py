@@ -14,7 +14,7 @@ import accelerated
 from accelerated.counterparts import TABLE
 from accelerated.problems import MAKERS
 from accelerated.training import narrow
-from reference.optimizers.base import Piece
+from reference.optimizers.base import Algorithm
 from reference.training.solver import Solver
 
 ROOT = Path(accelerated.__file__).parents[1]
@@ -51,7 +51,7 @@ def test_a_counterpart_is_the_box_with_one_thing_compiled(objective, model, know
     this panel.
     """
     box = known.__mro__[1]
-    assert issubclass(box, Piece) and box.__module__.startswith("reference.")
+    assert issubclass(box, Algorithm) and box.__module__.startswith("reference.")
     assert [field.name for field in fields(known)] == [field.name for field in fields(box)]
     own = {name for name, value in vars(known).items() if callable(value) or isinstance(value, classmethod)}
     assert own - {"fits"} and all(hasattr(box, name) for name in own - {"fits"})

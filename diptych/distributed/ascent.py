@@ -38,7 +38,7 @@ from diptych.distributed.partitions import Job, objective_of
 from reference.arrays import squared_norm
 from reference.declared import DualLam, Ge, Unrecorded
 from reference.objectives import LogLoss
-from reference.optimizers.base import Piece, value_of
+from reference.optimizers.base import Algorithm, value_of
 from reference.optimizers.bcfw import BCFW
 from reference.optimizers.exponentiated_gradient import ExponentiatedGradient
 from reference.smoothings import Max
@@ -173,7 +173,7 @@ def moved(state: CoCoAState, gamma: float, u: np.ndarray, value: float, stand: S
 
 
 @dataclass(frozen=True)
-class CoCoA(Piece):
+class CoCoA(Algorithm):
     """CoCoA; local: the algorithm BCFW or ExponentiatedGradient. :func:`cocoa` returns the weights in ``best``."""
 
     lam: float

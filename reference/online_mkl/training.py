@@ -83,7 +83,7 @@ def mkl(
 ) -> MKLResult:
     """Learn sequences by several kernels at once, and the kernels' weights.
 
-    theta_k <- (1 - gamma sigma) theta_k - gamma D_k,   b = prox_{gamma penalty}(||theta_1||, ..., ||theta_p||),
+    theta_k <- (1 - eta sigma) theta_k - eta D_k,   b = prox_{eta penalty}(||theta_1||, ..., ||theta_p||),
     theta_k <- (b_k / ||theta_k||) theta_k
 
     Parameters
@@ -94,7 +94,7 @@ def mkl(
     lam : float >= 0
         Weight of (1/2) (sum_k ||theta_k||)^2; C = 1/(lam n). Required unless ``penalty`` is given.
     step_size : float or schedule
-        A number is a constant step; ``steps.InverseSqrt(eta0)`` is eta0/sqrt(t), ``steps.Pegasos()`` is 1/(sigma t).
+        A number is a constant step; ``steps.InverseSqrt(eta_0)`` is eta_0/sqrt(t), ``steps.Pegasos()`` is 1/(sigma t).
     loss : {"hinge", "crf"}
     penalty : Regularizer, optional
         Another function of the p norms, even in each, in place of ``SquaredL1(lam)``: ``HalfSquaredL2(lam)`` is the SVM
@@ -128,8 +128,8 @@ def mkl(
 
     Source
     ------
-    Martins et al., Algorithm 3, *corrected*: the prox is that of (gamma lam/2) ||.||_1^2, a ratio 0/0 is 0, and the
-    norms follow (17) with both lines corrected: ||theta - gamma D||^2 = ||theta||^2 - 2 gamma <theta, D> + gamma^2
+    Martins et al., Algorithm 3, *corrected*: the prox is that of (eta lam/2) ||.||_1^2, a ratio 0/0 is 0, and the
+    norms follow (17) with both lines corrected: ||theta - eta D||^2 = ||theta||^2 - 2 eta <theta, D> + eta^2
     ||D||^2.
 
     Examples

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from reference.arrays import Array
-from reference.optimizers.base import Piece
+from reference.optimizers.base import Algorithm
 from reference.screening.problem import ElasticNetCRF, State
 from reference.screening.rules import Rule
 
@@ -87,7 +87,7 @@ class ScreeningState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Screened(Piece):
+class Screened(Algorithm):
     """Algorithm 1: a solver on the part of a problem that screening has left; :func:`reference.solve_sparse` returns
     the state's ``weights``.
 

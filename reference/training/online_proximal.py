@@ -72,7 +72,7 @@ def online_proximal(
 ) -> Result:
     """Minimise F(w) + R_1(w) + ... + R_J(w) [+ sigma/2 ||w||^2] over a set, by gradient steps and proxes in turn.
 
-    w_{t+1} = project( prox_{gamma_t R_J}( ... prox_{gamma_t R_1}( w_t - gamma_t (g_t + sigma w_t) ) ) )
+    w_{t+1} = project( prox_{eta_t R_J}( ... prox_{eta_t R_1}( w_t - eta_t (g_t + sigma w_t) ) ) )
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def online_proximal(
     w0 : array (d,), optional
         Start; default ``objective.zeros()``, as in the paper.
     step_size : float or schedule
-        A number is a constant step; ``steps.InverseSqrt(gamma0)`` is gamma0/sqrt(t), ``steps.Pegasos()`` is
+        A number is a constant step; ``steps.InverseSqrt(eta_0)`` is eta_0/sqrt(t), ``steps.Pegasos()`` is
         1/(sigma t).
     sigma : float >= 0
         Weight of (sigma/2) ||w||^2, part of the gradient step. (``ElasticNet`` has it in the prox instead.)

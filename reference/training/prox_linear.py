@@ -15,7 +15,7 @@ from reference.declared import Ge, Gt, Lam, Temperature
 from reference.linearized import LinearizedObjective
 from reference.objectives import StructuralHinge
 from reference.optimizers.base import Linearized, Objective, traits
-from reference.optimizers.prox_linear import Model, ProxLinear, ProxLinearState, regularised, unsmoothed
+from reference.optimizers.prox_linear import ConvexModel, ProxLinear, ProxLinearState, regularised, unsmoothed
 from reference.smoothings import Max
 from reference.training.arguments import initial_of, start_of
 from reference.training.casimir import casimir
@@ -55,7 +55,7 @@ class ProxLinearProblem(NamedTuple):
 class Solution(NamedTuple):
     """The model that an inner solver minimised, v (d,), the solver's result and its prescribed smoothing."""
 
-    model: Model
+    model: ConvexModel
     v: Array
     result: Result
     mu: float | None
@@ -73,7 +73,7 @@ class Scheduled:
     passes: int
     tolerance: float | None
 
-    def __call__(self, model: Model, k: int, rng: np.random.Generator) -> tuple[Array, Solution]:
+    def __call__(self, model: ConvexModel, k: int, rng: np.random.Generator) -> tuple[Array, Solution]:
         mu, L = self.scheduled(k)
         solved = partial(_small, self.eps(k))
         start = model.w - model.center

@@ -42,7 +42,7 @@ class Descent(Solver):
     search: OffsetSearch | None
 
     name: ClassVar[str] = "sgd"
-    needs: ClassVar[Needs] = Needs(convex=False, constrained=True)
+    needs: ClassVar[Needs | None] = Needs(convex=False, constrained=True)
     loop: ClassVar[Loop] = Loop(evaluates_start=False)
 
     def start(self, objective: Objective, w0: Any, rng: Any) -> Array:
@@ -108,7 +108,7 @@ def sgd(
         Smoothing, passed to the objective.
     step_size : float or schedule, optional
         Step size. A number is a constant step; default ``steps.Pegasos(offset)``, which needs lam > 0. The first step
-        is min(1/(lam n), 1), or that halved as often as helps in a pass over one example in fifty.
+        is min(1/(lam n), 1), halved while a trial pass on 2 % of the data improves.
     batch_size : int
     average : {"weighted", "uniform", "last"}
         Which iterate is returned: 2/(T^2+T) sum_t t w_t, (1/T) sum_t w_t, or w_T.

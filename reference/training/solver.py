@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from reference.optimizers.base import Objective, Piece
+from reference.optimizers.base import Algorithm, Objective
 from reference.training.arguments import check_objective, refuse_constraint, refuse_nonlinear, start_of
 from reference.training.result import Report
 from reference.training.run import Ending, Run
@@ -46,7 +46,7 @@ class Loop(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Solver(Piece, ABC):
+class Solver(Algorithm, ABC):
     """A box in a run; by default ``init`` and ``epoch`` are those of the box."""
 
     box: Any
