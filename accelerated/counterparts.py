@@ -34,7 +34,7 @@ from accelerated.training.smoothness import Backtracking
 from reference.online_mkl.rounds import KernelProblem
 from reference.screening import registry
 from reference.screening.scored import made
-from reference.training.counterparts import register
+from reference.training.counterparts import register, register_domain
 
 __all__ = ["TABLE"]
 
@@ -65,7 +65,7 @@ for (objective, model), counterparts in TABLE.items():
 for objective in (StructuralHinge, LogLoss):
     for model in narrow.MODELS:
         for solver in narrow.SOLVERS:
-            register(solver.__bases__[1], objective, model, solver)
+            register_domain(solver, objective, model, narrow.Narrow)
 
 # our models read features as the reference's do, so screening treats them alike
 for model in (MulticlassModel, SequenceModel, TaggingModel, TreeModel, ListModel, CandidateModel):

@@ -7,7 +7,7 @@ from typing import Any
 
 from accelerated.objectives import LogLoss, StructuralHinge
 from accelerated.problems import MAKERS, problem_of
-from reference.optimizers.base import Piece
+from reference.optimizers.base import Algorithm
 from reference.optimizers.bcfw import BCFW
 from reference.optimizers.exponentiated_gradient import ExponentiatedGradient
 from reference.optimizers.multisample import Multisample
@@ -20,7 +20,7 @@ from reference.weighted import Weighted
 __all__ = ["uncompiled"]
 
 NONE: Any = None  # for fields of boxes that do not decide whether there is a kernel
-BOXES: dict[str, Callable[..., Piece]] = {
+BOXES: dict[str, Callable[..., Algorithm]] = {
     "bcfw": lambda **_: BCFW(1.0),
     "casimir": lambda **_: SVRG(),
     "casimir_svrg_adapt": lambda **_: SVRG(),

@@ -12,14 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-import reference.training.bcfw
-import reference.training.casimir
-import reference.training.cutting_planes
-import reference.training.exponentiated_gradient
-import reference.training.lbfgs
-import reference.training.multisample
-import reference.training.sgd
-import reference.training.svrg
 from accelerated.arrays import ready
 from accelerated.kept import Kept
 from accelerated.models.multiclass import MulticlassModel
@@ -28,10 +20,18 @@ from accelerated.models.tagging import TaggingModel
 from accelerated.objectives import LogLoss, StructuralHinge
 from reference.arrays import Array, Rows
 from reference.packed import lock
+from reference.training.bcfw import FrankWolfe
+from reference.training.casimir import CasimirRun
+from reference.training.counterparts import Domain
+from reference.training.cutting_planes import Planes
+from reference.training.exponentiated_gradient import Exponentiated
 from reference.training.inner import UserPass
-from reference.training.result import Report, Result
-from reference.training.run import Point, Run
-from reference.training.solver import Ending, Solver
+from reference.training.lbfgs import Smooth
+from reference.training.multisample import DualUpdates
+from reference.training.result import Report
+from reference.training.sgd import Descent
+from reference.training.solver import Solver
+from reference.training.svrg import Backtracked
 
 __all__ = ["SOLVERS", "Narrow", "Narrowed", "narrowed", "occurring"]
 
@@ -45,16 +45,12 @@ class Narrowed(NamedTuple):
     rows: np.ndarray | None
 
 
-class Narrow(Solver):
-    """A solver that is run over the features that occur, and over those with a weight at the start. Its states are
-    :class:`Narrowed`.
-    """
+class Narrow(Domain):
+    """The features that occur, and those with a weight at the start. ``rows`` (k,): their numbers; None: all."""
 
-    panel_state = True
-
-    @property
-    def checkpoint_form(self) -> type:
-        return type(self)
+    def __init__(self, objective: Any, rows: np.ndarray | None = None) -> None:
+        super().__init__(narrowed(objective, rows))
+        self.whole, self.rows = objective, rows
 
     @classmethod
     def fits(cls, solver: Solver, objective: Any) -> bool:
@@ -62,86 +58,37 @@ class Narrow(Solver):
         model, data = objective.model, objective.data
         if model.size < LEAST or getattr(model, "pairs", None) is not None or objective.nonnegative is not None:
             return False
+        if isinstance(solver, CasimirRun) and isinstance(solver.inner.inner, UserPass):  # it sees all weights
+            return False
         plain = type(data.rows.data) is np.ndarray and data.rows.data.dtype == np.float64
         return plain and 2 * int(np.sum(occurring(objective))) <= data.rows.width
 
-    def init(self, objective: Any, w0: Array, rng: np.random.Generator) -> Any:
-        rows = None
-        if ready(w0):
-            matrix = _matrix(objective, w0)
-            rows = np.flatnonzero(occurring(objective) | ((matrix != 0).any(axis=1) if np.any(matrix) else False))
-        start = w0 if rows is None else taken(objective, w0, rows)
-        return Narrowed(super().init(narrowed(objective, rows), start, rng), rows)
-
-    def epoch(self, objective: Any, state: Any, rng: np.random.Generator) -> Any:
-        return state._replace(inner=super().epoch(narrowed(objective, state.rows), state.inner, rng))
-
-    def evaluate(self, objective: Any, state: Any) -> Report:
-        report = super().evaluate(narrowed(objective, state.rows), state.inner)  # type: ignore[safe-super]
-        return report._replace(x=spread(objective, report.x, state.rows))
-
-    def accept(
-        self, objective: Any, before: Any, after: Any, report: Report, rng: np.random.Generator
-    ) -> tuple[Any, Report]:
-        earlier = None if before is None else before.inner
-        report = report._replace(x=taken(objective, report.x, after.rows))
-        inner, report = super().accept(narrowed(objective, after.rows), earlier, after.inner, report, rng)
-        return after._replace(inner=inner), report._replace(x=spread(objective, report.x, after.rows))
-
-    def saved(self, state: Any) -> Any:
-        return state._replace(inner=super().saved(state.inner))
-
-    def restored(self, objective: Any, saved: Any) -> Any:
-        if not isinstance(saved, Narrowed):  # written by the reference, over all rows
-            return Narrowed(super().restored(objective, saved), None)
-        return saved._replace(inner=super().restored(narrowed(objective, saved.rows), saved.inner))
-
-    def written(self, saved: Any) -> None:
-        super().written(saved.inner)
-
-    def reached(self, point: Point, state: Any, tol: float | None) -> bool:
-        return super().reached(point, None if state is None else state.inner, tol)
-
-    def ending(self, run: Run, state: Any, tol: float | None) -> Ending:
-        return super().ending(run, None if state is None else state.inner, tol)  # type: ignore[safe-super]
-
-    def result(self, result: Result, run: Run, state: Any) -> Result:
-        return super().result(result, run, None if state is None else state.inner)
-
-
-class Descent(Narrow, reference.training.sgd.Descent):
-    pass
-
-
-class Backtracked(Narrow, reference.training.svrg.Backtracked):
-    pass
-
-
-class CasimirRun(Narrow, reference.training.casimir.CasimirRun):
     @classmethod
-    def fits(cls, solver: Any, objective: Any) -> bool:
-        """A user's pass sees all weights."""
-        return not isinstance(solver.inner.inner, UserPass) and super().fits(solver, objective)
+    def form_of(cls, solver: Solver) -> str:
+        return f"{__name__}.{type(solver).__name__}"
 
+    @classmethod
+    def of(cls, objective: Any, start: Array) -> Narrow:
+        if not ready(start):
+            return cls(objective)
+        matrix = _matrix(objective, start)
+        used = (matrix != 0).any(axis=1) if np.any(matrix) else False
+        return cls(objective, np.flatnonzero(occurring(objective) | used))
 
-class Smooth(Narrow, reference.training.lbfgs.Smooth):
-    pass
+    @classmethod
+    def resumed(cls, objective: Any, saved: Any) -> tuple[Narrow, Any]:
+        if not isinstance(saved, Narrowed):  # written by the reference, over all rows
+            return cls(objective), saved
+        return cls(objective, saved.rows), saved.inner
 
+    def taken(self, w: Array) -> Array:
+        return taken(self.whole, w, self.rows)
 
-class FrankWolfe(Narrow, reference.training.bcfw.FrankWolfe):
-    pass
+    def reported(self, report: Report) -> Report:
+        return report._replace(x=spread(self.whole, report.x, self.rows))
 
-
-class Exponentiated(Narrow, reference.training.exponentiated_gradient.Exponentiated):
-    pass
-
-
-class DualUpdates(Narrow, reference.training.multisample.DualUpdates):
-    pass
-
-
-class Planes(Narrow, reference.training.cutting_planes.Planes):
-    pass
+    def saved(self, state: Any) -> Narrowed:
+        return Narrowed(state, self.rows)
 
 
 SOLVERS = (Descent, Backtracked, CasimirRun, Smooth, FrankWolfe, Exponentiated, DualUpdates, Planes)

@@ -7,7 +7,7 @@ import numpy as np
 
 from reference.arrays import Array, squared_norm
 from reference.declared import Ge, Gt, Lam
-from reference.optimizers.base import Objective, Piece
+from reference.optimizers.base import Algorithm, Objective
 from reference.training.minimize import minimize
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
@@ -24,7 +24,7 @@ class MomentumState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Momentum(Piece):
+class Momentum(Algorithm):
     """The algorithm, as a paper would print it. In the package: ``reference/optimizers/momentum.py``."""
 
     lam: float
@@ -59,7 +59,7 @@ class Trained(Solver):
         value, _ = objective.value_and_gradient(state.w, None, None)
         return Report(state.w, value + 0.5 * self.box.lam * squared_norm(state.w), calls=state.t)
 
-    def ending(self, run: Run, state: Any, tol: float | None) -> Ending:
+    def ending(self, run: Run, state: Any) -> Ending:
         better = bool(run.fun <= run.first)
         return Ending(
             run.ending or (better, f"{run.done} epochs done"), certificate="none: steps of one size prove nothing"

@@ -20,9 +20,10 @@ from conformance.specimens.rules import (
     words,
 )
 from conformance.tolerances import close
+from reference.screening.dynamic import Screened, Screening
 from reference.screening.proximal import proximal_step
 from reference.screening.scored import scored_of
-from reference.screening.solvers import Screened, Screening, solve_problem
+from reference.screening.solvers import solve_problem
 
 
 class Watched:
@@ -165,9 +166,9 @@ def test_weights_that_are_not_zero_may_be_screened(backend, rng):
     close(result.fun, listed_at(1.0, beta).primal(best))
     np.testing.assert_allclose(result.x, best, atol=1e-5)
     problem = backend.ElasticNetCRF(objective, alpha=1.0, beta=beta)
-    run = Screened(backend.AcceleratedProximalGradient(), Oracle(), 0.5, None, problem)
-    before = run.init(problem, w0, rng)
-    after = run.screened(problem, before, Oracle())
+    box = Screened(backend.AcceleratedProximalGradient(), Oracle(), 0.5)
+    before = box.start(problem, w0)
+    after = box.screened(before)
     assert after.gap == after.memory.state.gap != before.memory.state.gap  # the next screening waits for half of it
 
 

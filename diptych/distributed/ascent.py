@@ -38,7 +38,7 @@ from diptych.distributed.partitions import Job, objective_of
 from reference.arrays import squared_norm
 from reference.declared import DualLam, Ge, Unrecorded
 from reference.objectives import LogLoss
-from reference.optimizers.base import Piece, value_of
+from reference.optimizers.base import Algorithm, value_of
 from reference.optimizers.bcfw import BCFW
 from reference.optimizers.exponentiated_gradient import ExponentiatedGradient
 from reference.smoothings import Max
@@ -173,7 +173,7 @@ def moved(state: CoCoAState, gamma: float, u: np.ndarray, value: float, stand: S
 
 
 @dataclass(frozen=True)
-class CoCoA(Piece):
+class CoCoA(Algorithm):
     """CoCoA; local: the algorithm BCFW or ExponentiatedGradient. :func:`cocoa` returns the weights in ``best``."""
 
     lam: float
@@ -254,10 +254,6 @@ class Ascent(Bracketed):
         """The files of the checkpoint stay, so that it can be resumed again."""
         return saved._replace(files=(), drop=())
 
-    def written(self, saved: CoCoAState) -> None:
-        if self.needed is not None:
-            self.needed[:] = [saved.stand.number]
-
     def accept(self, objective: Any, before: Any, after: CoCoAState, report: Report, rng: Any) -> Any:
         """The next round removes the files that neither it nor the newest checkpoint needs."""
         least = after.stand.number if self.needed is None else self.needed[0]
@@ -265,8 +261,8 @@ class Ascent(Bracketed):
         files = tuple(number for number in after.files if number >= least)
         return after._replace(best=(report.x, report.fun), files=files, drop=drop), report
 
-    def ending(self, run: Run, state: Any, tol: float | None) -> Ending:
-        return Ending(verdict(run, tol), "of lowest objective", run.gap)
+    def ending(self, run: Run, state: Any) -> Ending:
+        return Ending(verdict(run), "of lowest objective", run.gap)
 
 
 @runs(epochs=100, tol=1e-3, rng=None)
@@ -356,7 +352,13 @@ def cocoa(
         duals = Duals(str(own or Path(folder or "").absolute()), objective.memory is None)
         needed = None if run["checkpoint"] is None else [0]
         solver = Ascent(CoCoA(lam, box, duals), needed)
-        return minimize(objective, solver, every=evaluate_every, resolved={"local": box}, **run)
+
+        def written(state: CoCoAState) -> None:
+            if needed is not None:
+                needed[:] = [state.stand.number]
+
+        resolved = {"local": box}
+        return minimize(objective, solver, every=evaluate_every, resolved=resolved, written=written, **run)
     finally:
         if own is not None:
             shutil.rmtree(own, ignore_errors=True)

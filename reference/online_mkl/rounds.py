@@ -21,7 +21,7 @@ from array_api_compat import array_namespace
 from reference.arrays import Array, Place, host
 from reference.gram import Gram
 from reference.models.kernel_sequence import KernelData, KernelSequenceModel, KernelWeights
-from reference.optimizers.base import Piece
+from reference.optimizers.base import Algorithm
 from reference.prox.base import Regularizer
 from reference.steps import Schedule
 
@@ -53,7 +53,7 @@ class MKLState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MKL(Piece):
+class MKL(Algorithm):
     """Algorithm 3, *corrected*, on a :class:`KernelProblem` from ``model.zeros(data)``; :func:`reference.mkl` returns
     the state's ``weights``.
 
@@ -78,40 +78,40 @@ class MKL(Piece):
 
     def sweep(self, problem: KernelProblem, state: MKLState, order: np.ndarray) -> MKLState:
         """A round for each sequence in ``order``."""
-        for i, gamma in zip(order.tolist(), self.steps(state, len(order)).tolist(), strict=True):
-            state = self.round(problem, state, i, gamma)
+        for i, eta in zip(order.tolist(), self.steps(state, len(order)).tolist(), strict=True):
+            state = self.round(problem, state, i, eta)
         return state
 
     def steps(self, state: MKLState, rounds: int) -> np.ndarray:
         """The step sizes of the next rounds."""
         return np.asarray(self.step_size(np.arange(state.t + 1, state.t + rounds + 1), self.sigma), dtype=np.float64)
 
-    def round(self, problem: KernelProblem, state: MKLState, i: int, gamma: float) -> MKLState:
+    def round(self, problem: KernelProblem, state: MKLState, i: int, eta: float) -> MKLState:
         """Lines 4 to 9, on sequence i."""
         model, data, weights, t = problem.model, problem.data, state.weights, state.t + 1
         each = model.group_scores(data, i, weights)  # line 4
         D, _ = model.difference(data, i, each, weights, self.loss)  # line 5: parts decoded, less the true ones
-        keep, xp = 1.0 - gamma * self.sigma, array_namespace(D.unary)
+        keep, xp = 1.0 - eta * self.sigma, array_namespace(D.unary)
 
         inner = np.array([float(xp.sum(f * D.unary)) for f in each])
         tables = host(xp.sum(weights.transitions * D.pairwise, axis=(1, 2))).astype(np.float64)
         before, length = weights.squared_norms, model.squared_lengths(data, i, D)
         linear = model.with_tables(inner, tables)
-        squared = keep * keep * before - 2 * gamma * keep * linear + gamma * gamma * length  # (17)
+        squared = keep * keep * before - 2 * eta * keep * linear + eta * eta * length  # (17)
         moved = np.sqrt(np.maximum(squared, 0.0))  # line 7: the groups' norms after the gradient step
-        b = np.asarray(self.penalty.prox(moved, gamma))  # line 8, and line 9:
+        b = np.asarray(self.penalty.prox(moved, eta))  # line 8, and line 9:
         if self.radius is not None and (norm := np.sqrt(np.sum(b**2))) > self.radius:
             b = b * (self.radius / norm)
         factors = np.where(moved > 0, b / np.where(moved > 0, moved, 1.0), 0.0)
 
         coefficients = tuple(
-            float(factor) * plus(keep * A, -gamma, data, gram, i, D.unary, model)  # line 6, scaled as lines 8 and 9 say
+            float(factor) * plus(keep * A, -eta, data, gram, i, D.unary, model)  # line 6, scaled as lines 8 and 9 say
             for factor, A, gram in zip(factors, weights.coefficients, data.grams, strict=False)
         )
         of_tables = {"own": factors[-1:], "each": factors, "free": np.ones(1)}[model.transitions]
         kept = keep if model.transitions != "free" else 1.0
         transitions = Place.of(D.unary).floats(of_tables)[:, None, None] * (
-            kept * weights.transitions - gamma * D.pairwise
+            kept * weights.transitions - eta * D.pairwise
         )
         after = KernelWeights(coefficients, transitions, b**2, weights.rows)
         mean = after if self.average == "last" else towards(state.mean, weights, 1.0 / t)

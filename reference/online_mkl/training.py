@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, Unpack, cast
+from typing import Annotated, Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
@@ -15,11 +15,11 @@ from reference.online_mkl.rounds import MKL, KernelProblem, MKLState
 from reference.prox.base import Regularizer
 from reference.steps import Schedule
 from reference.training.arguments import schedule_of
-from reference.training.minimize import minimize
+from reference.training.minimize import run_of
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
 from reference.training.run import Run
-from reference.training.solver import Ending, Solver
+from reference.training.solver import Ending, Loop, Needs, Solver
 
 __all__ = ["MKLResult", "mkl"]
 
@@ -40,19 +40,15 @@ class MKLResult(Result):
 class Rounds(Solver):
     """A run of :class:`MKL`."""
 
-    model: KernelSequenceModel
-
     name: ClassVar[str] = "mkl"
-    panel_state: ClassVar[bool] = True
-    evaluates_start: ClassVar[bool] = False
+    needs: ClassVar[Needs | None] = None
+    loop: ClassVar[Loop] = Loop(evaluates_start=False, panel_state=True)
 
-    def check(self, problem: Any, tol: float | None) -> None:
+    def start(self, problem: Any, w0: Any, rng: Any) -> KernelWeights:
         box = self.box
         _check_data(problem.model, problem.data)
         if not isinstance(box.penalty, Regularizer):
             raise TypeError(f"penalty: expected a Regularizer such as SquaredL1(0.1), got {box.penalty!r}")
-
-    def start(self, problem: Any, w0: Any, rng: Any) -> KernelWeights:
         weights: KernelWeights = problem.model.zeros(problem.data)
         return weights
 
@@ -62,16 +58,12 @@ class Rounds(Solver):
             weights = state.mean._replace(squared_norms=model.squared_norms(data, state.mean))
         return Report(weights, objective(model, data, weights, self.box), calls=state.t)
 
-    def ending(self, run: Run, state: Any, tol: float | None) -> Ending:
+    def ending(self, run: Run, state: Any) -> Ending:
         return Ending(
             run.ending or (True, f"{run.epochs_asked} epochs done"),
             "last" if self.box.average == "last" else "uniform average",
             "none: the online proximal algorithm keeps no dual point",
         )
-
-    def result(self, plain: Result, run: Run, state: MKLState | None) -> MKLResult:
-        norms = () if state is None else state.norms[: plain.nit]
-        return MKLResult(**vars(plain), beta=plain.x.beta, norms=np.array(norms).reshape(-1, self.model.n_groups))
 
 
 @runs(epochs=20, rng=None)
@@ -91,7 +83,7 @@ def mkl(
 ) -> MKLResult:
     """Learn sequences by several kernels at once, and the kernels' weights.
 
-    theta_k <- (1 - gamma sigma) theta_k - gamma D_k,   b = prox_{gamma penalty}(||theta_1||, ..., ||theta_p||),
+    theta_k <- (1 - eta sigma) theta_k - eta D_k,   b = prox_{eta penalty}(||theta_1||, ..., ||theta_p||),
     theta_k <- (b_k / ||theta_k||) theta_k
 
     Parameters
@@ -102,7 +94,7 @@ def mkl(
     lam : float >= 0
         Weight of (1/2) (sum_k ||theta_k||)^2; C = 1/(lam n). Required unless ``penalty`` is given.
     step_size : float or schedule
-        A number is a constant step; ``steps.InverseSqrt(eta0)`` is eta0/sqrt(t), ``steps.Pegasos()`` is 1/(sigma t).
+        A number is a constant step; ``steps.InverseSqrt(eta_0)`` is eta_0/sqrt(t), ``steps.Pegasos()`` is 1/(sigma t).
     loss : {"hinge", "crf"}
     penalty : Regularizer, optional
         Another function of the p norms, even in each, in place of ``SquaredL1(lam)``: ``HalfSquaredL2(lam)`` is the SVM
@@ -136,8 +128,8 @@ def mkl(
 
     Source
     ------
-    Martins et al., Algorithm 3, *corrected*: the prox is that of (gamma lam/2) ||.||_1^2, a ratio 0/0 is 0, and the
-    norms follow (17) with both lines corrected: ||theta - gamma D||^2 = ||theta||^2 - 2 gamma <theta, D> + gamma^2
+    Martins et al., Algorithm 3, *corrected*: the prox is that of (eta lam/2) ||.||_1^2, a ratio 0/0 is 0, and the
+    norms follow (17) with both lines corrected: ||theta - eta D||^2 = ||theta||^2 - 2 eta <theta, D> + eta^2
     ||D||^2.
 
     Examples
@@ -161,9 +153,10 @@ def mkl(
     box = MKL(penalty, schedule_of(step_size), loss, sigma, radius, average)
     resolved = {"lam": lam, "penalty": penalty, "step_size": box.step_size}
     resolved |= {"groups": ", ".join(map(titled, model.groups)), "transitions": model.transitions}
-    problem, solver = KernelProblem(model, data), Rounds(box, model)
-    result = minimize(problem, solver, every=evaluate_every, resolved=resolved, **run)
-    return cast(MKLResult, result)
+    problem = KernelProblem(model, data)
+    result, _, state = run_of(problem, Rounds(box), every=evaluate_every, resolved=resolved, **run)  # type: ignore[misc]
+    norms = () if state is None else state.norms[: result.nit]
+    return MKLResult(**vars(result), beta=result.x.beta, norms=np.array(norms).reshape(-1, model.n_groups))
 
 
 def objective(model: KernelSequenceModel, data: KernelData, weights: KernelWeights, rules: MKL) -> float:

@@ -11,11 +11,11 @@ from reference.arrays import Array
 from reference.objectives import Corners, Linearization
 from reference.structures.proposals import Sampler
 
-__all__ = ["Cornered", "Examples", "Linearized", "Objective", "Piece", "Traits", "traits", "value_of"]
+__all__ = ["Algorithm", "Cornered", "Examples", "Linearized", "Objective", "Traits", "traits", "value_of"]
 
 
-class Piece:
-    """A box or a part of one: a frozen dataclass whose fields are its options.
+class Algorithm:
+    """An algorithm or a part of one: a frozen dataclass whose fields are its options.
 
     The method ``init(objective, ...)`` of a box returns the state before the first pass, ``epoch(objective, state,
     rng)`` the state after one more pass. States are NamedTuples and are never changed in place.

@@ -21,7 +21,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from reference.arrays import Array, host
-from reference.optimizers.base import Cornered, Piece
+from reference.optimizers.base import Algorithm, Cornered
 from reference.optimizers.nonnegative import best_step, clipped, constraint
 
 __all__ = ["BCFW", "BCFWState", "WorkingSet"]
@@ -60,7 +60,7 @@ class BCFWState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BCFW(Piece):
+class BCFW(Algorithm):
     """Algorithm 4 of Lacoste-Julien et al., over working sets, on an unsmoothed hinge.
 
     ``cached_passes=0`` is that algorithm; otherwise pairwise steps and passes over the working sets follow, as in

@@ -18,10 +18,10 @@ import numpy as np
 from reference.arrays import Array
 from reference.bounds import momentum, next_alpha
 from reference.bounds.casimir import Choice
-from reference.optimizers.base import Objective, Piece
+from reference.optimizers.base import Algorithm, Objective
 from reference.optimizers.subproblem import InnerPass, Snapshot, Subproblem
 
-__all__ = ["Casimir", "CasimirState", "GradientStep", "Inner", "OnePass"]
+__all__ = ["Casimir", "CasimirState", "GradientStep", "Inner", "OnePass", "UntilAccurate"]
 
 
 class CasimirState(NamedTuple):
@@ -49,7 +49,7 @@ class Inner(Protocol):
 
 
 @dataclass(frozen=True)
-class Casimir(Piece):
+class Casimir(Algorithm):
     """Algorithm 4, on a hinge with a smoothing or any smooth objective; :func:`reference.casimir` returns its ``w``.
 
     schedule: lam, alpha_0, kappa_k(k), mu_k(k), delta_k(k), such as ``Corollary17`` to ``Corollary20``. inner: the
@@ -99,7 +99,7 @@ class Casimir(Piece):
 
 
 @dataclass(frozen=True)
-class OnePass(Piece):
+class OnePass(Algorithm):
     """Solves a subproblem by one pass with a constant step size (section 7.3.1); delta is not used."""
 
     inner: InnerPass
@@ -111,6 +111,47 @@ class OnePass(Piece):
         snapshot = self.inner.snapshot(problem.objective, start, problem.mu)
         w, _, _ = self.inner.one_pass(problem, snapshot, rng.permutation(problem.objective.n), self.step_size, None)
         return w, None
+
+
+@dataclass(frozen=True)
+class UntilAccurate(Algorithm):
+    """Solves a subproblem by passes with a constant step size until (26) holds, at most ``passes`` in all.
+
+    The memory is the number of passes so far.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from reference import MulticlassModel, StructuralHinge, algorithms, casimir, smoothings
+    >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
+    >>> hinge = StructuralHinge(model, model.pack([[0], [0, 1], [1]], ["a", "b", "b"]), smoothing=smoothings.Entropy())
+    >>> inner = algorithms.UntilAccurate(algorithms.SVRG(), step_size=0.5)
+    >>> box = algorithms.Casimir(algorithms.Corollary17(lam=0.1, kappa=0.1, mu=1.0), inner)
+    >>> rng, state = np.random.default_rng(0), box.init(hinge, hinge.zeros())
+    >>> for _ in range(3):
+    ...     state = box.epoch(hinge, state, rng)
+    >>> options = {"stop": "gradient", "step_size": 0.5, "epochs": state.memory, "rng": 0}
+    >>> run = casimir(hinge, lam=0.1, kappa=0.1, mu=1.0, **options)  # the same, with checks and a history
+    >>> run.nit, bool(np.allclose(run.x, state.w))
+    (3, True)
+    """
+
+    inner: InnerPass
+    step_size: float
+    passes: int = 10_000
+
+    def minimize(
+        self, problem: Subproblem, start: Array, delta: float, memory: int | None, rng: np.random.Generator
+    ) -> tuple[Array, int]:
+        objective, mu, passes, kept_by_pass = problem.objective, problem.mu, memory or 0, None
+        snapshot = self.inner.snapshot(objective, start, mu)
+        while passes < self.passes:
+            order = rng.permutation(objective.n)
+            w, _, kept_by_pass = self.inner.one_pass(problem, snapshot, order, self.step_size, kept_by_pass)
+            snapshot, passes = self.inner.snapshot(objective, w, mu), passes + 1
+            if problem.solved(snapshot, delta):
+                break
+        return snapshot.x, passes
 
 
 @dataclass(frozen=True)

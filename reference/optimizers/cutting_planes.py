@@ -17,7 +17,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array, Place, host, squared_norm
-from reference.optimizers.base import Linearized, Piece
+from reference.optimizers.base import Algorithm, Linearized
 from reference.optimizers.simplex import maximize_on_simplex
 
 __all__ = ["CuttingPlanes", "CuttingPlanesState"]
@@ -43,7 +43,7 @@ class CuttingPlanesState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CuttingPlanes(Piece):
+class CuttingPlanes(Algorithm):
     """Algorithm 3 of Joachims et al., on an unsmoothed hinge; :func:`reference.cutting_planes` returns its ``best``.
 
     tol: the relative gap to reach; the master problem need not be solved more accurately.

@@ -22,7 +22,7 @@ from array_api_compat import array_namespace
 
 from reference.arrays import Array, host
 from reference.objectives import StructuralHinge, _total
-from reference.optimizers.base import Piece
+from reference.optimizers.base import Algorithm
 from reference.optimizers.nonnegative import clipped, constraint
 from reference.structures.base import feasible
 from reference.structures.scores import Scores, add, inner
@@ -61,7 +61,7 @@ class EGState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ExponentiatedGradient(Piece):
+class ExponentiatedGradient(Algorithm):
     """Online exponentiated gradient, on a log loss or a hinge; :func:`reference.exponentiated_gradient` returns ``x``.
 
     That function describes the options; mu is 1 for the log loss and 0 for the unsmoothed hinge. The updates are

@@ -23,7 +23,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array
-from reference.optimizers.base import Objective, Piece
+from reference.optimizers.base import Algorithm, Objective
 
 __all__ = ["LBFGS", "LBFGSState", "Pair", "direction"]
 
@@ -65,7 +65,7 @@ class Trial(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LBFGS(Piece):
+class LBFGS(Algorithm):
     """L-BFGS with strong Wolfe steps; :func:`reference.lbfgs` describes the options. An epoch is one iteration."""
 
     lam: float

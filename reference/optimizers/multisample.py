@@ -18,7 +18,7 @@ import numpy as np
 from reference.arrays import Array, Place, host, squared_norm
 from reference.models.multiclass import MulticlassModel
 from reference.objectives import Corners
-from reference.optimizers.base import Cornered, Piece, traits
+from reference.optimizers.base import Algorithm, Cornered, traits
 from reference.optimizers.sample_updates import exact_update, expand_and_swap, multiclass_update
 from reference.structures.proposals import Sampler
 
@@ -55,7 +55,7 @@ class MultisampleState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Multisample(Piece):
+class Multisample(Algorithm):
     """Algorithm 3, *corrected*, with the updates of Algorithms 1 and 2, on an unsmoothed hinge.
 
     With ``online=True`` each visit adds a new block, as printed. :func:`reference.multisample` describes the options

@@ -21,13 +21,13 @@ import numpy as np
 from reference.arrays import Array, host, squared_norm
 from reference.linearized import LinearizedObjective, linearized
 from reference.objectives import StructuralHinge
-from reference.optimizers.base import Objective, Piece, traits, value_of
+from reference.optimizers.base import Algorithm, Objective, traits, value_of
 from reference.weighted import Weighted
 
-__all__ = ["Model", "ProxLinear", "ProxLinearState"]
+__all__ = ["ConvexModel", "ProxLinear", "ProxLinearState"]
 
 
-class Model(NamedTuple):
+class ConvexModel(NamedTuple):
     """F_eta(.; w), convex: the loss of the scores linearised about w (d,), and quadratics.
 
     With v = u - center, its quadratics are curvature/2 ||v||^2 plus a constant.
@@ -39,7 +39,7 @@ class Model(NamedTuple):
     lam: float
 
     @classmethod
-    def about(cls, objective: StructuralHinge | Weighted, w: Array, eta: float, lam: float) -> Model:
+    def about(cls, objective: StructuralHinge | Weighted, w: Array, eta: float, lam: float) -> ConvexModel:
         """The model with the scores linearised about w."""
         return cls(linearized(objective, w, w / (1.0 + eta * lam)), w, eta, lam)
 
@@ -74,8 +74,8 @@ class ProxLinearState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ProxLinear(Piece):
-    """Algorithm 5. inner: minimises the :class:`Model` of the k-th step, ``inner(model, k, rng) -> (v, report)``.
+class ProxLinear(Algorithm):
+    """Algorithm 5. inner: minimises the :class:`ConvexModel` of the k-th step, ``inner(model, k, rng) -> (v, report)``.
 
     v (d,) is the step from the model's center, and ``report`` anything to keep in the state. accept: "decrease", or
     "always" to take finite points where the objective grows, too (Remark 36).
@@ -98,7 +98,7 @@ class ProxLinear(Piece):
 
     lam: float
     eta: float
-    inner: Callable[[Model, int, np.random.Generator], tuple[Array, Any]]
+    inner: Callable[[ConvexModel, int, np.random.Generator], tuple[Array, Any]]
     accept: str = "decrease"
 
     def init(self, objective: StructuralHinge | Weighted, w0: Array) -> ProxLinearState:
@@ -108,7 +108,7 @@ class ProxLinear(Piece):
         self, objective: StructuralHinge | Weighted, state: ProxLinearState, rng: np.random.Generator
     ) -> ProxLinearState:
         """One step: linearise the scores, solve the convex problem, take its solution unless the objective grows."""
-        model = Model.about(objective, state.w, self.eta, self.lam)  # F_eta(.; w_{k-1})
+        model = ConvexModel.about(objective, state.w, self.eta, self.lam)  # F_eta(.; w_{k-1})
         v, report = self.inner(model, state.k + 1, rng)  # line 3: to a tolerance eps_k or for a budget
         w_hat = model.center + v
         fun_hat = regularised(objective, w_hat, self.lam)

@@ -4,7 +4,13 @@ for multiclass problems.
     max_alpha  <b, alpha> - <alpha, Q alpha>/2,  alpha >= 0, sum alpha <= 1
     b_j = loss_j + <w, v_j> at alpha = 0,  Q_jk = <v_j, v_k> / (lam t)
 
-This is the block's share of the dual, D_t(alpha) - D_t(0), with w at alpha = 0. Source: Branson et al., equations (9)
+This is the block's share of the dual, D_t(alpha) - D_t(0), with w at alpha = 0: the weights w - u/(lam t),
+u = sum_j alpha_j v_j, make it
+
+      sum_j alpha_j loss_j - lam t/2 (||w - u/(lam t)||^2 - ||w||^2)
+    = sum_j alpha_j (loss_j + <w, v_j>) - ||u||^2/(2 lam t)
+
+and its gradient g = b - Q alpha is loss_j + <w - u/(lam t), v_j>. Source: Branson et al., equations (9)
 to (25), *corrected*.
 """
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reference.arrays import Array
-from reference.optimizers.base import Objective, Piece
+from reference.optimizers.base import Algorithm, Objective
 from reference.optimizers.nonnegative import clipped, constraint
 from reference.steps import Schedule
 
@@ -28,7 +28,7 @@ class SGDState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SGD(Piece):
+class SGD(Algorithm):
     """Stochastic (sub)gradient steps, on any objective; :func:`reference.sgd` returns the state's ``mean``.
 
     That function describes the options; step_size is a schedule, such as ``steps.Pegasos(offset)`` or

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reference.arrays import Array, squared_norm
-from reference.optimizers.base import Objective, Piece
+from reference.optimizers.base import Algorithm, Objective
 
 __all__ = ["InnerPass", "Pass", "Snapshot", "Subproblem"]
 
@@ -42,6 +42,11 @@ class Subproblem(NamedTuple):
         """The gradient (d,) of F_{mu,kappa}(.; z), given that of F_mu."""
         return snapshot.gradient + self.lam * snapshot.x + self.kappa * (snapshot.x - self.center)
 
+    def solved(self, snapshot: Snapshot, delta: float) -> bool:
+        """||grad F_{mu,kappa}(w; z)||^2 <= delta kappa (lam + kappa) ||w - z||^2, which implies (26)."""
+        small = delta * self.kappa * (self.lam + self.kappa) * squared_norm(snapshot.x - self.center)
+        return bool(squared_norm(self.gradient(snapshot)) <= small)
+
     def prox(self, v: Array, gamma: float) -> Array:
         """argmin_w ||w - v||^2 / (2 gamma) + lam/2 ||w||^2 + kappa/2 ||w - z||^2 (d,)."""
         if self.center is not None:
@@ -55,7 +60,7 @@ class Subproblem(NamedTuple):
 Pass = Callable[[Subproblem, Snapshot, np.ndarray, float, Any], tuple[Array, int, Any]]
 
 
-class InnerPass(Piece, ABC):
+class InnerPass(Algorithm, ABC):
     """A box that makes passes over a subproblem."""
 
     def snapshot(self, objective: Objective, x: Array, mu: float | None) -> Snapshot:

@@ -1,4 +1,4 @@
-"""Proximal Newton on a working set for the elastic-net CRF, the default solver of :mod:`reference.screening.solvers`.
+"""Proximal Newton on a working set for the elastic-net CRF, the default solver of :mod:`reference.screening.dynamic`.
 
 Source: Lee, Sun and Saunders (2014), proximal Newton-type methods; Friedman, Hastie and Tibshirani (2010), coordinate
 descent on the quadratic model; Byrd, Nocedal and Schnabel (1994), limited-memory matrices.

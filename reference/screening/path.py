@@ -15,9 +15,10 @@ import numpy as np
 from reference.arrays import Array, Place, host, number, read_only_copy
 from reference.declared import Ge, OpenUnit, checked
 from reference.objectives import LogLoss
+from reference.screening.dynamic import Screening, SparseSolver
 from reference.screening.problem import ElasticNetCRF, beta_max
 from reference.screening.rules import L1GapRule, Rule
-from reference.screening.solvers import Screening, Solver, solve_problem
+from reference.screening.solvers import solve_problem
 
 __all__ = ["PathPoint", "SparsePath", "sparse_path"]
 
@@ -104,7 +105,7 @@ def sparse_path(
     tol: Annotated[float, Ge(0)] = 1e-6,
     rule: Rule | None = L1GapRule(),  # noqa: B008, frozen
     gamma: Annotated[float, OpenUnit()] = 0.5,
-    solver: Solver | None = None,
+    solver: SparseSolver | None = None,
     iterations: Annotated[int, Ge(0)] = 10000,
     callback: Callable[[PathPoint], Any] | None = None,
 ) -> SparsePath:

@@ -1,4 +1,4 @@
-"""Accelerated proximal gradient for the elastic-net CRF, as a solver for :mod:`reference.screening.solvers`.
+"""Accelerated proximal gradient for the elastic-net CRF, as a solver for :mod:`reference.screening.dynamic`.
 
 Source: Beck and Teboulle (2009); O'Donoghue and Candes (2015), gradient restart.
 """

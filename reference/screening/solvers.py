@@ -1,13 +1,4 @@
-"""Solving the elastic-net CRF while screening: the paper's loop around any solver.
-
-A solver is an object with three methods. Its memory is any object with the fields ``state`` (the current
-:class:`State`) and ``calls`` (oracle calls so far, in examples):
-
-    start(state, before) -> memory                  begin at ``state``; before: None, or its last memory on the previous
-                                                    problem of a path
-    step(memory) -> memory                          one iteration, on the problem memory.state.problem
-    narrow(memory, state, columns) -> memory        continue with only the weights ``columns``, from ``state``, which
-                                                    belongs to the reduced problem
+"""Solving the elastic-net CRF while screening: the run of Algorithm 1.
 
 Source: Zhang and Qiu, Algorithm 1.
 """
@@ -17,60 +8,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from reference.arrays import Array
 from reference.declared import Ge, Gt, OpenUnit, checked
 from reference.objectives import LogLoss
+from reference.screening.dynamic import Screened, Screening, ScreeningState, SparseSolver, check_solver
 from reference.screening.newton import ProximalNewton
-from reference.screening.problem import ElasticNetCRF, State
+from reference.screening.problem import ElasticNetCRF
 from reference.screening.rules import L1GapRule, Rule, check_rule
 from reference.training.arguments import start_of
 from reference.training.minimize import run_of
 from reference.training.result import Report, Result, Row, padded
 from reference.training.run import Run
-from reference.training.solver import Ending
-from reference.training.solver import Solver as TrainingSolver
+from reference.training.solver import Ending, Loop, Needs, Solver
+from reference.training.state import RunState
 
-__all__ = ["Screening", "Solver", "SparseResult", "solve_sparse"]
-
-
-class Solver(Protocol):
-    """The interface of a solver for :func:`solve_sparse`; see the docstring of this module."""
-
-    def start(self, state: State, before: Any = None) -> Any:
-        """A memory at ``state``."""
-        ...
-
-    def step(self, memory: Any) -> Any:
-        """The memory after one iteration."""
-        ...
-
-    def narrow(self, memory: Any, state: State, columns: np.ndarray) -> Any:
-        """The memory on the reduced problem of the weights ``columns``, at ``state``."""
-        ...
-
-
-class Screening(NamedTuple):
-    """One use of a rule. iteration: iterations before it; gap: the gap at that point; kept: weights left after it;
-    size: weights of the original problem.
-    """
-
-    iteration: int
-    gap: float
-    kept: int
-    size: int
-
-    @property
-    def reservation(self) -> float:
-        """Share of the weights that are left."""
-        return self.kept / self.size if self.size else 0.0
-
-    def rejection(self, zeros: int) -> float:
-        """Share of the optimum's ``zeros`` zero weights that are screened so far; 1 if zeros = 0."""
-        return (self.size - self.kept) / zeros if zeros else 1.0
+__all__ = ["SparseResult", "solve_problem", "solve_sparse"]
 
 
 @dataclass(frozen=True)
@@ -108,7 +64,7 @@ def solve_sparse(
     tol: Annotated[float, Ge(0)] = 1e-6,
     rule: Rule | None = L1GapRule(),  # noqa: B008, frozen
     gamma: Annotated[float, OpenUnit()] = 0.5,
-    solver: Solver | None = None,
+    solver: SparseSolver | None = None,
     iterations: Annotated[int, Ge(0)] = 10000,
     callback: Callable[[Row, Array], Any] | None = None,
 ) -> SparseResult:
@@ -181,7 +137,7 @@ def solve_problem(
     tol: float,
     rule: Rule | None,
     gamma: float,
-    solver: Solver | None,
+    solver: SparseSolver | None,
     iterations: int,
     callback: Callable[[Row, Array], Any] | None = None,
     before: Any = None,
@@ -195,156 +151,75 @@ def solve_problem(
         check_rule(rule)
     if solver is not None:
         check_solver(solver)
-    screened = Screened(ProximalNewton() if solver is None else solver, rule, gamma, before, problem)
-    result, state = run_of(problem, screened, w0, epochs=iterations, tol=tol, callback=callback)
-    return result, state.memory  # type: ignore[return-value]
-
-
-def check_solver(solver: Any) -> None:
-    """Raise TypeError unless the argument is a solver."""
-    if isinstance(solver, type) or not all(
-        callable(getattr(solver, name, None)) for name in ("start", "step", "narrow")
-    ):
-        raise TypeError(
-            f"solver: expected an object with start, step and narrow, such as ProximalNewton(), got {solver!r}"
-        )
-
-
-class Progress(NamedTuple):
-    """The solver's memory on the active weights ``columns``, and counts.
-
-    calls: oracle calls besides the solver's. gap: at the last screening. iteration: iterations done. work: active
-    weights summed over iterations. seconds: time of screening.
-    """
-
-    memory: Any
-    columns: np.ndarray
-    calls: int
-    gap: float = np.inf
-    screenings: tuple[Screening, ...] = ()
-    iteration: int = 0
-    work: int = 0
-    seconds: float = 0.0
+    box = Screened(ProximalNewton() if solver is None else solver, rule, gamma, before)
+    result, run, state = run_of(problem, SparseRun(box), w0, epochs=iterations, tol=tol, callback=callback)
+    return sparse_result(result, run, state), state.box.memory
 
 
 @dataclass(frozen=True)
-class Screened(TrainingSolver):
-    """A run of Algorithm 1: a solver on the part of a problem that screening has left."""
+class SparseRun(Solver):
+    """A run of :class:`Screened`; ``search`` of its state: the seconds that screening took."""
 
-    rule: Rule | None
-    gamma: float
-    before: Any
-    problem: ElasticNetCRF
+    box: Screened
 
     name: ClassVar[str] = "solve_sparse"
-    unit: ClassVar[str] = "iterations"
-
-    def check(self, problem: Any, tol: float | None) -> None:
-        """Nothing: :func:`solve_problem` has checked its arguments."""
+    needs: ClassVar[Needs | None] = None  # :func:`solve_problem` has checked its arguments
+    loop: ClassVar[Loop] = Loop(unit="iterations")
 
     def start(self, problem: Any, w0: Any, rng: Any) -> Array:
         return problem.place.floats(np.zeros(problem.size)) if w0 is None else w0
 
-    def init(self, problem: Any, w0: Array, rng: Any) -> Progress:
-        if self.before is not None:
-            state, calls = problem.resumed(self.before.state)
-        else:
-            state = problem.evaluate(w0)
-            calls = problem.n + state.more_calls
-        memory = self.box.start(state, self.before)
-        if not hasattr(memory, "state") or not hasattr(memory, "calls"):
-            raise TypeError(
-                f"solver: expected start to give a memory with state and calls, got {type(memory).__name__}"
-            )
-        return Progress(memory, np.arange(problem.size), calls)
+    def init(self, problem: Any, w0: Array, rng: Any) -> RunState:
+        return self.screened(RunState(self.box.start(problem, w0), search=0.0))
 
-    def epoch(self, problem: Any, progress: Progress, rng: Any) -> Progress:
-        """One iteration of the solver."""
-        work, iteration = progress.work + len(progress.columns), progress.iteration + 1
-        return progress._replace(memory=self.box.step(progress.memory), work=work, iteration=iteration)
+    def epoch(self, problem: Any, state: RunState, rng: Any) -> RunState:
+        return self.screened(state._replace(box=self.box.step(state.box)))
 
-    def evaluate(self, problem: Any, progress: Progress) -> Report:
-        state = progress.memory.state
+    def screened(self, state: RunState) -> RunState:
+        """The state after a screening, if one is due."""
+        started = time.perf_counter()
+        box = self.box.screened(state.box)
+        return state._replace(box=box, search=state.search + time.perf_counter() - started)
+
+    def evaluate(self, problem: Any, state: RunState) -> Report:
+        progress, point = state.box, state.box.memory.state
         calls = progress.calls + progress.memory.calls
-        return Report(_weights(problem, progress), state.fun, state.dual, state.gap, calls=calls)
+        return Report(progress.weights, point.fun, point.dual, point.gap, calls=calls)
 
-    def accept(
-        self, problem: Any, before: Progress | None, after: Progress, report: Report, rng: Any
-    ) -> tuple[Progress, Report]:
-        """Screen, if the gap is small enough since the last screening."""
-        if self.rule is None or not after.memory.state.gap < self.gamma * after.gap:
-            return after, report
-        progress = self.screened(problem, after, self.rule)
-        return progress, self.evaluate(problem, progress)
-
-    def screened(self, problem: ElasticNetCRF, progress: Progress, rule: Rule) -> Progress:
-        """The progress without the weights that the rule screens."""
-        started, state = time.perf_counter(), progress.memory.state
-        memory, columns, calls = progress.memory, progress.columns, progress.calls
-        drops = np.asarray(rule.screen(state))
-        if drops.dtype != bool or drops.shape != (len(columns),):
-            got = f"{drops.dtype} of shape {drops.shape}"
-            raise ValueError(f"rule: expected screen(state) to give {len(columns)} booleans, got {got}")
-        if np.any(drops):
-            kept = np.flatnonzero(~drops)
-            smaller, new_calls = state.problem.narrowed(state, kept)
-            memory, columns, calls = self.box.narrow(memory, smaller, kept), columns[kept], calls + new_calls
-        done = Screening(progress.iteration, memory.state.gap, len(columns), problem.size)
-        return progress._replace(
-            memory=memory,
-            columns=columns,
-            calls=calls,
-            gap=memory.state.gap,
-            screenings=(*progress.screenings, done),
-            seconds=progress.seconds + time.perf_counter() - started,
-        )
-
-    def ending(self, run: Run, progress: Progress | None, tol: float | None) -> Ending:
-        if progress is None:
+    def ending(self, run: Run, state: RunState | None) -> Ending:
+        if state is None:
             raise KeyboardInterrupt
-        done, iterations = progress.iteration, run.epochs_asked
+        done, iterations, certificate = state.box.iteration, run.epochs_asked, certificate_of(run, state.box)
         if run.solved:
-            outcome = True, f"the duality gap is at most {tol:.4g} of the objective after {done} iterations"
+            outcome = True, f"the duality gap is at most {run.tol:.4g} of the objective after {done} iterations"
         elif run.flat:
             outcome = True, f"the duality gap is all rounding after {done} iterations"
         elif run.stopped:
             outcome = True, f"stopped by the callback after {done} of {iterations} iterations"
         else:
-            outcome = False, f"the duality gap is {self.certificate(run, progress)} after {done} iterations"
-        return Ending(outcome, "last", self.certificate(run, progress))
-
-    def certificate(self, run: Run, progress: Progress) -> float | None:
-        """The gap, as rows have it; the last iteration of an interrupted run may have no row."""
-        state = progress.memory.state
-        return padded(state.gap, state.fun, run.scale, _weights(self.problem, progress), self.problem.n)
-
-    def result(self, result: Result, run: Run, progress: Progress) -> SparseResult:
-        state, message = progress.memory.state, result.message
-        if run.interrupted:  # the last iteration may have no row
-            message = f"interrupted after {progress.iteration} of {run.epochs_asked} iterations"
-        named = {
-            "fun": state.fun,
-            "nit": progress.iteration,
-            "message": message,
-            "certificate": self.certificate(run, progress),
-        }
-        return SparseResult(
-            **vars(result)
-            | named
-            | {
-                "x": _weights(self.problem, progress),
-                "oracle_calls": progress.calls + progress.memory.calls,
-                "support": progress.columns[state.w != 0],
-                "screenings": progress.screenings,
-                "solver_seconds": run.seconds - progress.seconds,
-                "screening_seconds": progress.seconds,
-                "work": progress.work,
-            }
-        )
+            outcome = False, f"the duality gap is {certificate} after {done} iterations"
+        return Ending(outcome, "last", certificate)
 
 
-def _weights(problem: ElasticNetCRF, progress: Progress) -> Array:
-    """All weights (d,), in the problem's place."""
-    x = np.zeros(problem.size)
-    x[progress.columns] = progress.memory.state.w
-    return problem.place.floats(x)
+def certificate_of(run: Run, progress: ScreeningState) -> float | None:
+    """The gap, as rows have it."""
+    state = progress.memory.state
+    return padded(state.gap, state.fun, run.scale, progress.weights, state.problem.n)
+
+
+def sparse_result(result: Result, run: Run, state: RunState) -> SparseResult:
+    """The result of a run at its last iterate; the last iteration of an interrupted run may have no row."""
+    progress, point = state.box, state.box.memory.state
+    message = result.message
+    if run.interrupted:
+        message = f"interrupted after {progress.iteration} of {run.epochs_asked} iterations"
+    last = {"x": progress.weights, "fun": point.fun, "nit": progress.iteration, "message": message}
+    last |= {"certificate": certificate_of(run, progress), "oracle_calls": progress.calls + progress.memory.calls}
+    return SparseResult(
+        **vars(result) | last,
+        support=point.problem.columns[point.w != 0],
+        screenings=progress.screenings,
+        solver_seconds=run.seconds - state.search,
+        screening_seconds=state.search,
+        work=progress.work,
+    )

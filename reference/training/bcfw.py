@@ -15,7 +15,7 @@ from reference.training.minimize import minimize
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
 from reference.training.run import Run
-from reference.training.solver import Ending
+from reference.training.solver import Ending, Loop, Needs
 from reference.training.verdicts import Bracketed, verdict
 
 __all__ = ["bcfw"]
@@ -26,13 +26,12 @@ class FrankWolfe(Bracketed):
     """A run of :class:`BCFW`."""
 
     name: ClassVar[str] = "bcfw"
-    requires: ClassVar[tuple[str, ...]] = ("corners(w, batch)", "zeros")
-    constrained: ClassVar[bool] = True
-    panel_state: ClassVar[bool] = True
+    needs: ClassVar[Needs | None] = Needs(("corners(w, batch)", "zeros"), constrained=True)
+    loop: ClassVar[Loop] = Loop(panel_state=True)
 
-    def check(self, objective: Objective, tol: float | None) -> None:
-        super().check(objective, tol)
+    def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
         check_hinge("bcfw", objective)
+        return super().start(objective, w0, rng)
 
     def evaluate(self, objective: Objective, state: BCFWState) -> Report:
         w = clipped(state.mean, constraint(objective))
@@ -40,9 +39,9 @@ class FrankWolfe(Bracketed):
         fun, dual = value_of(objective, w, None) + quadratic, state.mean_loss - quadratic
         return Report(w, fun, dual, fun - dual)
 
-    def ending(self, run: Run, state: Any, tol: float | None) -> Ending:
+    def ending(self, run: Run, state: Any) -> Ending:
         average = self.box.average
-        return Ending(verdict(run, tol), "last" if average == "last" else f"{average} average", run.gap)
+        return Ending(verdict(run), "last" if average == "last" else f"{average} average", run.gap)
 
 
 @runs(epochs=100, tol=1e-3, rng=None)

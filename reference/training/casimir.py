@@ -56,10 +56,11 @@ class CasimirRun(Solver):
 
     def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> RunState:
         plan = self.plan(objective, w0, rng)
-        return RunState(self.box_of(plan).init(objective, w0), plan, Counts(calls=plan.calls))
+        named = self.schedule is None or isinstance(self.schedule, str)  # else it has no form in a file
+        return RunState(self.box_of(plan).init(objective, w0), plan if named else None, Counts(calls=plan.calls))
 
     def epoch(self, objective: Objective, state: RunState, rng: np.random.Generator) -> RunState:
-        return state._replace(box=self.box_of(state.search).epoch(objective, state.box, rng))
+        return state._replace(box=self.box_of(self.plan_in(state)).epoch(objective, state.box, rng))
 
     def accept(
         self, objective: Objective, before: RunState | None, after: RunState, report: Report, rng: np.random.Generator
@@ -68,7 +69,7 @@ class CasimirRun(Solver):
         evaluation: Evaluation = report.detail
         if before is None:
             return after._replace(evaluation=evaluation), report
-        plan, mu, k, w, best = after.search, evaluation.mu, after.box.k, after.box.w, before.evaluation
+        plan, mu, k, w, best = self.plan_in(after), evaluation.mu, after.box.k, after.box.w, before.evaluation
         problem, spent = Subproblem(objective, self.lam, plan.kappa_k(k), mu, before.box.z), after.box.memory
         kept = not_above(problem.value(w, evaluation.smoothed), spent.first, w)
         if plan.stop == "budget":
@@ -80,7 +81,7 @@ class CasimirRun(Solver):
             box, counts = after.box._replace(memory=spent), before.counts.plus(kept=1)
         else:
             box, counts = before.box._replace(memory=spent), before.counts.plus(rejected=1)
-        state = RunState(box, plan, counts, best)
+        state = RunState(box, after.search, counts, best)
         gap = best.objective - best.dual
         solved = evaluation.slope <= STAGE * gap and gap > 1e-12 * abs(best.objective)
         if plan.staged and kept and solved and plan.schedule.mu_k(k) > LEAST_MU:
@@ -105,14 +106,19 @@ class CasimirRun(Solver):
         """Step sizes by backtracking."""
         return replace(self.inner.steps, step_size=None)
 
-    def plan(self, objective: Objective, start: Array | None, rng: np.random.Generator | None) -> Plan:
+    def plan(self, objective: Objective, start: Array, rng: np.random.Generator) -> Plan:
         """The plan that the options describe."""
         options: dict[str, Any] = {"lam": self.lam, "mu": self.mu, "kappa": self.kappa, "accuracy": self.accuracy}
         options |= {"step_size": self.inner.steps.step_size, "stop": self.stop, "steps": self.search}
         return plan_of(objective, start, self.schedule, **options, rng=rng)
 
+    def plan_in(self, state: RunState) -> Plan:
+        """The plan of a state; a schedule of the user is the solver's."""
+        return state.search or Plan(self.schedule, True, False, self.inner.steps.step_size, self.stop, 0)
+
     def evaluate(self, objective: Objective, state: RunState) -> Report:
-        return self.report(state, evaluate(objective, state.box.w, self.lam, state.search.mu_k(max(state.box.k, 1))))
+        mu = self.plan_in(state).mu_k(max(state.box.k, 1))
+        return self.report(state, evaluate(objective, state.box.w, self.lam, mu))
 
     def report(self, state: RunState, evaluation: Evaluation) -> Report:
         """The report of a state with this evaluation."""
@@ -121,23 +127,16 @@ class CasimirRun(Solver):
         calls = state.counts.calls + spent.calls + spent.guess.calls
         return Report(state.box.w, evaluation.objective, *bounds, calls, spent.passes, detail=evaluation)
 
-    def saved(self, state: RunState) -> RunState:
-        return state if self.schedule is None or isinstance(self.schedule, str) else state._replace(search=None)
-
-    def restored(self, objective: Objective, saved: RunState) -> RunState:
-        return saved if saved.search else saved._replace(search=self.plan(objective, None, None))
-
-    def check(self, objective: Objective, tol: float | None) -> None:
-        super().check(objective, tol)
-        check_provable(self.lam, tol)
+    def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
         if isinstance(traits(objective).smoothing, Max):
             raise ValueError(
                 "objective: casimir needs a smoothing, such as StructuralHinge(model, data, smoothing=Entropy())"
             )
+        return super().start(objective, w0, rng)
 
-    def ending(self, run: Run, state: RunState | None, tol: float | None) -> Ending:
+    def ending(self, run: Run, state: RunState | None) -> Ending:
         certificate = run.gap if self.lam > 0 else "none: lam = 0 gives no dual point"
-        return Ending(_outcome(run, state, tol), "last", certificate, state.counts.kept if state else 0)
+        return Ending(_outcome(run, state), "last", certificate, state.counts.kept if state else 0)
 
 
 @runs(epochs=50, tol=None, rng=None)
@@ -245,6 +244,7 @@ def casimir(
     >>> result.success, result.certificate <= 0.1 * result.fun
     (True, True)
     """
+    check_provable(lam, run["tol"])
     until, resolved = None, {}
     if stop == "gradient" or schedule == "theory":  # the epochs may cut the last subproblem short
         until, resolved = run["epochs"], {"epochs": run["epochs"]}
@@ -253,7 +253,7 @@ def casimir(
     return minimize(objective, solver, w0, resolved=resolved, **run)
 
 
-def _outcome(run: Run, state: RunState | None, tol: float | None) -> tuple[bool, str]:
+def _outcome(run: Run, state: RunState | None) -> tuple[bool, str]:
     """Success, and the message."""
     if run.solved:
         return True, f"gap {run.gap} after {run.done} epochs"
@@ -264,8 +264,8 @@ def _outcome(run: Run, state: RunState | None, tol: float | None) -> tuple[bool,
         done += f", {state.counts.rejected} iterations taken back for too long steps"
     if not not_above(run.fun, run.first, state.box.w):
         return False, f"{done}: the objective grew from {run.first} to {run.fun}; take shorter steps"
-    if tol is not None:
-        return False, f"{done}: the gap is {run.gap}, more than {tol} of the objective"
+    if run.tol is not None:
+        return False, f"{done}: the gap is {run.gap}, more than {run.tol} of the objective"
     return bool(np.isfinite(run.fun)), done
 
 

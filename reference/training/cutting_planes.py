@@ -15,7 +15,7 @@ from reference.training.minimize import minimize
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
 from reference.training.run import Run
-from reference.training.solver import Ending
+from reference.training.solver import Ending, Loop, Needs
 from reference.training.verdicts import Bracketed, verdict
 
 __all__ = ["cutting_planes"]
@@ -28,17 +28,17 @@ class Planes(Bracketed):
     """A run of :class:`CuttingPlanes`."""
 
     name: ClassVar[str] = "cutting_planes"
-    requires: ClassVar[tuple[str, ...]] = ("linearize(w, batch)", "zeros")
-    still: ClassVar[int] = STILL
+    needs: ClassVar[Needs | None] = Needs(("linearize(w, batch)", "zeros"))
+    loop: ClassVar[Loop] = Loop(still=STILL)
 
-    def check(self, objective: Objective, tol: float | None) -> None:
-        super().check(objective, tol)
+    def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
         check_hinge("cutting_planes", objective)
         if not getattr(objective, "loss_augmented", True):
             raise UnsupportedError(
                 f"objective: cutting_planes needs planes with a task loss, which {type(objective).__name__} has not; "
                 f"StructuralHinge has"
             )
+        return super().start(objective, w0, rng)
 
     def evaluate(self, objective: Objective, state: CuttingPlanesState) -> Report:
         return Report(state.best, state.fun, state.dual, state.fun - state.dual)
@@ -48,8 +48,8 @@ class Planes(Bracketed):
         value = value_of(objective, saved.best, None)
         return saved._replace(fun=value + 0.5 * self.box.lam * squared_norm(saved.best))
 
-    def ending(self, run: Run, state: Any, tol: float | None) -> Ending:
-        return Ending(verdict(run, tol), "best", run.gap)
+    def ending(self, run: Run, state: Any) -> Ending:
+        return Ending(verdict(run), "best", run.gap)
 
 
 @runs(epochs=1000, tol=1e-3)

@@ -19,7 +19,7 @@ from reference.training.minimize import minimize
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
 from reference.training.run import Run
-from reference.training.solver import Ending, check_kind
+from reference.training.solver import Ending, Loop, Needs, check_kind
 from reference.training.verdicts import Bracketed, verdict
 from reference.weighted import Weighted
 
@@ -31,9 +31,8 @@ class Exponentiated(Bracketed):
     """A run of :class:`ExponentiatedGradient`."""
 
     name: ClassVar[str] = "exponentiated_gradient"
-    requires: ClassVar[tuple[str, ...]] = ("zeros", "model", "data", "loss_augmented")
-    constrained: ClassVar[bool] = True
-    panel_state: ClassVar[bool] = True
+    needs: ClassVar[Needs | None] = Needs(("zeros", "model", "data", "loss_augmented"), constrained=True)
+    loop: ClassVar[Loop] = Loop(panel_state=True)
 
     def evaluate(self, objective: Objective, state: EGState) -> Report:
         w = clipped(state.x, constraint(objective))
@@ -42,8 +41,8 @@ class Exponentiated(Bracketed):
         dual = float(np.mean(state.values)) - quadratic
         return Report(w, fun, dual, fun - dual, calls=state.calls)
 
-    def ending(self, run: Run, state: Any, tol: float | None) -> Ending:
-        return Ending(verdict(run, tol), certificate=run.gap)
+    def ending(self, run: Run, state: Any) -> Ending:
+        return Ending(verdict(run), certificate=run.gap)
 
 
 @runs(epochs=100, tol=1e-3, rng=None)

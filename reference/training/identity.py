@@ -20,7 +20,7 @@ __all__ = ["check_identity", "identity", "numbers_of", "of_another_panel", "path
 
 
 def identity(
-    optimizer: str, objective: Examples, start: Array, options: Mapping[str, Any], rng: Any, form: type | None
+    optimizer: str, objective: Examples, start: Array, options: Mapping[str, Any], rng: Any, form: str | None
 ) -> dict[str, Any]:
     """What a resumed run must have in common with the run of its checkpoint, by name."""
     start = numbers_of(start)
@@ -35,7 +35,7 @@ def identity(
         **{name: _described(value) for name, value in options.items()},
         "rng": int(rng) if isinstance(rng, (int, np.integer)) else None,
         "arrays": " ".join(str(name).split(".")[-1] for name in (place.xp.__name__, place.dtype)),
-        "form": None if form is None else f"{form.__module__}.{form.__qualname__}",
+        "form": form,
     }
 
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reference.arrays import Array, squared_norm
-from reference.optimizers.base import Piece
+from reference.arrays import Array
+from reference.optimizers.base import Algorithm
 from reference.optimizers.casimir import GradientStep
 from reference.optimizers.saga import SAGA
 from reference.optimizers.subproblem import InnerPass, Pass, Snapshot, Subproblem
@@ -36,7 +36,7 @@ class Spent(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Searched(Piece):
+class Searched(Algorithm):
     """Solves a subproblem by one pass if ``epochs`` is None, else by passes until its gradient is small enough: (26).
 
     ``epochs`` limits the passes over all subproblems together. A pass with a guessed step size that increases the value
@@ -69,8 +69,7 @@ class Searched(Piece):
             guess = self.steps.judge(guess, kept)
             if kept:
                 snapshot, value, kept_by_pass = after, after_value, remembered
-            small = delta * kappa * (lam + kappa) * squared_norm(snapshot.x - problem.center)
-            if (kept and squared_norm(problem.gradient(snapshot)) <= small) or passes == self.epochs:
+            if (kept and problem.solved(snapshot, delta)) or passes == self.epochs:
                 return snapshot.x, Spent(guess, passes, calls, first)
 
 

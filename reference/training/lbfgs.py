@@ -15,8 +15,8 @@ from reference.training.arguments import initial_of, is_nonlinear, start_of
 from reference.training.minimize import minimize
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
-from reference.training.run import Point, Run
-from reference.training.solver import Ending, Solver
+from reference.training.run import Run
+from reference.training.solver import Ending, Loop, Needs, Solver
 
 __all__ = ["lbfgs"]
 
@@ -26,44 +26,42 @@ class Smooth(Solver):
     """A run of :class:`LBFGS` that stops at a small gradient."""
 
     box: LBFGS
+    tol: float | None = None
 
     name: ClassVar[str] = "lbfgs"
-    convex: ClassVar[bool] = False
-    by_gap: ClassVar[bool] = False
-    unit: ClassVar[str] = "iterations"
+    needs: ClassVar[Needs | None] = Needs(convex=False)
+    loop: ClassVar[Loop] = Loop(unit="iterations")
 
     def start(self, objective: Objective, w0: Array | None, rng: Any) -> Array:
         return start_of(objective, initial_of(objective, w0, 0))
 
     def evaluate(self, objective: Objective, state: LBFGSState) -> Report:
         calls = state.evaluations * objective.n
+        # there is nothing more to do if the gradient is small, or if no step decreases the objective
+        solved = state.stuck or _largest(state.gradient) <= (self.tol or 0.0)
         if self.box.lam == 0 or is_nonlinear(objective):
-            return Report(state.w, state.fun, calls=calls)
+            return Report(state.w, state.fun, calls=calls, solved=solved)
         gap = squared_norm(state.gradient) / (2 * self.box.lam)
-        return Report(state.w, state.fun, state.fun - gap, gap, calls=calls)
+        return Report(state.w, state.fun, state.fun - gap, gap, calls=calls, solved=solved)
 
     def restored(self, objective: Objective, saved: LBFGSState) -> LBFGSState:
         """The state with the objective evaluated again, so that a resumed run on other data is detected."""
         fun, gradient = self.box.evaluate(objective, saved.w)
         return saved._replace(fun=fun, gradient=gradient)
 
-    def reached(self, point: Point, state: LBFGSState, tol: float | None) -> bool:
-        """Whether there is nothing more to do: the gradient is small, or no step decreases the objective."""
-        return state.stuck or _largest(state.gradient) <= (tol or 0.0)
-
-    def ending(self, run: Run, state: LBFGSState | None, tol: float | None) -> Ending:
+    def ending(self, run: Run, state: LBFGSState | None) -> Ending:
         certificate: float | str | None = run.gap
         if self.box.lam == 0:
             certificate = "none: lam = 0 gives no strong convexity"
         elif state is not None and run.gap is None:
             certificate = "none: the objective is not convex"
-        return Ending(run.ending or _outcome(run, state, tol), "last", certificate)
+        return Ending(run.ending or _outcome(run, state), "last", certificate)
 
 
-def _outcome(run: Run, state: LBFGSState | None, tol: float | None) -> tuple[bool, str]:
+def _outcome(run: Run, state: LBFGSState | None) -> tuple[bool, str]:
     if state is None:
         return False, "no iterations done"
-    size, wanted, tol = _largest(state.gradient), tol is not None, tol or 0.0
+    size, wanted, tol = _largest(state.gradient), run.tol is not None, run.tol or 0.0
     if size <= tol:
         return True, f"largest entry of the gradient {size:.3g}, at most {tol:g}, after {run.done} iterations"
     if state.stuck:
@@ -142,4 +140,4 @@ def lbfgs(
     >>> [model.labels[y] for y in model.predict(data, None, result.x)]
     ['a', 'b', 'b']
     """
-    return minimize(objective, Smooth(LBFGS(lam, mu, memory)), w0, epochs=run.pop("iterations"), **run)
+    return minimize(objective, Smooth(LBFGS(lam, mu, memory), run["tol"]), w0, epochs=run.pop("iterations"), **run)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from reference.optimizers.base import Examples
-from reference.training.counterparts import counterpart
+from reference.training.counterparts import counterpart, domain_of
 from reference.training.result import Callback, Report, Result
-from reference.training.run import Point, Run, untimed
-from reference.training.solver import Solver
+from reference.training.run import Run, untimed
+from reference.training.solver import Solver, check_kind
 
 __all__ = ["minimize", "run_of"]
 
@@ -36,55 +36,42 @@ def run_of(
     resume: str | Path | None = None,
     same: Mapping[str, Any] | None = None,
     resolved: Mapping[str, Any] | None = None,
-) -> tuple[Result, Any]:
-    """Run a solver from w0 or its own start; returns the result and the last state.
+    written: Callable[[Any], None] = lambda state: None,
+) -> tuple[Result, Run, Any]:
+    """Run a solver from w0 or its own start; returns the result, the run and the last state.
 
     every: epochs from one evaluation, with its row, to the next. same: the options that a resumed run must have in
-    common, and resolved: what some of them stand for. The public functions describe the other parameters.
+    common, and resolved: what some of them stand for. written: called with the state of each checkpoint when its file
+    has been written. The public functions describe the other parameters.
     """
     if callback is not None and not callable(callback):
         raise TypeError(f"callback: expected a callable, got {type(callback).__name__}")
-    solver.check(objective, tol)
+    check_kind(solver, objective)
     start = solver.start(objective, w0, rng)
+    kind = domain_of(solver, objective)
     solver = counterpart(solver, objective)
+    options = {**(same or {}), **(resolved or {})}
+    settings: dict[str, Any] = {"tol": tol, "form": kind.form_of(solver), "loop": solver.loop, "written": written}
+    run = Run(solver.name, objective, start, options, epochs, rng, callback, checkpoint, resume, **settings)
     state: Any = None
-
-    def reached(point: Point) -> bool:
-        return solver.reached(point, state, tol)
-
-    run = Run(
-        solver.name,
-        objective,
-        start,
-        {**(same or {}), **(resolved or {})},
-        epochs,
-        rng,
-        callback,
-        checkpoint,
-        resume,
-        reached=reached,
-        form=solver.checkpoint_form,
-        unit=solver.unit,
-        written=solver.written,
-        by_gap=solver.by_gap and tol is not None,
-        still=solver.still if tol is not None else 0,
-    )
-    saved = run.resumed
     with run:
         with run.timed():
-            if saved is None:
-                state = solver.init(objective, start, run.rng)
+            if run.resumed is None:
+                domain = kind.of(objective, start)
+                state = solver.init(domain.objective, domain.taken(start), run.rng)
             else:
-                state = solver.restored(objective, saved)
-        if saved is not None or epochs == 0 or solver.evaluates_start:
+                domain, saved = kind.resumed(objective, run.resumed)
+                state = solver.restored(domain.objective, saved)
+        objective = domain.objective
+        if run.resumed is not None or epochs == 0 or solver.loop.evaluates_start:
             with untimed():
                 report = solver.evaluate(objective, state)
         else:
-            report = Report(start, np.nan)
-        if saved is None:
+            report = Report(domain.taken(start), np.nan)
+        if run.resumed is None:
             with run.timed():
                 state, report = solver.accept(objective, None, state, report, run.rng)
-        run.begin(report, solver.saved(state))
+        run.begin(domain.reported(report), domain.saved(solver.saved(state)))
         for k in run.epochs():
             with run.timed():
                 after = solver.epoch(objective, state, run.rng)
@@ -96,7 +83,5 @@ def run_of(
             with run.timed():
                 state, report = solver.accept(objective, state, after, report, run.rng)
             del after  # it may be large
-            run.record(solver.saved(state), report, k)
-    ending = solver.ending(run, state, tol)
-    result = run.result(ending.outcome, iterate=ending.iterate, certificate=ending.certificate, nit=ending.nit, tol=tol)
-    return solver.result(result, run, state), state
+            run.record(domain.saved(solver.saved(state)), domain.reported(report), k)
+    return run.result(solver.ending(run, state)), run, state

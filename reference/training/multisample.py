@@ -16,7 +16,7 @@ from reference.training.minimize import minimize
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
 from reference.training.run import Run
-from reference.training.solver import Ending
+from reference.training.solver import Ending, Needs
 from reference.training.verdicts import Bracketed, verdict
 
 __all__ = ["multisample"]
@@ -27,21 +27,21 @@ class DualUpdates(Bracketed):
     """A run of :class:`Multisample`."""
 
     name: ClassVar[str] = "multisample"
-    requires: ClassVar[tuple[str, ...]] = ("corners(w, batch)", "zeros")
+    needs: ClassVar[Needs | None] = Needs(("corners(w, batch)", "zeros"))
 
-    def check(self, objective: Objective, tol: float | None) -> None:
-        super().check(objective, tol)
+    def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
         box = self.box
         check_hinge("multisample", objective)
         at_most("k", box.k, box.k, "whose inner products take")
+        return super().start(objective, w0, rng)
 
     def evaluate(self, objective: Objective, state: MultisampleState) -> Report:
         x, lam = state.x if self.box.average == "last" else state.mean, self.box.lam
         fun = value_of(objective, x, None) + 0.5 * lam * squared_norm(x)
         return Report(x, fun, state.best, fun - state.best)
 
-    def ending(self, run: Run, state: Any, tol: float | None) -> Ending:
-        return Ending(verdict(run, tol), "last" if self.box.average == "last" else "uniform average", run.gap)
+    def ending(self, run: Run, state: Any) -> Ending:
+        return Ending(verdict(run), "last" if self.box.average == "last" else "uniform average", run.gap)
 
 
 @runs(epochs=100, tol=1e-3, rng=None)

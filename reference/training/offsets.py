@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from reference.arrays import squared_norm
-from reference.optimizers.base import Objective, Piece, value_of
+from reference.optimizers.base import Algorithm, Objective, value_of
 from reference.optimizers.sgd import SGD, SGDState
 from reference.steps import Pegasos
 
@@ -19,10 +19,10 @@ __all__ = ["OffsetSearch"]
 
 
 @dataclass(frozen=True)
-class OffsetSearch(Piece):
+class OffsetSearch(Algorithm):
     """The offset of the default steps ``Pegasos(offset)`` of :class:`SGD`.
 
-    Each candidate makes a pass over one example in fifty. The first step starts at min(1/(lam n), 1) and is halved
+    Each candidate makes a trial pass on 2 % of the data. The first step starts at min(1/(lam n), 1) and is halved
     until three times in a row the objective of these examples ends no lower.
     """
 

@@ -21,7 +21,7 @@ from reference.training.minimize import minimize
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
 from reference.training.run import Run
-from reference.training.solver import Ending, Solver
+from reference.training.solver import Ending, Loop, Solver
 
 __all__ = ["as_regularizer", "composite", "online_proximal"]
 
@@ -34,12 +34,12 @@ class Proximal(Solver):
     project: Regularizer | None
 
     name: ClassVar[str] = "online_proximal"
-    evaluates_start: ClassVar[bool] = False
+    loop: ClassVar[Loop] = Loop(evaluates_start=False)
 
-    def check(self, objective: Objective, tol: float | None) -> None:
-        super().check(objective, tol)
+    def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
         if self.project is not None and not isinstance(self.project, (Ball, Simplex)):
             raise TypeError(f"project: expected the indicator of a set, such as L2Ball(1.0), got {self.project!r}")
+        return super().start(objective, w0, rng)
 
     def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> OnlineProximalState:
         state: OnlineProximalState = self.box.init(objective, *floats(w0=w0))
@@ -48,7 +48,7 @@ class Proximal(Solver):
     def evaluate(self, objective: Objective, state: OnlineProximalState) -> Report:
         return Report(state.mean, composite(objective, self.regularizer, state.mean, self.box.sigma, self.box.mu))
 
-    def ending(self, run: Run, state: Any, tol: float | None) -> Ending:
+    def ending(self, run: Run, state: Any) -> Ending:
         return Ending(
             run.ending or (True, f"{run.epochs_asked} epochs done"),
             "last" if self.box.average == "last" else "uniform average",
@@ -72,7 +72,7 @@ def online_proximal(
 ) -> Result:
     """Minimise F(w) + R_1(w) + ... + R_J(w) [+ sigma/2 ||w||^2] over a set, by gradient steps and proxes in turn.
 
-    w_{t+1} = project( prox_{gamma_t R_J}( ... prox_{gamma_t R_1}( w_t - gamma_t (g_t + sigma w_t) ) ) )
+    w_{t+1} = project( prox_{eta_t R_J}( ... prox_{eta_t R_1}( w_t - eta_t (g_t + sigma w_t) ) ) )
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def online_proximal(
     w0 : array (d,), optional
         Start; default ``objective.zeros()``, as in the paper.
     step_size : float or schedule
-        A number is a constant step; ``steps.InverseSqrt(gamma0)`` is gamma0/sqrt(t), ``steps.Pegasos()`` is
+        A number is a constant step; ``steps.InverseSqrt(eta_0)`` is eta_0/sqrt(t), ``steps.Pegasos()`` is
         1/(sigma t).
     sigma : float >= 0
         Weight of (sigma/2) ||w||^2, part of the gradient step. (``ElasticNet`` has it in the prox instead.)

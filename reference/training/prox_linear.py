@@ -15,7 +15,7 @@ from reference.declared import Ge, Gt, Lam, Temperature
 from reference.linearized import LinearizedObjective
 from reference.objectives import StructuralHinge
 from reference.optimizers.base import Linearized, Objective, traits
-from reference.optimizers.prox_linear import Model, ProxLinear, ProxLinearState, regularised, unsmoothed
+from reference.optimizers.prox_linear import ConvexModel, ProxLinear, ProxLinearState, regularised, unsmoothed
 from reference.smoothings import Max
 from reference.training.arguments import initial_of, start_of
 from reference.training.casimir import casimir
@@ -23,8 +23,8 @@ from reference.training.evaluation import evaluate
 from reference.training.minimize import minimize
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result, Row, padded
-from reference.training.run import Point, Run
-from reference.training.solver import Ending, Solver
+from reference.training.run import Run
+from reference.training.solver import Ending, Loop, Needs, Solver
 from reference.training.state import Counts, RunState, StepLength
 from reference.weighted import Weighted
 
@@ -55,7 +55,7 @@ class ProxLinearProblem(NamedTuple):
 class Solution(NamedTuple):
     """The model that an inner solver minimised, v (d,), the solver's result and its prescribed smoothing."""
 
-    model: Model
+    model: ConvexModel
     v: Array
     result: Result
     mu: float | None
@@ -73,7 +73,7 @@ class Scheduled:
     passes: int
     tolerance: float | None
 
-    def __call__(self, model: Model, k: int, rng: np.random.Generator) -> tuple[Array, Solution]:
+    def __call__(self, model: ConvexModel, k: int, rng: np.random.Generator) -> tuple[Array, Solution]:
         mu, L = self.scheduled(k)
         solved = partial(_small, self.eps(k))
         start = model.w - model.center
@@ -105,16 +105,14 @@ class ProxLinearRun(Solver):
 
     given: dict[str, Any]  # the options of :func:`prox_linear`
     measures: bool  # whether the gaps of subproblems are measured
+    tol: float | None
 
     name: ClassVar[str] = "prox_linear"
-    convex: ClassVar[bool] = False
-    unit: ClassVar[str] = "iterations"
-
-    def check(self, objective: Objective, tol: float | None) -> None:
-        super().check(objective, tol)
-        _check(objective, self.given["mu"], self.given["inner"])
+    needs: ClassVar[Needs | None] = Needs(convex=False)
+    loop: ClassVar[Loop] = Loop(unit="iterations")
 
     def start(self, objective: Objective, w0: Any, rng: Any) -> Array:
+        _check(objective, self.given["mu"], self.given["inner"])
         return start_of(objective, initial_of(objective, w0, rng))
 
     def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> RunState:
@@ -124,7 +122,8 @@ class ProxLinearRun(Solver):
         return state._replace(box=replace(self.box, eta=state.search.eta).epoch(objective, state.box, rng))
 
     def evaluate(self, objective: Objective, state: RunState) -> Report:
-        return Report(state.box.w, state.box.fun, calls=state.counts.calls)
+        solved = self.tol is not None and state.search.bound <= self.tol
+        return Report(state.box.w, state.box.fun, calls=state.counts.calls, solved=solved)
 
     def restored(self, objective: Objective, saved: RunState) -> RunState:
         """The state with the objective evaluated again, so that a resumed run on other data is detected."""
@@ -152,14 +151,10 @@ class ProxLinearRun(Solver):
             bound = rho + (2.0 * max(gap, 0.0) / model.curvature) ** 0.5 / eta
             counts = counts.plus(rejected=kept is not new)
             state = RunState(ProxLinearState(kept, kept_fun, k), StepLength(eta, bound), counts)
-        calls, gradient = state.counts.calls, rho if np.isfinite(rho) else None
-        return state, Report(state.box.w, state.box.fun, calls=calls, prox_gradient=gradient)
+        return state, self.evaluate(objective, state)._replace(prox_gradient=rho if np.isfinite(rho) else None)
 
-    def reached(self, point: Point, state: RunState | None, tol: float | None) -> bool:
-        return tol is not None and state is not None and state.search.bound <= tol
-
-    def ending(self, run: Run, state: RunState | None, tol: float | None) -> Ending:
-        outcome = _outcome(run, state, tol)
+    def ending(self, run: Run, state: RunState | None) -> Ending:
+        outcome = _outcome(run, state)
         return Ending(outcome, "last", "none: the objective is not convex", state.box.k if state else 0)
 
 
@@ -272,7 +267,7 @@ def prox_linear(
         mu = 1.0
     hinge, measures = traits(objective).hinge, tolerance is not None or run["tol"] is not None
     solves = Scheduled(inner or casimir_svrg, hinge, schedule, mu, L, budget, tolerance)
-    solver = ProxLinearRun(ProxLinear(lam, eta, solves, accept), given, measures)
+    solver = ProxLinearRun(ProxLinear(lam, eta, solves, accept), given, measures, run["tol"])
     return minimize(objective, solver, w0, epochs=run.pop("iterations"), **run)
 
 
@@ -334,7 +329,7 @@ def _check(objective: Objective, mu: float | None, inner: Any) -> None:
         raise ValueError(f"mu: {type(objective).__name__} has no smoothing to scale; expected None, got {mu!r}")
 
 
-def _outcome(run: Run, state: RunState | None, tol: float | None) -> tuple[bool, str]:
+def _outcome(run: Run, state: RunState | None) -> tuple[bool, str]:
     """Success, and the message."""
     if state is None or run.ending:
         return run.ending or (False, "nothing was done")
@@ -354,6 +349,6 @@ def _outcome(run: Run, state: RunState | None, tol: float | None) -> tuple[bool,
         return False, f"{done}: the objective grew from {run.first} to {state.box.fun}"
     if counts.missed:
         return False, done
-    if tol is not None:
-        return False, f"{done}: the norm of the prox-gradient is at most {state.search.bound:.3g}, more than {tol}"
+    if run.tol is not None:
+        return False, f"{done}: the norm of the prox-gradient is at most {state.search.bound:.3g}, more than {run.tol}"
     return True, done

@@ -47,7 +47,8 @@ class Report(NamedTuple):
     """The iterate x that would be returned, and the fields of its :class:`Row`.
 
     calls: oracle calls so far (None: n a pass). passes: passes so far (None: one an epoch). later: seconds of the epoch
-    that were spent on work for the next one. detail: further information for ``accept``.
+    that were spent on work for the next one. detail: further information for ``accept``. solved: whether the iterate is
+    good enough to stop (None: if its gap is).
     """
 
     x: Array
@@ -60,6 +61,7 @@ class Report(NamedTuple):
     prox_gradient: float | None = None
     later: float = 0.0
     detail: Any = None
+    solved: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from reference.optimizers.base import Objective
 from reference.training.arguments import generator
 from reference.training.checkpoints import read_checkpoint, write_checkpoint
 from reference.training.identity import check_identity, identity, numbers_of, path_of, same_value
-from reference.training.result import Callback, Report, Result, Row, judged, padded, wants_to_stop
+from reference.training.result import Callback, Report, Result, Row, judged, padded, small_enough, wants_to_stop
 
-__all__ = ["Lost", "Point", "Run", "untimed"]
+__all__ = ["Ending", "Lost", "Point", "Run", "untimed"]
 
 SHARE = 10  # spend at most 1/10 of the run on writing checkpoints
 
@@ -28,7 +28,10 @@ _untimed: ContextVar[float] = ContextVar("untimed", default=0.0)  # all untimed 
 
 
 class Lost(RuntimeError):
-    """What computes the objective is gone. The run ends as by Ctrl-C: with the best iterate, and with a checkpoint."""
+    """The workers that compute the objective were lost.
+
+    The run ends as by Ctrl-C: with the best iterate, and with a checkpoint.
+    """
 
 
 @contextmanager
@@ -47,6 +50,17 @@ class Point(NamedTuple):
     x: Array
     fun: float
     gap: float | None
+
+
+class Ending(NamedTuple):
+    """How a run ended: success and the message, the iterate returned, its certificate, and the number of steps (None:
+    the passes).
+    """
+
+    outcome: tuple[bool, str]
+    iterate: str = "last"
+    certificate: float | str | None = None
+    nit: int | None = None
 
 
 class Done(NamedTuple):
@@ -89,18 +103,15 @@ class Run:
     resume : path, optional
         The checkpoint to continue from. Rows, weights, seconds and random numbers are those of an uninterrupted run;
         ``start`` is not used. ``epochs`` includes those done before.
-    reached : callable, optional
-        Whether a :class:`Point` is good enough to stop.
-    form : type, optional
-        The type of the box, if only this type can read its state, which may change in place.
-    unit : str
-        What ``epochs`` counts, for messages.
+    tol : float, optional
+        The run ends when its gap is at most ``tol`` times the objective, or is rounding and no longer falls; or when a
+        report says that the problem is solved.
+    form : str, optional
+        The type of the states, if only one panel can read them, and they may change in place.
+    loop : Loop
+        What the solver declares.
     written : callable, optional
         Called with the state of a checkpoint when its file has been written.
-    by_gap : bool
-        Whether the run also ends when its gap is rounding and no longer falls.
-    still : int
-        The run also ends when so many epochs have not changed its dual; 0: it does not.
     """
 
     def __init__(
@@ -115,15 +126,13 @@ class Run:
         checkpoint: str | Path | None = None,
         resume: str | Path | None = None,
         *,
-        reached: Callable[[Point], bool] = lambda point: False,
-        form: type | None = None,
-        unit: str = "epochs",
-        written: Callable[[Any], None] = lambda state: None,
-        by_gap: bool = False,
-        still: int = 0,
+        tol: float | None,
+        form: str | None,
+        loop: Any,
+        written: Callable[[Any], None],
     ) -> None:
-        self.epochs_asked, self.callback, self.unit, self.reached, self.form = epochs, callback, unit, reached, form
-        self.written, self.by_gap, self.still = written, by_gap, still
+        self.epochs_asked, self.callback, self.tol, self.form, self.written = epochs, callback, tol, form, written
+        self.unit, self.still = loop.unit, 0 if tol is None else loop.still
         self._from_zero = not np.any(host(numbers_of(start)))
         self.rng = generator(rng)
         self.checkpoint, self.resume = path_of("checkpoint", checkpoint), path_of("resume", resume)
@@ -134,6 +143,7 @@ class Run:
         self.seconds, self.stopped, self.interrupted, self.calls_before = 0.0, False, False, 0
         self.why = self._unwritten = ""
         self._begun, self._moving, self._saved, self._next_save = False, False, -1, 0.0  # -1: no file yet
+        self._solved: bool | None = None
         point = Point(start, np.nan, None)
         self._done = Done(0, point, point)
         self._identity = identity(optimizer, objective, start, options, rng, form)
@@ -166,6 +176,7 @@ class Run:
 
     def begin(self, report: Report, state: Any) -> None:
         """Set the iterate before the first epoch; a resumed run needs its objective, others may give nan."""
+        self._solved = report.solved
         if self._found is None:
             gap, self.calls_before = padded(report.gap, report.fun, report.fun, report.x, self.n), report.calls or 0
             point = Point(report.x, float(report.fun), gap)
@@ -202,6 +213,7 @@ class Run:
         epoch = epoch if report.passes is None else report.passes
         row = Row(epoch, calls, self.seconds - report.later, fun, dual, gap, report.exact, report.prox_gradient)
         self.history.append(row)
+        self._solved = report.solved
         point, best = Point(x, row.objective, row.gap), self._done.best
         better = self._done.rows == 0 or point.fun < best.fun or np.isnan(best.fun)
         best = point if better else best
@@ -243,7 +255,8 @@ class Run:
     def over(self) -> bool:
         """Whether there is a reason to stop."""
         diverged = bool(self.history) and not np.isfinite(self.fun + (self.gap or 0.0))
-        return self.stopped or diverged or self.solved or (self.by_gap and self.flat) or self.stuck
+        flat = self.tol is not None and self._solved is None and self.flat
+        return self.stopped or diverged or self.solved or flat or self.stuck
 
     @property
     def rounded(self) -> bool:
@@ -268,7 +281,9 @@ class Run:
     @property
     def solved(self) -> bool:
         """Whether the last iterate is good enough."""
-        return self.reached(self._done.last)
+        point = self._done.last
+        by_gap = point.gap is not None and small_enough(point.gap, point.fun, self.tol)
+        return by_gap if self._solved is None else self._solved
 
     @property
     def ending(self) -> tuple[bool, str] | None:
@@ -286,19 +301,13 @@ class Run:
             return True, f"stopped by the callback after {self.done} of {self.epochs_asked} {self.unit}"
         return None
 
-    def result(
-        self,
-        outcome: tuple[bool, str],
-        *,
-        iterate: str,
-        certificate: float | str | None,
-        nit: int | None = None,
-        tol: float | None = None,
-    ) -> Result:
-        """The result: the last iterate with this outcome, judged by the rule of :class:`Result`; of an interrupted run,
-        the best iterate with its gap.
+    def result(self, ending: Ending) -> Result:
+        """The result: the last iterate with the outcome of this ending, judged by the rule of :class:`Result`.
+
+        Of an interrupted run: the best iterate with its gap.
         """
-        (success, message), point = outcome, self._done.best if self.interrupted else self._done.last
+        (success, message), iterate, certificate, nit = ending
+        point = self._done.best if self.interrupted else self._done.last
         if self.interrupted:
             success, message = False, f"interrupted after {self.done} of {self.epochs_asked} {self.unit}"
             if point is not self._done.last:
@@ -307,7 +316,7 @@ class Run:
             certificate = certificate if isinstance(certificate, str) else point.gap
         certificate = "none: nothing was evaluated" if certificate is None else certificate
         if success and self.ending is None:
-            success, message = judged(message, certificate, point.fun, tol)
+            success, message = judged(message, certificate, point.fun, self.tol)
         behind = self.interrupted and max(self._saved, 0) < self._done.rows
         if self.checkpoint is not None and (behind or self._unwritten):
             epoch = self.history[self._saved - 1].epoch if self._saved > 0 else 0

@@ -26,7 +26,7 @@ from reference.training.offsets import OffsetSearch
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
 from reference.training.run import Run
-from reference.training.solver import Ending, Solver
+from reference.training.solver import Ending, Loop, Needs, Solver
 from reference.training.state import RunState
 
 __all__ = ["sgd"]
@@ -42,9 +42,8 @@ class Descent(Solver):
     search: OffsetSearch | None
 
     name: ClassVar[str] = "sgd"
-    convex: ClassVar[bool] = False
-    constrained: ClassVar[bool] = True
-    evaluates_start: ClassVar[bool] = False
+    needs: ClassVar[Needs | None] = Needs(convex=False, constrained=True)
+    loop: ClassVar[Loop] = Loop(evaluates_start=False)
 
     def start(self, objective: Objective, w0: Any, rng: Any) -> Array:
         start = start_of(objective, initial_of(objective, w0, rng))
@@ -71,7 +70,7 @@ class Descent(Solver):
     def restored(self, objective: Objective, saved: RunState | SGDState) -> RunState:
         return RunState(saved) if isinstance(saved, SGDState) else saved  # older files have the state of the box
 
-    def ending(self, run: Run, state: Any, tol: float | None) -> Ending:
+    def ending(self, run: Run, state: Any) -> Ending:
         average = self.box.average
         return Ending(
             run.ending or (True, f"{run.epochs_asked} epochs done"),
@@ -109,7 +108,7 @@ def sgd(
         Smoothing, passed to the objective.
     step_size : float or schedule, optional
         Step size. A number is a constant step; default ``steps.Pegasos(offset)``, which needs lam > 0. The first step
-        is min(1/(lam n), 1), or that halved as often as helps in a pass over one example in fifty.
+        is min(1/(lam n), 1), halved while a trial pass on 2 % of the data improves.
     batch_size : int
     average : {"weighted", "uniform", "last"}
         Which iterate is returned: 2/(T^2+T) sum_t t w_t, (1/T) sum_t w_t, or w_T.

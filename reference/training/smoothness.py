@@ -14,7 +14,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array, squared_norm
-from reference.optimizers.base import Objective, Piece, traits
+from reference.optimizers.base import Algorithm, Objective, traits
 
 __all__ = ["Backtracking", "Guess", "component_smoothness", "secant"]
 
@@ -34,7 +34,7 @@ class Guess(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Backtracking(Piece):
+class Backtracking(Algorithm):
     """The step size of each pass: as given, or 1 / (L + curvature) with L found by backtracking on a few components.
 
     L never exceeds ``objective.smoothness(mu)``, if the objective has such a bound on the smoothness of every

@@ -11,52 +11,52 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from reference.optimizers.base import Objective, Piece
+from reference.optimizers.base import Algorithm, Objective
 from reference.training.arguments import check_objective, refuse_constraint, refuse_nonlinear, start_of
-from reference.training.result import Report, Result, small_enough
-from reference.training.run import Point, Run
+from reference.training.result import Report
+from reference.training.run import Ending, Run
 
-__all__ = ["Ending", "Report", "Solver", "check_kind"]
+__all__ = ["Ending", "Loop", "Needs", "Report", "Solver", "check_kind"]
 
 
-class Ending(NamedTuple):
-    """How a run ended: success and the message, the iterate returned, its certificate, and the number of steps (None:
-    the passes).
+class Needs(NamedTuple):
+    """What a solver needs of its objective.
+
+    attributes: their names; methods as "corners(w, batch)". convex: whether scores must be linear in the weights.
+    constrained: whether the constraint w >= 0 on some weights is supported.
     """
 
-    outcome: tuple[bool, str]
-    iterate: str = "last"
-    certificate: float | str | None = None
-    nit: int | None = None
+    attributes: tuple[str, ...] = ()
+    convex: bool = True
+    constrained: bool = False
+
+
+class Loop(NamedTuple):
+    """How a solver is run.
+
+    unit: what is counted, for messages. still: epochs that leave the dual as it is and end a run that has a ``tol``;
+    0: none do. evaluates_start: whether the start is always evaluated. panel_state: whether a state belongs to one
+    panel, and may change in place.
+    """
+
+    unit: str = "epochs"
+    still: int = 0
+    evaluates_start: bool = True
+    panel_state: bool = False
 
 
 @dataclass(frozen=True)
-class Solver(Piece, ABC):
+class Solver(Algorithm, ABC):
     """A box in a run; by default ``init`` and ``epoch`` are those of the box."""
 
     box: Any
 
     name: ClassVar[str]  # of the public function
-    requires: ClassVar[tuple[str, ...]] = ()  # attributes of the objective; methods as "corners(w, batch)"
-    convex: ClassVar[bool] = True  # whether scores must be linear in the weights
-    constrained: ClassVar[bool] = False  # whether the constraint w >= 0 on some weights is supported
-    panel_state: ClassVar[bool] = False  # whether a state belongs to one panel, and may change in place
-    by_gap: ClassVar[bool] = True  # whether ``tol`` is of the gap
-    still: ClassVar[int] = 0  # epochs that leave the dual as it is and end a run that has a ``tol``; 0: none do
-    evaluates_start: ClassVar[bool] = True  # whether the start is always evaluated
-    unit: ClassVar[str] = "epochs"
-
-    @property
-    def checkpoint_form(self) -> type | None:
-        """The type whose state this is, if it belongs to one panel."""
-        return type(self.box) if self.panel_state else None
-
-    def check(self, objective: Objective, tol: float | None) -> None:
-        """Raise unless the objective is suitable, and the options have a meaning together."""
-        check_kind(self, objective)
+    needs: ClassVar[Needs | None] = Needs()  # None: ``start`` checks the objective
+    loop: ClassVar[Loop] = Loop()
 
     def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
-        """w0 (d,), or the default."""
+        """w0 (d,), or the default; raise if the objective has what ``needs`` says and is still not suitable."""
         return start_of(objective, w0)
 
     def init(self, objective: Objective, w0: Any, rng: np.random.Generator) -> Any:
@@ -85,29 +85,20 @@ class Solver(Piece, ABC):
         """The state, from its form in a checkpoint."""
         return saved
 
-    def written(self, saved: Any) -> None:
-        """Called when a checkpoint with this state has been written."""
-
-    def reached(self, point: Point, state: Any, tol: float | None) -> bool:
-        """Whether the last iterate is good enough to stop."""
-        return point.gap is not None and small_enough(point.gap, point.fun, tol)
-
     @abstractmethod
-    def ending(self, run: Run, state: Any, tol: float | None) -> Ending:
+    def ending(self, run: Run, state: Any) -> Ending:
         """How a run ended; the state is None if it was interrupted before the first state."""
-
-    def result(self, result: Result, run: Run, state: Any) -> Result:
-        """The result to return."""
-        return result
 
 
 def check_kind(solver: Solver | type[Solver], objective: Any) -> None:
     """Raise unless the objective meets the requirements that a solver declares."""
-    for method in (name for name in solver.requires if "(" in name):
+    if (needs := solver.needs) is None:
+        return
+    for method in (name for name in needs.attributes if "(" in name):
         if not hasattr(objective, method.partition("(")[0]):
             raise TypeError(f"objective: {solver.name} needs {method}, which {type(objective).__name__} lacks")
-    check_objective(objective, *(name for name in solver.requires if "(" not in name))
-    if solver.convex:
+    check_objective(objective, *(name for name in needs.attributes if "(" not in name))
+    if needs.convex:
         refuse_nonlinear(solver.name, objective)
-    if not solver.constrained:
+    if not needs.constrained:
         refuse_constraint(solver.name, objective)

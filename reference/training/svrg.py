@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, Unpack
+from typing import Annotated, Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
@@ -35,10 +35,9 @@ class Backtracked(Solver):
 
     name: ClassVar[str] = "svrg"
 
-    def check(self, objective: Objective, tol: float | None) -> None:
-        super().check(objective, tol)
-        check_provable(self.box.lam, tol)
+    def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
         _check_smooth(objective, self.box.mu)
+        return super().start(objective, w0, rng)
 
     def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> RunState:
         return RunState(self.box.init(objective, w0), Guess())
@@ -70,16 +69,16 @@ class Backtracked(Solver):
     def restored(self, objective: Objective, saved: RunState) -> RunState:
         return saved._replace(box=self.box.snapshot(objective, saved.box, self.box.mu))
 
-    def ending(self, run: Run, state: RunState | None, tol: float | None) -> Ending:
+    def ending(self, run: Run, state: RunState | None) -> Ending:
         done = f"{run.done} epochs done"
         if state and state.counts.rejected:
             done += f", {state.counts.rejected} of them taken back for too long steps"
         if not run.fun <= run.first:
             outcome = False, f"{done}: the objective grew from {run.first} to {run.fun}; take shorter steps"
-        elif tol is None:
+        elif run.tol is None:
             outcome = True, done
         else:
-            more = "" if run.solved else f", more than {tol} of the objective"
+            more = "" if run.solved else f", more than {run.tol} of the objective"
             outcome = run.solved, f"{done}: the optimum is within {run.gap}{more}"
         iterate = "last" if self.box.average == "last" else "average of the last pass"
         certificate = run.gap if self.box.lam > 0 else "none: lam = 0 gives no strong convexity"
@@ -155,6 +154,7 @@ def svrg(
     >>> result.success, result.certificate <= 1e-6 * result.fun
     (True, True)
     """
+    check_provable(lam, run["tol"])
     solver = Backtracked(SVRG(lam=lam, mu=mu, average=average), Backtracking(step_size))
     return minimize(objective, solver, w0, **run)
 

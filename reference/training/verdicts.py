@@ -23,9 +23,9 @@ class Bracketed(Solver):
         return objective.zeros()
 
 
-def verdict(run: Run, tol: float | None) -> tuple[bool, str]:
+def verdict(run: Run) -> tuple[bool, str]:
     """Success, and the message: what ended the run."""
-    fun, gap, done, epochs = run.fun, run.gap, run.done, run.epochs_asked
+    fun, gap, done, epochs, tol = run.fun, run.gap, run.done, run.epochs_asked, run.tol
     if not np.isfinite(fun):
         return False, f"diverged in epoch {done}: objective {fun}"
     if run.solved:
