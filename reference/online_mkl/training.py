@@ -154,7 +154,8 @@ def mkl(
     resolved = {"lam": lam, "penalty": penalty, "step_size": box.step_size}
     resolved |= {"groups": ", ".join(map(titled, model.groups)), "transitions": model.transitions}
     problem = KernelProblem(model, data)
-    result, _, state = run_of(problem, Rounds(box), every=evaluate_every, resolved=resolved, **run)  # type: ignore[misc]
+    how = {"every": evaluate_every, "resolved": resolved, **run}
+    result, _, state = run_of(problem, Rounds(box), **how)  # type: ignore[arg-type]
     norms = () if state is None else state.norms[: result.nit]
     return MKLResult(**vars(result), beta=result.x.beta, norms=np.array(norms).reshape(-1, model.n_groups))
 

@@ -170,21 +170,26 @@ class SparseRun(Solver):
         return problem.place.floats(np.zeros(problem.size)) if w0 is None else w0
 
     def init(self, problem: Any, w0: Array, rng: Any) -> RunState:
-        return self.screened(RunState(self.box.start(problem, w0), search=0.0))
+        return RunState(self.box.start(problem, w0), search=0.0)
 
     def epoch(self, problem: Any, state: RunState, rng: Any) -> RunState:
-        return self.screened(state._replace(box=self.box.step(state.box)))
-
-    def screened(self, state: RunState) -> RunState:
-        """The state after a screening, if one is due."""
-        started = time.perf_counter()
-        box = self.box.screened(state.box)
-        return state._replace(box=box, search=state.search + time.perf_counter() - started)
+        return state._replace(box=self.box.step(state.box))
 
     def evaluate(self, problem: Any, state: RunState) -> Report:
         progress, point = state.box, state.box.memory.state
         calls = progress.calls + progress.memory.calls
         return Report(progress.weights, point.fun, point.dual, point.gap, calls=calls)
+
+    def accept(
+        self, problem: Any, before: RunState | None, after: RunState, report: Report, rng: Any
+    ) -> tuple[RunState, Report]:
+        """The state after a screening, if one is due."""
+        started = time.perf_counter()
+        box = self.box.screened(after.box)
+        if box is after.box:
+            return after, report
+        state = after._replace(box=box, search=after.search + time.perf_counter() - started)
+        return state, self.evaluate(problem, state)
 
     def ending(self, run: Run, state: RunState | None) -> Ending:
         if state is None:
