@@ -164,6 +164,7 @@ def test_what_is_wrong_is_named():
         chunk_scores([["O"], ["O"]], [["O"], ["O", "O"]])
 
 
+@pytest.mark.beyond("long runs")
 def test_a_label_that_is_none_of_a_chunk_is_named(backend, tmp_path, capsys):
     saved, good, bank = (tmp_path / name for name in ("m.npz", "good.txt", "bad.txt"))
     good.write_text(SENTENCES)

@@ -34,6 +34,7 @@ def warned(learner, X, y):
     return [str(each.message) for each in caught]
 
 
+@pytest.mark.beyond("long runs")
 @pytest.mark.parametrize("loss", ["log loss", "hinge", "smoothed", "weighted"])
 @pytest.mark.parametrize("kind", ["ridge", "l1", "elastic net", "squared groups", "ball"])
 def test_the_gap_bounds_the_distance_to_every_point(backend, rng, loss, kind):
@@ -76,6 +77,7 @@ def test_what_has_no_dual_stays_without_a_number(backend, rng):
         assert certified(sp, result, objective, options) is result and result.success
 
 
+@pytest.mark.beyond("long runs")
 @pytest.mark.parametrize("panel", PANELS)
 @pytest.mark.parametrize("name", ["svrg", "casimir", "sgd"])
 def test_unscaled_features_are_named(panel, name):

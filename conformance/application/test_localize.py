@@ -48,6 +48,7 @@ def data_file(tmp_path, rng):
     return tmp_path / "spots.boxes"
 
 
+@pytest.mark.beyond("long runs")
 @pytest.mark.parametrize("optimizer", localize_jobs.MODELS["linear"])
 def test_every_optimizer_finds_the_objects(backend, tmp_path, rng, capsys, optimizer):
     """The report is that of the saved weights: objective, CorLoc; and the objects of new images are found."""

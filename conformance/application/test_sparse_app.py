@@ -82,6 +82,7 @@ def test_what_is_held_out_chooses(backend, data_file, problem, tmp_path, capsys)
     assert picture.read_bytes().startswith(PNG)
 
 
+@pytest.mark.beyond("long runs")
 def test_a_path_ends_where_it_gains_no_more_and_warnings_are_said(backend, data_file, problem, capsys):
     """Below a tenth of beta_max four values a decade follow; at the end of a given path that still gains, a warning."""
 

@@ -123,6 +123,7 @@ def test_the_key_says_which_runs_are_the_same(tmp_path):
     assert runs.perform(["c", "ddd"]) == ["A", "DDD"] and runs.is_kept("xx") and not runs.is_kept("xxxx")
 
 
+@pytest.mark.beyond("long runs")
 @pytest.mark.parametrize("workers", [3, 1000])
 def test_workers_that_die_change_no_result(tmp_path, workers):
     """By the client with a virtual clock: every run is performed, and none twice unless its worker died."""

@@ -140,6 +140,7 @@ def test_the_optimum_is_that_of_the_whole(sp, name):
     close(ours.x, best.x, scale=1e6)
 
 
+@pytest.mark.beyond("long runs")
 @pytest.mark.parametrize("name", ["cutting_planes", "casimir", "casimir, adaptive", "casimir, gradients"])
 def test_certificates_bound_the_distance_to_the_optimum_of_the_whole(sp, name):
     best = sp.bcfw(whole(sp, sp.StructuralHinge), lam=LAM, tol=1e-8, epochs=2000, rng=0)

@@ -36,6 +36,7 @@ def on(client, partitions):
     return Partitioned([Tiny(k) for k in range(partitions)], SequenceModel(2, 2), LogLoss, client)
 
 
+@pytest.mark.beyond("long runs")
 def test_a_thousand_workers_that_die_change_no_bit():
     """Each evaluation meets deaths; the bits are those of this process, and what ran again was lost before."""
     here, client = on(None, 1200), VirtualClient(1000, a_second, die=60.0, spread=0.5)
@@ -48,6 +49,7 @@ def test_a_thousand_workers_that_die_change_no_bit():
     assert client.ran <= client.asked + client.again  # nothing that was not asked for
 
 
+@pytest.mark.beyond("long runs")
 def test_trainings_have_the_bits_of_this_process():
     for train, options in ((lbfgs, {"iterations": 4}), (cocoa, {"epochs": 4, "rng": 0})):
         client = VirtualClient(40, a_second, die=25.0, spread=0.5)

@@ -44,6 +44,7 @@ def test_value_and_gradient_are_those_of_repeated_examples(backend, loss):
     close(total / 4, expected)
 
 
+@pytest.mark.beyond("long runs")
 def test_every_optimiser_finds_the_same_optimum(backend):
     panel, lam = backend.module, 0.3
     weighted, repeated = problem(panel)

@@ -14,6 +14,7 @@ from conformance.listed_svm import hinge, labelling, listed
 from conformance.tolerances import close
 
 
+@pytest.mark.beyond("long runs")
 @pytest.mark.parametrize("lam", [1e-4, 1e-8, 1e-12, 1e-14])
 def test_duals_hold_where_the_norm_hardly_counts(backend, other, lam):
     """Weights of 1e-14 next to one of 1: w stays w(alpha), so no dual lies above an objective, and panels agree."""

@@ -113,6 +113,7 @@ def test_theory_keeps_its_promise(backend, rng, smoothing, inner):
     assert len(rows) <= choice.iterations(accuracy, start, objective.width())
 
 
+@pytest.mark.beyond("long runs")
 def test_default_settings_reach_a_small_gap(backend, rng):
     """Stages of smoothing: no tuning, no scale given."""
     for scale in (0.1, 10.0):
@@ -134,6 +135,7 @@ def test_without_strong_convexity_nothing_is_certified(backend, rng, inner):
     assert free.history[-1].gap is None and free.history[-1].dual is None
 
 
+@pytest.mark.beyond("long runs")
 @pytest.mark.parametrize("smoothing", ["TopK", "SquaredL2"])
 def test_a_start_where_all_ranks_tie_does_not_stall(backend, rng, smoothing):
     """At w = 0 the top-K strategy has a kink that no smoothness passes: such examples say nothing about the step

@@ -65,6 +65,7 @@ def test_saga_is_its_equation(problem, kappa):
     np.testing.assert_array_equal(run(w, orders[0][:0], table)[0], w)
 
 
+@pytest.mark.beyond("long runs")
 def test_a_pass_leaves_the_table_it_was_given(problem):
     """A pass may be taken back: the same table again gives the same pass."""
     objective, mu = problem

@@ -34,6 +34,7 @@ def models(backend):
     return [Problems(backend).objective(f"{name}/hinge") for name in ("chain", "trees", "classes", "listed", "parsing")]
 
 
+@pytest.mark.beyond("long runs")
 @pytest.mark.parametrize("sampler", [anything, worst])
 @pytest.mark.parametrize("update", ["moves", "exact"])
 def test_with_any_sampler_the_dual_rises_and_the_gap_holds(backend, rng, sampler, update):

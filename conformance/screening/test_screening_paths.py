@@ -61,6 +61,7 @@ def test_values_in_any_order_and_a_callback(backend, rng):
     assert len(backend.sparse_path(objective, count=1).points) == 1
 
 
+@pytest.mark.beyond("long runs")
 @pytest.mark.parametrize("make", [random_classes, words], ids=lambda make: make.__name__)
 def test_values_up_and_down_beyond_the_largest(backend, rng, make):
     """All weights may leave and come back, whatever a solver remembers of them."""
