@@ -34,11 +34,14 @@ def drawn_lines(rng: np.random.Generator, sentences: int) -> str:
     return "\n".join(lines)
 
 
+SENTENCES = 20  # of each made-up file
+
+
 def made_up(path: Path) -> Path:
     """A zip of labelled sentences, as both shared tasks name their files."""
     rng = np.random.default_rng(0)
     names = ("conll2002/esp.train", "conll2002/esp.testa", "conll2000/train.txt", "conll2000/test.txt")
-    return archived(path, {name: drawn_lines(rng, 12) for name in names})
+    return archived(path, {name: drawn_lines(rng, SENTENCES) for name in names})
 
 
 def made_up_treebank(path: Path) -> Path:
@@ -132,7 +135,7 @@ def test_out_of_core(tmp_path, capfd):
     report = json.loads(capfd.readouterr().out)
     assert [run["method"] for run in report["runs"]] == ["lbfgs", "cocoa"] and report["copies"] == 2
     for run in report["runs"]:
-        assert run["sentences"] == 24 and len(run["rows"]) == 2 and run["bytes"] > 2**20
+        assert run["sentences"] == 2 * SENTENCES and len(run["rows"]) == 2 and run["bytes"] > 2**20
         assert all(gap >= 0 for _, gap in run["rows"])
     ends(2, "out-of-core", tmp_path / "none.zip", "--quick")
 
