@@ -251,7 +251,7 @@ def _from_best(structure: Any, k: int, mu: float) -> Smoothed:
     best = structure.topk(k if structure.listed == k else k + 1)
     value, u = top_k_weights(best.scores[..., :k], mu)
     batch = (slice(None),) * (best.scores.ndim - 1)
-    labels = best.labels[(*batch, slice(k), ...)] if batch else best.labels[:k]
+    labels = best.labels[(*batch, slice(k), ...)]
     return Smoothed(value, structure.expected_parts(labels, u), certified(best.scores, k, mu))
 
 

@@ -21,7 +21,7 @@ def parser(panel, weights, n=6):
     """A model of blocks of 8 weights, in which features collide, of vocabularies, or of weights that templates
     share; and data of few different tags, so that features repeat within an arc's tree.
     """
-    problem = MODELS["arcs"].training(n, 5)
+    problem = MODELS["arcs"].training(n, 7)
     X, Y = problem.X, problem.Y
     model = panel.ParsingModel(TEMPLATES, bits=3, blocks=weights != "shared")
     if weights == "listed":
