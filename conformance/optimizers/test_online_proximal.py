@@ -248,7 +248,7 @@ def test_every_regularizer_trains(backend, objective, kind):
     online = backend.online_proximal(
         objective, regularizer, step_size=backend.steps.InverseSqrt(0.2), epochs=20, average="uniform", rng=0
     )
-    assert full.fun < start and online.fun <= full.fun + 0.2 * (start - full.fun)
+    assert full.fun < start and online.fun <= full.fun + 0.25 * (start - full.fun)
     close(
         online.fun,
         objective.value_and_gradient(online.x, None, None)[0] + module.as_regularizer(regularizer).value(online.x),
