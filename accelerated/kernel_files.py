@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numba
 
@@ -28,6 +28,8 @@ class KernelFiles:
     """The files of one function, in place of numba's ``IndexDataCacheFile``. Each holds a digest of its name and of the
     rest, then the key and the code.
     """
+
+    written: ClassVar[set[str]] = set()  # names of the files that this process has written
 
     def __init__(self, folder: Path, name: str, dumps: Callable[[Any], bytes]) -> None:
         self.folder, self.name, self.dumps = folder, name.replace("<", "").replace(">", ""), dumps
@@ -57,6 +59,7 @@ class KernelFiles:
             shutil.rmtree(path)
         with replacing(path) as file:
             file.write(_digest(path, content) + content)
+        self.written.add(path.name)
 
     def flush(self) -> None:
         """Delete the function's files, as numba's ``recompile`` wants; those that cannot be deleted stay."""

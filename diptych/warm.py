@@ -88,11 +88,17 @@ def first_call(name: str) -> str:
     return name
 
 
-def warm(processes: int, names: Iterable[str] = FIRST_CALLS) -> Iterator[str]:
-    """Make first calls in several processes; the names, as they end.
+def _first_call(name: str) -> tuple[str, set[str]]:
+    from accelerated.kernel_files import KernelFiles
+
+    return first_call(name), KernelFiles.written
+
+
+def warm(processes: int, names: Iterable[str] = FIRST_CALLS) -> Iterator[tuple[str, set[str]]]:
+    """Make first calls in several processes; as they end, the names, and the files that their process has written.
 
     Numba compiles one function at a time in a process, so that threads would not help.
     """
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        for done in as_completed([pool.submit(first_call, name) for name in names]):
+        for done in as_completed([pool.submit(_first_call, name) for name in names]):
             yield done.result()

