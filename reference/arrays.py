@@ -140,6 +140,20 @@ def integers(name: str, x: Any, place: Place) -> Array:
     return place.integers(int64(name, host(x)))
 
 
+def booleans(name: str, x: Any, shape: tuple[int, ...], place: Place) -> Array:
+    """A boolean argument of this shape in ``place``. Raises ValueError, TypeError."""
+    x = unmasked(name, x)
+    if not is_array_api_obj(x):
+        x = np.asarray(x, dtype=bool if np.size(x) == 0 else None)
+    if x.dtype != array_namespace(x).bool:
+        raise TypeError(f"{name}: expected booleans, got {_kind(x) if isinstance(x, np.ndarray) else x.dtype}")
+    if tuple(x.shape) != tuple(shape):
+        raise ValueError(f"{name}: expected shape {tuple(shape)}, got {tuple(x.shape)}")
+    if array_namespace(x) is place.xp and device(x) in (None, place.device):
+        return x
+    return place.xp.asarray(host(x), device=place.device)
+
+
 def int64(name: str, x: np.ndarray) -> np.ndarray:
     """Host integers as int64. Raises TypeError for other dtypes, ValueError beyond the range."""
     if x.dtype.kind not in "iu":

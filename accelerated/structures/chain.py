@@ -13,6 +13,7 @@ from accelerated.compiled.structures.chain import Chains, forward_backward_range
 from accelerated.compiled.structures.chain_k_best import max_marginals_range, top_k_range
 from accelerated.compiled.structures.chain_samples import sample_range
 from accelerated.mirror import mirrors
+from accelerated.structures import chain_batch
 from accelerated.structures.answers import feasible, k_best
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
@@ -23,6 +24,7 @@ __all__ = [
     "Chain",
     "ChainScores",
     "forward_backward",
+    "hessian_product",
     "max_marginals",
     "parts",
     "sample",
@@ -33,6 +35,7 @@ __all__ = [
 
 
 FIRST = np.zeros(1, np.int64)  # where the only chain begins
+NONE = np.zeros(0)  # no weights
 
 
 def flat_chains(scores: ChainScores) -> Chains:
@@ -77,16 +80,17 @@ def viterbi(scores: ChainScores) -> tuple[Array, Array]:
 
 
 @mirrors(reference.forward_backward)
-def forward_backward(scores: ChainScores, mu: float = 1.0) -> tuple[Array, ChainScores]:
+def forward_backward(scores: ChainScores, mu: float = 1.0, weights: Array | None = None) -> tuple[Array, ChainScores]:
     flat = flat_chains(scores)
     pieces = pieces_of(flat)
     shared = flat.edge_stride == 0
     value, nodes = np.empty(len(flat.start)), np.zeros(flat.unary.shape)
     edges = np.zeros((len(pieces) if shared else 1, *flat.pairwise.shape))
+    each = NONE if weights is None else view("weights", weights).reshape(-1)
 
     def run(lo: int, hi: int) -> None:
         mine = edges[pieces.index((lo, hi)) if shared else 0]
-        forward_backward_range(lo, hi, flat, float(mu), value, nodes, mine)
+        forward_backward_range(lo, hi, flat, float(mu), each, value, nodes, mine)
 
     in_parallel(run, pieces)
     marginals = ChainScores(
@@ -95,6 +99,30 @@ def forward_backward(scores: ChainScores, mu: float = 1.0) -> tuple[Array, Chain
         scores.lengths,
     )
     return like(value.reshape(scores.unary.shape[:-2]), scores.unary), marginals
+
+
+@mirrors(reference.hessian_product)
+def hessian_product(
+    scores: ChainScores, direction: ChainScores, mu: float = 1.0, weights: Array | None = None
+) -> tuple[Array, ChainScores]:
+    *batch, n, n_labels = scores.unary.shape
+    if scores.pairwise.ndim > 2:
+        return reference.hessian_product(scores, direction, mu, weights)
+    flat, ends = flat_chains(scores), np.zeros((2, 1, n_labels))
+    mask = np.arange(n) < flat.length[:, None]
+    all_chains = chain_batch.batch_of(flat.unary.reshape(1, -1, n, n_labels), flat.pairwise, *ends, mask=mask[None])
+    along = chain_batch.Tables(
+        view("direction.unary", direction.unary).reshape(-1, n_labels),
+        view("direction.pairwise", direction.pairwise).reshape(1, n_labels, n_labels),
+        ends,
+    )
+    each = np.ones(len(flat.start)) if weights is None else view("weights", weights).reshape(-1)
+    inner, tangents = chain_batch.hessian(all_chains, float(mu), each, along)
+    return like(inner.reshape(batch), scores.unary), ChainScores(
+        like(tangents.nodes.reshape(scores.unary.shape), scores.unary),
+        like(tangents.edges[0], scores.pairwise),
+        scores.lengths,
+    )
 
 
 @mirrors(reference.top_k_viterbi)
@@ -138,18 +166,25 @@ def max_marginals(scores: ChainScores) -> ChainScores:
 class Chain(reference.Chain):
     ops = sys.modules[__name__]
 
-    def __init__(self, unary: Any, pairwise: Any, lengths: Any = None) -> None:
-        if lengths is None and are_sound(unary, pairwise) and unary.ndim >= 2 and unary.shape[-1] >= 1:
+    def __init__(
+        self, unary: Any, pairwise: Any, lengths: Any = None, *, mask: Any = None, starts: Any = None, ends: Any = None
+    ) -> None:
+        plain = lengths is None and mask is None and starts is None and ends is None
+        if plain and are_sound(unary, pairwise) and unary.ndim >= 2 and unary.shape[-1] >= 1:
             *batch, n, n_labels = unary.shape
             if pairwise.shape in ((n_labels, n_labels), (*batch, max(n - 1, 0), n_labels, n_labels)):
                 self.scores = ChainScores(unary, pairwise)
                 return
-        super().__init__(unary, pairwise, lengths)
+        super().__init__(unary, pairwise, lengths, mask=mask, starts=starts, ends=ends)
 
     def best(self) -> tuple[Array, Array]:
+        if self.scores.mask is not None:
+            return super().best()
         value, labels = self.ops.viterbi(self.scores)
         return feasible(value, "best"), labels
 
-    def expectation(self, mu: float = 1.0) -> tuple[Array, ChainScores]:
+    def expectation(self, mu: float = 1.0, weights: Any = None) -> tuple[Array, ChainScores]:
+        if self.scores.mask is not None or weights is not None:
+            return super().expectation(mu, weights)
         value, marginals = self.ops.forward_backward(self.scores, positive_mu(mu))
         return feasible(value, "expectation"), marginals

@@ -34,8 +34,10 @@ from reference.arrays import (
     seen,
     take_last,
 )
-from reference.structures.base import KBest, Structure, at_most, feasible, positive_k, positive_mu
+from reference.structures.base import KBest, Structure, at_most, checked_loss, feasible, positive_k, positive_mu
+from reference.structures.chain_hessian import hessian_product
 from reference.structures.chain_k_best import max_marginals, top_k_viterbi
+from reference.structures.chain_masks import front, labels_back, labels_front, parts_back, with_end
 from reference.structures.chain_samples import sample
 from reference.structures.chain_scores import (
     ChainScores,
@@ -47,11 +49,13 @@ from reference.structures.chain_scores import (
 )
 from reference.structures.chain_sum import forward_backward
 from reference.structures.sampling import uniforms
+from reference.structures.scores import score_fields
 
 __all__ = [
     "Chain",
     "ChainScores",
     "forward_backward",
+    "hessian_product",
     "max_marginals",
     "parts",
     "sample",
@@ -149,12 +153,17 @@ class Chain(Structure):
         Score of (label at t-1, label at t): one matrix for all pairs of neighbours, or one for each pair.
     lengths : int array (...,), optional
         Length of each chain of a padded batch, 0..n; default: all n.
+    mask : bool array (..., n), optional
+        Which positions belong to a chain; others are left out, and their neighbours adjoin. The score of an edge
+        belongs to its later position. Answers have -1, 0 or -inf at other positions, as past a chain's length.
+    starts, ends : array (L,), optional
+        Scores of the labels at the first and at the last position of each chain, added to ``unary``; -inf forbids.
 
     Raises
     ------
     ValueError, TypeError
         Inconsistent shapes, lengths outside 0..n, nan or +inf, dtypes other than float32 and float64 (integers and
-        booleans become float64), arrays of different namespaces or devices.
+        booleans become float64), arrays of different namespaces or devices, a mask that is not boolean.
 
     Examples
     --------
@@ -169,8 +178,11 @@ class Chain(Structure):
     axes = ("n", "labels")
     variables = "unary"
 
-    def __init__(self, unary: Any, pairwise: Any, lengths: Any = None) -> None:
-        unary, pairwise = arrays.floats(unary=unary, pairwise=pairwise)
+    def __init__(
+        self, unary: Any, pairwise: Any, lengths: Any = None, *, mask: Any = None, starts: Any = None, ends: Any = None
+    ) -> None:
+        given = {name: x for name, x in (("starts", starts), ("ends", ends)) if x is not None}
+        unary, pairwise, *rest = arrays.floats(unary=unary, pairwise=pairwise, **given)
         if unary.ndim < 2 or unary.shape[-1] < 1:
             raise ValueError(f"unary: expected shape (..., n, L) with L >= 1, got {tuple(unary.shape)}")
         *batch, n, n_labels = unary.shape
@@ -186,20 +198,41 @@ class Chain(Structure):
             on_host = host(lengths) if concrete(lengths) else np.zeros(0)
             if on_host.size and not 0 <= on_host.min() <= on_host.max() <= n:
                 raise ValueError(f"lengths: expected 0..{n}, got {on_host.min()}..{on_host.max()}")
-        super().__init__(ChainScores(unary, pairwise, lengths))
+        if mask is not None:
+            mask = arrays.booleans("mask", mask, (*batch, n), Place.of(unary))
+        scores = ChainScores(unary, pairwise, lengths, mask)
+        for (name, _), end in zip(given.items(), rest, strict=True):
+            if tuple(end.shape) != (n_labels,):
+                raise ValueError(f"{name}: expected shape {(n_labels,)}, got {tuple(end.shape)}")
+            arrays.refuse_nan_and_inf(name, end)
+            scores = with_end(scores, end, last=name == "ends")
+        super().__init__(scores)
 
     def best(self) -> tuple[Array, Array]:
         """Highest score (...,) and best labels (..., n); see :func:`viterbi`. Raises InfeasibleError."""
-        value, labels = self.ops.viterbi(self.scores)
-        return feasible(value, "best"), labels
+        value, labels = self.ops.viterbi(front(self.scores))
+        return feasible(value, "best"), labels_back(self.scores, labels)
 
-    def expectation(self, mu: float = 1.0) -> tuple[Array, ChainScores]:
+    def expectation(self, mu: float = 1.0, weights: Any = None) -> tuple[Array, ChainScores]:
         """Log-partition (...,) and marginals at temperature mu; see :func:`forward_backward`.
 
-        Raises InfeasibleError.
+        weights (...,): numbers by which the chains' marginals are multiplied. Raises InfeasibleError, ValueError.
         """
-        value, marginals = self.ops.forward_backward(self.scores, positive_mu(mu))
-        return feasible(value, "expectation"), marginals
+        value, marginals = self.ops.forward_backward(front(self.scores), positive_mu(mu), self._weights(weights))
+        return feasible(value, "expectation"), parts_back(self.scores, marginals)
+
+    def hessian_product(
+        self, direction: ChainScores, mu: float = 1.0, weights: Any = None
+    ) -> tuple[Array, ChainScores]:
+        """Derivatives of the log-partition (...,) and of the marginals along a direction, shaped like the scores; see
+        :func:`hessian_product`. weights (...,) as in :meth:`expectation`. Raises ValueError, TypeError.
+        """
+        direction = checked_loss(self.scores, direction)
+        for name, field in zip(("unary", "pairwise"), score_fields(direction), strict=True):
+            arrays.refuse_nan_and_inf(f"direction.{name}", field, forbidden=False)
+        along = front(self.scores._replace(unary=direction.unary, pairwise=direction.pairwise))
+        inner, tangents = self.ops.hessian_product(front(self.scores), along, positive_mu(mu), self._weights(weights))
+        return inner, parts_back(self.scores, tangents)
 
     def topk(self, k: int) -> KBest:
         """The k best labellings, padded (:class:`KBest`) if fewer are possible; see :func:`top_k_viterbi`.
@@ -210,8 +243,8 @@ class Chain(Structure):
         k = positive_k(k, math.prod(batch) * n)
         # the k best are kept for each label at each position
         at_most("k", min(k, n_labels**n), math.prod(batch) * n * n_labels, "for which the search keeps")
-        result: KBest = self.ops.top_k_viterbi(self.scores, k)
-        return result
+        result: KBest = self.ops.top_k_viterbi(front(self.scores), k)
+        return result._replace(labels=labels_back(self.scores, result.labels))
 
     def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Array:
         """Labels (..., size, n) drawn with probability proportional to exp(score / mu); see :func:`sample`.
@@ -221,52 +254,57 @@ class Chain(Structure):
         *batch, n, _ = self.scores.unary.shape
         size = at_most("size", integer("size", size, 1), math.prod(batch) * n)
         numbers = uniforms(rng, (*batch, size, n), self.scores.unary)
-        value, labels = self.ops.sample(self.scores, numbers, positive_mu(mu))
+        value, labels = self.ops.sample(front(self.scores), numbers, positive_mu(mu))
         feasible(value, "sample")
-        return labels
+        return labels_back(self.scores, labels)
 
     def max_marginals(self) -> ChainScores:
         """The highest score of a labelling with each part; see :func:`max_marginals`. -inf if there is none."""
-        values: ChainScores = self.ops.max_marginals(self.scores)
-        return values
+        values: ChainScores = self.ops.max_marginals(front(self.scores))
+        return parts_back(self.scores, values, -np.inf)
 
     def score(self, y: Any) -> Array:
         """Score (...,) of labels (..., n) in 0..L-1. Labels past a chain's length are ignored.
 
         -1 at every position means no labelling and has score 0. Raises ValueError.
         """
-        return self.ops.score(self.scores, self._labels(y))
+        return self.ops.score(front(self.scores), labels_front(self.scores, self._labels(y)))
 
     def parts(self, y: Any) -> ChainScores:
         """Indicator of the parts of labels (..., n) as in :meth:`score`; see :func:`parts`.
 
         Raises ValueError.
         """
-        parts: ChainScores = self.ops.parts(self.scores, self._labels(y))
-        return parts
+        parts: ChainScores = self.ops.parts(front(self.scores), labels_front(self.scores, self._labels(y)))
+        return parts_back(self.scores, parts)
 
     def expected_parts(self, outputs: Array, weights: Array) -> ChainScores:
         """sum_k weights[..., k] parts(outputs[..., k, :]) of labels (..., k, n); see :func:`parts`."""
-        xp = array_namespace(self.scores.unary)
-        labels = xp.where(exists(xp, self.scores)[..., None, :], outputs, xp.full_like(outputs, -1))
-        indicator = one_hot(xp, labels, self.scores.unary.shape[-1], self.scores.unary.dtype)  # (..., k, n, L)
+        scores = self.scores
+        xp = array_namespace(scores.unary)
+        labels = xp.where(exists(xp, scores)[..., None, :], outputs, xp.full_like(outputs, -1))
+        if scores.mask is not None:
+            labels = labels_front(scores._replace(mask=scores.mask[..., None, :]), labels)
+        indicator = one_hot(xp, labels, scores.unary.shape[-1], scores.unary.dtype)  # (..., k, n, L)
         weighted = indicator * weights[..., None, None]
         n = labels.shape[-1]
         before, after = weighted[..., : max(n - 1, 0), :], indicator[..., min(n, 1) :, :]
         unary = xp.sum(weighted, axis=-3)
-        if self.scores.pairwise.ndim > 2:
+        if scores.pairwise.ndim > 2:
             pairs = xp.sum(before[..., :, None] * after[..., None, :], axis=-4)
-            return ChainScores(unary, pairs, self.scores.lengths)
-        counts = xp.matmul(xp.matrix_transpose(before), after)
-        return ChainScores(unary, xp.sum(counts, axis=tuple(range(counts.ndim - 2))), self.scores.lengths)
+        else:
+            counts = xp.matmul(xp.matrix_transpose(before), after)
+            pairs = xp.sum(counts, axis=tuple(range(counts.ndim - 2)))
+        return parts_back(scores, ChainScores(unary, pairs, scores.lengths))
 
     def first(self) -> Chain:
         """The first chain of a batch along one axis; a single chain itself."""
-        unary, pairwise, lengths = self.scores
+        unary, pairwise, *layout = self.scores
         if unary.ndim == 2:
             return self
         pairwise = pairwise if pairwise.ndim == 2 else pairwise[0, ...]
-        return type(self).unchecked(ChainScores(unary[0, ...], pairwise, None if lengths is None else lengths[0, ...]))
+        layout = [None if each is None else each[0, ...] for each in layout]
+        return type(self).unchecked(ChainScores(unary[0, ...], pairwise, *layout))
 
     def count(self) -> int:
         """Number of labellings of a single chain that are not forbidden; exact, a Python int."""
@@ -283,12 +321,28 @@ class Chain(Structure):
         return sum(ways)
 
     def enumerate(self) -> Iterator[tuple[int, ...]]:
-        """Every labelling of a single chain that is not forbidden, in lexicographic order, as tuples."""
+        """Every labelling of a single chain that is not forbidden, in lexicographic order, as tuples; -1 where a mask
+        leaves a position out.
+        """
         unary, pairwise = self._one_chain("enumerate")
         for y in itertools.product(range(unary.shape[1]), repeat=len(unary)):
             nodes = all(unary[t, label] > -np.inf for t, label in enumerate(y))
             if nodes and all(pairwise[t - 1, y[t - 1], y[t]] > -np.inf for t in range(1, len(y))):
-                yield y
+                if self.scores.mask is None:
+                    yield y
+                else:
+                    rest = iter(y)
+                    yield tuple(next(rest) if kept else -1 for kept in host(exists(np, self.scores)).tolist())
+
+    def _weights(self, weights: Any) -> Array | None:
+        if weights is None:
+            return None
+        batch = tuple(self.scores.unary.shape[:-2])
+        _, weights = arrays.floats(unary=self.scores.unary, weights=weights)
+        if tuple(weights.shape) != batch:
+            raise ValueError(f"weights: expected shape {batch}, got {tuple(weights.shape)}")
+        arrays.refuse_nan_and_inf("weights", weights, forbidden=False)
+        return array_namespace(weights).astype(weights, self.scores.unary.dtype)
 
     def _labels(self, y: Any) -> Array:
         shape = tuple(self.scores.unary.shape[:-1])
@@ -309,7 +363,7 @@ class Chain(Structure):
 
     def _one_chain(self, question: str) -> tuple[np.ndarray, np.ndarray]:
         """unary (n, L) and pairwise (n-1, L, L) on the host, n the chain's length."""
-        unary, pairwise, lengths = self.scores
+        unary, pairwise, lengths, _ = front(self.scores)
         if unary.ndim != 2:
             raise ValueError(f"{question}: expected a single chain, got a batch of shape {tuple(unary.shape[:-2])}")
         n = unary.shape[0] if lengths is None else int(lengths)

@@ -15,15 +15,17 @@ class ChainScores(NamedTuple):
     """The scores of a batch of chains, or a gradient with respect to them: the shapes are the same.
 
     unary (..., n, L); pairwise (L, L) shared by all positions and chains, or (..., n-1, L, L), one for each pair of
-    neighbours; lengths (...,) int64, or None if every chain has length n.
+    neighbours; lengths (...,) int64, or None if every chain has length n; mask (..., n) bool, or None if every position
+    belongs to its chain (:mod:`reference.structures.chain_masks`; the functions of arrays take none).
     """
 
     unary: Array
     pairwise: Array
     lengths: Array | None = None
+    mask: Array | None = None
 
 
-ChainScores.layout = ("lengths",)  # type: ignore[attr-defined]  # not scores: every oracle returns them unchanged
+ChainScores.layout = ("lengths", "mask")  # type: ignore[attr-defined]  # not scores: every oracle returns them unchanged
 
 
 # only the next two functions handle a shared pairwise matrix
@@ -53,12 +55,13 @@ def finite(xp: Any, x: Array) -> Array:
 
 
 def exists(xp: Any, scores: ChainScores) -> Array:
-    """Booleans (..., n): True at the positions within the chain's length."""
+    """Booleans (..., n): True at the positions that belong to the chain."""
     shape = tuple(scores.unary.shape[:-1])
     place = device(scores.unary)
     if scores.lengths is None:
-        return xp.ones(shape, dtype=xp.bool, device=place)
-    return xp.arange(shape[-1], dtype=xp.int64, device=place) < scores.lengths[..., None]
+        return xp.ones(shape, dtype=xp.bool, device=place) if scores.mask is None else scores.mask
+    within = xp.arange(shape[-1], dtype=xp.int64, device=place) < scores.lengths[..., None]
+    return within if scores.mask is None else within & scores.mask
 
 
 def no_positions(xp: Any, unary: Array) -> tuple[Array, Array]:

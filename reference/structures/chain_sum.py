@@ -12,10 +12,10 @@ from array_api_compat import array_namespace
 from reference.arrays import Array, logsumexp, normalized, softmax
 from reference.structures.chain_scores import ChainScores, exists, finite, frozen, no_positions, transitions_into
 
-__all__ = ["filtered", "forward_backward"]
+__all__ = ["Edges", "filtered", "forward_backward"]
 
 
-def forward_backward(scores: ChainScores, mu: float = 1.0) -> tuple[Array, ChainScores]:
+def forward_backward(scores: ChainScores, mu: float = 1.0, weights: Array | None = None) -> tuple[Array, ChainScores]:
     """Log-partition function of each chain at temperature mu, and its gradient (the exp oracle).
 
     A = mu log sum_y exp(score(y) / mu), with gradient the marginals P(y_t = i) and P(y_{t-1} = i, y_t = j).
@@ -25,6 +25,8 @@ def forward_backward(scores: ChainScores, mu: float = 1.0) -> tuple[Array, Chain
     scores : ChainScores
     mu : float > 0
         Temperature.
+    weights : array (...,), optional
+        Of the chains: their marginals are multiplied by these, as in the gradient of a weighted sum of the values.
 
     Returns
     -------
@@ -58,14 +60,15 @@ def forward_backward(scores: ChainScores, mu: float = 1.0) -> tuple[Array, Chain
     lengths = scaled.lengths
     log_z, forward = filtered(xp, scaled)
     feasible = xp.astype(log_z > -xp.inf, log_z.dtype)[..., None]
-    nodes, edges = [feasible * softmax(xp, forward[n - 1])], _Edges(xp, scores)
+    nodes, edges = [feasible * softmax(xp, forward[n - 1])], Edges(xp, scores)
     for t in range(n - 2, -1, -1):
         conditional = softmax(xp, forward[t][..., None, :] + transitions_into(xp, scaled, t + 1))  # P(y_t | y_{t+1})
         pair = nodes[-1][..., :, None] * conditional
         pair = frozen(xp, lengths, t + 1, pair, xp.zeros_like(pair))
         nodes.append(frozen(xp, lengths, t + 1, normalized(xp, xp.sum(pair, axis=-2)), nodes[-1]))
-        edges.add(xp.matrix_transpose(pair))
+        edges.add(xp.matrix_transpose(pair if weights is None else pair * weights[..., None, None]))
     nodes_ = xp.stack(nodes[::-1], axis=-2)
+    nodes_ = nodes_ if weights is None else nodes_ * weights[..., None, None]
     nodes_ = xp.where(exists(xp, scores)[..., None], nodes_, xp.zeros_like(nodes_))
     return mu * log_z, ChainScores(nodes_, edges.backwards(), lengths)
 
@@ -90,7 +93,7 @@ def filtered(xp: Any, scaled: ChainScores) -> tuple[Array, list[Array]]:
     return (log_z if lengths is None else xp.where(lengths > 0, log_z, xp.zeros_like(log_z))), forward
 
 
-class _Edges:
+class Edges:
     """Edge marginals (..., L, L) for each t: stored separately, or summed if the pairwise scores are shared."""
 
     def __init__(self, xp: Any, scores: ChainScores) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from accelerated.compiled.problems import augmented_scores, prepared, room
-from accelerated.compiled.structures.chain import _scaled_forward
+from accelerated.compiled.structures.chain import scaled_forward
 from accelerated.compiled.structures.chain_log import log_forward, log_total
 from accelerated.kernel import kernel
 
@@ -22,7 +22,7 @@ def chain_losses(problem, lo, hi, W, A, losses):
         gold = augmented_scores(problem, i, 1.0, W, A, 1.0, work.scores)
         losses[i] = 0.0
         if n > 0:
-            value = _scaled_forward(work.scores, n, A.shape[1], ready, work.chain.factor, work.chain.forward)
+            value = scaled_forward(work.scores, n, A.shape[1], ready, work.chain.factor, work.chain.forward)
             if np.isnan(value):
                 value = log_forward(work.scores, n, A, 0, np.int64(0), 1.0, work.chain)
                 value += log_total(work.chain.forward, n - 1)

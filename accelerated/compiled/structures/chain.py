@@ -179,11 +179,11 @@ def sum_product(scores, n, transitions, pairwise, edge, inverse_mu, work, pairs,
     if n == 0:
         return 0.0
     L = pairwise.shape[1]
-    value = _scaled_forward(scores, n, L, transitions, work.factor, work.forward)
+    value = scaled_forward(scores, n, L, transitions, work.factor, work.forward)
     if np.isnan(value):
         return log_sum_product(scores, n, pairwise, edge, np.int64(0), inverse_mu, work, edges)
-    _scaled_backward(scores, n, L, transitions.factor_t, work.factor, work.forward)
-    _add_pairs(work.forward, work.factor, n, L, pairs)
+    scaled_backward(scores, n, L, transitions.factor_t, work.factor, work.forward)
+    add_pairs(work.forward, work.factor, n, L, pairs)
     return value
 
 
@@ -192,7 +192,7 @@ def log_partition(scores, n, transitions, pairwise, edge, inverse_mu, work, edge
     """log Z, bit for bit as by `sum_product`, without a backward pass; scores and edges are scratch afterwards."""
     if n == 0:
         return 0.0
-    value = _scaled_forward(scores, n, pairwise.shape[1], transitions, work.factor, work.forward)
+    value = scaled_forward(scores, n, pairwise.shape[1], transitions, work.factor, work.forward)
     if np.isnan(value):
         return log_sum_product(scores, n, pairwise, edge, np.int64(0), inverse_mu, work, edges)
     return value
@@ -209,7 +209,7 @@ def finish(transitions, pairs, edges):
 
 
 @kernel
-def _scaled_forward(scores, n, L, transitions, factor, forward):
+def scaled_forward(scores, n, L, transitions, factor, forward):
     """log Z, or nan if not certified.
 
     With c_t the sum of forward[t] (row t of (n, Lp)): factor[t] = exp(scores[t] - top) / c_{t-1}, and
@@ -249,7 +249,7 @@ def _nothing_lost(scores, forward, t, top, c):
 
 
 @kernel
-def _scaled_backward(nodes, n, L, factor_t, factor, forward):
+def scaled_backward(nodes, n, L, factor_t, factor, forward):
     """nodes (n, Lp) = forward * backward, factor (n, Lp) *= backward, 0 where forward is
     (there backward may be huge).
     """
@@ -264,7 +264,7 @@ def _scaled_backward(nodes, n, L, factor_t, factor, forward):
 
 
 @kernel
-def _add_pairs(forward, factor, n, L, pairs):
+def add_pairs(forward, factor, n, L, pairs):
     """pairs[i, j] += sum_{t < n - 1} forward[t, i] * factor[t + 1, j], four positions a sweep."""
     for t in range(n, n + 3):
         fill(0.0, forward, t)
@@ -311,16 +311,16 @@ def viterbi_range(lo, hi, chains, value, labels):
 
 
 @kernel
-def forward_backward_range(lo, hi, chains, mu, value, nodes, edges):
+def forward_backward_range(lo, hi, chains, mu, weights, value, nodes, edges):
     """value (B,) = mu log sum exp(score / mu), nodes (N, L) = marginals, edges (E, L, L) += marginals of each matrix's
-    uses.
+    uses; of chain b times weights[b], where (B,) weights are given and not (0,).
 
     An impossible chain has value -inf and marginals 0, an empty one value 0.
     """
     unary, pairwise, start, length, edge_start, edge_stride = chains
     L = unary.shape[1]
     n, Lp = longest(lo, hi, length), padded(L)
-    work, scores, pairs = workspace(n, L), np.empty((n, Lp)), np.zeros((Lp, Lp))
+    work, scores, pairs, weighted = workspace(n, L), np.empty((n, Lp)), np.zeros((Lp, Lp)), np.zeros((L, L))
     inverse_mu = 1.0 / mu
     shared = edge_stride == 0
     if shared:
@@ -330,13 +330,30 @@ def forward_backward_range(lo, hi, chains, mu, value, nodes, edges):
         load(unary[start[b] : start[b] + n], inverse_mu, scores[:n])
         if shared:
             z = sum_product(scores, n, transitions, pairwise, edge_start[b], inverse_mu, work, pairs, edges)
+            if len(weights) > 0:  # the sums of this chain alone
+                finish(transitions, pairs, edges[0])
+                for i in range(L):
+                    for j in range(L):
+                        weighted[i, j] += weights[b] * edges[0, i, j]
+                        edges[0, i, j] = pairs[i, j] = 0.0
         else:
             z = log_sum_product(scores, n, pairwise, edge_start[b], edge_stride, inverse_mu, work, edges)
         value[b] = mu * z
         for t in range(n):
             for j in range(L):
                 nodes[start[b] + t, j] = scores[t, j]
-    if shared:
+    if len(weights) > 0:
+        for b in range(lo, hi):
+            for t in range(length[b]):
+                for j in range(L):
+                    nodes[start[b] + t, j] *= weights[b]
+                if not shared and t > 0:
+                    for i in range(L):
+                        for j in range(L):
+                            edges[edge_start[b] + t - 1, i, j] *= weights[b]
+        if shared:
+            edges[0] += weighted
+    elif shared:
         finish(transitions, pairs, edges[0])
 
 

@@ -1,0 +1,74 @@
+"""Chains of the positions that a mask keeps, and scores of the labels at both ends.
+
+Kept positions move to the front, in their order, so that neighbours that are left adjoin; answers move back. The score
+of an edge belongs to its later position: kept neighbours s < t have pairwise[t - 1].
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from array_api_compat import array_namespace
+
+from reference.arrays import Array
+from reference.structures.chain_scores import ChainScores, exists
+
+__all__ = ["front", "labels_back", "labels_front", "parts_back", "with_end"]
+
+
+def front(scores: ChainScores) -> ChainScores:
+    """The scores of the chains of the kept positions, without a mask."""
+    if scores.mask is None:
+        return scores
+    xp, order = array_namespace(scores.unary), _order(scores)
+    unary, pairwise = xp.take_along_axis(scores.unary, order[..., None], axis=-2), scores.pairwise
+    if pairwise.ndim > 2:
+        edges = xp.clip(order[..., 1:] - 1, min=0)
+        pairwise = xp.take_along_axis(pairwise, edges[..., None, None], axis=-3)
+    return ChainScores(unary, pairwise, xp.sum(exists(xp, scores), axis=-1, dtype=xp.int64))
+
+
+def labels_front(scores: ChainScores, y: Array) -> Array:
+    """Labels (..., n), those of the kept positions in front."""
+    return y if scores.mask is None else array_namespace(y).take_along_axis(y, _order(scores), axis=-1)
+
+
+def labels_back(scores: ChainScores, y: Array) -> Array:
+    """The inverse of :func:`labels_front`, of labels (..., n) or (..., k, n); -1 at positions that are left out."""
+    if scores.mask is None:
+        return y
+    rank = _rank(scores)
+    return array_namespace(y).take_along_axis(y, rank if y.ndim == rank.ndim else rank[..., None, :], axis=-1)
+
+
+def parts_back(scores: ChainScores, answer: ChainScores, filler: float = 0.0) -> ChainScores:
+    """Numbers of the parts of :func:`front` at the positions of these parts, ``filler`` where there is none."""
+    if scores.mask is None:
+        return answer
+    xp, rank = array_namespace(scores.unary), _rank(scores)
+    unary, pairwise = xp.take_along_axis(answer.unary, rank[..., None], axis=-2), answer.pairwise
+    if pairwise.ndim > 2:
+        rank = rank[..., 1:, None, None]
+        moved = xp.take_along_axis(pairwise, xp.clip(rank - 1, min=0), axis=-3)
+        pairwise = xp.where(rank > 0, moved, xp.full_like(moved, filler))
+    return ChainScores(unary, pairwise, scores.lengths, scores.mask)
+
+
+def with_end(scores: ChainScores, end: Array, last: bool) -> ChainScores:
+    """The scores with those of labels, ``end`` (L,), added at the first or at the last position of each chain."""
+    xp: Any = array_namespace(scores.unary)
+    kept = xp.astype(exists(xp, scores), xp.int64)
+    seen = xp.cumulative_sum(xp.flip(kept, axis=-1) if last else kept, axis=-1)
+    there = (kept == 1) & ((xp.flip(seen, axis=-1) if last else seen) == 1)
+    return scores._replace(unary=scores.unary + xp.where(there[..., None], end, xp.zeros_like(end)))
+
+
+def _order(scores: ChainScores) -> Array:
+    """The positions (..., n) of each chain, the kept ones first."""
+    xp: Any = array_namespace(scores.unary)
+    return xp.argsort(xp.astype(~exists(xp, scores), xp.int64), axis=-1, stable=True)
+
+
+def _rank(scores: ChainScores) -> Array:
+    """The place (..., n) of each position in that order."""
+    return array_namespace(scores.unary).argsort(_order(scores), axis=-1, stable=True)

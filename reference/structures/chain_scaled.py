@@ -1,0 +1,161 @@
+"""Linear chains: the exp oracle on probabilities that are scaled at each position, by products of matrices.
+
+The forward-backward algorithm as it is usually written down: exponentials of the scores are taken once, and a step is a
+vector times a matrix. It suits accelerators, and takes a tenth of the time of :mod:`chain_sum`, which stays in logs. It
+may lose paths to underflow; a certificate says which chains lose none. Source: Rabiner (1989), "A tutorial on hidden
+Markov models and selected applications in speech recognition", section V.A.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from array_api_compat import array_namespace
+
+from reference.arrays import Array, concrete
+from reference.structures import chain_sum
+from reference.structures.chain_scores import ChainScores, exists, finite, frozen
+
+__all__ = ["Scaled", "backward", "forward", "forward_backward"]
+
+
+class Scaled(NamedTuple):
+    """What :func:`forward` leaves to :func:`backward`, for n positions.
+
+    value (...,): mu log sum_y exp(score(y) / mu). certified (...,): whether no path that counts was lost. messages[t]
+    (..., L): P(y_t | scores up to t). factors[t] (..., L): exp(unary[t] / mu) over its maximum and over c_t.
+    """
+
+    value: Array
+    certified: Array
+    messages: list[Array]
+    factors: list[Array]
+
+
+def forward(scores: ChainScores, mu: float = 1.0) -> Scaled:
+    """The forward pass, of n >= 1 positions.
+
+    message_t = (message_{t-1} @ E_t) * exp(unary_t / mu - top_t) / c_t,   E_t = exp(pairwise_t / mu - shift_t)
+    value / mu = sum_t log c_t + top_t + shift_t
+
+    with the largest scores top_t and shift_t, and c_t such that the message sums to 1.
+
+    Notes
+    -----
+    A chain is certified if all scores of transitions lie within ``limit`` of the largest. Factors below exp(-least)
+    become 0; paths that are lost by it weigh at most n L exp(2 limit - least) of all, whatever the scores of labels
+    are. Where transitions are forbidden it is certified if all others, the factors and the messages are 0 or at least
+    exp(-limit): then no product underflows, and every 0 is that of a forbidden part.
+    """
+    xp = array_namespace(scores.unary)
+    unary, lengths = scores.unary / mu, scores.lengths
+    least, limit = _limits(scores)
+    tables, shifts = _exponentials(xp, scores, mu)
+    messages: list[Array] = []
+    factors: list[Array] = []
+    steps: list[Array] = []
+    exact: list[Array] = []
+    for t in range(unary.shape[-2]):
+        top = finite(xp, xp.max(unary[..., t, :], axis=-1))
+        logs = unary[..., t, :] - top[..., None]
+        factor = message = xp.where(logs >= -least, xp.exp(logs), xp.zeros_like(logs))
+        if t > 0:
+            message = factor * _times(xp, messages[-1], tables, t)
+        c = xp.sum(message, axis=-1)
+        divisor = xp.where(c > 0, c, xp.ones_like(c))[..., None]
+        step, message = xp.log(c) + top, message / divisor
+        lost = (logs > -xp.inf) & (logs < -limit) | (message > 0) & (message < math.exp(-limit))
+        whole = ~xp.any(lost, axis=-1)
+        if t > 0:
+            step = frozen(xp, lengths, t, step + (shifts if shifts.ndim == 0 else shifts[..., t - 1]), xp.zeros_like(c))
+            message = frozen(xp, lengths, t, message, messages[-1])
+            whole = frozen(xp, lengths, t, whole, xp.ones_like(whole))
+        messages.append(message)
+        factors.append(factor / divisor)
+        steps.append(step)
+        exact.append(whole)
+    value, whole = xp.sum(xp.stack(steps, axis=-1), axis=-1), xp.all(xp.stack(exact, axis=-1), axis=-1)
+    if lengths is not None:
+        value = xp.where(lengths > 0, value, xp.zeros_like(value))
+    return Scaled(mu * value, _bounded(xp, scores, mu, limit, whole), messages, factors)
+
+
+def backward(scores: ChainScores, scaled: Scaled, mu: float = 1.0, weights: Array | None = None) -> ChainScores:
+    """The marginals, each chain's times its weight, as :func:`chain_sum.forward_backward` returns them.
+
+    beta_{t-1} = E_t @ (factor_t * beta_t)
+    P(y_t) = message_t * beta_t,   P(y_{t-1}, y_t) = message_{t-1} E_t (factor_t * beta_t)
+    """
+    xp = array_namespace(scores.unary)
+    messages, factors, lengths = scaled.messages, scaled.factors, scores.lengths
+    tables, _ = _exponentials(xp, scores, mu)
+    beta = xp.ones_like(messages[0])
+    if weights is not None:
+        beta = beta * weights[..., None]
+    nodes, ahead = [messages[-1] * beta], []
+    for t in range(len(messages) - 1, 0, -1):
+        # 0 where the message is: there beta may be huge
+        after = xp.where(messages[t] > 0, factors[t] * beta, xp.zeros_like(beta))
+        ahead.append(frozen(xp, lengths, t, after, xp.zeros_like(after)))
+        beta = frozen(xp, lengths, t, _times(xp, after, xp.matrix_transpose(tables), t), beta)
+        nodes.append(messages[t - 1] * beta)
+    unary = xp.stack(nodes[::-1], axis=-2)
+    unary = xp.where(exists(xp, scores)[..., None], unary, xp.zeros_like(unary))
+    if not ahead:
+        return ChainScores(unary, xp.zeros_like(scores.pairwise), lengths)
+    before, after = xp.stack(messages[:-1], axis=-2), xp.stack(ahead[::-1], axis=-2)
+    if scores.pairwise.ndim > 2:
+        return ChainScores(unary, before[..., :, None] * tables * after[..., None, :], lengths)
+    counts = xp.matmul(xp.matrix_transpose(before), after)
+    return ChainScores(unary, tables * xp.sum(counts, axis=tuple(range(counts.ndim - 2))), lengths)
+
+
+def forward_backward(
+    scores: ChainScores, mu: float = 1.0, weights: Array | None = None
+) -> tuple[Array, ChainScores]:
+    """The log-partition and the marginals of :func:`chain_sum.forward_backward`, by it if a chain is not certified."""
+    if scores.unary.shape[-2] == 0:
+        return chain_sum.forward_backward(scores, mu, weights)
+    scaled = forward(scores, mu)
+    certified = array_namespace(scores.unary).all(scaled.certified)
+    if concrete(certified):
+        if not certified:
+            return chain_sum.forward_backward(scores, mu, weights)
+        return scaled.value, backward(scores, scaled, mu, weights)
+    xp = array_namespace(scores.unary)
+    (value, slow), fast = chain_sum.forward_backward(scores, mu, weights), backward(scores, scaled, mu, weights)
+    fields = (xp.where(certified, x, y) for x, y in zip(fast[:2], slow[:2], strict=True))
+    return xp.where(certified, scaled.value, value), ChainScores(*fields, scores.lengths)
+
+
+def _limits(scores: ChainScores) -> tuple[float, float]:
+    """Logs of the smallest numbers: ``least`` for factors that are not 0, ``limit`` for those of certified chains.
+
+    exp(-3 limit), a product of three, is above the smallest normal number.
+    """
+    return (85.0, 25.0) if scores.unary.dtype == array_namespace(scores.unary).float32 else (700.0, 150.0)
+
+
+def _exponentials(xp: Any, scores: ChainScores, mu: float) -> tuple[Array, Array]:
+    """E (L, L) or (..., n-1, L, L), and the shifts () or (..., n-1)."""
+    pairwise = scores.pairwise / mu
+    shifts = finite(xp, xp.max(pairwise, axis=(-2, -1)))
+    logs = pairwise - shifts[..., None, None]
+    return xp.where(logs >= -_limits(scores)[0], xp.exp(logs), xp.zeros_like(logs)), shifts
+
+
+def _times(xp: Any, x: Array, tables: Array, t: int) -> Array:
+    """x (..., L) times the table between t - 1 and t."""
+    return xp.matmul(x[..., None, :], tables if tables.ndim == 2 else tables[..., t - 1, :, :])[..., 0, :]
+
+
+def _bounded(xp: Any, scores: ChainScores, mu: float, limit: float, exact: Array) -> Array:
+    """Whether transitions lie within ``limit``, and none is forbidden or everything else is exact, (...,)."""
+    logs = scores.pairwise / mu
+    logs = logs - finite(xp, xp.max(logs, axis=(-2, -1), keepdims=True))
+    near, dense = xp.all((logs == -xp.inf) | (logs >= -limit), axis=(-2, -1)), xp.all(logs > -xp.inf, axis=(-2, -1))
+    if logs.ndim > 2:
+        within = exists(xp, scores)[..., 1:]
+        near, dense = xp.all(near | ~within, axis=-1), xp.all(dense | ~within, axis=-1)
+    return near & (dense | exact)
