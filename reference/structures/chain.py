@@ -283,8 +283,7 @@ class Chain(Structure):
         scores = self.scores
         xp = array_namespace(scores.unary)
         labels = xp.where(exists(xp, scores)[..., None, :], outputs, xp.full_like(outputs, -1))
-        if scores.mask is not None:
-            labels = labels_front(scores._replace(mask=scores.mask[..., None, :]), labels)
+        labels = labels_front(scores, labels)
         indicator = one_hot(xp, labels, scores.unary.shape[-1], scores.unary.dtype)  # (..., k, n, L)
         weighted = indicator * weights[..., None, None]
         n = labels.shape[-1]

@@ -29,16 +29,13 @@ def front(scores: ChainScores) -> ChainScores:
 
 
 def labels_front(scores: ChainScores, y: Array) -> Array:
-    """Labels (..., n), those of the kept positions in front."""
-    return y if scores.mask is None else array_namespace(y).take_along_axis(y, _order(scores), axis=-1)
+    """Labels (..., n) or (..., k, n), those of the kept positions in front."""
+    return y if scores.mask is None else _taken(y, _order(scores))
 
 
 def labels_back(scores: ChainScores, y: Array) -> Array:
-    """The inverse of :func:`labels_front`, of labels (..., n) or (..., k, n); -1 at positions that are left out."""
-    if scores.mask is None:
-        return y
-    rank = _rank(scores)
-    return array_namespace(y).take_along_axis(y, rank if y.ndim == rank.ndim else rank[..., None, :], axis=-1)
+    """The inverse of :func:`labels_front`, of labels that are -1 past the number of kept positions."""
+    return y if scores.mask is None else _taken(y, _rank(scores))
 
 
 def parts_back(scores: ChainScores, answer: ChainScores, filler: float = 0.0) -> ChainScores:
@@ -61,6 +58,10 @@ def with_end(scores: ChainScores, end: Array, last: bool) -> ChainScores:
     seen = xp.cumulative_sum(xp.flip(kept, axis=-1) if last else kept, axis=-1)
     there = (kept == 1) & ((xp.flip(seen, axis=-1) if last else seen) == 1)
     return scores._replace(unary=scores.unary + xp.where(there[..., None], end, xp.zeros_like(end)))
+
+
+def _taken(y: Array, index: Array) -> Array:
+    return array_namespace(y).take_along_axis(y, index if y.ndim == index.ndim else index[..., None, :], axis=-1)
 
 
 def _order(scores: ChainScores) -> Array:
