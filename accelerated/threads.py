@@ -57,9 +57,13 @@ def ranges(offsets: np.ndarray, most: int = _MAX_RANGES, at_least: int = 512) ->
     return list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
 
 
-def in_parallel(work: Callable[[int, int], Any], pieces: list[tuple[int, int]]) -> list[Any]:
-    """``[work(lo, hi) for lo, hi in pieces]``, on several threads if there are several pieces."""
-    threads = 1 if len(pieces) == 1 else min(get_num_threads(), len(pieces))
+def in_parallel(
+    work: Callable[[int, int], Any], pieces: list[tuple[int, int]], threads: int | None = None
+) -> list[Any]:
+    """``[work(lo, hi) for lo, hi in pieces]``, on several threads (:func:`get_num_threads`) if there are several
+    pieces.
+    """
+    threads = 1 if len(pieces) == 1 else min(threads or get_num_threads(), len(pieces))
     if threads <= 1:
         return [work(lo, hi) for lo, hi in pieces]
     with ThreadPoolExecutor(threads) as pool:

@@ -13,7 +13,7 @@ from array_api_compat import array_namespace
 from reference.arrays import Array
 from reference.structures.chain_scores import ChainScores, exists
 
-__all__ = ["front", "labels_back", "labels_front", "parts_back", "with_end"]
+__all__ = ["at_end", "front", "labels_back", "labels_front", "parts_back", "with_end"]
 
 
 def front(scores: ChainScores) -> ChainScores:
@@ -51,13 +51,19 @@ def parts_back(scores: ChainScores, answer: ChainScores, filler: float = 0.0) ->
     return ChainScores(unary, pairwise, scores.lengths, scores.mask)
 
 
+def at_end(scores: ChainScores, last: bool) -> Array:
+    """Booleans (..., n): True at the first position of each chain, or at its last."""
+    xp: Any = array_namespace(scores.unary)
+    kept = xp.astype(exists(xp, scores), xp.int64)
+    count = xp.flip(xp.cumulative_sum(xp.flip(kept, axis=-1), axis=-1), axis=-1) if last else None
+    return (kept == 1) & ((xp.cumulative_sum(kept, axis=-1) if count is None else count) == 1)
+
+
 def with_end(scores: ChainScores, end: Array, last: bool) -> ChainScores:
     """The scores with those of labels, ``end`` (L,), added at the first or at the last position of each chain."""
     xp: Any = array_namespace(scores.unary)
-    kept = xp.astype(exists(xp, scores), xp.int64)
-    seen = xp.cumulative_sum(xp.flip(kept, axis=-1) if last else kept, axis=-1)
-    there = (kept == 1) & ((xp.flip(seen, axis=-1) if last else seen) == 1)
-    return scores._replace(unary=scores.unary + xp.where(there[..., None], end, xp.zeros_like(end)))
+    added = xp.where(at_end(scores, last)[..., None], end, xp.zeros_like(end))
+    return scores._replace(unary=scores.unary + added)
 
 
 def _taken(y: Array, index: Array) -> Array:

@@ -29,7 +29,8 @@ __all__ = ["Batch", "Messages", "Tables", "backward_range", "forward_range", "he
 
 class Batch(NamedTuple):
     """Chain b has the rows rows[offset[b]:offset[b + 1]] of unary (N, L), in this order, and the tables of group
-    b // per_group: pairwise (G, L, L), starts and ends (G, L). labels (N,): gold labels, or (0,) for none.
+    b // per_group: pairwise (G, L, L), starts and ends (G, L). labels (N,): gold labels, or (0,) for none. No chain has
+    more than ``room`` positions.
     """
 
     unary: np.ndarray
@@ -40,11 +41,12 @@ class Batch(NamedTuple):
     ends: np.ndarray
     labels: np.ndarray
     per_group: int
+    room: int
 
 
 class Messages(NamedTuple):
-    """The forward pass of each chain at its rows offset[b]:offset[b + 1]: messages and factors (K, Lp), as by
-    `scaled_forward`. factors[offset[b], 0] is nan if the chain needs the log domain.
+    """The forward pass of chain b at the rows from b * room on: messages and factors (B room, Lp), as by
+    `scaled_forward`. factor[b * room, 0] is nan if the chain needs the log domain.
     """
 
     forward: np.ndarray
@@ -119,9 +121,10 @@ def forward_range(lo, hi, batch, mu, value, kept):
                 gold += batch.pairwise[
                     g, batch.labels[batch.rows[first + t - 1]], batch.labels[batch.rows[first + t]]
                 ]
-        z = scaled_forward(scores, n, L, transitions, kept.factor[first : first + n], kept.forward[first : first + n])
+        here = slice(b * batch.room, b * batch.room + n)
+        z = scaled_forward(scores, n, L, transitions, kept.factor[here], kept.forward[here])
         if np.isnan(z):
-            kept.factor[first, 0] = np.nan
+            kept.factor[b * batch.room, 0] = np.nan
             z = log_forward(scores, n, batch.pairwise, g, np.int64(0), im, work)
             if z > -np.inf:
                 z += log_total(work.forward, n - 1)
@@ -147,7 +150,8 @@ def backward_range(lo, hi, batch, mu, weights, kept, nodes, edges, ends):
         n = batch.offset[b + 1] - first
         if n == 0:
             continue
-        if np.isnan(kept.factor[first, 0]):
+        here = b * batch.room
+        if np.isnan(kept.factor[here, 0]):
             gather(batch, b, g, im, scores)
             own[:] = 0.0
             log_sum_product(scores, n, batch.pairwise[g : g + 1], np.int64(0), np.int64(0), im, work, own)
@@ -157,7 +161,7 @@ def backward_range(lo, hi, batch, mu, weights, kept, nodes, edges, ends):
         else:
             for t in range(n):
                 for j in range(Lp):
-                    work.forward[t, j], work.factor[t, j] = kept.forward[first + t, j], kept.factor[first + t, j]
+                    work.forward[t, j], work.factor[t, j] = kept.forward[here + t, j], kept.factor[here + t, j]
             scaled_backward(scores, n, L, transitions.factor_t, work.factor, work.forward)
             for t in range(n):
                 for j in range(Lp):

@@ -1,0 +1,343 @@
+"""Chains as operators of PyTorch: values, weighted gradients, products with Hessians, and their derivatives.
+
+On the CPU, where chains share transitions, each is one call of a kernel of :mod:`accelerated.structures.chain_batch` for
+the whole batch. Elsewhere the scaled forward-backward of :mod:`reference.structures.chain_scaled` runs in PyTorch, on
+the device.
+
+Arguments: unary (G, B, n, L); pairwise (G, L, L), or (G, B, n-1, L, L) for each edge; starts and ends (G, L); labels and
+mask (G, B, n) or None; mu. G groups of B chains: ``torch.vmap`` adds groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+import accelerated.structures.chain as kernels
+from accelerated.structures import chain_batch
+from accelerated.structures.chain_batch import Messages, Tables, padded
+from reference.structures import chain_hessian, chain_scaled
+from reference.structures.chain_masks import at_end, front, parts_back, with_end
+from reference.structures.chain_scores import ChainScores
+
+__all__ = ["Mean", "gold_score", "value_of"]
+
+
+def fused(unary: Tensor, pairwise: Tensor) -> bool:
+    """Whether one call of a kernel takes the whole batch."""
+    return unary.device.type == "cpu" and pairwise.ndim == 3
+
+
+@torch.library.custom_op("diptych::chain_value", mutates_args=())
+def chain_value(
+    unary: Tensor, pairwise: Tensor, starts: Tensor, ends: Tensor, labels: Tensor | None, mask: Tensor | None, mu: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """mu log sum_y exp(score(y) / mu), (G, B), less the score of labels, which only fused calls take; and what
+    :func:`chain_gradient` needs of it, two (G, B, n, Lp).
+
+    nan where labels are none of 0..L-1.
+    """
+    if not fused(unary, pairwise):
+        value = torch.stack([each.value(mu) for each in _groups(unary, pairwise, starts, ends, mask)])
+        return value, *_room(unary, pairwise)
+    value, kept = chain_batch.forward(_batch(unary, pairwise, starts, ends, labels, mask), mu, torch.get_num_threads())
+    messages = (torch.from_numpy(each).reshape(*unary.shape[:3], each.shape[1]) for each in kept)
+    return torch.from_numpy(value).reshape(unary.shape[:2]).to(unary.dtype), *messages
+
+
+@torch.library.custom_op("diptych::chain_gradient", mutates_args=())
+def chain_gradient(
+    weights: Tensor,
+    forward: Tensor,
+    factor: Tensor,
+    unary: Tensor,
+    pairwise: Tensor,
+    starts: Tensor,
+    ends: Tensor,
+    labels: Tensor | None,
+    mask: Tensor | None,
+    mu: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The gradient of the sum of weights (G, B) times :func:`chain_value` in unary, pairwise, starts and ends."""
+    if not fused(unary, pairwise):
+        groups = zip(_groups(unary, pairwise, starts, ends, mask), weights.detach(), strict=True)
+        return _stacked([group.parts(group.gradient(mu, each)) for group, each in groups], unary, pairwise)
+    kept = Messages(*(each.detach().reshape(-1, each.shape[-1]).numpy() for each in (forward, factor)))
+    batch = _batch(unary, pairwise, starts, ends, labels, mask)
+    found = chain_batch.backward(batch, mu, kept, _doubles(weights).reshape(-1), torch.get_num_threads())
+    return _tensors(found, unary, pairwise)
+
+
+@torch.library.custom_op("diptych::chain_hessian", mutates_args=())
+def chain_hessian_product(
+    weights: Tensor,
+    unary: Tensor,
+    pairwise: Tensor,
+    starts: Tensor,
+    ends: Tensor,
+    mask: Tensor | None,
+    mu: float,
+    along_unary: Tensor,
+    along_pairwise: Tensor,
+    along_starts: Tensor,
+    along_ends: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """<marginals, direction> of each chain, (G, B), and the derivative of :func:`chain_gradient` along the direction."""
+    direction = along_unary, along_pairwise, along_starts, along_ends
+    if not fused(unary, pairwise):
+        inner, tangents = [], []
+        groups = zip(
+            _groups(unary, pairwise, starts, ends, mask), _groups(*direction, mask), weights.detach(), strict=True
+        )
+        for group, along, each in groups:
+            mean, tangent = group.hessian(along, mu, each)
+            inner.append(mean)
+            tangents.append(group.parts(tangent))
+        return torch.stack(inner), *_stacked(tangents, unary, pairwise)
+    batch = _batch(unary, pairwise, starts, ends, None, mask)
+    nodes, edges = along_unary.detach().contiguous().numpy().reshape(batch.unary.shape), _doubles(along_pairwise)
+    along = Tables(nodes, edges, np.stack([_doubles(along_starts), _doubles(along_ends)]))
+    threads = torch.get_num_threads()
+    mean, found = chain_batch.hessian(batch, mu, _doubles(weights).reshape(-1), along, threads)
+    return torch.from_numpy(mean).reshape(weights.shape).to(weights.dtype), *_tensors(found, unary, pairwise)
+
+
+@chain_value.register_fake
+def _(unary: Tensor, pairwise: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+    return unary.new_empty(unary.shape[:2]), *_room(unary, pairwise)
+
+
+@chain_gradient.register_fake
+def _(weights: Tensor, forward: Tensor, factor: Tensor, *scores: Any) -> tuple[Tensor, ...]:
+    return tuple(torch.empty_like(each, memory_format=torch.contiguous_format) for each in scores[:4])
+
+
+@chain_hessian_product.register_fake
+def _(weights: Tensor, *scores: Any) -> tuple[Tensor, ...]:
+    return tuple(torch.empty_like(each, memory_format=torch.contiguous_format) for each in (weights, *scores[:4]))
+
+
+def _more_groups(operator: Any) -> None:
+    """Let vmap put its axis before that of the groups."""
+
+    def rule(info: Any, dims: tuple[int | None, ...], *given: Any) -> tuple[Any, Any]:
+        V, joined = info.batch_size, []
+        for x, dim in zip(given, dims, strict=True):
+            if isinstance(x, Tensor):
+                x = x.expand(V, *x.shape) if dim is None else x.movedim(dim, 0)
+                x = x.reshape(V * x.shape[1], *x.shape[2:])
+            joined.append(x)
+        found = operator(*joined)
+        return tuple(x.reshape(V, x.shape[0] // V, *x.shape[1:]) for x in found), (0,) * len(found)
+
+    operator.register_vmap(rule)
+
+
+for each in (chain_value, chain_gradient, chain_hessian_product):
+    _more_groups(each)
+
+
+class _Value(Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(unary: Any, pairwise: Any, starts: Any, ends: Any, labels: Any, mask: Any, mu: Any) -> Any:
+        return chain_value(unary, pairwise, starts, ends, labels, mask, mu)
+
+    @staticmethod
+    def setup_context(ctx: Any, given: Any, found: Any) -> None:
+        ctx.mu = given[-1]
+        ctx.mark_non_differentiable(found[1], found[2])
+        ctx.save_for_backward(found[1], found[2], *given[:-1])
+
+    @staticmethod
+    def backward(ctx: Any, weights: Tensor, *_: Any) -> Any:
+        gradient = _Gradient if torch.compiler.is_compiling() else _ForwardGradient
+        return *gradient.apply(weights, *ctx.saved_tensors, ctx.mu), None, None, None
+
+
+class _Gradient(Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(
+        weights: Any, one: Any, two: Any, unary: Any, pairwise: Any, starts: Any, ends: Any, y: Any, mask: Any, mu: Any
+    ) -> Any:
+        return chain_gradient(weights, one, two, unary, pairwise, starts, ends, y, mask, mu)
+
+    @staticmethod
+    def setup_context(ctx: Any, given: Any, found: Any) -> None:
+        ctx.mu = given[-1]
+        ctx.save_for_backward(given[0], *given[3:-1])
+
+    @staticmethod
+    def backward(ctx: Any, *along: Tensor) -> Any:
+        weights, *scores, labels, mask = ctx.saved_tensors
+        mean, *tangents = chain_hessian_product(weights, *scores, mask, ctx.mu, *along)
+        if labels is not None:
+            mean = mean - gold_score(*along, labels, mask)
+        return mean, None, None, *tangents, None, None, None
+
+
+class Mean(Function):
+    """<marginals, direction> of each chain, (G, B); given: the scores, the direction (finite), mask and mu."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(*given: Any) -> Any:
+        *tensors, mask, mu = given
+        weights = torch.ones_like(tensors[0][..., 0, 0]) if tensors[0].shape[2] else tensors[0].new_ones(tensors[0].shape[:2])
+        return chain_hessian_product(weights, *tensors[:4], mask, mu, *tensors[4:])[0]
+
+    @staticmethod
+    def setup_context(ctx: Any, given: Any, found: Any) -> None:
+        ctx.mu = given[-1]
+        ctx.save_for_backward(*given[:-1])
+
+    @staticmethod
+    def backward(ctx: Any, weights: Tensor) -> Any:
+        *tensors, mask = ctx.saved_tensors
+        scores, along = tensors[:4], tensors[4:]
+        _, *tangents = chain_hessian_product(weights, *scores, mask, ctx.mu, *along)
+        _, *messages = chain_value(*scores, None, mask, ctx.mu)
+        return *tangents, *chain_gradient(weights, *messages, *scores, None, mask, ctx.mu), None, None
+
+
+class _ForwardValue(_Value):
+    """With a rule for forward mode, which compiled programs cannot have."""
+
+    @staticmethod
+    def setup_context(ctx: Any, given: Any, found: Any) -> None:
+        _Value.setup_context(ctx, given, found)
+        ctx.save_for_forward(*given[:-1])
+
+    @staticmethod
+    def jvp(ctx: Any, *along: Any) -> Any:
+        *scores, labels, mask = ctx.saved_tensors
+        along = _tangents(along, scores)
+        mean = Mean.apply(*scores, *along, mask, ctx.mu)
+        return (mean if labels is None else mean - gold_score(*along, labels, mask)), None, None
+
+
+class _ForwardGradient(_Gradient):
+    @staticmethod
+    def setup_context(ctx: Any, given: Any, found: Any) -> None:
+        _Gradient.setup_context(ctx, given, found)
+        ctx.save_for_forward(*given[:-1])
+
+    @staticmethod
+    def jvp(ctx: Any, change: Tensor | None, *along: Any) -> Any:
+        weights, forward, factor, *scores, labels, mask = ctx.saved_tensors
+        _, *tangents = chain_hessian_product(weights, *scores, mask, ctx.mu, *_tangents(along[2:], scores))
+        if change is None:
+            return tuple(tangents)
+        more = _ForwardGradient.apply(change, forward, factor, *scores, labels, mask, ctx.mu)
+        return tuple(a + b for a, b in zip(tangents, more, strict=True))
+
+
+def _tangents(along: Any, scores: Any) -> list[Tensor]:
+    return [torch.zeros_like(x) if v is None else v for v, x in zip(along, scores, strict=False)]
+
+
+def value_of(*given: Any) -> Tensor:
+    """:func:`chain_value` without messages, with its derivatives."""
+    function = _Value if torch.compiler.is_compiling() else _ForwardValue
+    value: Tensor = function.apply(*given)[0]
+    return value
+
+
+def gold_score(
+    unary: Tensor, pairwise: Tensor, starts: Tensor, ends: Tensor, labels: Tensor, mask: Tensor | None
+) -> Tensor:
+    """The scores (..., B) of labels (..., B, n), whose values at positions off the mask are ignored."""
+    G, B, n, L = unary.shape
+    if n == 0:
+        return unary.new_zeros((G, B)) + 0.0 * (starts.sum() + ends.sum())
+    if mask is None:
+        mask = torch.ones_like(labels, dtype=torch.bool)
+    y = torch.where(mask, labels, 0)
+    here = torch.where(mask, unary.gather(-1, y[..., None])[..., 0], 0.0)
+    place = torch.arange(n, device=labels.device).expand_as(labels)
+    last = torch.cummax(torch.where(mask, place, -1), -1).values  # the last kept position up to each
+    before = torch.nn.functional.pad(last[..., :-1], (1, 0), value=-1)
+    y_before = y.gather(-1, before.clamp(min=0))
+    if pairwise.ndim == 3:
+        scores = pairwise.reshape(G, L * L).gather(-1, (y_before * L + y).reshape(G, B * n)).reshape(G, B, n)
+    else:
+        table = torch.nn.functional.pad(pairwise, (0, 0, 0, 0, 1, 0)).reshape(G, B, n, L * L)
+        scores = table.gather(-1, (y_before * L + y)[..., None])[..., 0]
+    inner = torch.where(mask & (before >= 0), scores, 0.0)
+    first = mask & (before < 0)
+    final = mask & (place == last[..., -1:])
+    both = torch.where(first, starts.gather(-1, y.reshape(G, B * n)).reshape(G, B, n), 0.0)
+    both = both + torch.where(final, ends.gather(-1, y.reshape(G, B * n)).reshape(G, B, n), 0.0)
+    return (here + inner + both).sum(-1)
+
+
+class _Group:
+    """The chains of a group that has no fused kernel."""
+
+    def __init__(self, unary: Any, pairwise: Any, starts: Any, ends: Any, mask: Any, panel: Any) -> None:
+        plain = ChainScores(unary, pairwise, None, mask)
+        self.scores = with_end(with_end(plain, starts, last=False), ends, last=True)
+        self.front, self.panel, self.first, self.last = front(self.scores), panel, *(at_end(plain, x) for x in (0, 1))
+
+    def value(self, mu: float) -> Any:
+        return torch.as_tensor(self.panel.forward_backward(self.front, mu)[0])
+
+    def gradient(self, mu: float, weights: Tensor) -> ChainScores:
+        return parts_back(self.scores, self.panel.forward_backward(self.front, mu, weights)[1])
+
+    def hessian(self, along: _Group, mu: float, weights: Tensor) -> tuple[Tensor, ChainScores]:
+        mean, tangents = chain_hessian.hessian_product(self.front, along.front, mu, weights)
+        return torch.as_tensor(mean), parts_back(self.scores, tangents)
+
+    def parts(self, numbers: ChainScores) -> list[Tensor]:
+        """The numbers of labels, pairs, and labels at first and at last positions."""
+        unary = torch.as_tensor(numbers.unary)
+        ends = (torch.where(torch.as_tensor(x)[..., None], unary, 0.0).sum((0, 1)) for x in (self.first, self.last))
+        return [unary, torch.as_tensor(numbers.pairwise), *ends]
+
+
+def _groups(unary: Tensor, pairwise: Tensor, starts: Tensor, ends: Tensor, mask: Tensor | None) -> Iterator[_Group]:
+    panel = kernels if unary.device.type == "cpu" else chain_scaled
+    for g in range(unary.shape[0]):
+        tensors = (x.detach() for x in (unary[g], pairwise[g], starts[g], ends[g]))
+        yield _Group(*tensors, None if mask is None else mask[g], panel)
+
+
+def _batch(
+    unary: Tensor, pairwise: Tensor, starts: Tensor, ends: Tensor, labels: Tensor | None, mask: Tensor | None
+) -> chain_batch.Batch:
+    gold = None if labels is None else labels.contiguous().numpy()
+    kept = None if mask is None else mask.contiguous().numpy()
+    tables = (_doubles(x) for x in (pairwise, starts, ends))
+    return chain_batch.batch_of(unary.detach().contiguous().numpy(), *tables, gold, kept)
+
+
+def _doubles(x: Tensor) -> np.ndarray:
+    return x.detach().to(torch.float64).contiguous().numpy()
+
+
+def _room(unary: Tensor, pairwise: Tensor) -> tuple[Tensor, Tensor]:
+    """Two tensors for messages, empty where no kernel keeps them."""
+    G, B, n, L = unary.shape
+    shape = (G, B, n, max((L + 7) // 8 * 8, 8)) if fused(unary, pairwise) else (G, B, 0, 0)
+    return unary.new_empty(shape, dtype=torch.float64), unary.new_empty(shape, dtype=torch.float64)
+
+
+def _tensors(found: Tables, unary: Tensor, pairwise: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    starts, ends = (torch.from_numpy(x).to(pairwise.dtype) for x in found.ends)
+    nodes = torch.from_numpy(found.nodes).reshape(unary.shape)
+    return nodes, torch.from_numpy(found.edges).to(pairwise.dtype), starts, ends
+
+
+def _stacked(groups: list[list[Tensor]], unary: Tensor, pairwise: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    nodes, edges, starts, ends = (torch.stack(each) for each in zip(*groups, strict=True))
+    return nodes.to(unary.dtype), edges.to(pairwise.dtype), starts.to(pairwise.dtype), ends.to(pairwise.dtype)
