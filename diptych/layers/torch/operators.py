@@ -22,10 +22,11 @@ import accelerated.structures.chain as kernels
 from accelerated.structures import chain_batch
 from accelerated.structures.chain_batch import Messages, Tables, padded
 from reference.structures import chain_hessian, chain_scaled
+from reference.structures.base import InfeasibleError
 from reference.structures.chain_masks import at_end, front, parts_back, with_end
 from reference.structures.chain_scores import ChainScores
 
-__all__ = ["Mean", "gold_score", "value_of"]
+__all__ = ["Mean", "checked_labels", "gold_score", "gradient_of", "more_groups", "value_of"]
 
 
 def fused(unary: Tensor, pairwise: Tensor) -> bool:
@@ -40,14 +41,20 @@ def chain_value(
     """mu log sum_y exp(score(y) / mu), (G, B), less the score of labels, which only fused calls take; and what
     :func:`chain_gradient` needs of it, two (G, B, n, Lp).
 
-    nan where labels are none of 0..L-1.
+    Raises
+    ------
+    ValueError
+        nan or +inf among scores, labels that are none of 0..L-1 or forbidden; InfeasibleError.
     """
     if not fused(unary, pairwise):
         value = torch.stack([each.value(mu) for each in _groups(unary, pairwise, starts, ends, mask)])
+        _check(value, unary, pairwise, starts, ends, None, mask)
         return value, *_room(unary, pairwise)
     value, kept = chain_batch.forward(_batch(unary, pairwise, starts, ends, labels, mask), mu, torch.get_num_threads())
+    found = torch.from_numpy(value).reshape(unary.shape[:2])
+    _check(found, unary, pairwise, starts, ends, labels, mask)
     messages = (torch.from_numpy(each).reshape(*unary.shape[:3], each.shape[1]) for each in kept)
-    return torch.from_numpy(value).reshape(unary.shape[:2]).to(unary.dtype), *messages
+    return found.to(unary.dtype), *messages
 
 
 @torch.library.custom_op("diptych::chain_gradient", mutates_args=())
@@ -107,6 +114,18 @@ def chain_hessian_product(
     return torch.from_numpy(mean).reshape(weights.shape).to(weights.dtype), *_tensors(found, unary, pairwise)
 
 
+@torch.library.custom_op("diptych::chain_labels", mutates_args=())
+def checked_labels(labels: Tensor, mask: Tensor | None, n_labels: int) -> Tensor:
+    """Labels (G, B, n), a copy. Raises ValueError if one on the mask is none of 0..n_labels-1."""
+    _check_labels(labels, mask, n_labels)
+    return labels.clone()
+
+
+@checked_labels.register_fake
+def _(labels: Tensor, mask: Tensor | None, n_labels: int) -> Tensor:
+    return torch.empty_like(labels)
+
+
 @chain_value.register_fake
 def _(unary: Tensor, pairwise: Tensor, *rest: Any) -> tuple[Tensor, ...]:
     return unary.new_empty(unary.shape[:2]), *_room(unary, pairwise)
@@ -122,7 +141,7 @@ def _(weights: Tensor, *scores: Any) -> tuple[Tensor, ...]:
     return tuple(torch.empty_like(each, memory_format=torch.contiguous_format) for each in (weights, *scores[:4]))
 
 
-def _more_groups(operator: Any) -> None:
+def more_groups(operator: Any) -> None:
     """Let vmap put its axis before that of the groups."""
 
     def rule(info: Any, dims: tuple[int | None, ...], *given: Any) -> tuple[Any, Any]:
@@ -133,13 +152,14 @@ def _more_groups(operator: Any) -> None:
                 x = x.reshape(V * x.shape[1], *x.shape[2:])
             joined.append(x)
         found = operator(*joined)
-        return tuple(x.reshape(V, x.shape[0] // V, *x.shape[1:]) for x in found), (0,) * len(found)
+        apart = [x.reshape(V, x.shape[0] // V, *x.shape[1:]) for x in ((found,) if isinstance(found, Tensor) else found)]
+        return (apart[0], 0) if isinstance(found, Tensor) else (tuple(apart), (0,) * len(apart))
 
     operator.register_vmap(rule)
 
 
-for each in (chain_value, chain_gradient, chain_hessian_product):
-    _more_groups(each)
+for each in (chain_value, chain_gradient, chain_hessian_product, checked_labels):
+    more_groups(each)
 
 
 class _Value(Function):
@@ -252,6 +272,14 @@ def value_of(*given: Any) -> Tensor:
     return value
 
 
+def gradient_of(weights: Tensor, *given: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """:func:`chain_gradient` at the arguments of :func:`chain_value`, with its derivatives."""
+    _, forward, factor = chain_value(*(x.detach() if isinstance(x, Tensor) else x for x in given))
+    function = _Gradient if torch.compiler.is_compiling() else _ForwardGradient
+    found: tuple[Tensor, Tensor, Tensor, Tensor] = function.apply(weights, forward, factor, *given)
+    return found
+
+
 def gold_score(
     unary: Tensor, pairwise: Tensor, starts: Tensor, ends: Tensor, labels: Tensor, mask: Tensor | None
 ) -> Tensor:
@@ -341,3 +369,40 @@ def _tensors(found: Tables, unary: Tensor, pairwise: Tensor) -> tuple[Tensor, Te
 def _stacked(groups: list[list[Tensor]], unary: Tensor, pairwise: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     nodes, edges, starts, ends = (torch.stack(each) for each in zip(*groups, strict=True))
     return nodes.to(unary.dtype), edges.to(pairwise.dtype), starts.to(pairwise.dtype), ends.to(pairwise.dtype)
+
+
+def _check(
+    value: Tensor,
+    unary: Tensor,
+    pairwise: Tensor,
+    starts: Tensor,
+    ends: Tensor,
+    labels: Tensor | None,
+    mask: Tensor | None,
+) -> None:
+    """Say what is wrong where a value is not finite."""
+    wrong = ~torch.isfinite(value)
+    if not wrong.any():
+        return
+    unary = unary if mask is None else torch.where(mask[..., None], unary, 0.0)
+    for name, x in {"unary": unary, "pairwise": pairwise, "starts": starts, "ends": ends}.items():
+        bad = torch.isnan(x) | (x == torch.inf)
+        if bad.any():
+            place = tuple(torch.nonzero(bad)[0].tolist())[1:]
+            found = float(x[bad][0])
+            raise ValueError(f"{name}: expected finite scores, or -inf for a forbidden part, got {found} at {place}")
+    if labels is not None:
+        _check_labels(labels, mask, unary.shape[-1])
+    b = torch.nonzero(wrong)[0].tolist()[1]
+    if labels is not None and value[wrong][0] == torch.inf:
+        raise ValueError(f"labels: those of example {b} are forbidden: their score is -inf")
+    raise InfeasibleError(f"every labelling of example {b} is forbidden (all scores are -inf)")
+
+
+def _check_labels(labels: Tensor, mask: Tensor | None, n_labels: int) -> None:
+    outside = (labels < 0) | (labels >= n_labels)
+    outside = outside if mask is None else mask & outside
+    if outside.any():
+        _, b, t = torch.nonzero(outside)[0].tolist()
+        got = int(labels[outside][0])
+        raise ValueError(f"labels: expected 0..{n_labels - 1}, got {got} at position {t} of example {b}")

@@ -1,0 +1,205 @@
+"""Spans in labels of tokens: which transitions a scheme allows, and the best valid spans of a token classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import accelerated
+from reference.arrays import host
+
+__all__ = ["Allowed", "Span", "Spans", "allowed_transitions", "decode_spans"]
+
+SCHEMES = ("BIO", "IOBES", "BILOU")
+WITHIN = {"BIO": "BI", "IOBES": "BIES", "BILOU": "BILU"}  # prefixes of labels inside a span
+BEGINS, GOES_ON, CLOSES = "BSU", "IEL", "ESLU"
+
+
+class Allowed(NamedTuple):
+    """Booleans: pairs (L, L), of (label, next label); starts and ends (L,), at the first and last position."""
+
+    pairs: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+
+
+class Span(NamedTuple):
+    """Positions start..end - 1 of a type, and the probability that exactly this span is there."""
+
+    start: int
+    end: int
+    type: str
+    probability: float
+
+
+class Spans(NamedTuple):
+    """A labelling: its labels at the positions on the mask, None elsewhere, its spans, and its log-probability."""
+
+    labels: list[str | None]
+    spans: list[Span]
+    log_probability: float
+
+
+def allowed_transitions(labels: Sequence[str], scheme: str) -> Allowed:
+    """The transitions and ends that a scheme allows.
+
+    Parameters
+    ----------
+    labels : sequence of str
+        ``O``, and a prefix and a type such as ``B-PER``: prefixes B, I of BIO; B, I, E, S of IOBES; B, I, L, U of BILOU.
+    scheme : {"BIO", "IOBES", "BILOU"}
+
+    Raises
+    ------
+    ValueError
+        A label that is none of the scheme.
+    """
+    if scheme not in SCHEMES:
+        raise ValueError(f"scheme: expected one of {', '.join(SCHEMES)}, got {scheme!r}")
+    parsed = [_parsed(label, scheme) for label in labels]
+    closes = scheme != "BIO"  # whether the last label of a span is marked
+
+    def open_after(prefix: str) -> bool:
+        return prefix != "O" and (not closes or prefix not in CLOSES)
+
+    def follows(a: tuple[str, str], b: tuple[str, str]) -> bool:
+        if b[0] in GOES_ON:
+            return open_after(a[0]) and a[1] == b[1]
+        return not closes or not open_after(a[0])
+
+    pairs = np.array([[follows(a, b) for b in parsed] for a in parsed], bool).reshape(len(parsed), len(parsed))
+    starts = np.array([prefix not in GOES_ON for prefix, _ in parsed], bool)
+    ends = np.array([not closes or not open_after(prefix) for prefix, _ in parsed], bool)
+    return Allowed(pairs, starts, ends)
+
+
+def decode_spans(
+    logits: Any,
+    labels: Sequence[str],
+    mask: Any = None,
+    biases: Any = None,
+    k: int = 1,
+    *,
+    scheme: str = "BIO",
+) -> Any:
+    """The best valid spans of a token classifier, without training.
+
+    Labellings have probabilities proportional to exp of the sum of their logits and biases, and 0 where the scheme
+    forbids them.
+
+    Parameters
+    ----------
+    logits : array or tensor (n, L), or (B, n, L) for a batch
+        Of NumPy, PyTorch or another library; log-probabilities do as well.
+    labels : sequence of L str
+        As :func:`allowed_transitions` takes them.
+    mask : bool array (n,) or (B, n), optional
+        The positions that have a label, such as the first piece of each word; others are left out.
+    biases : array (L, L), optional
+        Added to the scores of transitions, such as -1 for each that begins a span.
+    k : int >= 1
+        Number of labellings.
+    scheme : {"BIO", "IOBES", "BILOU"}
+
+    Returns
+    -------
+    Spans, or list of k Spans if k > 1 (fewer if there are fewer); of a batch, a list of these.
+
+    Raises
+    ------
+    ValueError, TypeError
+        They name the argument; :class:`reference.InfeasibleError` if no labelling is valid.
+
+    Notes
+    -----
+    Probabilities of spans are exact: those that all labellings with the span have together, by the marginals of pairs.
+    """
+    rule = allowed_transitions(labels, scheme)
+    x = host(logits.detach() if hasattr(logits, "detach") else logits, "logits")
+    if x.ndim not in (2, 3) or x.shape[-1] != len(labels):
+        raise ValueError(f"logits: expected shape (n, {len(labels)}) or (B, n, {len(labels)}), got {x.shape}")
+    kept = np.ones(x.shape[:-1], bool) if mask is None else host(mask, "mask")
+    if kept.dtype != bool:
+        raise TypeError(f"mask: expected booleans, got {kept.dtype}")
+    if kept.shape != x.shape[:-1]:
+        raise ValueError(f"mask: expected shape {x.shape[:-1]}, got {kept.shape}")
+    pairwise = np.zeros((len(labels),) * 2) if biases is None else host(biases, "biases").astype(np.float64)
+    if pairwise.shape != rule.pairs.shape:
+        raise ValueError(f"biases: expected shape {rule.pairs.shape}, got {pairwise.shape}")
+    pairwise = np.where(rule.pairs, pairwise, -np.inf)
+    ends = (np.where(each, 0.0, -np.inf) for each in (rule.starts, rule.ends))
+    given = [str(label) for label in labels], pairwise, *ends, scheme, k
+    if x.ndim == 2:
+        return _decoded(x, kept, *given)
+    return [_decoded(row, here, *given) for row, here in zip(x, kept, strict=True)]
+
+
+def _decoded(
+    x: np.ndarray,
+    kept: np.ndarray,
+    labels: list[str],
+    pairwise: np.ndarray,
+    starts: np.ndarray,
+    ends: np.ndarray,
+    scheme: str,
+    k: int,
+) -> Any:
+    places, L = np.flatnonzero(kept), len(labels)
+    unary = x[places].astype(np.float64)
+    each = np.broadcast_to(pairwise, (max(len(places) - 1, 0), L, L))
+    chain = accelerated.Chain(unary, each, starts=starts, ends=ends)
+    value, parts = chain.expectation()
+    found, best = [], chain.topk(k)
+    for r in range(int(best.count)):
+        y = best.labels[r]
+        spans = [
+            Span(
+                int(places[a]), int(places[b - 1]) + 1, kind, _probability(parts, y, a, b, kind, labels, scheme)
+            )
+            for a, b, kind in _spans_of([_parsed(labels[i], scheme) for i in y.tolist()])
+        ]
+        named: list[str | None] = [None] * len(x)
+        for place, label in zip(places.tolist(), y.tolist(), strict=True):
+            named[place] = labels[label]
+        found.append(Spans(named, spans, float(best.scores[r] - value)))
+    return found[0] if k == 1 else found
+
+
+def _probability(parts: Any, y: np.ndarray, a: int, b: int, kind: str, labels: list[str], scheme: str) -> float:
+    """Of the span of positions a..b - 1, labelled as in y: the chain is a Markov chain of these marginals of pairs."""
+    p = float(parts.unary[a, y[a]])
+    for t in range(a, b - 1):
+        p *= _share(parts.pairwise[t, y[t], y[t + 1]], parts.unary[t, y[t]])
+    if scheme == "BIO" and b < len(y):  # the span ends where the next label does not go on with it
+        goes_on = [_parsed(label, scheme) == ("I", kind) for label in labels]
+        p *= 1.0 - _share(float(np.sum(parts.pairwise[b - 1, y[b - 1], goes_on])), parts.unary[b - 1, y[b - 1]])
+    return min(max(p, 0.0), 1.0)
+
+
+def _share(part: float, whole: float) -> float:
+    return float(part / whole) if whole > 0 else 0.0
+
+
+def _spans_of(parsed: list[tuple[str, str]]) -> list[tuple[int, int, str]]:
+    """(first, end, type) of the spans of a valid labelling."""
+    spans: list[tuple[int, int, str]] = []
+    for t, (prefix, kind) in enumerate(parsed):
+        if prefix in BEGINS:
+            spans.append((t, t + 1, kind))
+        elif prefix in GOES_ON:
+            first, _, _ = spans.pop()
+            spans.append((first, t + 1, kind))
+    return spans
+
+
+def _parsed(label: str, scheme: str) -> tuple[str, str]:
+    """Prefix and type of a label."""
+    prefix, dash, kind = str(label).partition("-")
+    if label == "O":
+        return "O", ""
+    if not dash or not kind or prefix not in WITHIN[scheme]:
+        wanted = ", ".join(f"{each}-TYPE" for each in WITHIN[scheme])
+        raise ValueError(f"labels: expected O, {wanted}, got {label!r}")
+    return prefix, kind

@@ -1,0 +1,127 @@
+"""Arguments of layers: checked, and laid out as the operators take them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+__all__ = ["ChainArguments", "chain_arguments", "label_tensor", "mask_of"]
+
+HALF = (torch.float16, torch.bfloat16)  # computed in float32
+
+
+class ChainArguments(NamedTuple):
+    """Chains of one group: unary (1, B, n, L), pairwise (1, L, L) or (1, B, n-1, L, L), starts and ends (1, L), mask
+    (1, B, n) or None; batch: the leading axes of the caller.
+    """
+
+    unary: Tensor
+    pairwise: Tensor
+    starts: Tensor
+    ends: Tensor
+    mask: Tensor | None
+    batch: tuple[int, ...]
+
+    @property
+    def scores(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return self.unary, self.pairwise, self.starts, self.ends
+
+    def shaped(self, x: Tensor) -> Tensor:
+        """Numbers (1, B, ...) with the axes of the caller."""
+        return x.reshape(*self.batch, *x.shape[2:])
+
+
+def chain_arguments(
+    unary: Tensor,
+    pairwise: Tensor,
+    mask: Tensor | None = None,
+    lengths: Tensor | None = None,
+    starts: Tensor | None = None,
+    ends: Tensor | None = None,
+) -> ChainArguments:
+    """Chains of unary (..., n, L), pairwise (L, L) or (..., n-1, L, L), mask (..., n), lengths (...,), ends (L,).
+
+    Raises
+    ------
+    ValueError, TypeError
+        They name the argument.
+    """
+    unary = floating("unary", unary)
+    if unary.ndim < 2 or unary.shape[-1] < 1:
+        raise ValueError(f"unary: expected shape (..., n, L) with L >= 1, got {tuple(unary.shape)}")
+    *batch, n, L = unary.shape
+    pairwise = beside("pairwise", pairwise, unary)
+    shared, each = (L, L), (*batch, max(n - 1, 0), L, L)
+    if tuple(pairwise.shape) not in (shared, each):
+        raise ValueError(f"pairwise: expected shape {shared} or {each}, got {tuple(pairwise.shape)}")
+    tables = []
+    for name, x in (("starts", starts), ("ends", ends)):
+        if x is None:
+            x = unary.new_zeros(L)
+        x = beside(name, x, unary)
+        if tuple(x.shape) != (L,):
+            raise ValueError(f"{name}: expected shape {(L,)}, got {tuple(x.shape)}")
+        tables.append(x[None])
+    kept, B = mask_of(mask, lengths, tuple(batch), n, unary.device), math.prod(batch)
+    pairs = pairwise[None] if tuple(pairwise.shape) == shared else pairwise.reshape(1, B, max(n - 1, 0), L, L)
+    kept = None if kept is None else kept.reshape(1, B, n)
+    return ChainArguments(unary.reshape(1, B, n, L), pairs, *tables, kept, tuple(batch))
+
+
+def floating(name: str, x: Any) -> Tensor:
+    """A tensor of scores; half precision becomes float32."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{name}: expected a tensor, got {type(x).__name__}")
+    if not x.is_floating_point():
+        raise TypeError(f"{name}: expected floating-point scores, got {x.dtype}")
+    return x.float() if x.dtype in HALF else x
+
+
+def beside(name: str, x: Any, unary: Tensor) -> Tensor:
+    """A tensor of scores of the dtype and the device of unary."""
+    x = floating(name, x)
+    if x.dtype != unary.dtype:
+        raise ValueError(f"{name}: expected {unary.dtype}, as unary is, got {x.dtype}")
+    if x.device != unary.device:
+        raise ValueError(f"{name}: expected a tensor on {unary.device}, as unary is, got one on {x.device}")
+    return x
+
+
+def mask_of(
+    mask: Tensor | None, lengths: Tensor | None, batch: tuple[int, ...], n: int, device: torch.device
+) -> Tensor | None:
+    """The positions (..., n) that belong to a chain, by a mask or by lengths; None: all."""
+    if mask is not None and lengths is not None:
+        raise ValueError("mask and lengths: expected one of them, got both")
+    if mask is not None:
+        if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+            raise TypeError(f"mask: expected a boolean tensor, got {getattr(mask, 'dtype', type(mask).__name__)}")
+        if tuple(mask.shape) != (*batch, n):
+            raise ValueError(f"mask: expected shape {(*batch, n)}, got {tuple(mask.shape)}")
+        if mask.device != device:
+            raise ValueError(f"mask: expected a tensor on {device}, as unary is, got one on {mask.device}")
+        return mask
+    if lengths is None:
+        return None
+    lengths = torch.as_tensor(lengths, device=device)
+    if lengths.dtype not in (torch.int64, torch.int32):
+        raise TypeError(f"lengths: expected integers, got {lengths.dtype}")
+    if tuple(lengths.shape) != batch:
+        raise ValueError(f"lengths: expected shape {batch}, got {tuple(lengths.shape)}")
+    if not torch.compiler.is_compiling() and bool(((lengths < 0) | (lengths > n)).any()):
+        raise ValueError(f"lengths: expected 0..{n}, got {int(lengths.min())}..{int(lengths.max())}")
+    return torch.arange(n, device=device) < lengths[..., None]
+
+
+def label_tensor(name: str, y: Any, unary: Tensor) -> Tensor:
+    """Labels (..., n) beside unary (..., n, L)."""
+    if not isinstance(y, Tensor) or y.dtype not in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
+        raise TypeError(f"{name}: expected a tensor of integers, got {getattr(y, 'dtype', type(y).__name__)}")
+    if tuple(y.shape) != tuple(unary.shape[:-1]):
+        raise ValueError(f"{name}: expected shape {tuple(unary.shape[:-1])}, got {tuple(y.shape)}")
+    if y.device != unary.device:
+        raise ValueError(f"{name}: expected a tensor on {unary.device}, as unary is, got one on {y.device}")
+    return y.long()

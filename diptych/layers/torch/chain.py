@@ -1,0 +1,243 @@
+"""Linear chains (conditional random fields) over scores of an encoder.
+
+score(y) = sum_t unary[t, y_t] + sum_{t>=1} pairwise[y_{t-1}, y_t] + starts[y_first] + ends[y_last]
+
+All functions take unary (..., n, L), pairwise (L, L), or (..., n-1, L, L) with a table for each edge, and by name
+
+- mask (..., n) bool, or lengths (...,): the positions that belong to a chain. Positions off the mask are left out, and
+  their neighbours adjoin; the score of an edge belongs to its later position. A chain may have no positions.
+- starts, ends (L,): scores of the labels at the first and at the last position that is left.
+
+-inf forbids. Half precision is computed in float32. Errors are ValueErrors and TypeErrors that name the argument;
+:class:`reference.InfeasibleError` if every labelling of a chain is forbidden. Functions have derivatives of first order,
+and of second order except :func:`hinge_loss`, where these are 0, and :func:`max_marginals`, which has none.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from diptych.layers.torch.arguments import ChainArguments, chain_arguments, label_tensor
+from diptych.layers.torch.operators import Mean, checked_labels, fused, gold_score, gradient_of, value_of
+from diptych.layers.torch.oracles import chain_best, chain_k_best, chain_max_marginals, chain_sample
+from reference.arrays import integer, number
+from reference.smoothings import Entropy, Max, SquaredL2, TopK
+
+__all__ = [
+    "Best",
+    "KBest",
+    "Parts",
+    "best",
+    "crf_loss",
+    "entropy",
+    "hinge_loss",
+    "kl",
+    "log_partition",
+    "marginals",
+    "max_marginals",
+    "sample",
+    "score",
+    "smooth_hinge_loss",
+    "smooth_max",
+    "topk",
+]
+
+
+class Best(NamedTuple):
+    """value (...,), the highest score; labels (..., n), -1 off the mask."""
+
+    value: Tensor
+    labels: Tensor
+
+
+class KBest(NamedTuple):
+    """scores (..., k) from high to low, then -inf; labels (..., k, n), -1 off the mask and beyond count (...,)."""
+
+    scores: Tensor
+    labels: Tensor
+    count: Tensor
+
+
+class Parts(NamedTuple):
+    """Numbers of labels, unary (..., n, L), and of pairs of neighbours, shaped like pairwise."""
+
+    unary: Tensor
+    pairwise: Tensor
+
+
+def log_partition(unary: Tensor, pairwise: Tensor, *, mu: float = 1.0, **where: Any) -> Tensor:
+    """mu log sum_y exp(score(y) / mu), (...,); 0 for a chain without positions."""
+    given = chain_arguments(unary, pairwise, **where)
+    return given.shaped(value_of(*given.scores, None, given.mask, number("mu", mu, positive=True)))
+
+
+def marginals(unary: Tensor, pairwise: Tensor, *, mu: float = 1.0, **where: Any) -> Parts:
+    """P(y_t = i) and P(y_{t-1} = i, y_t = j) where P(y) is proportional to exp(score(y) / mu).
+
+    Of transitions that chains share: the expected number of each, in all chains together.
+    """
+    given, mu = chain_arguments(unary, pairwise, **where), number("mu", mu, positive=True)
+    ones = given.unary.new_ones(given.unary.shape[:2])
+    nodes, edges, _, _ = gradient_of(ones, *given.scores, None, given.mask, mu)
+    return Parts(nodes.reshape(unary.shape), edges.reshape(pairwise.shape))
+
+
+def best(unary: Tensor, pairwise: Tensor, **where: Any) -> Best:
+    """The highest score, whose gradient is the indicator of the best labels, and these; ties go to one of them."""
+    given = chain_arguments(unary, pairwise, **where)
+    labels = chain_best(*given.scores, given.mask)
+    return Best(given.shaped(gold_score(*given.scores, labels, given.mask)), given.shaped(labels))
+
+
+def topk(unary: Tensor, pairwise: Tensor, k: int, **where: Any) -> KBest:
+    """The k best distinct labellings."""
+    given = chain_arguments(unary, pairwise, **where)
+    labels, count = chain_k_best(*given.scores, given.mask, integer("k", k, 1))
+    there = torch.arange(k, device=labels.device) < count[..., None]
+    scores = torch.where(there, _scores_of(given, labels), -torch.inf)
+    return KBest(given.shaped(scores), given.shaped(labels), given.shaped(count))
+
+
+def max_marginals(unary: Tensor, pairwise: Tensor, **where: Any) -> Parts:
+    """The highest score of a labelling with each label, (..., n, L), and each pair, (..., n-1, L, L); no derivatives."""
+    given = chain_arguments(unary, pairwise, **where)
+    nodes, edges = chain_max_marginals(*given.scores, given.mask)
+    return Parts(nodes.reshape(unary.shape), given.shaped(edges))
+
+
+def sample(
+    unary: Tensor, pairwise: Tensor, size: int = 1, *, mu: float = 1.0, generator: Any = None, **where: Any
+) -> Tensor:
+    """Labels (..., size, n) drawn with probability proportional to exp(score / mu)."""
+    given, mu = chain_arguments(unary, pairwise, **where), number("mu", mu, positive=True)
+    _, B, n, _ = given.unary.shape
+    shape = (1, B, integer("size", size, 1), n)
+    uniforms = torch.rand(shape, generator=generator, dtype=given.unary.dtype, device=given.unary.device)
+    return given.shaped(chain_sample(*given.scores, given.mask, uniforms, mu))
+
+
+def score(unary: Tensor, pairwise: Tensor, labels: Tensor, **where: Any) -> Tensor:
+    """The score (...,) of labels (..., n); those off the mask are ignored."""
+    given = chain_arguments(unary, pairwise, **where)
+    y = _labels(given, label_tensor("labels", labels, unary))
+    return given.shaped(gold_score(*given.scores, y, given.mask))
+
+
+def entropy(unary: Tensor, pairwise: Tensor, **where: Any) -> Tensor:
+    """-sum_y P(y) log P(y), (...,), where P(y) is proportional to exp(score(y))."""
+    given = chain_arguments(unary, pairwise, **where)
+    return given.shaped(value_of(*given.scores, None, given.mask, 1.0) - _mean(given, _finite(given.scores)))
+
+
+def kl(unary: Tensor, pairwise: Tensor, other_unary: Tensor, other_pairwise: Tensor, **where: Any) -> Tensor:
+    """sum_y P(y) log (P(y) / Q(y)), (...,), P of the first scores and Q of the others; both forbid the same parts.
+
+    starts and ends belong to both.
+    """
+    p, q = (chain_arguments(*scores, **where) for scores in ((unary, pairwise), (other_unary, other_pairwise)))
+    apart = [_finite([a])[0] - _finite([b])[0] for a, b in zip(p.scores, q.scores, strict=True)]
+    parted = value_of(*q.scores, None, q.mask, 1.0) - value_of(*p.scores, None, p.mask, 1.0)
+    return p.shaped(_mean(p, apart) + parted)
+
+
+def smooth_max(unary: Tensor, pairwise: Tensor, smoothing: Any, mu: float, **where: Any) -> Tensor:
+    """The smoothed max (...,) over labellings: of :class:`reference.smoothings.Entropy`, ``SquaredL2``, ``TopK``, ``Max``.
+
+    Source: Pillutla et al., Definition 6.
+    """
+    if isinstance(smoothing, Max) or mu == 0:
+        return best(unary, pairwise, **where).value
+    if isinstance(smoothing, Entropy):
+        return log_partition(unary, pairwise, mu=mu, **where)
+    if not isinstance(smoothing, (TopK, SquaredL2)):
+        raise TypeError(f"smoothing: expected Max, Entropy, TopK or SquaredL2, got {type(smoothing).__name__}")
+    mu, k = number("mu", mu, positive=True), smoothing.k if isinstance(smoothing, TopK) else 8
+    while True:
+        found = topk(unary, pairwise, k, **where)
+        weights = _projected(found.scores / mu)
+        if isinstance(smoothing, TopK) or k >= smoothing.max_k or bool(((weights[..., -1] == 0) | (found.count < k)).all()):
+            break
+        k = min(4 * k, smoothing.max_k)
+    scores = torch.where(weights > 0, found.scores, 0.0)
+    return (weights * scores).sum(-1) - 0.5 * mu * ((weights * weights).sum(-1) - 1.0)
+
+
+def crf_loss(unary: Tensor, pairwise: Tensor, labels: Tensor, **where: Any) -> Tensor:
+    """-log P(labels), (...,): the log-partition less the score of labels (..., n); labels off the mask are ignored."""
+    given = chain_arguments(unary, pairwise, **where)
+    y = label_tensor("labels", labels, unary).reshape(given.unary.shape[:3])
+    if fused(given.unary, given.pairwise):
+        return given.shaped(value_of(*given.scores, y, given.mask, 1.0))
+    gold = gold_score(*given.scores, _labels(given, y), given.mask)
+    return given.shaped(value_of(*given.scores, None, given.mask, 1.0) - gold)
+
+
+def hinge_loss(
+    unary: Tensor, pairwise: Tensor, labels: Tensor, cost: float | Tensor = 1.0, **where: Any
+) -> Tensor:
+    """max_y cost(y, labels) + score(y) - score(labels), (...,).
+
+    cost: of each wrong label, or a matrix (L, L), of (label, predicted label), summed over positions.
+    """
+    augmented = _augmented(unary, labels, cost)
+    return best(augmented, pairwise, **where).value - score(augmented, pairwise, labels, **where)
+
+
+def smooth_hinge_loss(
+    unary: Tensor, pairwise: Tensor, labels: Tensor, smoothing: Any, mu: float, cost: float | Tensor = 1.0, **where: Any
+) -> Tensor:
+    """:func:`hinge_loss` with :func:`smooth_max` in place of the max. Source: Pillutla et al., Definition 1."""
+    augmented = _augmented(unary, labels, cost)
+    return smooth_max(augmented, pairwise, smoothing, mu, **where) - score(augmented, pairwise, labels, **where)
+
+
+def _augmented(unary: Tensor, labels: Tensor, cost: float | Tensor) -> Tensor:
+    """unary plus the cost of each label; labels outside 0..L-1 cost nothing here."""
+    y, L = label_tensor("labels", labels, unary), unary.shape[-1]
+    table = torch.as_tensor(cost, dtype=unary.dtype, device=unary.device)
+    if table.ndim == 0:
+        table = table * (1.0 - torch.eye(L, dtype=unary.dtype, device=unary.device))
+    if tuple(table.shape) != (L, L):
+        raise ValueError(f"cost: expected a number or shape {(L, L)}, got {tuple(table.shape)}")
+    return unary + torch.where(((y >= 0) & (y < L))[..., None], table[y.clamp(0, L - 1)], 0.0)
+
+
+def _labels(given: ChainArguments, labels: Tensor) -> Tensor:
+    """Labels (1, B, n), checked on the mask."""
+    y: Tensor = checked_labels(labels.reshape(given.unary.shape[:3]), given.mask, given.unary.shape[-1])
+    return y
+
+
+def _scores_of(given: ChainArguments, labels: Tensor) -> Tensor:
+    """The scores (1, B, k) of labels (1, B, k, n), 0 where they are -1."""
+    _, B, k, n = labels.shape
+    unary, pairwise, starts, ends = given.scores
+    unary = unary[:, :, None].expand(1, B, k, *unary.shape[2:]).reshape(1, B * k, *unary.shape[2:])
+    if pairwise.ndim > 3:
+        pairwise = pairwise[:, :, None].expand(1, B, k, *pairwise.shape[2:]).reshape(1, B * k, *pairwise.shape[2:])
+    kept = labels >= 0
+    return gold_score(unary, pairwise, starts, ends, labels.reshape(1, B * k, n), kept.reshape(1, B * k, n)).reshape(1, B, k)
+
+
+def _projected(z: Tensor) -> Tensor:
+    """The projection of scores (..., k), from high to low, -inf last, onto the simplex; with its derivatives."""
+    top = torch.where(torch.isfinite(z), z, 0.0)
+    sums = torch.cumsum(top, -1)
+    rank = torch.arange(1, z.shape[-1] + 1, dtype=z.dtype, device=z.device)
+    inside = torch.isfinite(z) & (1.0 + rank * top > sums)
+    support = inside.sum(-1, keepdim=True).clamp(min=1)
+    threshold = (sums.gather(-1, support - 1) - 1.0) / support
+    return torch.where(inside, top - threshold, 0.0)
+
+
+def _finite(scores: Any) -> list[Tensor]:
+    return [torch.where(x > -torch.inf, x, 0.0) for x in scores]
+
+
+def _mean(given: ChainArguments, direction: Any) -> Tensor:
+    """<marginals, direction>, (1, B)."""
+    mean: Tensor = Mean.apply(*given.scores, *direction, given.mask, 1.0)
+    return mean

@@ -1,0 +1,125 @@
+"""Modules with parameters: a linear-chain CRF over an encoder's emissions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from diptych.layers.spans import Allowed
+from diptych.layers.torch import chain
+from diptych.layers.torch.chain import KBest
+
+__all__ = ["ChainCRF"]
+
+REDUCTIONS = ("none", "sum", "mean", "token_mean")
+
+
+class ChainCRF(nn.Module):
+    """A linear-chain conditional random field: the same constructor, parameters and calls as pytorch-crf's ``CRF``, so
+    that its ``state_dict`` loads.
+
+    Parameters
+    ----------
+    num_tags : int >= 1
+    batch_first : bool
+        Whether emissions are (batch, n, num_tags) rather than (n, batch, num_tags), and so tags and masks.
+    allowed : Allowed, optional
+        Transitions and ends that are allowed (:func:`diptych.layers.spans.allowed_transitions`); all others are
+        forbidden, in training and in decoding.
+
+    Notes
+    -----
+    Masks may have holes: positions off the mask are left out, their neighbours adjoin, and their tags are ignored. Each
+    row needs a position.
+    """
+
+    def __init__(self, num_tags: int, batch_first: bool = False, *, allowed: Allowed | None = None) -> None:
+        if not isinstance(num_tags, int) or num_tags < 1:
+            raise ValueError(f"num_tags: expected an integer >= 1, got {num_tags!r}")
+        super().__init__()
+        self.num_tags, self.batch_first = num_tags, batch_first
+        self.start_transitions = nn.Parameter(torch.empty(num_tags))
+        self.end_transitions = nn.Parameter(torch.empty(num_tags))
+        self.transitions = nn.Parameter(torch.empty(num_tags, num_tags))
+        for name, shape in (("pairs", (num_tags, num_tags)), ("starts", (num_tags,)), ("ends", (num_tags,))):
+            rule = None if allowed is None else torch.as_tensor(getattr(allowed, name))
+            if rule is not None and tuple(rule.shape) != shape:
+                raise ValueError(f"allowed.{name}: expected shape {shape}, got {tuple(rule.shape)}")
+            self.register_buffer(f"allowed_{name}", rule, persistent=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters from -0.1..0.1."""
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -0.1, 0.1)
+
+    def extra_repr(self) -> str:
+        return f"num_tags={self.num_tags}"
+
+    def forward(
+        self, emissions: Tensor, tags: Tensor, mask: Tensor | None = None, reduction: str = "sum"
+    ) -> Tensor:
+        """The log-likelihood of tags, (batch,) or reduced over the batch: ``none``, ``sum``, ``mean`` or
+        ``token_mean``.
+
+        Raises ValueError, TypeError.
+        """
+        if reduction not in REDUCTIONS:
+            raise ValueError(f"reduction: expected one of {', '.join(REDUCTIONS)}, got {reduction!r}")
+        unary, kept = self._by_batch(emissions, mask)
+        if tuple(tags.shape) != tuple(emissions.shape[:2]):
+            raise ValueError(f"tags: expected shape {tuple(emissions.shape[:2])}, got {tuple(tags.shape)}")
+        y = tags if self.batch_first else tags.transpose(0, 1)
+        likelihood = -chain.crf_loss(unary, labels=y, mask=kept, **self._tables())
+        if reduction == "none":
+            return likelihood
+        if reduction == "token_mean":
+            return likelihood.sum() / (y.numel() if kept is None else kept.sum())
+        return likelihood.sum() if reduction == "sum" else likelihood.mean()
+
+    def decode(self, emissions: Tensor, mask: Tensor | None = None) -> list[list[int]]:
+        """The best tags of each row, at its positions on the mask."""
+        unary, kept = self._by_batch(emissions, mask)
+        with torch.no_grad():
+            labels = chain.best(unary, mask=kept, **self._tables()).labels
+        return [[y for y in row if y >= 0] for row in labels.tolist()]
+
+    def k_best(self, emissions: Tensor, k: int, mask: Tensor | None = None) -> KBest:
+        """The k best tags of each row: scores (batch, k), labels (batch, k, n), count (batch,)."""
+        unary, kept = self._by_batch(emissions, mask)
+        return chain.topk(unary, k=k, mask=kept, **self._tables())
+
+    def marginals(self, emissions: Tensor, mask: Tensor | None = None) -> Tensor:
+        """P(tag) at each position, shaped like the emissions; 0 off the mask."""
+        unary, kept = self._by_batch(emissions, mask)
+        nodes = chain.marginals(unary, mask=kept, **self._tables()).unary
+        return nodes if self.batch_first else nodes.transpose(0, 1)
+
+    def _by_batch(self, emissions: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Emissions (batch, n, num_tags) and mask (batch, n)."""
+        if emissions.ndim != 3 or emissions.shape[2] != self.num_tags:
+            axes = "(batch, n" if self.batch_first else "(n, batch"
+            raise ValueError(f"emissions: expected shape {axes}, {self.num_tags}), got {tuple(emissions.shape)}")
+        if mask is not None:
+            if mask.dtype == torch.uint8 and (torch.compiler.is_compiling() or bool((mask <= 1).all())):
+                mask = mask.bool()
+            if mask.dtype != torch.bool:
+                raise ValueError(f"mask: expected booleans, or uint8 of 0 and 1, got {mask.dtype}")
+            if tuple(mask.shape) != tuple(emissions.shape[:2]):
+                raise ValueError(f"mask: expected shape {tuple(emissions.shape[:2])}, got {tuple(mask.shape)}")
+        if not self.batch_first:
+            emissions, mask = emissions.transpose(0, 1), None if mask is None else mask.transpose(0, 1)
+        if mask is not None and not torch.compiler.is_compiling() and not bool(mask.any(dim=1).all()):
+            row = int(torch.nonzero(~mask.any(dim=1))[0])
+            raise ValueError(f"mask: expected a position in each row, got none in row {row}")
+        return emissions, mask
+
+    def _tables(self) -> dict[str, Any]:
+        """The scores of transitions and ends; -inf for those that are not allowed."""
+        found = {"pairwise": self.transitions, "starts": self.start_transitions, "ends": self.end_transitions}
+        for name, rule in zip(found, (self.allowed_pairs, self.allowed_starts, self.allowed_ends), strict=True):
+            if rule is not None:
+                found[name] = torch.where(rule, found[name], -torch.inf)
+        return found
