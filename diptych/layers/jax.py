@@ -1,0 +1,271 @@
+"""Linear chains (conditional random fields) for JAX: sums as scans of products of matrices, best labels by kernels.
+
+score(y) = sum_t unary[t, y_t] + sum_{t>=1} pairwise[y_{t-1}, y_t] + starts[y_first] + ends[y_last]
+
+Functions take unary (..., n, L), pairwise (L, L), and by name mask (..., n) bool or lengths (...,), starts and ends
+(L,), as :mod:`diptych.layers.torch` has them. Sums and losses are traced: ``jit``, ``vmap``, ``grad``, ``jvp`` and
+``hessian`` work. ``best`` and ``topk`` call kernels on the host (``jax.pure_callback``), in ``vmap`` once for all; they
+have no derivatives, but the score of their labels has: :func:`score`. Where values can be read, -inf everywhere and
+labels outside 0..L-1 raise an error, otherwise values are -inf and nan. Needs JAX: ``pip install "diptych[jax]"``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import accelerated
+from reference.arrays import integer, number
+
+__all__ = ["KBest", "best", "crf_loss", "hinge_loss", "log_partition", "marginals", "score", "topk"]
+
+Array = Any
+LIMIT = {4: 25.0, 8: 150.0}  # by bytes of a number: how far below the largest transitions may lie, times mu
+
+
+class Chains(NamedTuple):
+    """Scores of labels with those of both ends, of transitions, and the positions that belong to the chains."""
+
+    unary: Array
+    pairwise: Array
+    mask: Array
+
+
+class KBest(NamedTuple):
+    """scores (..., k) from high to low, then -inf; labels (..., k, n), -1 off the mask and beyond count (...,)."""
+
+    scores: Array
+    labels: Array
+    count: Array
+
+
+def log_partition(unary: Array, pairwise: Array, *, mu: float = 1.0, **where: Any) -> Array:
+    """mu log sum_y exp(score(y) / mu), (...,); 0 for a chain without positions, -inf if all labellings are forbidden.
+
+    Notes
+    -----
+    By products of exponentials if no transition is forbidden or far below the largest, else in logs.
+    """
+    chains, mu = _chains(unary, pairwise, **where), number("mu", mu, positive=True)
+    scaled = Chains(chains.unary / mu, chains.pairwise / mu, chains.mask)
+    span = jnp.max(scaled.pairwise) - jnp.min(scaled.pairwise)
+    safe = span <= LIMIT[scaled.pairwise.dtype.itemsize]  # False for nan
+    return mu * jax.lax.cond(safe, _by_products, _in_logs, scaled)
+
+
+def marginals(unary: Array, pairwise: Array, *, mu: float = 1.0, **where: Any) -> tuple[Array, Array]:
+    """P(y_t = i), (..., n, L), and the expected number of each transition in all chains together, (L, L)."""
+    nodes, edges = jax.grad(lambda u, A: jnp.sum(log_partition(u, A, mu=mu, **where)), (0, 1))(unary, pairwise)
+    return nodes, edges
+
+
+def score(unary: Array, pairwise: Array, labels: Array, **where: Any) -> Array:
+    """The score (...,) of labels (..., n); those off the mask are ignored. nan for labels outside 0..L-1."""
+    return _score(_chains(unary, pairwise, **where), _labels(labels, unary))
+
+
+def crf_loss(unary: Array, pairwise: Array, labels: Array, **where: Any) -> Array:
+    """-log P(labels), (...,): the log-partition less the score of labels (..., n); labels off the mask are ignored."""
+    return log_partition(unary, pairwise, **where) - score(unary, pairwise, labels, **where)
+
+
+def hinge_loss(unary: Array, pairwise: Array, labels: Array, cost: Any = 1.0, **where: Any) -> Array:
+    """max_y cost(y, labels) + score(y) - score(labels), (...,).
+
+    cost: of each wrong label, or a matrix (L, L), of (label, predicted label), summed over positions.
+    """
+    y, L = _labels(labels, unary), unary.shape[-1]
+    table = jnp.asarray(cost, unary.dtype)
+    table = table * (1 - jnp.eye(L, dtype=unary.dtype)) if table.ndim == 0 else table
+    if table.shape != (L, L):
+        raise ValueError(f"cost: expected a number or shape {(L, L)}, got {table.shape}")
+    augmented = unary + table[jnp.clip(y, 0, L - 1)]
+    found = best(jax.lax.stop_gradient(augmented), jax.lax.stop_gradient(pairwise), **where)
+    chains = _chains(augmented, pairwise, **where)
+    return _score(chains, jnp.maximum(found, 0)) - _score(chains, y)
+
+
+def best(unary: Array, pairwise: Array, **where: Any) -> Array:
+    """The best labels (..., n), -1 off the mask."""
+    chains = _chains(unary, pairwise, **where)
+    shape = jax.ShapeDtypeStruct(chains.mask.shape, _int())
+    return jax.pure_callback(_best, shape, *chains, vmap_method="expand_dims")
+
+
+def topk(unary: Array, pairwise: Array, k: int, **where: Any) -> KBest:
+    """The k best distinct labellings."""
+    chains, k = _chains(unary, pairwise, **where), integer("k", k, 1)
+    *batch, n = chains.mask.shape
+    shapes = ((*batch, k), chains.unary.dtype), ((*batch, k, n), _int()), (tuple(batch), _int())
+    found = jax.pure_callback(
+        lambda *given: _k_best(k, *given),
+        tuple(jax.ShapeDtypeStruct(*each) for each in shapes),
+        *chains,
+        vmap_method="expand_dims",
+    )
+    return KBest(*found)
+
+
+def _chains(
+    unary: Array,
+    pairwise: Array,
+    mask: Array | None = None,
+    lengths: Array | None = None,
+    starts: Array | None = None,
+    ends: Array | None = None,
+) -> Chains:
+    for name, x in (("unary", unary), ("pairwise", pairwise), ("starts", starts), ("ends", ends)):
+        if x is not None and not jnp.issubdtype(jnp.asarray(x).dtype, jnp.floating):
+            raise TypeError(f"{name}: expected floating-point scores, got {jnp.asarray(x).dtype}")
+    dtype = jnp.promote_types(jnp.asarray(unary).dtype, jnp.float32)  # half precision in float32
+    unary, pairwise = jnp.asarray(unary, dtype), jnp.asarray(pairwise, dtype)
+    if unary.ndim < 2 or unary.shape[-1] < 1:
+        raise ValueError(f"unary: expected shape (..., n, L) with L >= 1, got {unary.shape}")
+    n, L = unary.shape[-2:]
+    if pairwise.shape != (L, L):
+        raise ValueError(f"pairwise: expected shape {(L, L)}, got {pairwise.shape}")
+    if mask is not None and lengths is not None:
+        raise ValueError("mask and lengths: expected one of them, got both")
+    if lengths is not None:
+        lengths = jnp.asarray(lengths)
+        if lengths.shape != unary.shape[:-2] or not jnp.issubdtype(lengths.dtype, jnp.integer):
+            raise ValueError(f"lengths: expected integers {unary.shape[:-2]}, got {lengths.dtype} {lengths.shape}")
+        mask = jnp.arange(n) < lengths[..., None]
+    mask = jnp.ones(unary.shape[:-1], bool) if mask is None else jnp.asarray(mask)
+    if mask.dtype != bool:
+        raise TypeError(f"mask: expected booleans, got {mask.dtype}")
+    if mask.shape != unary.shape[:-1]:
+        raise ValueError(f"mask: expected shape {unary.shape[:-1]}, got {mask.shape}")
+    place = jnp.arange(n)
+    for name, x, there in (
+        ("starts", starts, jnp.cumsum(mask, -1) == 1),
+        ("ends", ends, jnp.cumsum(mask[..., ::-1], -1)[..., ::-1] == 1),
+    ):
+        if x is not None:
+            if jnp.shape(x) != (L,):
+                raise ValueError(f"{name}: expected shape {(L,)}, got {jnp.shape(x)}")
+            unary = unary + jnp.where((mask & there)[..., None], jnp.asarray(x, dtype), 0)
+    del place
+    return Chains(unary, pairwise, mask)
+
+
+def _labels(labels: Array, unary: Array) -> Array:
+    labels = jnp.asarray(labels)
+    if not jnp.issubdtype(labels.dtype, jnp.integer):
+        raise TypeError(f"labels: expected integers, got {labels.dtype}")
+    if labels.shape != unary.shape[:-1]:
+        raise ValueError(f"labels: expected shape {unary.shape[:-1]}, got {labels.shape}")
+    return labels
+
+
+def _score(chains: Chains, labels: Array) -> Array:
+    unary, pairwise, mask = chains
+    n, L = unary.shape[-2:]
+    sound = jnp.all(~mask | ((labels >= 0) & (labels < L)), axis=-1)
+    y = jnp.clip(labels, 0, L - 1)
+    here = jnp.where(mask, jnp.take_along_axis(unary, y[..., None], -1)[..., 0], 0)
+    last = jax.lax.cummax(jnp.where(mask, jnp.arange(n), -1), axis=mask.ndim - 1)
+    before = jnp.concatenate([jnp.full_like(last[..., :1], -1), last[..., :-1]], axis=-1)
+    edges = pairwise[jnp.take_along_axis(y, jnp.maximum(before, 0), -1), y]
+    total = jnp.sum(here + jnp.where(mask & (before >= 0), edges, 0), axis=-1)
+    return jnp.where(sound, total, jnp.nan)
+
+
+def _by_products(chains: Chains) -> Array:
+    """Messages are scaled to sum to 1: Rabiner (1989), section V.A; :mod:`reference.structures.chain_scaled`."""
+    unary, pairwise, mask = chains
+    shift = jax.lax.stop_gradient(jnp.max(pairwise))
+    table = jnp.exp(pairwise - shift)
+
+    def step(carry: Any, at: Any) -> Any:
+        message, value, begun = carry
+        scores, kept = at
+        top = jax.lax.stop_gradient(_finite(jnp.max(scores, axis=-1)))
+        into = jnp.where(begun[..., None], message @ table, 1.0) * jnp.exp(scores - top[..., None])
+        c = jnp.sum(into, axis=-1)
+        some = c > 0
+        c = jnp.where(some, c, 1.0)
+        added = jnp.where(some, jnp.log(c) + top, -jnp.inf) + jnp.where(begun, shift, 0.0)
+        message = jnp.where(kept[..., None], into / c[..., None], message)
+        return (message, value + jnp.where(kept, added, 0.0), begun | kept), None
+
+    start = jnp.zeros(unary.shape[:-2] + unary.shape[-1:], unary.dtype), *_nothing(unary, mask)
+    return _scanned(step, start, unary, mask)[1]
+
+
+def _in_logs(chains: Chains) -> Array:
+    unary, pairwise, mask = chains
+
+    def step(carry: Any, at: Any) -> Any:
+        message, _, begun = carry
+        scores, kept = at
+        into = jnp.where(begun[..., None], _logsumexp(message[..., :, None] + pairwise, -2), 0.0) + scores
+        return (jnp.where(kept[..., None], into, message), carry[1], begun | kept), None
+
+    start = jnp.zeros(unary.shape[:-2] + unary.shape[-1:], unary.dtype), *_nothing(unary, mask)
+    message, value, begun = _scanned(step, start, unary, mask)
+    return jnp.where(begun, _logsumexp(message, -1), value)
+
+
+def _nothing(unary: Array, mask: Array) -> tuple[Array, Array]:
+    return jnp.zeros(unary.shape[:-2], unary.dtype), jnp.zeros(mask.shape[:-1], bool)
+
+
+def _scanned(step: Any, start: Any, unary: Array, mask: Array) -> Any:
+    return jax.lax.scan(step, start, (jnp.moveaxis(unary, -2, 0), jnp.moveaxis(mask, -1, 0)))[0]
+
+
+def _finite(x: Array) -> Array:
+    return jnp.where(x > -jnp.inf, x, 0.0)
+
+
+def _logsumexp(x: Array, axis: int) -> Array:
+    """log sum exp, with derivatives 0 where all are -inf."""
+    top = jax.lax.stop_gradient(_finite(jnp.max(x, axis=axis, keepdims=True)))
+    total = jnp.sum(jnp.where(x > -jnp.inf, jnp.exp(jnp.where(x > -jnp.inf, x, 0.0) - top), 0.0), axis=axis)
+    return jnp.where(total > 0, jnp.log(jnp.where(total > 0, total, 1.0)) + jnp.squeeze(top, axis), -jnp.inf)
+
+
+def _int() -> Any:
+    return jnp.int64 if jax.config.jax_enable_x64 else jnp.int32
+
+
+def _host(unary: Any, pairwise: Any, mask: Any) -> tuple[tuple[int, ...], list[Any]]:
+    """The batch, and the chains of each table of transitions; ``vmap`` puts axes before all of them."""
+    unary, pairwise, mask = (np.asarray(x) for x in (unary, pairwise, mask))
+    batch = np.broadcast_shapes(unary.shape[:-2], mask.shape[:-1])
+    extra = pairwise.shape[:-2]
+    batch = np.broadcast_shapes(batch, (*extra, *(1,) * (len(batch) - len(extra))))
+    n, L = unary.shape[-2:]
+    unary, mask = np.broadcast_to(unary, (*batch, n, L)), np.broadcast_to(mask, (*batch, n))
+    groups = int(np.prod(extra))
+    if groups > 1:
+        pairwise = pairwise.reshape(*extra, *(1,) * (len(batch) - len(extra)), L, L)
+        pairwise = np.broadcast_to(pairwise, (*batch, L, L)).reshape(-1, L, L)
+        flat = zip(unary.reshape(-1, n, L), pairwise, mask.reshape(-1, n), strict=True)
+        return batch, [accelerated.Chain(u, A, mask=m) for u, A, m in flat]
+    return batch, [accelerated.Chain(unary.reshape(-1, n, L), pairwise.reshape(L, L), mask=mask.reshape(-1, n))]
+
+
+def _best(*given: Any) -> np.ndarray:
+    batch, chains = _host(*given)
+    labels = [np.asarray(chain.best()[1]).reshape(-1, given[0].shape[-2]) for chain in chains]
+    return np.concatenate(labels).reshape(*batch, -1).astype(_int())
+
+
+def _k_best(k: int, *given: Any) -> tuple[np.ndarray, ...]:
+    (batch, chains), n = _host(*given), given[0].shape[-2]
+    found = [chain.topk(k) for chain in chains]
+    scores, labels, count = (
+        np.concatenate([np.asarray(getattr(each, name)).reshape(-1, *shape) for each in found])
+        for name, shape in (("scores", (k,)), ("labels", (k, n)), ("count", ()))
+    )
+    dtype = np.asarray(given[0]).dtype
+    return (
+        scores.reshape(*batch, k).astype(dtype),
+        labels.reshape(*batch, k, n).astype(_int()),
+        count.reshape(batch).astype(_int()),
+    )
