@@ -39,6 +39,11 @@ def in_memory(name: str, x: Array) -> np.ndarray:
             raise TypeError(
                 f"{name}: kernels run on the CPU, got {type(x).__name__} on {device(x)}; reference computes there"
             )
+        if getattr(x, "requires_grad", False):
+            raise TypeError(
+                f"{name}: kernels leave PyTorch's graph, and the tensor requires a gradient; diptych.layers.torch has "
+                "layers with derivatives (detach() would cut the gradient)"
+            )
         x = np.from_dlpack(x)
     return x
 

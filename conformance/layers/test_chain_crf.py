@@ -1,0 +1,113 @@
+"""ChainCRF: its calls are the functions of chains; parameters and values of pytorch-crf, where that is installed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conformance.layers.chains import drawn
+from diptych.layers.spans import allowed_transitions
+
+torch = pytest.importorskip("torch")
+
+import diptych.layers.torch as layers  # noqa: E402
+
+LABELS = ["O", "B-A", "I-A", "B-B", "I-B"]
+
+
+def problem(n: int = 6, B: int = 4, L: int = 5) -> tuple[Any, Any, Any]:
+    """Emissions (n, B, L), tags and a mask (n, B) with holes that is True at each first position."""
+    chains = drawn(B=B, n=n, L=L, mask=True)
+    mask = torch.tensor(chains.kept).T.contiguous()
+    mask[0] = True
+    return torch.tensor(chains.unary).transpose(0, 1), torch.tensor(chains.labels).T, mask
+
+
+def test_calls_are_the_functions_of_chains():
+    emissions, tags, mask = problem()
+    crf = layers.ChainCRF(5).double()
+    assert sorted(crf.state_dict()) == ["end_transitions", "start_transitions", "transitions"] and "num_tags=5" in repr(crf)
+    assert all(-0.1 <= float(x.min()) and float(x.max()) <= 0.1 for x in crf.parameters())
+    where = {"starts": crf.start_transitions, "ends": crf.end_transitions, "mask": mask.T}
+    unary = emissions.transpose(0, 1)
+    loss = layers.crf_loss(unary, crf.transitions, tags.T, **where)
+    for reduction, expected in (
+        ("none", -loss), ("sum", -loss.sum()), ("mean", -loss.mean()), ("token_mean", -loss.sum() / mask.sum()),
+    ):  # fmt: skip
+        assert torch.allclose(crf(emissions, tags, mask, reduction=reduction), expected)
+    assert torch.equal(crf(emissions, tags, mask.to(torch.uint8)), crf(emissions, tags, mask))
+    best = layers.best(unary, crf.transitions, **where).labels
+    assert crf.decode(emissions, mask) == [row[row >= 0].tolist() for row in best]
+    first = layers.ChainCRF(5, batch_first=True).double()
+    first.load_state_dict(crf.state_dict())
+    assert torch.allclose(first(unary, tags.T, mask.T), crf(emissions, tags, mask))
+    assert first.decode(unary, mask.T) == crf.decode(emissions, mask)
+    assert torch.allclose(crf.marginals(emissions, mask), first.marginals(unary, mask.T).transpose(0, 1))
+    assert torch.equal(crf.k_best(emissions, 3, mask).labels[:, 0], best)
+    crf(emissions, tags, mask).backward()
+    assert all(x.grad is not None and bool(torch.any(x.grad != 0)) for x in crf.parameters())
+
+
+def test_only_allowed_labels_are_decoded_and_have_probability():
+    emissions, _, mask = problem()
+    rule = allowed_transitions(LABELS, "BIO")
+    crf = layers.ChainCRF(5, allowed=rule).double()
+    assert sorted(crf.state_dict()) == ["end_transitions", "start_transitions", "transitions"]
+    for row in crf.decode(emissions, mask):
+        assert rule.starts[row[0]] and all(rule.pairs[a, b] for a, b in zip(row, row[1:], strict=False))
+    first = crf.marginals(emissions, mask)[0]
+    assert torch.all(first[:, ~rule.starts] == 0) and torch.allclose(first.sum(-1), torch.ones(4, dtype=torch.float64))
+
+
+def test_values_are_those_of_pytorch_crf():
+    theirs_of = pytest.importorskip("torchcrf").CRF
+    emissions, tags, mask = problem()
+    n = mask.sum(0)
+    mask = torch.arange(len(mask))[:, None] < n  # pytorch-crf's numerator takes no holes
+    for first in (False, True):
+        theirs, ours = theirs_of(5, batch_first=first).double(), layers.ChainCRF(5, batch_first=first).double()
+        ours.load_state_dict(theirs.state_dict())
+        given = [x.transpose(0, 1) if first else x for x in (emissions, tags, mask)]
+        for reduction in ("none", "sum", "mean", "token_mean"):
+            a, b = (crf(*given, reduction=reduction) for crf in (ours, theirs))
+            assert torch.allclose(a, b)
+            assert torch.allclose(*(torch.autograd.grad(x.sum(), crf.transitions)[0]
+                                    for x, crf in ((a, ours), (b, theirs))))  # fmt: skip
+        assert ours.decode(given[0], given[2]) == theirs.decode(given[0], given[2])
+
+
+WRONG = {
+    r"emissions: expected shape \(n, batch, 5\), got \(6, 4, 4\)": lambda crf, x, y, m: crf(x[..., 1:], y, m),
+    r"tags: expected shape \(6, 4\), got \(4, 6\)": lambda crf, x, y, m: crf(x, y.T, m),
+    r"mask: expected shape \(6, 4\), got \(4, 6\)": lambda crf, x, y, m: crf(x, y, m.T),
+    "mask: expected booleans, or uint8 of 0 and 1, got torch.int64": lambda crf, x, y, m: crf(x, y, m.long()),
+    "mask: expected booleans, or uint8 of 0 and 1, got torch.uint8": lambda crf, x, y, m: crf(x, y, 2 * m.byte()),
+    "mask: expected a position in each row, got none in row 1": lambda crf, x, y, m: crf.decode(
+        x, m & (torch.arange(4) != 1)),
+    "reduction: expected one of none, sum, mean, token_mean, got 'max'": lambda crf, x, y, m: crf(x, y, m, "max"),
+    "labels: expected 0..4, got 9": lambda crf, x, y, m: crf(x, y + 9, m),
+    "num_tags: expected an integer >= 1, got 0": lambda crf, x, y, m: layers.ChainCRF(0),
+    r"allowed.pairs: expected shape \(4, 4\), got \(5, 5\)": lambda crf, x, y, m: layers.ChainCRF(
+        4, allowed=allowed_transitions(LABELS, "BIO")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_wrong_arguments_are_named(message):
+    with pytest.raises(ValueError, match=message):
+        WRONG[message](layers.ChainCRF(5).double(), *problem())
+
+
+def test_a_model_of_sequences_is_a_chain_crf_and_back(backend):
+    model = backend.SequenceModel(3, 4)
+    rng = np.random.default_rng(0)
+    w, X = rng.normal(size=model.size), [rng.normal(size=(n, 3)) for n in (4, 2)]
+    W, A = model.split(w)[:2]
+    crf = layers.ChainCRF(4, batch_first=True).double()
+    with torch.no_grad():
+        crf.transitions.copy_(torch.tensor(np.asarray(A)))
+        crf.start_transitions.zero_(), crf.end_transitions.zero_()
+    for x, y in zip(X, model.predict(model.pack(X), None, w), strict=True):
+        assert crf.decode(torch.tensor(x @ np.asarray(W))[None]) == [np.asarray(y).tolist()]

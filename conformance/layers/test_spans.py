@@ -1,0 +1,112 @@
+"""Valid spans of token classifiers: rules, best labellings and probabilities by enumeration."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from diptych.layers.spans import SCHEMES, allowed_transitions, decode_spans
+from reference.structures.base import InfeasibleError
+
+LABELS = {
+    "BIO": ["O", "B-A", "I-A", "B-B", "I-B"],
+    "IOBES": ["O", "B-A", "I-A", "E-A", "S-A", "S-B", "B-B", "E-B"],
+    "BILOU": ["U-A", "L-A", "I-A", "B-A", "O"],
+}
+
+
+def spans_in(labels: list[str]) -> list[tuple[int, int, str]] | None:
+    """The spans that labels write out, (first, end, type); None if they are not valid. By a grammar of the whole
+    sequence, one span after another.
+    """
+    found, t = [], 0
+    while t < len(labels):
+        prefix, _, kind = labels[t].partition("-")
+        if prefix == "O":
+            t += 1
+            continue
+        end = t + 1
+        if prefix == "B":
+            while end < len(labels) and labels[end] == f"I-{kind}":
+                end += 1
+            closing = [f"E-{kind}", f"L-{kind}"]
+            if end < len(labels) and labels[end] in closing:
+                end += 1
+            elif any(each[0] in "ELSU" for each in ALL) and True:
+                return None
+        elif prefix not in "SU":
+            return None
+        found.append((t, end, kind))
+        t = end
+    return found
+
+
+ALL: list[str] = []
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_spans_are_the_best_valid_ones_and_probabilities_are_sums(scheme):
+    rng, labels = np.random.default_rng(0), LABELS[scheme]
+    ALL[:] = labels
+    rule, L = allowed_transitions(labels, scheme), len(labels)
+    for n in (1, 2, 4):
+        logits, biases = 2 * rng.normal(size=(n, L)), rng.normal(size=(L, L))
+        scores, spans = {}, {}
+        for y in itertools.product(range(L), repeat=n):
+            named = spans_in([labels[i] for i in y])
+            valid = rule.starts[y[0]] and rule.ends[y[-1]] and all(rule.pairs[a, b] for a, b in itertools.pairwise(y))
+            assert valid == (named is not None), [labels[i] for i in y]
+            if named is not None:
+                scores[y] = logits[range(n), y].sum() + sum(biases[a, b] for a, b in itertools.pairwise(y))
+                spans[y] = named
+        total = np.logaddexp.reduce(list(scores.values()))
+        order = sorted(scores, key=scores.get, reverse=True)
+        found = decode_spans(logits, labels, biases=biases, k=3, scheme=scheme)
+        assert len(found) == min(3, len(order))
+        for each, y in zip(found, order, strict=False):
+            assert each.labels == [labels[i] for i in y]
+            assert [span[:3] for span in each.spans] == spans[y]
+            np.testing.assert_allclose(each.log_probability, scores[y] - total, rtol=1e-9)
+            for span in each.spans:
+                mass = [scores[z] for z in scores if span[:3] in spans[z]]
+                np.testing.assert_allclose(span.probability, np.exp(np.logaddexp.reduce(mass) - total), rtol=1e-9)
+
+
+def test_positions_off_the_mask_have_no_label_and_spans_cover_them():
+    labels, logits = LABELS["BIO"], np.full((5, 5), -3.0)
+    logits[0, 1] = logits[2, 2] = logits[4, 0] = 3.0
+    logits[1, 3] = logits[3, 3] = 99.0
+    found = decode_spans(logits, labels, np.array([True, False, True, False, True]))
+    assert found.labels == ["B-A", None, "I-A", None, "O"] and [span[:3] for span in found.spans] == [(0, 3, "A")]
+    both = decode_spans(np.stack([logits, logits]), labels, np.array([[True, False, True, False, True], [False] * 5]))
+    assert both[0] == found and both[1].spans == [] and both[1].log_probability == 0.0
+
+
+def test_tensors_are_taken_as_arrays_are():
+    torch = pytest.importorskip("torch")
+    logits = torch.randn(2, 4, 5, requires_grad=True)
+    assert decode_spans(logits, LABELS["BIO"]) == decode_spans(logits.detach().numpy(), LABELS["BIO"])
+
+
+WRONG = {
+    "scheme: expected one of BIO, IOBES, BILOU, got 'IO'": lambda x: decode_spans(x, LABELS["BIO"], scheme="IO"),
+    "labels: expected O, B-TYPE, I-TYPE, got 'S-A'": lambda x: allowed_transitions(["O", "S-A"], "BIO"),
+    r"logits: expected shape \(n, 5\) or \(B, n, 5\), got \(4, 4\)": lambda x: decode_spans(x[:, 1:], LABELS["BIO"]),
+    "mask: expected booleans, got int64": lambda x: decode_spans(x, LABELS["BIO"], np.arange(4)),
+    r"mask: expected shape \(4,\), got \(3,\)": lambda x: decode_spans(x, LABELS["BIO"], np.ones(3, bool)),
+    r"biases: expected shape \(5, 5\), got \(5,\)": lambda x: decode_spans(x, LABELS["BIO"], biases=np.zeros(5)),
+    "k: expected an integer >= 1, got 0": lambda x: decode_spans(x, LABELS["BIO"], k=0),
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_wrong_arguments_are_named(message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        WRONG[message](np.zeros((4, 5)))
+
+
+def test_logits_that_forbid_everything_are_infeasible():
+    with pytest.raises(InfeasibleError):
+        decode_spans(np.full((2, 5), -np.inf), LABELS["BIO"])
