@@ -25,7 +25,7 @@ def front(scores: ChainScores) -> ChainScores:
     if pairwise.ndim > 2:
         edges = xp.clip(order[..., 1:] - 1, min=0)
         pairwise = xp.take_along_axis(pairwise, edges[..., None, None], axis=-3)
-    return ChainScores(unary, pairwise, xp.sum(exists(xp, scores), axis=-1, dtype=xp.int64))
+    return ChainScores(unary, pairwise, xp.sum(xp.astype(exists(xp, scores), xp.int64), axis=-1))
 
 
 def labels_front(scores: ChainScores, y: Array) -> Array:

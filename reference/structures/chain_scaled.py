@@ -64,7 +64,8 @@ def forward(scores: ChainScores, mu: float = 1.0) -> Scaled:
             message = factor * _times(xp, messages[-1], tables, t)
         c = xp.sum(message, axis=-1)
         divisor = xp.where(c > 0, c, xp.ones_like(c))[..., None]
-        step, message = xp.log(c) + top, message / divisor
+        step = xp.where(c > 0, xp.log(divisor[..., 0]) + top, xp.full_like(c, -xp.inf))
+        message = message / divisor
         lost = (logs > -xp.inf) & (logs < -limit) | (message > 0) & (message < math.exp(-limit))
         whole = ~xp.any(lost, axis=-1)
         if t > 0:
