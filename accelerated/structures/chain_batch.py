@@ -46,11 +46,13 @@ def batch_of(
 def forward(batch: Batch, mu: float = 1.0, threads: int | None = None) -> tuple[np.ndarray, Messages]:
     """mu log sum_y exp(score(y) / mu) (G B,), less the score of the gold labels if there are any, and the messages.
 
-    nan where a gold label of a chain is none of 0..L-1. A chain without positions has value 0.
+    nan where a score of a chain is nan or +inf, or a gold label none of 0..L-1. A chain without positions has value 0.
     """
     value, width = np.empty(len(batch.offset) - 1), padded(batch.unary.shape[1])
     kept = Messages(*(np.empty((len(batch.unary), width)) for _ in Messages._fields))
     in_parallel(lambda lo, hi: forward_range(lo, hi, batch, mu, value, kept), _pieces(batch), threads)
+    if not all(np.all(table < np.inf) for table in (batch.pairwise, batch.starts, batch.ends)):
+        value[:] = np.nan
     return value, kept
 
 

@@ -29,7 +29,7 @@ def test_calls_are_the_functions_of_chains():
     emissions, tags, mask = problem()
     crf = layers.ChainCRF(5).double()
     assert sorted(crf.state_dict()) == ["end_transitions", "start_transitions", "transitions"] and "num_tags=5" in repr(crf)
-    assert all(-0.1 <= float(x.min()) and float(x.max()) <= 0.1 for x in crf.parameters())
+    assert all(-0.1 <= float(x.detach().min()) and float(x.detach().max()) <= 0.1 for x in crf.parameters())
     where = {"starts": crf.start_transitions, "ends": crf.end_transitions, "mask": mask.T}
     unary = emissions.transpose(0, 1)
     loss = layers.crf_loss(unary, crf.transitions, tags.T, **where)
@@ -87,7 +87,7 @@ WRONG = {
     "mask: expected a position in each row, got none in row 1": lambda crf, x, y, m: crf.decode(
         x, m & (torch.arange(4) != 1)),
     "reduction: expected one of none, sum, mean, token_mean, got 'max'": lambda crf, x, y, m: crf(x, y, m, "max"),
-    "labels: expected 0..4, got 9": lambda crf, x, y, m: crf(x, y + 9, m),
+    "labels: expected 0..4, got ": lambda crf, x, y, m: crf(x, y + 9, m),
     "num_tags: expected an integer >= 1, got 0": lambda crf, x, y, m: layers.ChainCRF(0),
     r"allowed.pairs: expected shape \(4, 4\), got \(5, 5\)": lambda crf, x, y, m: layers.ChainCRF(
         4, allowed=allowed_transitions(LABELS, "BIO")),
@@ -100,14 +100,17 @@ def test_wrong_arguments_are_named(message):
         WRONG[message](layers.ChainCRF(5).double(), *problem())
 
 
-def test_a_model_of_sequences_is_a_chain_crf_and_back(backend):
-    model = backend.SequenceModel(3, 4)
-    rng = np.random.default_rng(0)
-    w, X = rng.normal(size=model.size), [rng.normal(size=(n, 3)) for n in (4, 2)]
-    W, A = model.split(w)[:2]
-    crf = layers.ChainCRF(4, batch_first=True).double()
-    with torch.no_grad():
-        crf.transitions.copy_(torch.tensor(np.asarray(A)))
-        crf.start_transitions.zero_(), crf.end_transitions.zero_()
-    for x, y in zip(X, model.predict(model.pack(X), None, w), strict=True):
-        assert crf.decode(torch.tensor(x @ np.asarray(W))[None]) == [np.asarray(y).tolist()]
+@pytest.mark.parametrize("start_stop", [True, False])
+def test_a_model_of_sequences_is_a_chain_crf_and_back(backend, start_stop):
+    model, rng = backend.SequenceModel(3, 4, start_stop=start_stop), np.random.default_rng(0)
+    w, X, Y = rng.normal(size=model.size), [rng.normal(size=(n, 3)) for n in (4, 2)], [[0, 3, 2, 1], [1, 1]]
+    linear, crf = layers.ChainCRF.of(model, w)
+    for x, y, labels in zip(X, Y, model.predict(model.pack(X), None, w), strict=True):
+        emissions = linear(torch.tensor(x)[None])
+        assert crf.decode(emissions) == [np.asarray(labels).tolist()]
+        loss = backend.LogLoss(model, model.pack([x], [y])).value(w)
+        assert torch.allclose(-crf(emissions, torch.tensor([y])), torch.tensor(loss, dtype=torch.float64))
+    if start_stop:
+        assert np.array_equal(crf.weights_of(linear), w)
+    with pytest.raises(TypeError, match="model: expected a SequenceModel of 5 weights, got SequenceModel"):
+        layers.ChainCRF.of(model, w[:5])

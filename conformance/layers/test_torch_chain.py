@@ -19,6 +19,8 @@ torch = pytest.importorskip("torch")
 import diptych.layers.torch as layers  # noqa: E402
 from diptych.layers.torch import operators, oracles  # noqa: E402
 
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of PyTorch, about itself
+
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 3e-5, torch.bfloat16: 3e-5}
 MASKS = {"holes": {"mask": True}, "a table for each edge": {"edges": True, "mask": True}, "forbidden": CASES["forbidden"]}
 
@@ -224,6 +226,8 @@ WRONG = {
     "labels: expected a tensor of integers, got torch.float64": lambda u, A, y: layers.crf_loss(u, A, y.double()),
     r"unary: expected finite scores, or -inf for a forbidden part, got nan at \(2, 1, 0\)":
         lambda u, A, y: layers.log_partition(_with(u, torch.nan), A),
+    r"unary: expected finite scores, or -inf for a forbidden part, got inf at \(2, 1, 0\)":
+        lambda u, A, y: layers.best(_with(u, torch.inf), A),
     "pairwise: expected finite scores, or -inf": lambda u, A, y: layers.crf_loss(u, A + torch.inf, y),
     "every labelling of example 0 is forbidden": lambda u, A, y: layers.log_partition(u - torch.inf, A),
     "labels: those of example 0 are forbidden": lambda u, A, y: layers.crf_loss(u, _with(A, -torch.inf, 0), 0 * y),

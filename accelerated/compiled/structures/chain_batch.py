@@ -63,20 +63,24 @@ def longest_of(batch, lo, hi):
 
 @kernel
 def gather(batch, b, g, factor, scores):
-    """scores (>= n, Lp) = factor * the scores of the labels of chain b, padded with -inf. Returns n."""
-    first, L = batch.offset[b], batch.unary.shape[1]
+    """scores (>= n, Lp) = factor * the scores of the labels of chain b, padded with -inf. Returns n, or -1 if a score
+    is nan or +inf.
+    """
+    first, L, wrong = batch.offset[b], batch.unary.shape[1], 0
     n = batch.offset[b + 1] - first
     for t in range(n):
         row = batch.rows[first + t]
         for j in range(L):
-            scores[t, j] = np.float64(batch.unary[row, j]) * factor
+            x = np.float64(batch.unary[row, j])
+            wrong += not x < np.inf
+            scores[t, j] = x * factor
         for j in range(L, scores.shape[1]):
             scores[t, j] = -np.inf
     if n > 0:
         for j in range(L):
             scores[0, j] += batch.starts[g, j] * factor
             scores[n - 1, j] += batch.ends[g, j] * factor
-    return n
+    return n if wrong == 0 else np.int64(-1)
 
 
 @kernel
@@ -95,8 +99,8 @@ def gold_score(batch, b, g, n, scores):
 
 @kernel
 def forward_range(lo, hi, batch, mu, value, kept):
-    """value[b] = mu log sum_y exp(score(y) / mu) - score(gold), b in lo..hi - 1; nan where a gold label is none of
-    0..L-1.
+    """value[b] = mu log sum_y exp(score(y) / mu) - score(gold), b in lo..hi - 1; nan where a score of a label is nan or
+    +inf, or a gold label none of 0..L-1.
     """
     n, L = longest_of(batch, lo, hi), batch.unary.shape[1]
     work, Lp = workspace(n, L), padded(L)
@@ -108,8 +112,8 @@ def forward_range(lo, hi, batch, mu, value, kept):
         if g != group:
             transitions, group = prepare(batch.pairwise[g], im, factor, factor_t), g
         n = gather(batch, b, g, im, scores)
-        if n == 0:
-            value[b] = 0.0
+        if n <= 0:
+            value[b] = 0.0 if n == 0 else np.nan
             continue
         gold = 0.0
         if len(batch.labels) > 0:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from diptych.layers.torch.arguments import ChainArguments, chain_arguments, label_tensor
+from diptych.layers.torch.arguments import ChainArguments, chain_arguments, floating, label_tensor
 from diptych.layers.torch.operators import Mean, checked_labels, fused, gold_score, gradient_of, value_of
 from diptych.layers.torch.oracles import chain_best, chain_k_best, chain_max_marginals, chain_sample
 from reference.arrays import integer, number
@@ -196,6 +196,7 @@ def smooth_hinge_loss(
 
 def _augmented(unary: Tensor, labels: Tensor, cost: float | Tensor) -> Tensor:
     """unary plus the cost of each label; labels outside 0..L-1 cost nothing here."""
+    unary = floating("unary", unary)
     y, L = label_tensor("labels", labels, unary), unary.shape[-1]
     table = torch.as_tensor(cost, dtype=unary.dtype, device=unary.device)
     if table.ndim == 0:

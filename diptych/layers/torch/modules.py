@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from diptych.layers.spans import Allowed
 from diptych.layers.torch import chain
 from diptych.layers.torch.chain import KBest
+from reference.arrays import host
+from reference.models.sequence import SequenceModel
 
 __all__ = ["ChainCRF"]
 
@@ -49,6 +52,33 @@ class ChainCRF(nn.Module):
                 raise ValueError(f"allowed.{name}: expected shape {shape}, got {tuple(rule.shape)}")
             self.register_buffer(f"allowed_{name}", rule, persistent=False)
         self.reset_parameters()
+
+    @classmethod
+    def of(cls, model: Any, w: Any) -> tuple[nn.Linear, ChainCRF]:
+        """The layers, batch first, that score and label as a :class:`reference.SequenceModel` with weights w (d,) does:
+        the emissions of features (batch, n, F), and the chain.
+
+        Raises TypeError, ValueError.
+        """
+        if not isinstance(model, SequenceModel) or getattr(model, "restricted", False) or model.size != len(w):
+            raise TypeError(f"model: expected a SequenceModel of {len(w)} weights, got {type(model).__name__}")
+        weights = torch.as_tensor(host(w).astype(np.float64))
+        F, L = model.n_features, model.n_labels
+        table = weights[: model.width * L].reshape(model.width, L)
+        linear, crf = nn.Linear(F, L, bias=False, dtype=torch.float64), cls(L, batch_first=True).double()
+        with torch.no_grad():
+            linear.weight.copy_(table[:F].T)
+            ends = table[F:] if model.start_stop else torch.zeros(2, L)
+            crf.start_transitions.copy_(ends[0]), crf.end_transitions.copy_(ends[1])
+            crf.transitions.copy_(weights[model.width * L :].reshape(L, L))
+        return linear, crf
+
+    def weights_of(self, linear: nn.Linear) -> np.ndarray:
+        """The inverse of :meth:`of`: weights (d,) of a ``SequenceModel(F, num_tags)`` that scores as these layers."""
+        if linear.bias is not None or linear.out_features != self.num_tags:
+            raise ValueError(f"linear: expected {self.num_tags} outputs without a bias, got {linear}")
+        tables = linear.weight.T, self.start_transitions, self.end_transitions, self.transitions
+        return np.concatenate([x.detach().double().numpy().reshape(-1) for x in tables])
 
     def reset_parameters(self) -> None:
         """Draw all parameters from -0.1..0.1."""

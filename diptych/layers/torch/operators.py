@@ -26,7 +26,7 @@ from reference.structures.base import InfeasibleError
 from reference.structures.chain_masks import at_end, front, parts_back, with_end
 from reference.structures.chain_scores import ChainScores
 
-__all__ = ["Mean", "checked_labels", "gold_score", "gradient_of", "more_groups", "value_of"]
+__all__ = ["Mean", "check_scores", "checked_labels", "gold_score", "gradient_of", "more_groups", "value_of"]
 
 
 def fused(unary: Tensor, pairwise: Tensor) -> bool:
@@ -47,6 +47,7 @@ def chain_value(
         nan or +inf among scores, labels that are none of 0..L-1 or forbidden; InfeasibleError.
     """
     if not fused(unary, pairwise):
+        check_scores(unary, pairwise, starts, ends, mask)
         value = torch.stack([each.value(mu) for each in _groups(unary, pairwise, starts, ends, mask)])
         _check(value, unary, pairwise, starts, ends, None, mask)
         return value, *_room(unary, pairwise)
@@ -384,19 +385,23 @@ def _check(
     wrong = ~torch.isfinite(value)
     if not wrong.any():
         return
-    unary = unary if mask is None else torch.where(mask[..., None], unary, 0.0)
-    for name, x in {"unary": unary, "pairwise": pairwise, "starts": starts, "ends": ends}.items():
-        bad = torch.isnan(x) | (x == torch.inf)
-        if bad.any():
-            place = tuple(torch.nonzero(bad)[0].tolist())[1:]
-            found = float(x[bad][0])
-            raise ValueError(f"{name}: expected finite scores, or -inf for a forbidden part, got {found} at {place}")
+    check_scores(unary, pairwise, starts, ends, mask)
     if labels is not None:
         _check_labels(labels, mask, unary.shape[-1])
     b = torch.nonzero(wrong)[0].tolist()[1]
     if labels is not None and value[wrong][0] == torch.inf:
         raise ValueError(f"labels: those of example {b} are forbidden: their score is -inf")
     raise InfeasibleError(f"every labelling of example {b} is forbidden (all scores are -inf)")
+
+
+def check_scores(unary: Tensor, pairwise: Tensor, starts: Tensor, ends: Tensor, mask: Tensor | None) -> None:
+    """Raise ValueError at nan or +inf, off the mask excepted."""
+    for name, x in {"unary": unary, "pairwise": pairwise, "starts": starts, "ends": ends}.items():
+        bad = ~(x < torch.inf)
+        bad = bad if mask is None or name != "unary" else bad & mask[..., None]
+        if bad.any():
+            place, found = tuple(torch.nonzero(bad)[0].tolist())[1:], float(x[bad][0])
+            raise ValueError(f"{name}: expected finite scores, or -inf for a forbidden part, got {found} at {place}")
 
 
 def _check_labels(labels: Tensor, mask: Tensor | None, n_labels: int) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 import accelerated.structures.chain as kernels
 import reference.structures.chain as reference
-from diptych.layers.torch.operators import more_groups
+from diptych.layers.torch.operators import check_scores, more_groups
 from reference.structures.base import feasible
 from reference.structures.chain_masks import front, labels_back, parts_back, with_end
 from reference.structures.chain_scores import ChainScores
@@ -32,6 +32,7 @@ def _panel(unary: Tensor) -> Any:
 @torch.library.custom_op("diptych::chain_best", mutates_args=())
 def chain_best(unary: Tensor, pairwise: Tensor, starts: Tensor, ends: Tensor, mask: Tensor | None) -> Tensor:
     """The best labels (G, B, n), -1 off the mask. Raises InfeasibleError."""
+    check_scores(unary, pairwise, starts, ends, mask)
     found = []
     for g in range(unary.shape[0]):
         scores = _scores(g, unary, pairwise, starts, ends, mask)
@@ -46,6 +47,7 @@ def chain_k_best(
     unary: Tensor, pairwise: Tensor, starts: Tensor, ends: Tensor, mask: Tensor | None, k: int
 ) -> tuple[Tensor, Tensor]:
     """The k best labels (G, B, k, n), -1 beyond those there are, whose number (G, B) comes second."""
+    check_scores(unary, pairwise, starts, ends, mask)
     found = []
     for g in range(unary.shape[0]):
         scores = _scores(g, unary, pairwise, starts, ends, mask)
@@ -63,6 +65,7 @@ def chain_sample(
 
     Raises InfeasibleError.
     """
+    check_scores(unary, pairwise, starts, ends, mask)
     found = []
     for g in range(unary.shape[0]):
         scores = _scores(g, unary, pairwise, starts, ends, mask)
@@ -77,6 +80,7 @@ def chain_max_marginals(
     unary: Tensor, pairwise: Tensor, starts: Tensor, ends: Tensor, mask: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """The highest score with each label (G, B, n, L) and each pair (G, B, n-1, L, L)."""
+    check_scores(unary, pairwise, starts, ends, mask)
     found = []
     for g in range(unary.shape[0]):
         scores = _scores(g, unary, pairwise, starts, ends, mask)
