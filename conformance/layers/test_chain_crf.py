@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -114,3 +116,10 @@ def test_a_model_of_sequences_is_a_chain_crf_and_back(backend, start_stop):
         assert np.array_equal(crf.weights_of(linear), w)
     with pytest.raises(TypeError, match="model: expected a SequenceModel of 5 weights, got SequenceModel"):
         layers.ChainCRF.of(model, w[:5])
+
+
+def test_the_page_about_layers_runs():
+    page = Path(__file__).parents[2] / "docs" / "layers.md"
+    if not page.exists():
+        pytest.skip("an installed suite has no pages")
+    exec("\n".join(re.findall(r"^```py\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)), {})

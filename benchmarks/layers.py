@@ -1,0 +1,71 @@
+"""Layers of PyTorch beside pytorch-crf, on the same scores: losses with gradients, and decoding, in float32.
+
+``python docs/figures.py layers`` prints milliseconds and ratios: `figures`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from diptych.experiments.clock import best_of
+
+SIZES = {"B32 n30 L20": (32, 30, 20), "B128 n100 L50": (128, 100, 50)}
+CALLS = ("loss", "decode")
+
+
+def call(size: str, what: str, peer: bool) -> Callable[[], Any]:
+    """A call on full rows. Raises ImportError where PyTorch or the peer is not installed."""
+    import torch
+
+    from diptych.layers.torch import ChainCRF
+
+    if peer:
+        from torchcrf import CRF as ChainCRF  # type: ignore[no-redef] # noqa: N811
+    B, n, L = SIZES[size]
+    torch.manual_seed(0)
+    crf, emissions, tags = ChainCRF(L), torch.randn(n, B, L, requires_grad=True), torch.randint(0, L, (n, B))
+    return (lambda: crf(emissions, tags).backward()) if what == "loss" else lambda: crf.decode(emissions)
+
+
+class Layers:
+    """Seconds of a call, on the threads of PyTorch."""
+
+    params = ([*SIZES], CALLS, ["ours", "pytorch-crf"], [1, 2])
+    param_names = ("size", "call", "library", "threads")
+
+    def setup(self, size: str, what: str, library: str, threads: int) -> None:
+        try:
+            import torch
+
+            self.run = call(size, what, library != "ours")
+        except ImportError:
+            raise NotImplementedError(f"{library}: not installed") from None  # tells asv to skip
+        torch.set_num_threads(threads)
+        self.run()
+
+    def time_call(self, size: str, what: str, library: str, threads: int) -> None:
+        self.run()
+
+
+def figures() -> Iterator[tuple[str, float, str, float | None, bool]]:
+    """Name, value, unit, target and whether it is the least, of each figure; on one thread, and on two."""
+    import torch
+
+    for size in SIZES:
+        for what in CALLS:
+            seconds = []
+            for threads in (1, 2):
+                torch.set_num_threads(threads)
+                seconds.append(best_of(call(size, what, False), 20))
+                yield f"{what}, {size}, {threads} threads", 1e3 * seconds[-1], "ms", None, False
+            yield f"{what}, {size}, one thread / two", seconds[0] / seconds[1], "ratio", None, True
+            torch.set_num_threads(1)
+            try:
+                theirs = best_of(call(size, what, True), 5)
+            except ImportError:
+                print("  pytorch-crf is not installed: no ratios", file=sys.stderr)
+                continue
+            yield f"{what}, {size}, pytorch-crf", 1e3 * theirs, "ms", None, False
+            yield f"{what}, {size}, pytorch-crf / ours, one thread", theirs / seconds[0], "ratio", 12.0, True
