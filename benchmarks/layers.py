@@ -22,7 +22,7 @@ def call(size: str, what: str, peer: bool) -> Callable[[], Any]:
     from diptych.layers.torch import ChainCRF
 
     if peer:
-        from torchcrf import CRF as ChainCRF  # type: ignore[no-redef] # noqa: N811
+        from torchcrf import CRF as ChainCRF  # type: ignore[no-redef]
     B, n, L = SIZES[size]
     torch.manual_seed(0)
     crf, emissions, tags = ChainCRF(L), torch.randn(n, B, L, requires_grad=True), torch.randint(0, L, (n, B))
@@ -50,9 +50,12 @@ class Layers:
 
 
 def figures() -> Iterator[tuple[str, float, str, float | None, bool]]:
-    """Name, value, unit, target and whether it is the least, of each figure; on one thread, and on two."""
-    import torch
-
+    """Name, value, unit, target and whether it is the least, of each figure; nothing without PyTorch."""
+    try:
+        import torch
+    except ImportError:
+        print("  layers: PyTorch is not installed", file=sys.stderr)
+        return
     for size in SIZES:
         for what in CALLS:
             seconds = []

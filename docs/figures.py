@@ -31,6 +31,7 @@ from benchmarks.calls import figures as call_figures
 from benchmarks.first_calls import compiling_figures
 from benchmarks.first_calls import figures as first_call_figures
 from benchmarks.kernel_learning import figures as kernel_figures
+from benchmarks.layers import figures as layer_figures
 from benchmarks.matchings import figures as matching_figures
 from benchmarks.prox_linear import figures as two_layer_figures
 from benchmarks.screening import figures as sparse_figures
@@ -216,6 +217,12 @@ def compiling(add: Add) -> None:
         add(*line)
 
 
+def layers(add: Add) -> None:
+    """Layers of PyTorch beside pytorch-crf."""
+    for line in layer_figures():
+        add(*line)
+
+
 def starts(add: Add) -> None:
     """Fresh processes: imports, the first training, the demo."""
     for what, value, unit, most in start_figures():
@@ -244,6 +251,7 @@ GROUPS = {
         widths,
         first_calls,
         compiling,
+        layers,
         starts,
     )
 }

@@ -110,7 +110,9 @@ def hessian_product(
         return reference.hessian_product(scores, direction, mu, weights)
     flat, ends = flat_chains(scores), np.zeros((2, 1, n_labels))
     mask = np.arange(n) < flat.length[:, None]
-    all_chains = chain_batch.batch_of(flat.unary.reshape(1, len(flat.start), n, n_labels), flat.pairwise, *ends, mask=mask[None])
+    all_chains = chain_batch.batch_of(
+        flat.unary.reshape(1, len(flat.start), n, n_labels), flat.pairwise, *ends, mask=mask[None]
+    )
     along = chain_batch.Tables(
         view("direction.unary", direction.unary).reshape(len(flat.start) * n, n_labels),
         view("direction.pairwise", direction.pairwise).reshape(1, n_labels, n_labels),

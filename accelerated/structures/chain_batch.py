@@ -56,9 +56,7 @@ def forward(batch: Batch, mu: float = 1.0, threads: int | None = None) -> tuple[
     return value, kept
 
 
-def backward(
-    batch: Batch, mu: float, kept: Messages, weights: np.ndarray, threads: int | None = None
-) -> Tables:
+def backward(batch: Batch, mu: float, kept: Messages, weights: np.ndarray, threads: int | None = None) -> Tables:
     """The gradient of sum_b weights[b] value[b] of :func:`forward`."""
     return _summed(batch, lambda lo, hi, out: backward_range(lo, hi, batch, mu, weights, kept, *out), threads)
 

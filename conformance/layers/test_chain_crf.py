@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,10 @@ def problem(n: int = 6, B: int = 4, L: int = 5) -> tuple[Any, Any, Any]:
 def test_calls_are_the_functions_of_chains():
     emissions, tags, mask = problem()
     crf = layers.ChainCRF(5).double()
-    assert sorted(crf.state_dict()) == ["end_transitions", "start_transitions", "transitions"] and "num_tags=5" in repr(crf)
-    assert all(-0.1 <= float(x.detach().min()) and float(x.detach().max()) <= 0.1 for x in crf.parameters())
+    assert sorted(crf.state_dict()) == ["end_transitions", "start_transitions", "transitions"] and "num_tags=5" in repr(
+        crf
+    )
+    assert all(float(x.detach().min()) >= -0.1 and float(x.detach().max()) <= 0.1 for x in crf.parameters())
     where = {"starts": crf.start_transitions, "ends": crf.end_transitions, "mask": mask.T}
     unary = emissions.transpose(0, 1)
     loss = layers.crf_loss(unary, crf.transitions, tags.T, **where)
@@ -58,7 +61,7 @@ def test_only_allowed_labels_are_decoded_and_have_probability():
     crf = layers.ChainCRF(5, allowed=rule).double()
     assert sorted(crf.state_dict()) == ["end_transitions", "start_transitions", "transitions"]
     for row in crf.decode(emissions, mask):
-        assert rule.starts[row[0]] and all(rule.pairs[a, b] for a, b in zip(row, row[1:], strict=False))
+        assert rule.starts[row[0]] and all(rule.pairs[a, b] for a, b in itertools.pairwise(row))
     first = crf.marginals(emissions, mask)[0]
     assert torch.all(first[:, ~rule.starts] == 0) and torch.allclose(first.sum(-1), torch.ones(4, dtype=torch.float64))
 

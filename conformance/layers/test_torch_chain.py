@@ -22,7 +22,11 @@ from diptych.layers.torch import operators, oracles  # noqa: E402
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of PyTorch, about itself
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 3e-5, torch.bfloat16: 3e-5}
-MASKS = {"holes": {"mask": True}, "a table for each edge": {"edges": True, "mask": True}, "forbidden": CASES["forbidden"]}
+MASKS = {
+    "holes": {"mask": True},
+    "a table for each edge": {"edges": True, "mask": True},
+    "forbidden": CASES["forbidden"],
+}
 
 
 @pytest.fixture(params=["kernels", "elsewhere"])
@@ -95,7 +99,7 @@ def test_answers_are_those_of_the_chains_of_the_kept_positions(path, case, dtype
     assert log_z.dtype == (torch.float32 if dtype == torch.bfloat16 else dtype)
 
 
-class reference_table:  # noqa: N801
+class reference_table:
     """All labellings of a small chain."""
 
     def __init__(self, chain: Any) -> None:
@@ -126,7 +130,10 @@ def test_first_and_second_derivatives_are_those_of_differences(path, case):
     smooth = case != "forbidden"  # differences of -inf are nan
     if not smooth:
         given = [given[0].detach().where(given[0] > -torch.inf, torch.tensor(-2.0)).requires_grad_(), *given[1:]]
-        given = [*given[:1], *(x.detach().where(x > -torch.inf, torch.tensor(-2.0)).requires_grad_() for x in given[1:])]
+        given = [
+            *given[:1],
+            *(x.detach().where(x > -torch.inf, torch.tensor(-2.0)).requires_grad_() for x in given[1:]),
+        ]
     for function in (ask(layers.log_partition, mu=0.6), ask(layers.crf_loss, y)):
         assert torch.autograd.gradcheck(function, given, check_forward_ad=True)
         assert torch.autograd.gradgradcheck(function, given)

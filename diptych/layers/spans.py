@@ -48,7 +48,7 @@ def allowed_transitions(labels: Sequence[str], scheme: str) -> Allowed:
     Parameters
     ----------
     labels : sequence of str
-        ``O``, and a prefix and a type such as ``B-PER``: prefixes B, I of BIO; B, I, E, S of IOBES; B, I, L, U of BILOU.
+        ``O``, and a prefix and a type such as ``B-PER``: of BIO B, I; of IOBES B, I, E, S; of BILOU B, I, L, U.
     scheme : {"BIO", "IOBES", "BILOU"}
 
     Raises
@@ -129,11 +129,13 @@ def decode_spans(
     if pairwise.shape != rule.pairs.shape:
         raise ValueError(f"biases: expected shape {rule.pairs.shape}, got {pairwise.shape}")
     pairwise = np.where(rule.pairs, pairwise, -np.inf)
-    ends = (np.where(each, 0.0, -np.inf) for each in (rule.starts, rule.ends))
-    given = [str(label) for label in labels], pairwise, *ends, scheme, k
-    if x.ndim == 2:
-        return _decoded(x, kept, *given)
-    return [_decoded(row, here, *given) for row, here in zip(x, kept, strict=True)]
+    starts, stops = (np.where(each, 0.0, -np.inf) for each in (rule.starts, rule.ends))
+    names = [str(label) for label in labels]
+
+    def decoded(row: np.ndarray, here: np.ndarray) -> Any:
+        return _decoded(row, here, names, pairwise, starts, stops, scheme, k)
+
+    return decoded(x, kept) if x.ndim == 2 else [decoded(*both) for both in zip(x, kept, strict=True)]
 
 
 def _decoded(
@@ -155,9 +157,7 @@ def _decoded(
     for r in range(int(best.count)):
         y = best.labels[r]
         spans = [
-            Span(
-                int(places[a]), int(places[b - 1]) + 1, kind, _probability(parts, y, a, b, kind, labels, scheme)
-            )
+            Span(int(places[a]), int(places[b - 1]) + 1, kind, _probability(parts, y, a, b, kind, labels, scheme))
             for a, b, kind in _spans_of([_parsed(labels[i], scheme) for i in y.tolist()])
         ]
         named: list[str | None] = [None] * len(x)

@@ -112,9 +112,7 @@ def backward(scores: ChainScores, scaled: Scaled, mu: float = 1.0, weights: Arra
     return ChainScores(unary, tables * xp.sum(counts, axis=tuple(range(counts.ndim - 2))), lengths)
 
 
-def forward_backward(
-    scores: ChainScores, mu: float = 1.0, weights: Array | None = None
-) -> tuple[Array, ChainScores]:
+def forward_backward(scores: ChainScores, mu: float = 1.0, weights: Array | None = None) -> tuple[Array, ChainScores]:
     """The log-partition and the marginals of :func:`chain_sum.forward_backward`, by it if a chain is not certified."""
     if scores.unary.shape[-2] == 0:
         return chain_sum.forward_backward(scores, mu, weights)

@@ -122,9 +122,7 @@ def forward_range(lo, hi, batch, mu, value, kept):
                 value[b] = gold
                 continue
             for t in range(1, n):
-                gold += batch.pairwise[
-                    g, batch.labels[batch.rows[first + t - 1]], batch.labels[batch.rows[first + t]]
-                ]
+                gold += batch.pairwise[g, batch.labels[batch.rows[first + t - 1]], batch.labels[batch.rows[first + t]]]
         here = slice(b * batch.room, b * batch.room + n)
         z = scaled_forward(scores, n, L, transitions, kept.factor[here], kept.forward[here])
         if np.isnan(z):

@@ -8,7 +8,7 @@ All functions take unary (..., n, L), pairwise (L, L), or (..., n-1, L, L) with 
   their neighbours adjoin; the score of an edge belongs to its later position. A chain may have no positions.
 - starts, ends (L,): scores of the labels at the first and at the last position that is left.
 
--inf forbids. Half precision is computed in float32. Errors are ValueErrors and TypeErrors that name the argument;
+-inf forbids. Half precision is computed in float32. Errors are ValueErrors and TypeErrors that name the argument, or
 :class:`reference.InfeasibleError` if every labelling of a chain is forbidden. Functions have derivatives of first order,
 and of second order except :func:`hinge_loss`, where these are 0, and :func:`max_marginals`, which has none.
 """
@@ -102,7 +102,7 @@ def topk(unary: Tensor, pairwise: Tensor, k: int, **where: Any) -> KBest:
 
 
 def max_marginals(unary: Tensor, pairwise: Tensor, **where: Any) -> Parts:
-    """The highest score of a labelling with each label, (..., n, L), and each pair, (..., n-1, L, L); no derivatives."""
+    """The highest score of a labelling with each label, (..., n, L), and pair, (..., n-1, L, L); no derivatives."""
     given = chain_arguments(unary, pairwise, **where)
     nodes, edges = chain_max_marginals(*given.scores, given.mask)
     return Parts(nodes.reshape(unary.shape), given.shaped(edges))
@@ -144,7 +144,7 @@ def kl(unary: Tensor, pairwise: Tensor, other_unary: Tensor, other_pairwise: Ten
 
 
 def smooth_max(unary: Tensor, pairwise: Tensor, smoothing: Any, mu: float, **where: Any) -> Tensor:
-    """The smoothed max (...,) over labellings: of :class:`reference.smoothings.Entropy`, ``SquaredL2``, ``TopK``, ``Max``.
+    """The smoothed max (...,) over labellings, by a smoothing of :mod:`reference.smoothings`.
 
     Source: Pillutla et al., Definition 6.
     """
@@ -158,7 +158,11 @@ def smooth_max(unary: Tensor, pairwise: Tensor, smoothing: Any, mu: float, **whe
     while True:
         found = topk(unary, pairwise, k, **where)
         weights = _projected(found.scores / mu)
-        if isinstance(smoothing, TopK) or k >= smoothing.max_k or bool(((weights[..., -1] == 0) | (found.count < k)).all()):
+        if (
+            isinstance(smoothing, TopK)
+            or k >= smoothing.max_k
+            or bool(((weights[..., -1] == 0) | (found.count < k)).all())
+        ):
             break
         k = min(4 * k, smoothing.max_k)
     scores = torch.where(weights > 0, found.scores, 0.0)
@@ -175,9 +179,7 @@ def crf_loss(unary: Tensor, pairwise: Tensor, labels: Tensor, **where: Any) -> T
     return given.shaped(value_of(*given.scores, None, given.mask, 1.0) - gold)
 
 
-def hinge_loss(
-    unary: Tensor, pairwise: Tensor, labels: Tensor, cost: float | Tensor = 1.0, **where: Any
-) -> Tensor:
+def hinge_loss(unary: Tensor, pairwise: Tensor, labels: Tensor, cost: float | Tensor = 1.0, **where: Any) -> Tensor:
     """max_y cost(y, labels) + score(y) - score(labels), (...,).
 
     cost: of each wrong label, or a matrix (L, L), of (label, predicted label), summed over positions.
@@ -220,7 +222,9 @@ def _scores_of(given: ChainArguments, labels: Tensor) -> Tensor:
     if pairwise.ndim > 3:
         pairwise = pairwise[:, :, None].expand(1, B, k, *pairwise.shape[2:]).reshape(1, B * k, *pairwise.shape[2:])
     kept = labels >= 0
-    return gold_score(unary, pairwise, starts, ends, labels.reshape(1, B * k, n), kept.reshape(1, B * k, n)).reshape(1, B, k)
+    return gold_score(unary, pairwise, starts, ends, labels.reshape(1, B * k, n), kept.reshape(1, B * k, n)).reshape(
+        1, B, k
+    )
 
 
 def _projected(z: Tensor) -> Tensor:

@@ -88,9 +88,7 @@ class ChainCRF(nn.Module):
     def extra_repr(self) -> str:
         return f"num_tags={self.num_tags}"
 
-    def forward(
-        self, emissions: Tensor, tags: Tensor, mask: Tensor | None = None, reduction: str = "sum"
-    ) -> Tensor:
+    def forward(self, emissions: Tensor, tags: Tensor, mask: Tensor | None = None, reduction: str = "sum") -> Tensor:
         """The log-likelihood of tags, (batch,) or reduced over the batch: ``none``, ``sum``, ``mean`` or
         ``token_mean``.
 

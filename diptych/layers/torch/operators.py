@@ -1,11 +1,11 @@
 """Chains as operators of PyTorch: values, weighted gradients, products with Hessians, and their derivatives.
 
-On the CPU, where chains share transitions, each is one call of a kernel of :mod:`accelerated.structures.chain_batch` for
-the whole batch. Elsewhere the scaled forward-backward of :mod:`reference.structures.chain_scaled` runs in PyTorch, on
+On the CPU, where chains share transitions, each is one call of a kernel of :mod:`accelerated.structures.chain_batch`
+for the whole batch. Elsewhere the scaled forward-backward of :mod:`reference.structures.chain_scaled` runs in PyTorch, on
 the device.
 
-Arguments: unary (G, B, n, L); pairwise (G, L, L), or (G, B, n-1, L, L) for each edge; starts and ends (G, L); labels and
-mask (G, B, n) or None; mu. G groups of B chains: ``torch.vmap`` adds groups.
+Arguments: unary (G, B, n, L); pairwise (G, L, L), or (G, B, n-1, L, L) for each edge; starts and ends (G, L); labels
+and mask (G, B, n) or None; mu. G groups of B chains: ``torch.vmap`` adds groups.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch.autograd import Function
 
 import accelerated.structures.chain as kernels
 from accelerated.structures import chain_batch
-from accelerated.structures.chain_batch import Messages, Tables, padded
+from accelerated.structures.chain_batch import Messages, Tables
 from reference.structures import chain_hessian, chain_scaled
 from reference.structures.base import InfeasibleError
 from reference.structures.chain_masks import at_end, front, parts_back, with_end
@@ -95,15 +95,15 @@ def chain_hessian_product(
     along_starts: Tensor,
     along_ends: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """<marginals, direction> of each chain, (G, B), and the derivative of :func:`chain_gradient` along the direction."""
+    """<marginals, direction> of each chain, (G, B); the derivative of :func:`chain_gradient` along the direction."""
     direction = along_unary, along_pairwise, along_starts, along_ends
     if not fused(unary, pairwise):
         inner, tangents = [], []
         groups = zip(
             _groups(unary, pairwise, starts, ends, mask), _groups(*direction, mask), weights.detach(), strict=True
         )
-        for group, along, each in groups:
-            mean, tangent = group.hessian(along, mu, each)
+        for group, other, each in groups:
+            mean, tangent = group.hessian(other, mu, each)
             inner.append(mean)
             tangents.append(group.parts(tangent))
         return torch.stack(inner), *_stacked(tangents, unary, pairwise)
@@ -153,7 +153,9 @@ def more_groups(operator: Any) -> None:
                 x = x.reshape(V * x.shape[1], *x.shape[2:])
             joined.append(x)
         found = operator(*joined)
-        apart = [x.reshape(V, x.shape[0] // V, *x.shape[1:]) for x in ((found,) if isinstance(found, Tensor) else found)]
+        apart = [
+            x.reshape(V, x.shape[0] // V, *x.shape[1:]) for x in ((found,) if isinstance(found, Tensor) else found)
+        ]
         return (apart[0], 0) if isinstance(found, Tensor) else (tuple(apart), (0,) * len(apart))
 
     operator.register_vmap(rule)
@@ -213,7 +215,9 @@ class Mean(Function):
     @staticmethod
     def forward(*given: Any) -> Any:
         *tensors, mask, mu = given
-        weights = torch.ones_like(tensors[0][..., 0, 0]) if tensors[0].shape[2] else tensors[0].new_ones(tensors[0].shape[:2])
+        weights = (
+            torch.ones_like(tensors[0][..., 0, 0]) if tensors[0].shape[2] else tensors[0].new_ones(tensors[0].shape[:2])
+        )
         return chain_hessian_product(weights, *tensors[:4], mask, mu, *tensors[4:])[0]
 
     @staticmethod
@@ -241,9 +245,9 @@ class _ForwardValue(_Value):
     @staticmethod
     def jvp(ctx: Any, *along: Any) -> Any:
         *scores, labels, mask = ctx.saved_tensors
-        along = _tangents(along, scores)
-        mean = Mean.apply(*scores, *along, mask, ctx.mu)
-        return (mean if labels is None else mean - gold_score(*along, labels, mask)), None, None
+        tangents = _tangents(along, scores)
+        mean = Mean.apply(*scores, *tangents, mask, ctx.mu)
+        return (mean if labels is None else mean - gold_score(*tangents, labels, mask)), None, None
 
 
 class _ForwardGradient(_Gradient):
@@ -315,7 +319,12 @@ class _Group:
     def __init__(self, unary: Any, pairwise: Any, starts: Any, ends: Any, mask: Any, panel: Any) -> None:
         plain = ChainScores(unary, pairwise, None, mask)
         self.scores = with_end(with_end(plain, starts, last=False), ends, last=True)
-        self.front, self.panel, self.first, self.last = front(self.scores), panel, *(at_end(plain, x) for x in (0, 1))
+        self.front, self.panel, self.first, self.last = (
+            front(self.scores),
+            panel,
+            at_end(plain, False),
+            at_end(plain, True),
+        )
 
     def value(self, mu: float) -> Any:
         return torch.as_tensor(self.panel.forward_backward(self.front, mu)[0])
@@ -337,8 +346,8 @@ class _Group:
 def _groups(unary: Tensor, pairwise: Tensor, starts: Tensor, ends: Tensor, mask: Tensor | None) -> Iterator[_Group]:
     panel = kernels if unary.device.type == "cpu" else chain_scaled
     for g in range(unary.shape[0]):
-        tensors = (x.detach() for x in (unary[g], pairwise[g], starts[g], ends[g]))
-        yield _Group(*tensors, None if mask is None else mask[g], panel)
+        u, A, s, e = (x.detach() for x in (unary[g], pairwise[g], starts[g], ends[g]))
+        yield _Group(u, A, s, e, None if mask is None else mask[g], panel)
 
 
 def _batch(
@@ -346,8 +355,8 @@ def _batch(
 ) -> chain_batch.Batch:
     gold = None if labels is None else labels.contiguous().numpy()
     kept = None if mask is None else mask.contiguous().numpy()
-    tables = (_doubles(x) for x in (pairwise, starts, ends))
-    return chain_batch.batch_of(unary.detach().contiguous().numpy(), *tables, gold, kept)
+    A, s, e = (_doubles(x) for x in (pairwise, starts, ends))
+    return chain_batch.batch_of(unary.detach().contiguous().numpy(), A, s, e, gold, kept)
 
 
 def _doubles(x: Tensor) -> np.ndarray:
