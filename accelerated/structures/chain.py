@@ -110,16 +110,15 @@ def hessian_product(
         return reference.hessian_product(scores, direction, mu, weights)
     flat, ends = flat_chains(scores), np.zeros((2, 1, n_labels))
     mask = np.arange(n) < flat.length[:, None]
-    all_chains = chain_batch.batch_of(
-        flat.unary.reshape(1, len(flat.start), n, n_labels), flat.pairwise, *ends, mask=mask[None]
-    )
+    unary = flat.unary.reshape(1, len(flat.start), n, n_labels)
+    chains = chain_batch.batch_of(unary, flat.pairwise, ends[0], ends[1], mask=mask[None])
     along = chain_batch.Tables(
         view("direction.unary", direction.unary).reshape(len(flat.start) * n, n_labels),
         view("direction.pairwise", direction.pairwise).reshape(1, n_labels, n_labels),
         ends,
     )
     each = np.ones(len(flat.start)) if weights is None else view("weights", weights).reshape(-1)
-    inner, tangents = chain_batch.hessian(all_chains, float(mu), each, along)
+    inner, tangents = chain_batch.hessian(chains, float(mu), each, along)
     return like(inner.reshape(batch), scores.unary), ChainScores(
         like(tangents.nodes.reshape(scores.unary.shape), scores.unary),
         like(tangents.edges[0], scores.pairwise),

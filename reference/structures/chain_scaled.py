@@ -124,8 +124,8 @@ def forward_backward(scores: ChainScores, mu: float = 1.0, weights: Array | None
         return scaled.value, backward(scores, scaled, mu, weights)
     xp = array_namespace(scores.unary)
     (value, slow), fast = chain_sum.forward_backward(scores, mu, weights), backward(scores, scaled, mu, weights)
-    fields = (xp.where(certified, x, y) for x, y in zip(fast[:2], slow[:2], strict=True))
-    return xp.where(certified, scaled.value, value), ChainScores(*fields, scores.lengths)
+    nodes, edges = (xp.where(certified, x, y) for x, y in zip(fast[:2], slow[:2], strict=True))
+    return xp.where(certified, scaled.value, value), ChainScores(nodes, edges, scores.lengths)
 
 
 def _limits(scores: ChainScores) -> tuple[float, float]:

@@ -68,7 +68,7 @@ def chain_arguments(
     kept, B = mask_of(mask, lengths, tuple(batch), n, unary.device), math.prod(batch)
     pairs = pairwise[None] if tuple(pairwise.shape) == shared else pairwise.reshape(1, B, max(n - 1, 0), L, L)
     kept = None if kept is None else kept.reshape(1, B, n)
-    return ChainArguments(unary.reshape(1, B, n, L), pairs, *tables, kept, tuple(batch))
+    return ChainArguments(unary.reshape(1, B, n, L), pairs, tables[0], tables[1], kept, tuple(batch))
 
 
 def floating(name: str, x: Any) -> Tensor:

@@ -9,8 +9,8 @@ All functions take unary (..., n, L), pairwise (L, L), or (..., n-1, L, L) with 
 - starts, ends (L,): scores of the labels at the first and at the last position that is left.
 
 -inf forbids. Half precision is computed in float32. Errors are ValueErrors and TypeErrors that name the argument, or
-:class:`reference.InfeasibleError` if every labelling of a chain is forbidden. Functions have derivatives of first order,
-and of second order except :func:`hinge_loss`, where these are 0, and :func:`max_marginals`, which has none.
+:class:`reference.InfeasibleError` if every labelling of a chain is forbidden. docs/layers.md says which derivatives
+there are.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def best(unary: Tensor, pairwise: Tensor, **where: Any) -> Best:
     """The highest score, whose gradient is the indicator of the best labels, and these; ties go to one of them."""
     given = chain_arguments(unary, pairwise, **where)
     labels = chain_best(*given.scores, given.mask)
-    return Best(given.shaped(gold_score(*given.scores, labels, given.mask)), given.shaped(labels))
+    return Best(given.shaped(gold_score(given.scores, labels, given.mask)), given.shaped(labels))
 
 
 def topk(unary: Tensor, pairwise: Tensor, k: int, **where: Any) -> KBest:
@@ -123,7 +123,7 @@ def score(unary: Tensor, pairwise: Tensor, labels: Tensor, **where: Any) -> Tens
     """The score (...,) of labels (..., n); those off the mask are ignored."""
     given = chain_arguments(unary, pairwise, **where)
     y = _labels(given, label_tensor("labels", labels, unary))
-    return given.shaped(gold_score(*given.scores, y, given.mask))
+    return given.shaped(gold_score(given.scores, y, given.mask))
 
 
 def entropy(unary: Tensor, pairwise: Tensor, **where: Any) -> Tensor:
@@ -175,7 +175,7 @@ def crf_loss(unary: Tensor, pairwise: Tensor, labels: Tensor, **where: Any) -> T
     y = label_tensor("labels", labels, unary).reshape(given.unary.shape[:3])
     if fused(given.unary, given.pairwise):
         return given.shaped(value_of(*given.scores, y, given.mask, 1.0))
-    gold = gold_score(*given.scores, _labels(given, y), given.mask)
+    gold = gold_score(given.scores, _labels(given, y), given.mask)
     return given.shaped(value_of(*given.scores, None, given.mask, 1.0) - gold)
 
 
@@ -222,7 +222,7 @@ def _scores_of(given: ChainArguments, labels: Tensor) -> Tensor:
     if pairwise.ndim > 3:
         pairwise = pairwise[:, :, None].expand(1, B, k, *pairwise.shape[2:]).reshape(1, B * k, *pairwise.shape[2:])
     kept = labels >= 0
-    return gold_score(unary, pairwise, starts, ends, labels.reshape(1, B * k, n), kept.reshape(1, B * k, n)).reshape(
+    return gold_score((unary, pairwise, starts, ends), labels.reshape(1, B * k, n), kept.reshape(1, B * k, n)).reshape(
         1, B, k
     )
 

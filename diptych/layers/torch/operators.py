@@ -1,8 +1,8 @@
 """Chains as operators of PyTorch: values, weighted gradients, products with Hessians, and their derivatives.
 
 On the CPU, where chains share transitions, each is one call of a kernel of :mod:`accelerated.structures.chain_batch`
-for the whole batch. Elsewhere the scaled forward-backward of :mod:`reference.structures.chain_scaled` runs in PyTorch, on
-the device.
+for the whole batch. Elsewhere the scaled forward-backward of :mod:`reference.structures.chain_scaled` runs in PyTorch,
+on the device.
 
 Arguments: unary (G, B, n, L); pairwise (G, L, L), or (G, B, n-1, L, L) for each edge; starts and ends (G, L); labels
 and mask (G, B, n) or None; mu. G groups of B chains: ``torch.vmap`` adds groups.
@@ -10,7 +10,7 @@ and mask (G, B, n) or None; mu. G groups of B chains: ``torch.vmap`` adds groups
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -203,7 +203,7 @@ class _Gradient(Function):
         weights, *scores, labels, mask = ctx.saved_tensors
         mean, *tangents = chain_hessian_product(weights, *scores, mask, ctx.mu, *along)
         if labels is not None:
-            mean = mean - gold_score(*along, labels, mask)
+            mean = mean - gold_score(along, labels, mask)
         return mean, None, None, *tangents, None, None, None
 
 
@@ -247,7 +247,7 @@ class _ForwardValue(_Value):
         *scores, labels, mask = ctx.saved_tensors
         tangents = _tangents(along, scores)
         mean = Mean.apply(*scores, *tangents, mask, ctx.mu)
-        return (mean if labels is None else mean - gold_score(*tangents, labels, mask)), None, None
+        return (mean if labels is None else mean - gold_score(tangents, labels, mask)), None, None
 
 
 class _ForwardGradient(_Gradient):
@@ -285,10 +285,9 @@ def gradient_of(weights: Tensor, *given: Any) -> tuple[Tensor, Tensor, Tensor, T
     return found
 
 
-def gold_score(
-    unary: Tensor, pairwise: Tensor, starts: Tensor, ends: Tensor, labels: Tensor, mask: Tensor | None
-) -> Tensor:
-    """The scores (..., B) of labels (..., B, n), whose values at positions off the mask are ignored."""
+def gold_score(scores: Sequence[Tensor], labels: Tensor, mask: Tensor | None) -> Tensor:
+    """The scores (G, B) of labels (G, B, n), whose values at positions off the mask are ignored."""
+    unary, pairwise, starts, ends = scores
     G, B, n, L = unary.shape
     if n == 0:
         return unary.new_zeros((G, B)) + 0.0 * (starts.sum() + ends.sum())
@@ -301,11 +300,11 @@ def gold_score(
     before = torch.nn.functional.pad(last[..., :-1], (1, 0), value=-1)
     y_before = y.gather(-1, before.clamp(min=0))
     if pairwise.ndim == 3:
-        scores = pairwise.reshape(G, L * L).gather(-1, (y_before * L + y).reshape(G, B * n)).reshape(G, B, n)
+        steps = pairwise.reshape(G, L * L).gather(-1, (y_before * L + y).reshape(G, B * n)).reshape(G, B, n)
     else:
         table = torch.nn.functional.pad(pairwise, (0, 0, 0, 0, 1, 0)).reshape(G, B, n, L * L)
-        scores = table.gather(-1, (y_before * L + y)[..., None])[..., 0]
-    inner = torch.where(mask & (before >= 0), scores, 0.0)
+        steps = table.gather(-1, (y_before * L + y)[..., None])[..., 0]
+    inner = torch.where(mask & (before >= 0), steps, 0.0)
     first = mask & (before < 0)
     final = mask & (place == last[..., -1:])
     both = torch.where(first, starts.gather(-1, y.reshape(G, B * n)).reshape(G, B, n), 0.0)
@@ -319,12 +318,8 @@ class _Group:
     def __init__(self, unary: Any, pairwise: Any, starts: Any, ends: Any, mask: Any, panel: Any) -> None:
         plain = ChainScores(unary, pairwise, None, mask)
         self.scores = with_end(with_end(plain, starts, last=False), ends, last=True)
-        self.front, self.panel, self.first, self.last = (
-            front(self.scores),
-            panel,
-            at_end(plain, False),
-            at_end(plain, True),
-        )
+        self.front, self.panel = front(self.scores), panel
+        self.first, self.last = at_end(plain, last=False), at_end(plain, last=True)
 
     def value(self, mu: float) -> Any:
         return torch.as_tensor(self.panel.forward_backward(self.front, mu)[0])
