@@ -90,6 +90,14 @@ def sines(backend, rng, n=6, m=4, d=3, amplitude=1.0, send=np.asarray):
     return model, SineData(send(rng.normal(size=(n, m, d))), send(losses), send(best))
 
 
+def hinge(backend, rng, smoothing="Max", **options):
+    """The hinge of such a model; TopK: of two outputs."""
+    make = getattr(backend.smoothings, smoothing)
+    return backend.StructuralHinge(
+        *sines(backend, rng, **options), smoothing=make(2) if smoothing == "TopK" else make()
+    )
+
+
 def exact_step(objective, w, lam, eta):
     """argmin_z F_eta(z; w) and its value, from scores and Jacobians alone."""
     model, data = objective.model, objective.data
@@ -100,7 +108,7 @@ def exact_step(objective, w, lam, eta):
     value, J = value - (gold * value).sum(1, keepdims=True), J - (gold[:, :, None] * J).sum(1, keepdims=True)
     value = value + np.asarray(model.task_loss(data, batch).values)
     c = w / (1 + eta * lam)
-    v, fun = _least(J, value + J @ (c - w), lam + 1 / eta)
+    v, fun = least_of_planes(J, value + J @ (c - w), lam + 1 / eta)
     return c + v, fun + 0.5 * lam / (1 + eta * lam) * w @ w
 
 
@@ -108,12 +116,12 @@ def exactly(problem):
     """An inner solver that solves: the planes of all outputs to a quadratic programme."""
     planes = problem.objective.corners(problem.objective.zeros(), None, 50)
     m = int(np.max(np.asarray(planes.count)))
-    v, fun = _least(np.asarray(planes.directions)[:, :m], np.asarray(planes.losses)[:, :m], problem.lam)
+    v, fun = least_of_planes(np.asarray(planes.directions)[:, :m], np.asarray(planes.losses)[:, :m], problem.lam)
     x = Place.of(problem.start).floats(v)
     return Result(x, fun, 1, True, "solved", "last", problem.objective.n, 0.0, ())
 
 
-def _least(J, b, lam):
+def least_of_planes(J, b, lam):
     """argmin_v mean_i max_y (b_iy + <J_iy, v>) + lam/2 ||v||^2 and the value: SLSQP over v and the examples' maxima."""
     n, m, d = J.shape
     rows, right = np.concatenate([-J.reshape(-1, d), np.repeat(np.eye(n), m, axis=0)], axis=1), b.reshape(-1)
