@@ -1,15 +1,11 @@
-"""Updates of one dual block against generic solvers and optimality conditions; what is printed of them, and is
-wrong.
-"""
+"""Updates of one dual block against their optimality conditions; what is printed of them, and is wrong."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.optimizers.optima import on_simplex
 from conformance.tolerances import close
 from reference.optimizers.sample_updates import exact_update, expand_and_swap, multiclass_update
 from reference.optimizers.simplex import maximize_on_simplex
@@ -58,16 +54,11 @@ def test_moves_never_lower_the_dual(block):
 def test_one_move_beats_every_length_of_both_moves(block, j):
     """The last sample of a set whose others have moved: every length of its two moves, from where they ended."""
     Q, b, start = block
-    if not np.any(start):
-        j = 0
-    j = min(j, len(b) - 1)
-    u, mixed = start @ Q @ start, Q @ start
     total = start.sum()
+    outputs = np.eye(len(b))[[min(j, len(b) - 1)]]
     if total > 0:  # the block so far as one output, and sample j: a problem of two
-        Q2 = np.array([[u / total**2, mixed[j] / total], [mixed[j] / total, Q[j, j]]])
-        b2, first = np.array([b @ start / total, b[j]]), np.array([total, 0.0])
-    else:
-        Q2, b2, first = Q[j : j + 1, j : j + 1], b[j : j + 1], np.zeros(1)
+        outputs = np.concatenate([start[None] / total, outputs])
+    Q2, b2, first = outputs @ Q @ outputs.T, outputs @ b, np.append(np.full(len(outputs) - 1, total), 0.0)
     got, size = expand_and_swap(Q2, b2, first), magnitude(Q, b)
     first = np.append(expand_and_swap(Q2[:-1, :-1], b2[:-1], first[:-1]), 0.0)
     one = np.eye(len(b2))[-1]
@@ -90,17 +81,6 @@ def test_the_printed_swap_may_lower_the_dual():
     close(value(Q, b, alpha) - value(Q, b, start), 0.00125)
 
 
-def test_the_swap_as_printed_is_measured_from_the_wrong_point(rng):
-    """The printed gain of a swap, + a^2/2 ||u + v||^2, is not the difference of two duals; - a^2/2 ||u - v||^2 is."""
-    V, b = rng.normal(size=(2, 3)), rng.normal(size=2)
-    Q, start, a = V @ V.T, np.array([1.0, 0.0]), 0.3
-    gained = value(Q, b, np.array([1 - a, a])) - value(Q, b, start)
-    g = b - Q @ start
-    linear = a * (g[1] - start @ g)
-    close(gained, linear - 0.5 * a**2 * (V[1] - V[0]) @ (V[1] - V[0]))
-    assert abs(gained - (linear + 0.5 * a**2 * (V[1] + V[0]) @ (V[1] + V[0]))) > 0.01
-
-
 def test_repeating_the_moves_does_not_reach_the_maximum(rng):
     worst = 0.0
     for _ in range(60):
@@ -120,39 +100,19 @@ def test_the_exact_update_satisfies_the_optimality_conditions(block):
     assert feasible(alpha) and distance(Q, b, alpha) <= 1e-9 * magnitude(Q, b)
 
 
-def test_exact_updates_against_a_generic_solver(rng):
-    for _ in range(40):
-        m = rng.integers(1, 7)
-        V, b = rng.normal(size=(m, 4)), rng.normal(size=m)
-        theirs = value(V @ V.T, b, on_simplex(V @ V.T, b, at_most=True))
-        close(value(V @ V.T, b, exact_update(V @ V.T, b, np.zeros(m))), theirs, scale=100.0)
-
-
 def classes(P, K):
     return P * (np.eye(K) + np.ones((K, K)))
 
 
 @given(
-    st.lists(st.one_of(st.integers(-2, 1).map(float), st.floats(-3, 3, width=32)), min_size=1, max_size=6),
+    st.lists(st.one_of(st.integers(-2, 1).map(float), st.floats(-3, 3, width=32)), max_size=6),
     st.sampled_from([0.0, 1e-12, 1e-2, 1.0, 3.5, 1e6]),
     st.sampled_from([1e-3, 1.0, 1e4]),
 )
 def test_the_multiclass_update_satisfies_the_optimality_conditions(c, P, scale):
     c = scale * np.array(c)
     alpha = multiclass_update(c, P)
-    assert feasible(alpha) and distance(classes(P, len(c)), -c, alpha) <= 1e-9 * (np.max(np.abs(c)) + P)
-
-
-def test_the_multiclass_update_against_a_generic_solver(rng):
-    for K in (1, 2, 5, 9):
-        for P in (0.3, 1.0, 20.0):
-            c = rng.normal(size=K) * 3.0
-            Q = classes(P, K)
-            close(value(Q, -c, multiclass_update(c, P)), value(Q, -c, on_simplex(Q, -c, at_most=True)), scale=100.0)
-
-
-def test_no_classes_no_weights():
-    assert multiclass_update(np.zeros(0), 1.0).shape == (0,)
+    assert feasible(alpha) and distance(classes(P, len(c)), -c, alpha) <= 1e-9 * (np.max(np.abs(c), initial=0.0) + P)
 
 
 def printed_multiclass_update(c):
@@ -179,7 +139,12 @@ def test_the_inverse_of_the_classes_matrix():
     close(np.linalg.inv(classes(P, K)), (np.eye(K) - np.ones((K, K)) / (K + 1)) / P)
 
 
-@given(st.integers(1, 12), st.integers(1, 6), st.integers(0, 2**31), st.sampled_from([1e-6, 1.0, 1e5]))
+@given(
+    st.one_of(st.integers(1, 12), st.sampled_from([60, 200])),
+    st.integers(1, 30),
+    st.integers(0, 2**31),
+    st.sampled_from([1e-6, 1.0, 1e5]),
+)
 def test_quadratics_on_the_simplex(m, d, seed, scale):
     """More variables than dimensions among them: the gap is the tolerance's, whatever the start."""
     rng = np.random.default_rng(seed)
@@ -189,16 +154,5 @@ def test_quadratics_on_the_simplex(m, d, seed, scale):
     Q, start = V @ V.T, np.eye(m)[seed % m]
     alpha = maximize_on_simplex(Q, b, start, 1e-10 * (1 + scale))
     g = b - Q @ alpha
-    assert np.all(alpha >= 0) and abs(alpha.sum() - 1) <= 1e-12
-    assert np.max(g) - alpha @ g <= 1e-9 * (1 + scale) and value(Q, b, alpha) >= value(Q, b, start) - 1e-12 * (
-        1 + scale
-    )
-
-
-@pytest.mark.parametrize("m", [60, 200])
-def test_many_variables(rng, m):
-    V, b = rng.normal(size=(m, 30)), rng.normal(size=m)
-    Q = V @ V.T
-    alpha = maximize_on_simplex(Q, b, np.eye(m)[0], 1e-10)
-    g = b - Q @ alpha
-    assert np.max(g) - alpha @ g <= 1e-10
+    assert np.all(alpha >= 0) and abs(alpha.sum() - 1) <= 1e-12 and np.max(g) - alpha @ g <= 1e-9 * (1 + scale)
+    assert value(Q, b, alpha) >= value(Q, b, start) - 1e-12 * (1 + scale)
