@@ -16,6 +16,8 @@ from conformance.application.test_interrupts import installed
 from conformance.application.test_tag import bank
 from conformance.tolerances import close
 from diptych.files import load_log, load_model, load_sequences
+from diptych.files.logs import LogWriter
+from reference.training.result import Result, Row
 
 __all__ = ["bank", "data_file", "installed"]  # fixtures
 
@@ -168,3 +170,22 @@ def test_logs_of_different_problems_have_no_curves(backend, data_file, bank, tmp
         assert status == 2 and re.search(message, err.strip()), err
     same = [tmp_path / f"{name}.jsonl" for name in ("a", "path", "l2")]
     assert len(report(backend, capsys, "curves", *same)["runs"]) == 3
+
+
+def test_a_log_has_each_row_once(tmp_path):
+    """A run that is refused leaves the log alone. An interrupt may fall between a row and its callback; rows that a
+    checkpoint brought are in the log already.
+    """
+    log, rows = tmp_path / "log.jsonl", tuple(Row(k, 4 * k, 0.0, 3.0 - k) for k in (1, 2))
+    result = Result(np.zeros(1), 1.0, 2, False, "interrupted", "last", 8, "none", rows, interrupted=True)
+    log.write_text("as it was\n")
+    for more in (False, True):
+        with LogWriter(log, {"command": "train"}, more=more):
+            pass
+    assert log.read_text() == "as it was\n"
+    for seen, more in ((1, False), (2, False), (0, True)):
+        with LogWriter(log, {"command": "train"}, more=more) as writer:
+            for row in rows[:seen]:
+                writer(row, None)
+            writer.ended(result)
+        assert [row.objective for row in load_log(log).rows] == [2.0, 1.0] and log.read_text().count("epoch") == 2

@@ -151,6 +151,8 @@ def test_iterations_reach_the_accuracy():
         (lambda: bounds.online_regret(1.0, 1.0, 0), "steps: expected at least 1"),
         (lambda: bounds.subgradient_norm(1.0, -1.0), "radius, largest_loss: expected finite numbers >= 0"),
         (lambda: bounds.log_rate_iterations(0.0), "accuracy: expected a number > 0, got 0.0"),
+        (lambda: bounds.stationarity(1.0, 1.0, []), "tolerances >= 0, one at least"),
+        (lambda: bounds.prox_linear_steps(0.0, 1.0, 1.0, 1.0), "accuracy, eta and eps_0 > 0"),
     ],
 )
 def test_errors_name_the_argument(call, message):

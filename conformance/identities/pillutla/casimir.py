@@ -69,9 +69,9 @@ def _three_points(sp: Any, rng: np.random.Generator) -> float:
 
 
 class _Step:
-    """One outer iteration, k = 1, on a smoothed hinge of 4 examples in 3 classes, its subproblem solved too coarsely.
+    """One outer iteration on a smoothed hinge of 4 examples in 3 classes, its subproblem solved too coarsely.
 
-    value(w, mu) is F_mu; z = v = w_before; exact minimises the subproblem, gap is what w is above its minimum.
+    value(w, mu) is F_mu; exact minimises the subproblem about z, gap is what w is above its minimum.
     """
 
     def __init__(self, sp: Any, rng: np.random.Generator) -> None:
@@ -79,11 +79,15 @@ class _Step:
         data = model.pack(rng.normal(size=(4, 2)), rng.integers(0, 3, 4))
         self.objective = sp.StructuralHinge(model, data, smoothing=sp.smoothings.Entropy())
         self.lam, self.kappa, self.mu = rng.uniform(0.1, 1.0), rng.uniform(0.5, 3.0), rng.uniform(0.2, 1.0)
-        self.D = bounds.entropy_width(3)
-        self.before = self.z = rng.normal(size=model.size)
-        found = minimize(lambda w: self.at(w)[:2], self.z, jac=True, method="BFGS", options={"gtol": 1e-11})
+        self.D, self.off = bounds.entropy_width(3), 0.1 * rng.normal(size=model.size)
+        self.solve(rng.normal(size=model.size))
+
+    def solve(self, z: np.ndarray) -> None:
+        """The subproblem about z."""
+        self.z = z
+        found = minimize(lambda w: self.at(w)[:2], z, jac=True, method="BFGS", options={"gtol": 1e-11})
         self.exact, self.least = found.x, float(found.fun)
-        self.w = self.exact + 0.1 * rng.normal(size=model.size)
+        self.w = self.exact + self.off
         self.gap = self.at(self.w)[0] - self.least
 
     def value(self, w: np.ndarray, mu: float) -> float:
@@ -107,21 +111,21 @@ def _approximate_prox(sp: Any, rng: np.random.Generator) -> float:
 
 
 def _one_step(sp: Any, rng: np.random.Generator) -> float:
-    """Lemma 25 for k = 1, against a drawn point in the place of the optimum."""
-    step, optimum = _Step(sp, rng), rng.normal(size=6)
+    """Lemma 25 for any k, against a drawn point in the place of the optimum."""
+    step, w_before, v_before, optimum = _Step(sp, rng), *rng.normal(size=(3, 6))
     lam, kappa, kappa_next = step.lam, step.kappa, step.kappa * rng.uniform(1.0, 2.0)
     least = np.sqrt(lam / (lam + kappa))
     alpha = float(least + rng.uniform(0.0, 0.9) * (1 - least))
     alpha_next = bounds.next_alpha(alpha, lam, kappa, kappa_next)
-    gamma_1 = (kappa + lam) * alpha * alpha
-    gamma_0 = (gamma_1 - lam * alpha) / (1 - alpha)
-    eta = alpha * gamma_0 / (gamma_1 + alpha * gamma_0)
+    gamma_next = (kappa + lam) * alpha * alpha
+    gamma = (gamma_next - lam * alpha) / (1 - alpha)  # (38)
+    eta = alpha * gamma / (gamma_next + alpha * gamma)  # (36)
     _, _, eta_next = law.auxiliary(alpha, alpha_next, lam, kappa, kappa_next)
-    v = step.before + (step.w - step.before) / alpha
-    start = step.value(step.before, 0.0) - step.value(optimum, 0.0)
-    S_before = law.potential(start, step.before, optimum, alpha=alpha, eta=eta, kappa_next=kappa)
-    gap = step.value(step.w, step.mu) - step.value(optimum, step.mu)
-    S = law.potential(gap, v, optimum, alpha=alpha_next, eta=eta_next, kappa_next=kappa_next)
+    step.solve(eta * v_before + (1 - eta) * w_before)
+    v, mu_before = w_before + (step.w - w_before) / alpha, step.mu * rng.uniform(1.0, 2.0)
+    gaps = [step.value(w, mu) - step.value(optimum, mu) for w, mu in ((w_before, mu_before), (step.w, step.mu))]
+    S_before = law.potential(gaps[0], v_before, optimum, alpha=alpha, eta=eta, kappa_next=kappa)
+    S = law.potential(gaps[1], v, optimum, alpha=alpha_next, eta=eta_next, kappa_next=kappa_next)
     slack = law.one_step_slack(
         S_before,
         S,
@@ -134,7 +138,7 @@ def _one_step(sp: Any, rng: np.random.Generator) -> float:
         kappa_next=kappa_next,
         theta=rng.uniform(0.05, 0.95),
         accuracy=step.gap,
-        smoothing=step.mu * step.D,  # mu_0 = 2 mu_1
+        smoothing=(mu_before - step.mu) * step.D,
     )
     return float(slack)
 
