@@ -211,7 +211,8 @@ class StructureSpecimen(Specimen):
 
     ``small`` and ``large``: instances within and beyond enumeration, of scores that a function of their shape draws.
     ``ends(instance)``: the two variables (e, 2) that each matrix of pairwise scores joins, and which matrices (e,) do.
-    The promise "consistent": marginals of pairs sum to those of variables at any scale of the scores.
+    The promise "consistent": marginals of pairs sum to those of variables at any scale of the scores; "order": the
+    panels give tied outputs in the same order; "bits": and scores of the same bits.
     ``functions``: those of the max and of the exp oracle, which return -inf where the methods raise.
     ``first``: of tied outputs the best is the one with the smallest key ``first(instance, y)``, or None if the
     structure does not say.
@@ -319,6 +320,14 @@ def _no_outputs(kind: str, arguments: tuple[Any, ...], *cases: tuple[Any, ...]) 
     )
 
 
+BOX_LOSS = BoxScores(z((4, 4)), np.array(1.0), np.array([1, 0, 3, 2]))
+
+
+def _loss_refused(message: str, **given: Any) -> Wrong:
+    """A loss that is not one of boxes."""
+    return Wrong(lambda b: b.Boxes(z((4, 4))).augment(BOX_LOSS._replace(**given)), message)
+
+
 STRUCTURES: list[StructureSpecimen] = [
     _specimen(
         "Table",
@@ -340,7 +349,7 @@ STRUCTURES: list[StructureSpecimen] = [
     _specimen(
         "Chain",
         chains,
-        promises="batches expectation consistent",
+        promises="batches expectation consistent order bits",
         functions=("viterbi", "forward_backward"),
         small={
             "Chain": lambda draw: ChainScores(draw((3, 3)), draw((2, 3, 3))),
@@ -373,7 +382,7 @@ STRUCTURES: list[StructureSpecimen] = [
     _specimen(
         "Tree",
         trees,
-        promises="batches expectation consistent",
+        promises="batches expectation consistent order bits",
         functions=("max_product", "sum_product"),
         small={
             "Tree": lambda draw: TreeScores(draw((4, 2)), draw((4, 2, 2)), np.array([1, -1, 1, 1])),
@@ -561,7 +570,12 @@ STRUCTURES: list[StructureSpecimen] = [
     _specimen(
         "Boxes",
         boxes,
-        large={"Boxes": lambda draw: BoxScores(draw((7, 8)), np.array(0.0), None)},
+        promises="order",
+        small={"Boxes": lambda draw: BoxScores(draw((2, 3)), np.array(draw(())), np.array([0, 1, 2, 3]))},
+        large={
+            "Boxes": lambda draw: BoxScores(draw((7, 8)), np.array(0.0), None),
+            "Boxes, loss": lambda draw: BoxScores(draw((6, 7)), 3 * np.abs(draw(())), np.array([1, 2, 3, 4])),
+        },
         wrong=(
             *_refused(
                 "Boxes",
@@ -580,6 +594,16 @@ STRUCTURES: list[StructureSpecimen] = [
                 ([[1.0]],),
                 ([0, 0, 2, 1], "y: expected boxes within an image"),
                 ([0, 0, 1], r"y: expected boxes .* of shape \(4,\), got \(3,\)"),
+            ),
+            _loss_refused("loss: expected a finite number", loss=np.array(-np.inf)),
+            _loss_refused("truth: expected a box, as loss is not 0", truth=None),
+            _loss_refused("truth: ", truth=np.array([0, 0, 5, 5])),
+            _loss_refused("truth: ", truth=np.array([1, 1, 1, 1])),
+            Wrong(
+                lambda b: b.Boxes(z((4, 4)), 1.0, [1, 0, 3, 2]).augment(
+                    BOX_LOSS._replace(truth=np.array([0, 0, 1, 1]))
+                ),
+                r"loss: expected the truth \[1, 0, 3, 2\], got \[0, 0, 1, 1\]",
             ),
             Wrong(lambda b: b.Boxes([[1.0]]).among(np.zeros((0, 4), np.int64)), r"boxes: expected shape \(m, 4\)"),
         ),

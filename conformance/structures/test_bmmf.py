@@ -135,15 +135,6 @@ def test_bmmf_misses_nothing_and_repeats_nothing_when_max_marginals_are_rounded(
     assert found.scores[: len(expected)].tolist() == expected and distinct(found.labels[: len(expected)])
 
 
-@pytest.mark.parametrize("k", [3, 10, 27])
-def test_bmmf_sorts_what_rounded_max_marginals_found_in_another_order(backend, rng, k):
-    """Scores that differ by less than the max-marginals are wrong by."""
-    structure = listed(backend, 1.0)(JointScores(np.zeros((3, 3)), 1e-3 * rng.normal(size=(3, 3, 3))))
-    found = backend.bmmf(structure, k)
-    assert found.count == k and np.all(np.diff(found.scores) < 0)
-    assert [structure.score(tuple(y)) for y in found.labels] == found.scores.tolist()
-
-
 def test_decoding_variable_by_variable_needs_unambiguous_scores(backend):
     """Of (0, 1) and (1, 0), which tie, the largest max-marginals of each variable make the worst output, (0, 0)."""
     structure = listed(backend)(JointScores(np.zeros((2, 2)), np.array([[-1.0, 1.0], [1.0, 0.0]])))

@@ -142,21 +142,6 @@ def test_work_grows_as_the_number_of_variables(backend, edges_of):
     assert np.all(lines(100) < 2.5 * lines(50))
 
 
-@pytest.mark.parametrize(
-    ("p", "edges", "width"),
-    [
-        (6, cycle(6), 2),
-        (6, cycle(6)[:5], 1),
-        (5, list(itertools.combinations(range(5), 2)), 4),
-        (9, grid_edges(3), 3),
-        (3, [], 0),
-        (0, [], -1),
-    ],
-)
-def test_widths(p, edges, width):
-    assert clique_tree(p, tuple(tuple(int(v) for v in edge) for edge in edges)).width == width
-
-
 def test_what_would_not_fit_is_refused_by_its_width(backend, rng):
     edges = np.array(list(itertools.combinations(range(7), 2)))
     unary, pairwise = np.zeros((7, 3)), np.zeros((21, 3, 3))
@@ -174,42 +159,3 @@ def test_what_would_not_fit_is_refused_by_its_width(backend, rng):
 def test_labels_outside_have_no_parts(backend):
     graph = backend.Graph(np.ones((2, 2)), np.ones((1, 2, 2)), [[0, 1]], [1, 2])
     assert [float(graph.score(y)) for y in ([0, 1], [1, 1], [-1, -1])] == [3.0, 1.0, 0.0]
-
-
-def test_a_cycle_learns_its_planted_truth(backend, rng):
-    """Rings of labels that avoid their neighbours', seen through noise: hinge loss to a certified gap, log loss to a
-    small gradient.
-    """
-    p, L, F = 4, 3, 3
-    edges, true = cycle(p), rng.normal(size=(F + 1, L))
-    n = p * L
-
-    def features(x):
-        """w = (F, L) weights of features, then what equal neighbours cost."""
-        unary = np.concatenate([np.kron(x, np.eye(L)), np.zeros((n, 1))], axis=1)
-        pair = np.concatenate([np.zeros((p * L * L, F * L)), np.tile(np.eye(L).ravel(), p)[:, None]], axis=1)
-        return np.concatenate([unary, pair])
-
-    def shape(x, values):
-        return backend.GraphScores(values[:n].reshape(p, L), values[n:].reshape(p, L, L), edges)
-
-    def loss(x, y):
-        return np.concatenate([(1.0 - np.eye(L)[y]).ravel() / p, np.zeros(p * L * L)])
-
-    model = backend.ListModel(features, backend.Graph, loss, size=F * L + 1, shape=shape)
-    X = [rng.normal(size=(p, F)) for _ in range(10)]
-    truth = np.concatenate([3.0 * true[:F].ravel(), [-4.0]])
-    unlabelled = model.pack(X)
-    Y = [np.asarray(y) for y in model.predict(unlabelled, None, truth)]
-    data = model.pack(X, Y)
-    svm = backend.bcfw(backend.StructuralHinge(model, data), lam=0.03, tol=0.03, epochs=60, rng=0)
-    assert svm.certificate <= 0.03 * svm.fun and svm.fun < 0.3
-    crf = backend.lbfgs(backend.LogLoss(model, data), lam=0.01, tol=1e-6)
-    for w in (svm.x, crf.x):
-        found = [np.asarray(y) for y in model.predict(data, None, w)]
-        assert np.mean(np.array(found) == np.array(Y)) > 0.95
-        assert w[-1] < 0
-    w, direction, step = crf.x, rng.normal(size=model.size), 1e-6
-    objective = backend.LogLoss(model, data)
-    ahead, behind = (objective.value_and_gradient(w + s * direction)[0] for s in (step, -step))
-    np.testing.assert_allclose((ahead - behind) / (2 * step), objective.value_and_gradient(w)[1] @ direction, atol=1e-6)

@@ -271,22 +271,3 @@ def test_what_cannot_be_drawn_is_said(backend, name):
             structure.sample(*arguments)
     with pytest.raises(backend.UnsupportedError, match=r"Cut does not implement sample\(\)"):
         backend.Cut([[0.0, 1.0]], np.zeros((0, 2, 2)), np.zeros((0, 2), int)).sample(1)
-
-
-def test_dependency_parsers_are_trained_by_drawn_trees(backend, rng):
-    """Multi-sample updates by drawn trees: the optimum lies between their bounds, and between those of block-coordinate
-    Frank-Wolfe."""
-    X, Y = [rng.normal(size=(n, n + 1, 3)) for n in (2, 3, 4)], [[0, 1], [2, 0, 2], [2, 0, 2, 3]]
-
-    def scores(x, v):
-        return backend.ArborescenceScores(v.reshape(x.shape[:2]))
-
-    def task_loss(x, y):
-        return 1.0 * (np.arange(x.shape[1]) != np.array(y)[:, None]).ravel()
-
-    model = backend.ListModel(lambda x: x.reshape(-1, 3), backend.Arborescence, task_loss, size=3, shape=scores)
-    objective = backend.StructuralHinge(model, model.pack(X, Y))
-    drawn = backend.multisample(objective, lam=0.2, k=4, sampler="gibbs", tol=0.01, rng=0)
-    best = backend.bcfw(objective, lam=0.2, epochs=500, tol=0.01, rng=0)
-    assert drawn.success and best.success
-    assert drawn.fun - drawn.certificate <= best.fun + 1e-9 and best.fun - best.certificate <= drawn.fun + 1e-9

@@ -49,26 +49,6 @@ def test_an_objective_says_at_once_what_the_structure_lacks(backend):
         backend.LogLoss(model, data)
 
 
-def test_a_user_structure_trains_an_svm(backend, rng):
-    """Three prototypes; the score of output y is <w, x> on coordinate block y: separable, so the hinge loss goes to
-    0.
-    """
-    X = [np.eye(3)[i] + 0.1 * rng.normal(size=3) for i in (0, 1, 2) * 4]
-    Y = [0, 1, 2] * 4
-
-    def features(x):
-        return np.kron(np.eye(3), x)
-
-    def loss(x, y):
-        return 1.0 - np.eye(3)[y]
-
-    model = backend.ListModel(features, pick_one(backend), loss, size=9)
-    objective = backend.StructuralHinge(model, model.pack(X, Y))
-    result = backend.sgd(objective, lam=1e-3, step_size=0.5, epochs=30, rng=0)
-    assert objective.value_and_gradient(result.x)[0] < 0.05
-    assert model.predict(objective.data, None, result.x) == Y
-
-
 def test_chain_scores_in_a_list_model_are_the_sequence_model(backend, rng):
     """The same scores through plain callables: flattened parts are unary scores, then pairwise ones."""
     n, F, L = 4, 2, 3
@@ -139,3 +119,34 @@ def test_edges_are_the_structures_own(backend):
     structures = [f(np.zeros((2, 2)), np.zeros((1, 2, 2)), edges) for f in (backend.Cut, backend.Graph)]
     edges[0, 1] = 70
     assert all(structure.best()[1].tolist() == [0, 0] for structure in structures)
+
+
+ODD = 2**53 + 1
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_integers_that_floats_do_not_hold_are_refused(backend, dtype):
+    """Wherever integers become floats; those that are multiples of large enough powers of two stay."""
+    zero, model = np.zeros((2, 2)), backend.SequenceModel(2, 2)
+    data = model.pack([np.eye(2)], [[0, 1]])
+    for name, ask in (
+        ("values", backend.Table),
+        ("values", backend.Matching),
+        ("values", lambda x: backend.Arborescence(np.concatenate([x, x], 1)[:, :3])),
+        ("unary", lambda x: backend.Chain(x, zero)),
+        ("pairwise", lambda x: backend.Chain(zero, x)),
+        ("unary", lambda x: backend.Tree(x, zero, [-1, 0])),
+        ("unary", lambda x: backend.Graph(x, np.zeros((1, 2, 2)), [[0, 1]])),
+        ("unary", lambda x: backend.Cut(x, np.zeros((1, 2, 2)), [[0, 1]])),
+        ("cost", lambda x: backend.SequenceModel(2, 2, cost=x)),
+        ("X", lambda x: backend.MulticlassModel(2, 2).pack(x, [0, 1])),
+        ("w0", lambda x: backend.sgd(backend.LogLoss(model, data), np.resize(x, 12), lam=0.1, epochs=1)),
+        ("x", backend.L1(0.1).prox),
+        ("x", lambda x: backend.L1(0.1).prox(x.tolist())),
+        ("x", lambda x: backend.L1(0.1).prox([*x[0].tolist(), 0.5])),
+        ("tau", lambda x: backend.L1(x[0, 1])),
+        ("tau", lambda x: backend.L1(int(x[0, 1]))),
+    ):
+        with pytest.raises(ValueError, match=rf"^{name}.*: expected numbers that float64 holds, got {ODD}: it becomes"):
+            ask(np.array([[0, ODD], [1, 0]], dtype))
+        ask(np.array([[0, 2**60], [1, 0]], dtype))
