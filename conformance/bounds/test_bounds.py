@@ -81,7 +81,7 @@ def test_the_constant_of_corollary_17_is_2_less_sqrt_q(q):
 
 
 def test_corollaries_18_to_20_are_their_formulas():
-    """The logarithm of Corollary 20 is below 1 at k = 1, where the bound is larger by the factor 1/log 2 of the paper."""
+    """Corollary 20 is larger at k = 1, where its logarithm is below 1, by the factor 1/log 2 of the paper."""
     s, eta = sqrt(0.2), 1 - sqrt(0.2) / 2
     expected = eta**3.5 * (2 * 0.7 + 0.3 * 2.0 / (1 - s) * (2 - s + s / (1 - sqrt(eta))))
     np.testing.assert_allclose(bounds.Corollary18(0.2, 0.8, 0.3).bound(7, 0.7, 0.0, 2.0), expected, rtol=1e-12)

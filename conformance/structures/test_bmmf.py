@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance import strategies
-from conformance.specimens.structures import STRUCTURES, size, stored
+from conformance.specimens.scores import size, stored
+from conformance.specimens.structures import STRUCTURES
 from conformance.tolerances import close
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import accelerated
 from accelerated.structures import boxes as search
-from conformance.specimens import structures
+from conformance.specimens import scores as drawn
 from conformance.specimens.outputs import listing
 from conformance.tolerances import close
 from reference.structures.box_sets import BoxSet, BoxSets
@@ -21,7 +21,7 @@ def brute(problem):
     return listing("Boxes", problem._asdict())[:2]
 
 
-@given(problem=structures.boxes(scales=(1.0, 1e300, 1e-300), largest=5))
+@given(problem=drawn.boxes(scales=(1.0, 1e300, 1e-300), largest=5))
 def test_scores_are_added_up_at_their_own_scale(backend, problem):
     """Of the pixels of the box alone: to rounding of them, whatever the others are."""
     boxes = backend.Boxes(*problem)
@@ -34,7 +34,7 @@ def test_scores_are_added_up_at_their_own_scale(backend, problem):
             assert float(boxes.score(np.array(y))) == -np.inf
 
 
-@given(problem=structures.boxes(largest=5), seed=st.integers(0, 2**32 - 1))
+@given(problem=drawn.boxes(largest=5), seed=st.integers(0, 2**32 - 1))
 def test_bounds_are_bounds_and_splits_are_partitions(problem, seed):
     """Of sets that splits lead to: no box scores more than its bound, no box is lost or comes twice; of a single box
     the bound is its score.
@@ -57,7 +57,7 @@ def test_bounds_are_bounds_and_splits_are_partitions(problem, seed):
             assert all({y[s] for y in those} >= set(part[s]) for s in range(4))  # intervals are tight
         here = parts[rng.integers(len(parts))]
     y = sets.single(here)
-    close(sets.bound(here), of[y], scale=structures.size(problem))
+    close(sets.bound(here), of[y], scale=drawn.size(problem))
 
 
 def test_the_loss_bound_with_the_smallest_box_in_the_union_is_none():
@@ -67,13 +67,13 @@ def test_the_loss_bound_with_the_smallest_box_in_the_union_is_none():
     assert sets.bound(wide) >= 1 - 1 / 3  # of columns 0..5 the overlap is 1/3; of column 0 alone 1/2
 
 
-@given(problem=structures.boxes(forbidden=False, largest=5), data=st.data())
+@given(problem=drawn.boxes(forbidden=False, largest=5), data=st.data())
 def test_a_candidate_list_is_a_table_of_their_scores(backend, space, problem, data):
     boxes, scores = brute(problem)
     some = data.draw(st.lists(st.integers(0, len(boxes) - 1), min_size=1, max_size=6))
     mine = backend.Boxes(space.put(problem.pixels), problem.loss, problem.truth)
     table = mine.among(np.array([boxes[i] for i in some]))
-    close(space.get(table.scores.values), scores[some], space.dtype, max(1.0, structures.size(problem)))
+    close(space.get(table.scores.values), scores[some], space.dtype, max(1.0, drawn.size(problem)))
     assert space.get(table.scores.values).dtype == space.dtype
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from conformance.specimens.outputs import listing
-from conformance.specimens.structures import random_parents
+from conformance.specimens.scores import random_parents
 from conformance.tolerances import close
 
 EPS = np.finfo(np.float64).eps

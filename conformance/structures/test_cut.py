@@ -13,7 +13,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from accelerated.structures.cut import by_networkx
 from conformance.specimens.outputs import listing
-from conformance.specimens.structures import grid_edges
+from conformance.specimens.scores import grid_edges
 from conformance.tolerances import close
 from reference import CutScores
 

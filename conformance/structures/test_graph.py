@@ -12,7 +12,7 @@ from hypothesis import given
 import reference
 from conformance import laws
 from conformance.specimens.outputs import listing
-from conformance.specimens.structures import graphs, grid_edges
+from conformance.specimens.scores import graphs, grid_edges
 from conformance.tolerances import close
 from reference.structures.clique_tree import clique_tree, min_fill
 

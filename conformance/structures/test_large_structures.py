@@ -10,7 +10,8 @@ import pytest
 
 import reference
 from conformance.namespaces import Space
-from conformance.specimens.structures import LARGE, SMALL, random_parents
+from conformance.specimens.scores import random_parents
+from conformance.specimens.structures import LARGE, SMALL
 from conformance.tolerances import close
 from reference import ChainScores, TreeScores
 from reference.structures.scores import score_fields

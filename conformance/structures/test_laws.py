@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance import laws
-from conformance.specimens.structures import STRUCTURES, members, stored
+from conformance.specimens.scores import members, stored
+from conformance.specimens.structures import STRUCTURES
 from conformance.tolerances import close
 from reference.arrays import host
 from reference.structures.scores import score_fields

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelerated.structures import arborescence, cut, matching
-from conformance.specimens.structures import STRUCTURES, size, stored
+from conformance.specimens.scores import size, stored
+from conformance.specimens.structures import STRUCTURES
 from conformance.structures.test_matching import KINDS as MATRICES
 from conformance.tolerances import close
 from reference import ArborescenceScores, CutScores, MatchingScores

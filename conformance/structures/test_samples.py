@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import reference
 from conformance.namespaces import Space
 from conformance.specimens.outputs import log_sum_exp
-from conformance.specimens.structures import SMALL, STRUCTURES, dependencies, graphs, members, stored
+from conformance.specimens.scores import dependencies, graphs, members, stored
+from conformance.specimens.structures import SMALL, STRUCTURES
 from conformance.tolerances import close
 from reference.structures.scores import score_fields
 

@@ -19,7 +19,7 @@ from accelerated.problems import problem_of
 from conformance import strategies
 from conformance.objectives.test_smoothing import projection
 from conformance.specimens.outputs import listing
-from conformance.specimens.structures import chains, members, random_parents
+from conformance.specimens.scores import chains, members, random_parents
 from conformance.tolerances import close
 from reference.structures import tree_k_best
 
