@@ -51,20 +51,6 @@ def test_a_grid_is_its_integer_program(backend, coupling):
     close(backend.Cut(*instance).score(labels), value)
 
 
-@pytest.mark.parametrize("coupling", [0.5, 2.0, 8.0])
-def test_max_marginals_of_all_nodes_are_cuts(other, coupling):
-    """One cut each, at nodes from everywhere in a grid; then the state must be the best one still."""
-    unary, pairwise, edges = grid(24, coupling)
-    cut = other.Cut(unary, pairwise, edges)
-    found = np.asarray(cut.node_max_marginals())
-    for v in range(0, len(unary), 29):
-        for j in (0, 1):
-            allowed = np.ones(unary.shape, bool)
-            allowed[v, 1 - j] = False
-            close(found[v, j], float(cut.constrained(allowed).best()[0]))
-    close(found.max(axis=1), np.full(len(unary), float(cut.best()[0])))
-
-
 def test_the_printed_capacity_is_negative(backend):
     """th_01 - th_00 - th_11 (Algorithm 11, line 7) of th = [[1, 0], [2, 1]] is -2; clipped at 0, the printed network
     errs.
@@ -224,19 +210,6 @@ def test_penalties_that_are_not_paid_do_not_change_accuracy(backend, instance):
     assert int(kbest.count) == min(4, len(ranked)) == len({*map(tuple, kbest.labels[: int(kbest.count)].tolist())})
     for value, (best, _) in zip(kbest.scores.tolist(), ranked, strict=False):
         assert is_best(value, [s for s in ranked if s[0] == best])
-
-
-@pytest.mark.parametrize("big", [1e17, LARGEST])
-def test_penalties_on_a_grid(other, big):
-    """Pairs of labels that cost more than all else are as good as forbidden, at any size of the graph."""
-    unary, pairwise, edges = grid(40, 2.0)
-    some = np.random.default_rng(0).integers(0, len(edges), 200)
-    labels = []
-    for penalty in (-np.inf, -big):
-        pairwise[some, 0, 1] = pairwise[some[::2], 1, 0] = penalty
-        unary[::97, 1] = penalty
-        labels.append(other.Cut(unary, pairwise, edges).best()[1].tolist())
-    assert labels[0] == labels[1]
 
 
 def test_an_edge_is_judged_where_its_sums_overflow(backend):

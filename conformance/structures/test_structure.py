@@ -85,16 +85,6 @@ def test_an_intractable_question_is_named(backend):
         backend.LogLoss(model, model.pack([0], [1]))
 
 
-def test_constraints_limit_the_states_of_variables(backend):
-    chain = backend.Chain(np.array([[1.0, 0.0], [0.0, 0.5]]), np.array([[0.0, -1.0], [0.0, 0.0]]))
-    limited = chain.constrained(np.array([[False, True], [True, True]]))
-    value, labels = limited.best()
-    assert (float(value), labels.tolist()) == (0.5, [1, 1])
-    assert limited.node_max_marginals().tolist() == [[-np.inf, 0.5], [0.0, 0.5]]
-    with pytest.raises(backend.UnsupportedError, match="PickOne does not implement constrained"):
-        pick_one(backend)(np.zeros(3)).constrained(np.ones((1, 3), bool))
-
-
 @pytest.mark.parametrize("kind", ["tree", "cut", "wide", "tall", "graph"])
 def test_constraints_of_another_shape_or_type_are_refused(backend, kind):
     structure = {

@@ -84,21 +84,6 @@ def test_kernel_weights_are_the_projection(values, mu):
     np.testing.assert_allclose(np.where(np.arange(len(psi)) < m, u, 0.0), projection(psi / mu), atol=1e-12 * 1e4 / mu)
 
 
-@pytest.mark.parametrize("smoothing", ["TopK", "SquaredL2"])
-@pytest.mark.parametrize("k", [1, 3, 40])
-def test_letters_over_the_best_outputs(other, smoothing, k):
-    """Gradients, and how many are certified, on real words."""
-    words, runs = reference.load_letters().take(np.arange(0, 6000, 150)), []
-    for b in (reference, other):
-        model = b.SequenceModel(128, words.labels)
-        data = model.pack(words.X, words.Y)
-        objective = b.StructuralHinge(model, data, smoothing=getattr(b.smoothings, smoothing)(k))
-        runs.append(objective.linearize(0.1 * np.random.default_rng(0).normal(size=model.size), mu=0.3))
-    for field in ("value", "gradient", "task_loss"):
-        close(getattr(runs[1], field), getattr(runs[0], field))
-    assert runs[0].exact == runs[1].exact
-
-
 def test_too_many_outputs_for_the_kernel_take_the_loop(rng):
     """The kernel holds all outputs that it is asked for; where that would be gigabytes, the smoothing's loop runs."""
     model = accelerated.SequenceModel(3, 4)
