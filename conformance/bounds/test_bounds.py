@@ -130,10 +130,7 @@ def test_iterations_reach_the_accuracy():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
-            lambda: bounds.next_alpha(1.0, 0.0, 1.0, 1.0),
-            "alpha: expected a number between 0 and 1, both excluded, got 1.0",
-        ),
+        (lambda: bounds.next_alpha(1.0, 0.0, 1.0, 1.0), "alpha: expected a number between 0 and 1, .* got 1.0"),
         (lambda: bounds.next_alpha(0.5, -1.0, 1.0, 1.0), "lam: expected a number >= 0, got -1.0"),
         (lambda: bounds.next_alpha(0.5, 0.0, 2.0, 1.0), "0 < kappa <= kappa_next, got 2.0 and 1.0"),
         (lambda: bounds.momentum(0.5, 0.4, 0.0, 0.0, 1.0), "0 < kappa <= kappa_next, got 0.0 and 1.0"),

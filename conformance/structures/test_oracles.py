@@ -62,19 +62,14 @@ def definition(structure, smoothing, mu):
     return u @ kept + mu / 2 * (1 - u @ u), kept, u
 
 
-def change(structure, rng):
+def change(structure, rng, size=1.0):
     """Something to add to the scores: no edge of a cut becomes less supermodular."""
     scores = structure.scores
-    fields = [rng.normal(size=field.shape) for field in score_fields(scores)]
+    fields = [size * rng.normal(size=field.shape) for field in score_fields(scores)]
     if type(structure).__name__ == "Cut":
         fields[1] = np.abs(fields[1]) * np.array([[1.0, -1.0], [-1.0, 1.0]])
     names = [name for name in scores._fields if name not in getattr(scores, "layout", ())]
     return scores._replace(**dict(zip(names, fields, strict=True)))
-
-
-def scaled(scores, factor):
-    names = [name for name in scores._fields if name not in getattr(scores, "layout", ())]
-    return scores._replace(**{name: factor * getattr(scores, name) for name in names})
 
 
 def test_every_structure_is_listed():
@@ -136,7 +131,7 @@ def test_the_oracle_is_its_definition(backend, rng, name, smoothing, kind):
             parts = np.array([host(flatten(structure.parts(y))) for y in outputs[: len(u)]])
             close(host(flatten(gradient)), u @ parts)
         for size in (0.01, 1.0, 10.0):
-            d = scaled(change(structure, rng), size)
+            d = change(structure, rng, size)
             there, _ = structure.augment(d).smooth_max(ask, at)
             assert float(there) >= float(value) + inner(d, gradient) - 1e-9 * (1 + size)
 
@@ -147,7 +142,7 @@ def test_what_is_intractable_says_why(backend, rng, name):
     refused by name.
     """
     structure = made(backend, name, draws("ordinary", rng))
-    assert ("expectation" in structure.intractable) == (name.split(",")[0] in ("Cut", "Matching"))
+    assert ("expectation" in structure.intractable) == (SMALL[name][0].kind in ("Cut", "Matching"))
     if "expectation" not in structure.intractable:
         return
     for ask in (structure.expectation, structure.log_partition, structure.marginals):
@@ -184,6 +179,20 @@ def test_squared_l2_stops_growing_where_it_can_and_where_it_must(backend, rng, n
             Counting.unchecked(apart.scores), 0.5 * (psi[0] - psi[2])
         )
         assert asked_for == [3] and bool(exact)
+
+
+@everywhere
+def test_constraints_of_another_shape_or_type_are_refused(backend, rng, name):
+    structure = made(backend, name, draws("ordinary", rng))
+    if structure.variables is None:
+        return
+    p, states = structure.node_max_marginals().shape
+    assert structure.constrained([[True] * states] * p).best()[0] == structure.best()[0]
+    for allowed in ([[True] * states], True, [[True] * (states + 1)] * p):
+        with pytest.raises(ValueError, match=rf"allowed: expected shape \({p}, {states}\), got"):
+            structure.constrained(allowed)
+    with pytest.raises(TypeError, match="allowed: expected booleans, got int64"):
+        structure.constrained([[1] * states] * p)
 
 
 @pytest.mark.parametrize("kind", ["ordinary", "ties"])

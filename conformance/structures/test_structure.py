@@ -31,22 +31,28 @@ def test_two_methods_derive_the_rest(backend):
     assert structure.supports("best") and not structure.supports("expectation")
 
 
-@pytest.mark.parametrize("ask", ["topk", "expectation", "log_partition", "marginals"])
-def test_what_is_missing_is_said(backend, ask):
-    structure = pick_one(backend)(np.zeros(3))
-    with pytest.raises(backend.UnsupportedError, match="PickOne does not implement (topk|expectation)"):
-        getattr(structure, ask)(1)
-    with pytest.raises(backend.UnsupportedError, match="PickOne does not implement max_marginals"):
-        structure.max_marginals()
+def test_what_is_missing_is_said(backend):
+    """By the structure, and at once by an objective that needs it."""
+    lacking = pick_one(backend)
 
+    class Hard(lacking):
+        intractable = {"expectation": "#P-complete"}
 
-def test_an_objective_says_at_once_what_the_structure_lacks(backend):
-    model = backend.ListModel(lambda x: np.eye(3), pick_one(backend), size=3)
-    data = model.pack([0], [1])
-    with pytest.raises(
-        backend.UnsupportedError, match=r"LogLoss with Entropy\(\) needs expectation\(\), which PickOne lacks"
+    for ask, needed in (("topk", "topk"), ("log_partition", "expectation"), ("marginals", "expectation")):
+        with pytest.raises(backend.UnsupportedError, match=f"PickOne does not implement {needed}"):
+            getattr(lacking(np.zeros(3)), ask)(1)
+    for ask, given in (("max_marginals", ()), ("constrained", (np.ones((1, 3), bool),))):
+        with pytest.raises(backend.UnsupportedError, match=f"PickOne does not implement {ask}"):
+            getattr(lacking(np.zeros(3)), ask)(*given)
+    with pytest.raises(backend.IntractableError, match=r"Hard has no expectation\(\): #P-complete"):
+        Hard(np.zeros(3)).log_partition()
+    for kind, error, message in (
+        (lacking, backend.UnsupportedError, r"LogLoss with Entropy\(\) needs expectation\(\), which PickOne lacks"),
+        (Hard, backend.IntractableError, r"LogLoss .* needs expectation\(\): #P-complete"),
     ):
-        backend.LogLoss(model, data)
+        model = backend.ListModel(lambda x: np.eye(3), kind, size=3)
+        with pytest.raises(error, match=message):
+            backend.LogLoss(model, model.pack([0], [1]))
 
 
 def test_chain_scores_in_a_list_model_are_the_sequence_model(backend, rng):
@@ -72,35 +78,6 @@ def test_chain_scores_in_a_list_model_are_the_sequence_model(backend, rng):
     for mu in (0.0, 0.7):
         for a, b in zip(ours.value_and_gradient(w, mu=mu), theirs.value_and_gradient(w, mu=mu), strict=True):
             close(a, b)
-
-
-def test_an_intractable_question_is_named(backend):
-    class Hard(pick_one(backend)):
-        intractable = {"expectation": "#P-complete"}
-
-    with pytest.raises(backend.IntractableError, match=r"Hard has no expectation\(\): #P-complete"):
-        Hard(np.zeros(3)).log_partition()
-    model = backend.ListModel(lambda x: np.eye(3), Hard, size=3)
-    with pytest.raises(backend.IntractableError, match=r"LogLoss .* needs expectation\(\): #P-complete"):
-        backend.LogLoss(model, model.pack([0], [1]))
-
-
-@pytest.mark.parametrize("kind", ["tree", "cut", "wide", "tall", "graph"])
-def test_constraints_of_another_shape_or_type_are_refused(backend, kind):
-    structure = {
-        "tree": lambda: backend.Tree(np.zeros((3, 2)), np.zeros((2, 2)), [-1, 0, 0]),
-        "cut": lambda: backend.Cut(np.zeros((3, 2)), np.zeros((0, 2, 2)), []),
-        "wide": lambda: backend.Matching(np.zeros((3, 4))),
-        "tall": lambda: backend.Matching(np.zeros((4, 3))),
-        "graph": lambda: backend.Graph(np.zeros((3, 2)), np.zeros((0, 2, 2)), np.zeros((0, 2), np.int64)),
-    }[kind]()
-    states = {"wide": 4, "tall": 4}.get(kind, 2)
-    assert structure.constrained([[True] * states] * 3).best()[0] == 0.0
-    for allowed in ([[True] * states], True, [[True] * (states + 1)] * 3):
-        with pytest.raises(ValueError, match=rf"allowed: expected shape \(3, {states}\), got"):
-            structure.constrained(allowed)
-    with pytest.raises(TypeError, match="allowed: expected booleans, got int64"):
-        structure.constrained([[1] * states] * 3)
 
 
 def test_edges_are_the_structures_own(backend):
