@@ -30,7 +30,7 @@ CASES = [  # a backend, the file and the test that catch it, and words of the in
     ("hinge_without_loss", "test_objectives", "test_losses_are_their_definitions"),
     ("top_k_padded_with_the_best", "test_laws", "test_the_k_best_outputs_have_the_k_largest_scores", "float64-Chain"),
     ("top_k_without_distinctness", "test_laws", "test_the_k_best_outputs_have_the_k_largest_scores", "float64-Chain"),
-    ("bmmf_variable_by_variable", "test_bmmf", "test_bmmf_finds_the_k_best_of_any_outputs"),
+    ("bmmf_variable_by_variable", "test_search", "test_bmmf_finds_the_k_best_of_any_outputs"),
     ("wrong_average", "test_optimizers", "test_sgd_is_its_equation"),
     ("gap_of_wrong_average", "test_bcfw", "test_bcfw_is_its_equations"),
     ("dual_of_the_epoch_before", "test_exponentiated", "test_it_is_its_equations"),

@@ -26,7 +26,8 @@ class StructureSpecimen(Specimen):
     ``small`` and ``large``: instances within and beyond enumeration, of scores that a function of their shape draws.
     ``ends(instance)``: the two variables (e, 2) that each matrix of pairwise scores joins, and which matrices (e,) do.
     The promise "consistent": marginals of pairs sum to those of variables at any scale of the scores; "order": the
-    panels give tied outputs in the same order; "bits": and scores of the same bits.
+    panels give tied outputs in the same order; "bits": and scores of the same bits; "ranked": ``first`` orders the
+    ties of the K best as well.
     ``functions``: those of the max and of the exp oracle, which return -inf where the methods raise.
     ``first``: of tied outputs the best is the one with the smallest key ``first(instance, y)``, or None if the
     structure does not say.
@@ -147,7 +148,7 @@ STRUCTURES: list[StructureSpecimen] = [
     _specimen(
         "Table",
         scores.listed,
-        promises="batches expectation",
+        promises="batches expectation ranked",
         functions=("argmax", "softmax"),
         small={"Table": lambda draw: sp.TableScores(draw((6,)))},
         large={"Table": lambda draw: sp.TableScores(draw((3, 200)))},
@@ -164,7 +165,7 @@ STRUCTURES: list[StructureSpecimen] = [
     _specimen(
         "Chain",
         chains,
-        promises="batches expectation consistent order bits",
+        promises="batches expectation consistent order bits ranked",
         functions=("viterbi", "forward_backward"),
         small={
             "Chain": lambda draw: sp.ChainScores(draw((3, 3)), draw((2, 3, 3))),

@@ -27,21 +27,6 @@ KS = st.one_of(st.integers(1, 6), st.sampled_from([26, 27, 28, 80, 81, 82, 90, 2
 TIES = st.sampled_from([-1.0, 0.0, -0.0, 1.0, -np.inf])  # sums are exact, so that the whole order can be enumerated
 
 
-def tied(data, *shape):
-    size = int(np.prod(shape))
-    return np.array(data.draw(st.lists(TIES, min_size=size, max_size=size))).reshape(shape)
-
-
-@given(data=st.data(), k=KS)
-def test_ties_go_to_the_smaller_label_from_the_end(backend, data, k):
-    n, L = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 3))
-    unary, pairwise = tied(data, n, L), tied(data, L, L)
-    outputs, scores, _ = listing("Chain", {"unary": unary, "pairwise": pairwise})
-    order = sorted((-s, y[::-1]) for y, s in zip(outputs, scores, strict=True) if s > -np.inf)
-    found = backend.Chain(unary, pairwise).topk(k)
-    assert [tuple(y) for y in np.asarray(found.labels)[: int(found.count)].tolist()] == [y[::-1] for _, y in order[:k]]
-
-
 # the search of the kernels, which stops as soon as the rest is certified to have weight 0 -----------------------------
 
 
@@ -148,7 +133,8 @@ def test_ties_go_to_the_smaller_label_of_the_root_then_to_the_first_children(bac
     merged one by one.
     """
     leaves, L = data.draw(st.integers(0, 3)), data.draw(st.integers(1, 3))
-    unary, pairwise = tied(data, leaves + 1, L), tied(data, L, L)
+    drawn = np.array(data.draw(st.lists(TIES, min_size=(leaves + 1 + L) * L, max_size=(leaves + 1 + L) * L)))
+    unary, pairwise = drawn.reshape(-1, L)[: leaves + 1], drawn.reshape(-1, L)[leaves + 1 :]
 
     def by_rank(listed):
         return sorted((x for x in listed if x[0] > -np.inf), key=lambda x: -x[0])  # stable
