@@ -182,31 +182,6 @@ def test_draws_are_the_same_in_every_namespace(backend, space, rng, name):
     assert np.array_equal(drawn, specimen.make(reference, scores, stay).sample(6, 0.5, rng=3))
 
 
-@roots
-@pytest.mark.parametrize("far", [0.0, 2e3])
-def test_panels_draw_the_same_trees(other, rng, single_root, far):
-    """By plain weights, and by logarithms where few arcs leave a part of the tokens and weigh nothing beside others;
-    arcs forbidden, draws that agree for a while, and draws that do not."""
-    for n, size in ((1, 2), (4, 40), (14, 6)):
-        values = rng.normal(size=(n, n + 1))
-        values[:, 0] -= far
-        values[: n // 2, n // 2 + 1 :] -= far
-        values[n // 2 :, 1 : n // 2 + 1] -= far
-        values[1:, 1:][rng.random((n - 1, n)) < 0.3] = -np.inf
-        ours, theirs = (b.Arborescence(values, single_root).sample(size, 0.7, rng=5) for b in (reference, other))
-        assert np.array_equal(ours, theirs)
-
-
-def test_panels_draw_the_same_labellings(other, rng):
-    """Cliques with several new variables, isolated variables, edges either way."""
-    p, counts = 14, rng.integers(1, 5, 14)
-    pairs = np.array(list(itertools.combinations(range(p - 2), 2)))[::4]
-    for edges in (pairs, pairs[:, ::-1], [[0, 1], [1, 2], [2, 0], [0, 3], [1, 3], [2, 3]]):
-        unary, pairwise = 3.0 * rng.normal(size=(p, 4)), 3.0 * rng.normal(size=(len(edges), 4, 4))
-        ours, theirs = (b.Graph(unary, pairwise, edges, counts).sample(50, 0.7, rng=5) for b in (reference, other))
-        assert np.array_equal(ours, theirs)
-
-
 @pytest.mark.parametrize("name", SMALL)
 def test_what_has_an_expectation_can_be_drawn(backend, name):
     specimen, make = SMALL[name]
