@@ -146,7 +146,8 @@ def test_more_outputs_than_an_answer_holds(backend, name):
         message = f"^k: expected at most {most} outputs, .* got {shown}"
         assert peak(lambda k=k, message=message: refused(lambda: structure.topk(k), match=message))[1] < 2**22
     for size in (most + 1, 2**40, 2**62) if structure.supports("sample") else ():
-        refused(lambda: structure.sample(size), match=f"^size: expected at most {most} outputs, .* got {size}")  # noqa: B023
+        message = f"^size: expected at most {most} outputs, .* got {size}"
+        refused(lambda size=size: structure.sample(size), match=message)
     if structure.supports("sample"):
         huge = "^size: expected an integer in 1..9223372036854775807, got an integer of 1329"
         refused(lambda: structure.sample(10**400), match=huge)
