@@ -215,3 +215,14 @@ def test_bad_input_names_the_argument(backend):
 def test_integers_and_lists_become_float64(backend):
     assert backend.project_simplex([3, 1]).dtype == np.float64
     assert np.array_equal(backend.soft_threshold(np.array([3, -1]), 1), [2.0, 0.0])
+
+
+@pytest.mark.parametrize("gap", [-52, -50, -45, -40, -35, -30, -27, -20, -10])
+def test_a_heavy_weight_at_its_threshold_does_not_hide_the_others(backend, gap):
+    """x_2 / d_2 lies below the threshold of x_1 by a share of 2^gap: less than an equation with both can tell."""
+    for light in (2.0**-4, 2.0**-9, 2.0**-14, 2.0**-18):
+        for lam in (2.0**40, 2.0**60):
+            tau = lam * light / (1.0 + lam * light**2)
+            x, d = np.array([1.0, tau * (1.0 - 2.0**gap)]), np.array([light, 1.0])
+            got, exact = backend.prox_weighted_squared_l1(x, d, lam), exact_weighted(x, d, lam)
+            agrees(got, exact, float(x.max()), support=False)
