@@ -16,23 +16,19 @@ from conformance.namespaces import spaces
 TEST = f"{Path(__file__).parent / 'test_arrays.py'}::test_take_is_indexing"
 
 
-def collected(*options):
-    """Exit status and output of collecting one test with these options."""
-    command = [sys.executable, "-m", "conformance", "-v", "--collect-only", *options, TEST]
-    done = subprocess.run(command, capture_output=True, text=True)
-    return done.returncode, done.stdout + done.stderr
-
-
 @pytest.mark.beyond("starts processes")
 def test_a_namespace_runs_on_the_device_that_is_named():
+    """One that is not there ends the run."""
+
+    def collected(*options):
+        command = [sys.executable, "-m", "conformance", "-v", "--collect-only", *options, TEST]
+        done = subprocess.run(command, capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr
+
     status, output = collected("--namespace", "array_api_strict", "--device", "device1", "--backend", "reference")
     assert status == 0 and "namespace array_api_strict:device1: run" in output
     tests = [line for line in output.splitlines() if "test_take_is_indexing[" in line]
     assert [test.split("[")[1].rstrip(">") for test in tests] == ["reference-array_api_strict:device1-float64]"]
-
-
-@pytest.mark.beyond("starts processes")
-def test_a_device_that_is_not_there_ends_the_run():
     status, output = collected("--namespace", "numpy", "--device", "cuda")
     assert status == 4 and "--device cuda: numpy does not compute there: " in output
 

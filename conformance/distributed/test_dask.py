@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from conformance.distributed.test_methods import METHODS, WITH_CHECKPOINTS, bits, trained
-from conformance.distributed.test_partitioned import LOADERS, Drawn
+from conformance.distributed.test_partitioned import LOADERS
 from diptych.distributed import Partitioned, local_client
 from diptych.distributed.transports import Dask
 from reference import LogLoss, SequenceModel, lbfgs
@@ -31,18 +31,13 @@ def client(request):
         yield client
 
 
-def test_any_number_of_workers_gives_the_same_bits(client):
-    for name in ("reference", "accelerated"):
-        sp = importlib.import_module(name)
-        assert bits(sp, "lbfgs", client.get_executor(pure=False)) == bits(sp, "lbfgs")
-    assert Partitioned(LOADERS, SequenceModel(2, 3), LogLoss, client).repeated == 0
-
-
 @pytest.mark.parametrize("panel", ["reference", "accelerated"])
 def test_every_method_has_the_same_bits_on_any_number_of_workers(client, panel):
     sp = importlib.import_module(panel)
     for name in METHODS:
         assert bits(sp, name, client) == bits(sp, name), name
+    assert bits(sp, "lbfgs", client.get_executor(pure=False)) == bits(sp, "lbfgs")
+    assert Partitioned(LOADERS, SequenceModel(2, 3), LogLoss, client).repeated == 0
 
 
 def wide():
@@ -144,15 +139,6 @@ def test_a_cluster_without_workers_ends_the_run(monkeypatch, tmp_path):
         cut = trained(sp, "lbfgs", client, run={"callback": ends, "checkpoint": path})
     assert cut.interrupted and "there has been no worker for 1 seconds" in cut.message
     assert trained(sp, "lbfgs", run={"resume": path}).x.tobytes() == trained(sp, "lbfgs").x.tobytes()
-
-
-def test_an_error_of_a_loader_is_the_callers(client, tmp_path):
-    bad = tmp_path / "bad.txt"
-    bad.write_text("a X\nb\n")
-    from diptych.distributed import ColumnFile
-
-    with pytest.raises(ValueError, match=r"bad\.txt.*line 2"):
-        Partitioned([Drawn(0), ColumnFile(str(bad))], SequenceModel(2, 3), LogLoss, client)
 
 
 def test_a_worker_that_stops_is_given_up():

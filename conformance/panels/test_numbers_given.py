@@ -15,125 +15,113 @@ from reference import bounds
 HUGE = 10**400
 BITS = "an integer of 1329 bits"
 HIDDEN = np.ma.array([[1.0, 2.0], [3.0, 4.0]], mask=[[False, True], [False, False]])
+HIDDEN_INTEGERS = np.ma.array([0, 1], mask=[False, True])
 NOTHING_HIDDEN = np.ma.array([[1.0, 2.0], [3.0, 4.0]], mask=False)
 
 
-def multiclass(backend, **options):
-    model = backend.MulticlassModel(2, 2, **options)
-    return model, backend.StructuralHinge(model, model.pack(np.eye(2), [0, 1]))
+def multiclass(b, **options):
+    model = b.MulticlassModel(2, 2, **options)
+    return b.StructuralHinge(model, model.pack(np.eye(2), [0, 1]))
 
 
-# numbers beyond a float or an int64 ----------------------------------------------------------------------------------
+# by the name of the argument: what asks a backend with a value for it
+NUMBERS = {
+    "tau": lambda b, x: b.L1(x),
+    "group_tau": lambda b, x: b.SparseGroupLasso(1.0, [[0]], x),
+    "step_size": lambda b, x: b.L1(1.0).prox([1.0], x),
+    "lam": lambda b, x: b.sgd(multiclass(b), lam=x),
+    "mu": lambda b, x: multiclass(b).value_and_gradient(np.zeros(4), mu=x),
+    "loss": lambda b, x: b.Boxes(np.zeros((2, 2)), loss=x, truth=[0, 0, 1, 1]),
+    "tol": lambda b, x: b.lbfgs(multiclass(b), lam=0.1, tol=x),
+}
+OF_BOUNDS = {
+    "lam": lambda b, x: bounds.Corollary17(lam=x, kappa=1.0, mu=1.0),
+    "kappa": lambda b, x: bounds.Corollary19(kappa=x, mu=1.0),
+    "norm": lambda b, x: bounds.smoothness(x, 1.0),
+    "radius": lambda b, x: bounds.subgradient_norm(1.0, radius=x, largest_loss=1.0),
+    "L": lambda b, x: bounds.svrg_rate(x, 1.0, 10),
+}
+ENTRIES = {  # an entry of an array
+    "values": lambda b, x: b.Table([1.0, x]),
+    "unary": lambda b, x: b.Chain([[x, 0]], np.zeros((2, 2))),
+    "x": lambda b, x: b.L1(1.0).prox([x]),
+    "weights": lambda b, x: b.L21(1.0, [[0]], weights=[x]),
+    "cost": lambda b, x: b.MulticlassModel(2, 2, cost=[[0, x], [1, 0]]),
+    "w0": lambda b, x: b.sgd(multiclass(b), [x, 0, 0, 0], lam=0.1),
+}
+INTEGERS = {
+    "y": lambda b, k: b.Table([1.0, 2.0]).parts(k),
+    "lengths": lambda b, k: b.Chain(np.zeros((1, 1, 2)), np.zeros((2, 2)), [k]),
+    "edges": lambda b, k: b.Graph(np.zeros((2, 2)), np.zeros((1, 2, 2)), [[0, k]]),
+    "batch": lambda b, k: multiclass(b).value_and_gradient(np.zeros(4), [k]),
+    r"Y\[1\]": lambda b, k: b.MulticlassModel(2, 2).pack(np.eye(2), [0, k]),
+    r"X\[1\]": lambda b, k: b.MulticlassModel(2, 2).pack([[0], [k]]),
+}
+SIZES = {
+    "epochs": lambda b, k: b.sgd(multiclass(b), lam=0.1, epochs=k),
+    "n_features": lambda b, k: b.MulticlassModel(k, 2),
+    "labels": lambda b, k: b.MulticlassModel(2, k),
+}
 
 
 @pytest.mark.parametrize("value", [HUGE, -HUGE, Fraction(HUGE)], ids=["positive", "negative", "fraction"])
 def test_numbers_beyond_the_floats_are_named(backend, value):
-    _, objective = multiclass(backend)
     got = "a Fraction beyond that" if isinstance(value, Fraction) else BITS
-    expected = "expected a number of at most 1.8e308 in size, got " + got
-    for name, ask in {
-        "tau": lambda: backend.L1(value),
-        "group_tau": lambda: backend.SparseGroupLasso(1.0, [[0]], value),
-        "step_size": lambda: backend.L1(1.0).prox([1.0], value),
-        "lam": lambda: backend.sgd(objective, lam=value),
-        "mu": lambda: objective.value_and_gradient(np.zeros(4), mu=value),
-        "loss": lambda: backend.Boxes(np.zeros((2, 2)), loss=value, truth=[0, 0, 1, 1]),
-        "tol": lambda: backend.lbfgs(objective, lam=0.1, tol=value),
-    }.items():
-        with pytest.raises(ValueError, match=f"^{name}: {expected}$"):
-            ask()
-
-
-def test_the_largest_numbers_are_numbers(backend):
-    largest = int(np.finfo(np.float64).max)
-    assert backend.L1(largest).tau == float(largest)
-    assert backend.L1(Fraction(1, 3)).tau == 1 / 3
-
-
-def test_arrays_of_integers_beyond_a_float_are_named(backend):
-    for name, ask in {
-        "values": lambda: backend.Table([1.0, HUGE]),
-        "unary": lambda: backend.Chain([[HUGE, 0]], np.zeros((2, 2))),
-        "x": lambda: backend.L1(1.0).prox([HUGE]),
-        "weights": lambda: backend.L21(1.0, [[0]], weights=[HUGE]),
-        "cost": lambda: backend.MulticlassModel(2, 2, cost=[[0, HUGE], [1, 0]]),
-        "w0": lambda: backend.sgd(multiclass(backend)[1], [HUGE, 0, 0, 0], lam=0.1),
-    }.items():
+    whole = isinstance(value, int)
+    for name, ask in [*NUMBERS.items(), *(OF_BOUNDS.items() if whole else ())]:
+        with pytest.raises(ValueError, match=f"^{name}: expected a number of at most 1.8e308 in size, got {got}$"):
+            ask(backend, value)
+    for name, ask in ENTRIES.items() if whole else ():
         with pytest.raises(TypeError, match=f"^{name}: expected real numbers, got {BITS}$"):
-            ask()
+            ask(backend, value)
 
 
 @pytest.mark.parametrize("value", [2**63, 2**64, -(2**70), HUGE])
 def test_integers_beyond_int64_are_named(backend, value):
     """2^63 is a uint64 to NumPy, and would be -2^63 as an int64."""
-    _, objective = multiclass(backend)
-    for name, ask in {
-        "y": lambda: backend.Table([1.0, 2.0]).parts(value),
-        "lengths": lambda: backend.Chain(np.zeros((1, 1, 2)), np.zeros((2, 2)), [value]),
-        "edges": lambda: backend.Graph(np.zeros((2, 2)), np.zeros((1, 2, 2)), [[0, value]]),
-        "batch": lambda: objective.value_and_gradient(np.zeros(4), [value]),
-        r"Y\[1\]": lambda: backend.MulticlassModel(2, 2).pack(np.eye(2), [0, value]),
-        r"X\[1\]": lambda: backend.MulticlassModel(2, 2).pack([[0], [value]]),
-    }.items():
+    for name, ask in (INTEGERS | SIZES if value > 0 else INTEGERS).items():
         with pytest.raises((TypeError, ValueError), match=f"^{name}: expected"):
-            ask()
-    if value > 0:
-        for name, ask in {
-            "epochs": lambda: backend.sgd(objective, lam=0.1, epochs=value),
-            "n_features": lambda: backend.MulticlassModel(value, 2),
-            "labels": lambda: backend.MulticlassModel(2, value),
-        }.items():
-            with pytest.raises(ValueError, match=f"^{name}: expected"):
-                ask()
+            ask(backend, value)
 
 
-def test_bounds_of_numbers_beyond_the_floats():
-    for name, ask in {
-        "lam": lambda: bounds.Corollary17(lam=HUGE, kappa=1.0, mu=1.0),
-        "kappa": lambda: bounds.Corollary19(kappa=HUGE, mu=1.0),
-        "norm": lambda: bounds.smoothness(HUGE, 1.0),
-        "radius": lambda: bounds.subgradient_norm(1.0, radius=HUGE, largest_loss=1.0),
-        "L": lambda: bounds.svrg_rate(HUGE, 1.0, 10),
-    }.items():
-        with pytest.raises(ValueError, match=f"^{name}: expected a number of at most 1.8e308 in size, got {BITS}$"):
-            ask()
-    assert bounds.squared_l2_width(HUGE) == 0.5  # a number of outputs may be of any size
-
-
-def test_seeds_may_be_long(backend):
+def test_large_numbers_that_are_right(backend):
+    """The largest float, fractions, a number of outputs of any size, long seeds."""
+    largest = int(np.finfo(np.float64).max)
+    assert backend.L1(largest).tau == float(largest)
+    assert backend.L1(Fraction(1, 3)).tau == 1 / 3
+    assert bounds.squared_l2_width(HUGE) == 0.5
     first, second = (backend.Table(np.zeros(50)).sample(20, rng=HUGE) for _ in range(2))
     assert np.array_equal(first, second)
 
 
 # masked arrays --------------------------------------------------------------------------------------------------------
 
+MASKED = {
+    "unary": lambda b: b.Chain(HIDDEN, np.zeros((2, 2))),
+    "values": lambda b: b.Table(HIDDEN),
+    "x": lambda b: b.L1(1.0).prox(HIDDEN),
+    "X": lambda b: b.MulticlassModel(2, 2).pack(HIDDEN),
+    "Y": lambda b: b.MulticlassModel(2, 2).pack(np.eye(2), HIDDEN_INTEGERS),
+    r"Y\[0\]": lambda b: b.SequenceModel(2, 2).pack([np.eye(2)], [HIDDEN_INTEGERS]),
+    r"X\[0\]": lambda b: b.SequenceModel(2, 2).pack([HIDDEN]),
+    "lengths": lambda b: b.Chain(np.zeros((2, 1, 2)), np.zeros((2, 2)), HIDDEN_INTEGERS),
+    "y": lambda b: b.Chain(np.eye(2), np.zeros((2, 2))).parts(HIDDEN_INTEGERS),
+    "batch": lambda b: multiclass(b).value_and_gradient(np.zeros(4), HIDDEN_INTEGERS),
+    "weights": lambda b: b.Weighted(multiclass(b), HIDDEN[0]),
+    "groups": lambda b: b.L21(1.0, HIDDEN_INTEGERS),
+    r"groups\[1\]": lambda b: b.L21(1.0, [[0], HIDDEN_INTEGERS + 1]),
+    r"values\[0\]": lambda b: b.Table([HIDDEN[0]]),
+    "tau": lambda b: b.L1(np.ma.masked),
+    "allowed": lambda b: b.Chain(np.eye(2), np.eye(2)).constrained(HIDDEN > 0),
+    "truth": lambda b: b.Boxes(np.zeros((2, 2)), truth=np.ma.array([0, 0, 1, 1], mask=[1, 0, 0, 0])),
+    "w0": lambda b: b.sgd(multiclass(b), np.ma.array(np.zeros(4), mask=[1, 0, 0, 0]), lam=0.1),
+}
+
 
 def test_masked_entries_are_no_numbers(backend):
-    model, objective = multiclass(backend)
-    integers = np.ma.array([0, 1], mask=[False, True])
-    chain = backend.SequenceModel(2, 2)
-    for name, ask in {
-        "unary": lambda: backend.Chain(HIDDEN, np.zeros((2, 2))),
-        "values": lambda: backend.Table(HIDDEN),
-        "x": lambda: backend.L1(1.0).prox(HIDDEN),
-        "X": lambda: model.pack(HIDDEN),
-        "Y": lambda: model.pack(np.eye(2), integers),
-        r"Y\[0\]": lambda: chain.pack([np.eye(2)], [integers]),
-        r"X\[0\]": lambda: chain.pack([HIDDEN]),
-        "lengths": lambda: backend.Chain(np.zeros((2, 1, 2)), np.zeros((2, 2)), integers),
-        "y": lambda: backend.Chain(np.eye(2), np.zeros((2, 2))).parts(integers),
-        "batch": lambda: objective.value_and_gradient(np.zeros(4), integers),
-        "weights": lambda: backend.Weighted(objective, HIDDEN[0]),
-        "groups": lambda: backend.L21(1.0, integers),
-        r"groups\[1\]": lambda: backend.L21(1.0, [[0], integers + 1]),
-        r"values\[0\]": lambda: backend.Table([HIDDEN[0]]),
-        "tau": lambda: backend.L1(np.ma.masked),
-        "allowed": lambda: backend.Chain(np.eye(2), np.eye(2)).constrained(HIDDEN > 0),
-        "truth": lambda: backend.Boxes(np.zeros((2, 2)), truth=np.ma.array([0, 0, 1, 1], mask=[1, 0, 0, 0])),
-        "w0": lambda: backend.sgd(objective, np.ma.array(np.zeros(4), mask=[1, 0, 0, 0]), lam=0.1),
-    }.items():
+    for name, ask in MASKED.items():
         with pytest.raises(ValueError, match=rf"^{name}: expected numbers throughout, got a masked array with \d+ of"):
-            ask()
+            ask(backend)
 
 
 def test_masks_that_hide_nothing_change_nothing(backend):
@@ -148,7 +136,22 @@ def test_masks_that_hide_nothing_change_nothing(backend):
         assert type(found) is type(ask(plain)) and np.array_equal(found, ask(plain))
 
 
-# groups ---------------------------------------------------------------------------------------------------------------
+def test_learners_refuse_what_is_masked(rng):
+    """scikit-learn's own checks take what a mask hides."""
+    X = rng.normal(size=(12, 2))
+    y = (X[:, 0] > 0).astype(int)
+    learner = MulticlassClassifier()
+    for use in (
+        lambda: learner.fit(np.ma.masked_array(X, X > 1), y),
+        lambda: learner.fit(X, np.ma.masked_array(y, y > 0)),
+        lambda: learner.fit(X, y, sample_weight=np.ma.masked_array(np.ones(12), y > 0)),
+        lambda: learner.fit(X, y).predict(np.ma.masked_array(X, X > 1)),
+    ):
+        with pytest.raises(ValueError, match="^(X|y|sample_weight): expected numbers throughout, got a masked array"):
+            use()
+
+
+# groups and CSR matrices ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -170,23 +173,15 @@ def test_masks_that_hide_nothing_change_nothing(backend):
 def test_groups_that_are_none(backend, groups, error, message):
     for make in (
         lambda: backend.TreeGroupLasso(groups),
-        lambda: backend.L21(1.0, groups),
-        lambda: backend.SquaredL21(1.0, groups),
-        lambda: backend.L21Ball(1.0, groups),
+        *(lambda kind=kind: kind(1.0, groups) for kind in (backend.L21, backend.SquaredL21, backend.L21Ball)),
         lambda: backend.NonSparseMKL(1.0, 1.5, groups),
         lambda: backend.ElasticNetMKL(1.0, 1.0, groups),
         lambda: backend.SparseGroupLasso(1.0, groups, 1.0),
     ):
         with pytest.raises(error, match=f"^groups: {message}"):
             make()
-
-
-def test_group_numbers_that_would_fill_the_memory(backend):
     with pytest.raises(ValueError, match="groups: expected group numbers below 2.31, got 4611686018427387904"):
         backend.L21(1.0, np.array([0, 2**62]))
-
-
-# CSR matrices by their attributes ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -207,27 +202,9 @@ def test_group_numbers_that_would_fill_the_memory(backend):
 )
 def test_what_is_no_csr_matrix(backend, field, value, error, message):
     fields = {"indptr": np.array([0, 1, 2]), "indices": np.array([0, 1]), "data": np.array([1.0, 2.0])}
-    whole = SimpleNamespace(**fields, shape=(2, 2))
-    assert backend.Rows.of(whole).n == 2
+    assert backend.Rows.of(SimpleNamespace(**fields, shape=(2, 2))).n == 2
     fields[field] = value if isinstance(value, np.ndarray) else np.array(value)
     with pytest.raises(error, match=f"^{message}"):
         backend.Rows.of(SimpleNamespace(**fields, shape=(2, 2)))
     with pytest.raises((TypeError, ValueError), match=rf"^(rows\.)?{field}: expected"):
         backend.Rows(**fields, width=2)
-
-
-def test_learners_refuse_what_is_masked():
-    """scikit-learn's own checks take what a mask hides."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(12, 2))
-    y = (X[:, 0] > 0).astype(int)
-    learner = MulticlassClassifier().fit(X, y)
-    masked = np.ma.masked_array(X, X > 1)
-    for use in (
-        lambda: MulticlassClassifier().fit(masked, y),
-        lambda: learner.predict(masked),
-        lambda: MulticlassClassifier().fit(X, np.ma.masked_array(y, y > 0)),
-        lambda: MulticlassClassifier().fit(X, y, sample_weight=np.ma.masked_array(np.ones(12), y > 0)),
-    ):
-        with pytest.raises(ValueError, match="^(X|y|sample_weight): expected numbers throughout, got a masked array"):
-            use()
