@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import accelerated
@@ -128,6 +128,7 @@ def test_sparse_products_are_differentiated(rng):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=2)  # each is compiled
 @given(data=st.data())
 def test_proxes_are_compiled_and_batched(kind, data):
     instance = data.draw(instances(kind))

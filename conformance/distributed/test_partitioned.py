@@ -13,7 +13,6 @@ import pytest
 
 from conformance.tolerances import close
 from diptych.distributed import ColumnFile, Part, Partitioned, column_parts
-from diptych.distributed.partitions import objective_of
 from diptych.distributed.transports import TOGETHER, TreeSum, tree_sum
 from reference import SequenceModel, StructuralHinge
 
@@ -115,40 +114,32 @@ def test_a_partition_is_loaded_once(sp):
 
 
 def test_partitions_without_examples_are_left_out(sp):
-
-    def nothing():
-        return [], []
-
-    model = sp.SequenceModel(2, 3)
+    nothing, model = lambda: ([], []), sp.SequenceModel(2, 3)
     with_empty = Partitioned([nothing, *LOADERS[:2], nothing, *LOADERS[2:]], model, sp.LogLoss)
     without = Partitioned(LOADERS, model, sp.LogLoss)
     w = np.random.default_rng(0).normal(size=model.size)
     assert with_empty.sizes == without.sizes
     assert with_empty.value_and_gradient(w)[1].tobytes() == without.value_and_gradient(w)[1].tobytes()
-    with pytest.raises(ValueError, match="^loaders: expected at least one example, got none in 2 partitions"):
-        Partitioned([nothing, nothing], model, sp.LogLoss)
 
 
-def test_a_partition_beyond_the_limit_says_how_to_split(sp):
-    size = Partitioned([Drawn(0)], sp.SequenceModel(2, 3), sp.LogLoss).sizes[0].nbytes
-    with pytest.raises(MemoryError, match=r"^partition 0 \(Drawn\(seed=0\)\) takes .* split it into at least 3 part"):
-        Partitioned([Drawn(0)], sp.SequenceModel(2, 3), sp.LogLoss, memory=-(-size // 3))
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"loaders": []}, TypeError, "^loaders: expected at least one callable"),
-        ({"loaders": [3]}, TypeError, "^loaders: expected at least one callable"),
-        ({"loss": "log"}, TypeError, "^loss: expected a callable such as LogLoss, got 'log'"),
-        ({"executor": 4}, TypeError, "^executor: expected None, an executor .* got int"),
-        ({"memory": 0}, ValueError, "^memory: "),
-    ],
-)
-def test_wrong_arguments_are_named(sp, options, error, message):
-    given = {"loaders": LOADERS, "model": sp.SequenceModel(2, 3), "loss": sp.LogLoss, **options}
-    with pytest.raises(error, match=message):
-        Partitioned(**given)
+def test_wrong_arguments_are_named(sp):
+    given = {"loaders": LOADERS, "model": sp.SequenceModel(2, 3), "loss": sp.LogLoss}
+    size = Partitioned(**given).sizes[0].nbytes
+    for options, error, message in (
+        ({"loaders": []}, TypeError, "loaders: expected at least one callable"),
+        ({"loaders": [3]}, TypeError, "loaders: expected at least one callable"),
+        ({"loaders": 2 * [lambda: ([], [])]}, ValueError, "loaders: expected at least one example, got none in 2 part"),
+        ({"loss": "log"}, TypeError, "loss: expected a callable such as LogLoss, got 'log'"),
+        ({"executor": 4}, TypeError, "executor: expected None, an executor .* got int"),
+        ({"memory": 0}, ValueError, "memory: "),
+        (
+            {"loaders": LOADERS[:1], "memory": -(-size // 3)},
+            MemoryError,
+            r"partition 0 \(Drawn\(seed=0\)\) takes .* split it into at least 3 part",
+        ),
+    ):
+        with pytest.raises(error, match=f"^{message}"):
+            Partitioned(**{**given, **options})
 
 
 def test_loaders_of_files_name_file_and_line(tmp_path, sp):
@@ -172,14 +163,6 @@ def test_parts_are_the_whole(parts):
     assert list(itertools.chain.from_iterable(y for _, y in pieces)) == Y and max(sizes) - min(sizes) <= 1
     for ours, theirs in zip(itertools.chain.from_iterable(x for x, _ in pieces), X, strict=True):
         assert np.array_equal(ours, theirs)
-
-
-def test_what_is_kept_is_of_its_own_objective(sp):
-    """Two objectives with other losses over the same loaders do not share what a process keeps."""
-    log, hinge = (Partitioned(LOADERS[:2], sp.SequenceModel(2, 3), loss) for loss in (sp.LogLoss, sp.StructuralHinge))
-    w = np.ones(21)
-    assert log.value(w) != hinge.value(w)
-    assert objective_of(log._job, 0).objective is objective_of(log._job, 0).objective
 
 
 @pytest.mark.parametrize("change", [0.0, -0.0, np.nan])

@@ -1,11 +1,16 @@
-"""Golden runs: messages, counts and outcomes of the learners are those recorded, numbers to 1e-9."""
+"""What was recorded: messages, counts and outcomes of the learners (numbers to 1e-9), and counted work."""
 
 from __future__ import annotations
 
+import json
+import warnings
+
 import pytest
 
+from conformance.counts import COUNTS, compared, kept
 from conformance.golden.records import all_differences, differences, path_of, read, record
 from conformance.golden.runs import FAMILIES, recorded_runs
+from reference import Result, Row
 
 SHOWN = 20
 
@@ -81,16 +86,42 @@ def test_rounding_is_told_bit_for_bit_only():
 
 
 def test_a_record_has_no_folder_no_address_and_no_second():
-    import warnings
-
-    from reference import Result, Row
-
     def run():
         warnings.warn("at 0x7f12ab in reference.models.base", UserWarning, stacklevel=1)
         return Result([0.5], 1.0, 1, True, "of /tmp/golden-x1_y/run.npz", "last", 4, "none", (Row(1, 4, 0.25, 1.0),))
 
-    kept = record(run)
-    assert kept["history"] == {"epoch": [1], "oracle_calls": [4], "objective": [1.0]}
-    assert kept["message"] == "of FOLDER/run.npz"
-    assert kept["warnings"] == ["UserWarning: at 0x in reference"]
+    found = record(run)
+    assert found["history"] == {"epoch": [1], "oracle_calls": [4], "objective": [1.0]}
+    assert found["message"] == "of FOLDER/run.npz"
+    assert found["warnings"] == ["UserWarning: at 0x in reference"]
     assert record(lambda: 1 // 0)["error"] == "ZeroDivisionError"
+
+
+# counted work --------------------------------------------------------------------------------------------------------
+
+
+def held(name):
+    (row,) = compared({name: float(COUNTS[name].measure())})
+    assert row["same"], row
+
+
+@pytest.mark.parametrize("name", [name for name, count in COUNTS.items() if count.warm])
+def test_counted_work(name):
+    """Oracle calls, entries, bytes: more is a loss, less is to be kept by ``python -m conformance.counts record``."""
+    held(name)
+
+
+@pytest.mark.beyond("starts processes that compile")
+@pytest.mark.parametrize("name", [name for name, count in COUNTS.items() if not count.warm])
+def test_compiled_specialisations(name):
+    held(name)
+
+
+def test_differences_are_seen():
+    """To the last unit where nothing rounds, and beyond what rounding may change elsewhere."""
+    assert all(row["same"] for row in compared(kept()))
+    assert not any(row["same"] for row in compared({name: value * 1.11 for name, value in kept().items()}))
+    exact = {name: value + 1 for name, value in kept().items() if COUNTS[name].within == 0}
+    assert len(exact) >= 5 and not any(row["same"] for row in compared(exact))
+    json.dumps(compared(kept()))
+    assert list(kept()) == list(COUNTS)
