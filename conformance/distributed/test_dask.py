@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conformance.distributed.test_methods import METHODS, WITH_CHECKPOINTS, bits, trained
+from conformance.distributed.test_methods import METHODS, bits, trained
 from conformance.distributed.test_partitioned import LOADERS
 from diptych.distributed import Partitioned, local_client
 from diptych.distributed.transports import Dask
@@ -86,21 +86,6 @@ def test_a_worker_killed_twice_changes_no_bit(client, tmp_path):
     assert lbfgs(objective, lam=0.05, iterations=15).x.tobytes() == once
     assert not list(tmp_path.iterdir())  # it was killed twice
     assert objective.repeated >= 2
-
-
-@pytest.mark.parametrize("name", WITH_CHECKPOINTS)
-def test_a_worker_killed_after_a_pass_changes_no_bit(client, name):
-    sp, rows = importlib.import_module("reference"), []
-
-    def kills(row, w):
-        rows.append(row)
-        if len(rows) == 2:
-            wait_until_workers_run(client)
-            os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
-
-    assert bits(sp, name, client, run={"callback": kills}) == bits(sp, name)
-    assert len(rows) > 2
-    wait_until_workers_run(client)
 
 
 def test_a_worker_that_is_lost_twice_is_replaced(monkeypatch):

@@ -9,7 +9,6 @@ import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 from multiprocessing import get_context
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -137,9 +136,3 @@ def test_a_client_that_is_closed_says_that_the_scheduler_is_gone(tmp_path):
 
     with pytest.raises(WorkersLost, match="the scheduler at virtual is gone"):
         Runs(abs, tmp_path / "kept.jsonl", Closed(1, lambda task, arguments: 1.0)).perform([1])
-
-
-@pytest.mark.parametrize("executor", [7, SimpleNamespace(map=map)])
-def test_what_is_no_executor_is_named(tmp_path, executor):
-    with pytest.raises(TypeError, match="executor: expected None, an executor of concurrent.futures or a client"):
-        Runs(abs, tmp_path / "kept.jsonl", executor)

@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import reference
+from conformance.distributed.test_methods import METHODS, bits
 from conformance.distributed.virtual import VirtualClient
-from diptych.distributed import Partitioned, WorkersLost, cocoa
+from diptych.distributed import Partitioned, WorkersLost
 from diptych.distributed.cost import Cost, Pass, fitted, largest
 from diptych.distributed.partitions import measured, summed
 from diptych.distributed.transports import _same
-from reference import LogLoss, SequenceModel, lbfgs
+from reference import LogLoss, SequenceModel
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,10 @@ def test_a_thousand_workers_that_die_change_no_bit():
     assert client.ran <= client.asked + client.again  # nothing that was not asked for
 
 
-@pytest.mark.beyond("long runs")
-def test_trainings_have_the_bits_of_this_process():
-    for train, options in ((lbfgs, {"iterations": 4}), (cocoa, {"epochs": 4, "rng": 0})):
-        client = VirtualClient(40, a_second, die=25.0, spread=0.5)
-        ours, theirs = (train(on(executor, 60), lam=0.1, **options) for executor in (client, None))
-        assert ours.x.tobytes() == theirs.x.tobytes() and client.again > 0
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_the_bits_of_this_process(name):
+    client = VirtualClient(4, a_second, die=15.0, spread=0.5)
+    assert bits(reference, name, client) == bits(reference, name) and client.again > 0
 
 
 def test_an_error_of_a_task_is_raised_at_once():

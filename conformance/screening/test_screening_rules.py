@@ -137,9 +137,6 @@ def test_ties_at_beta_are_not_screened(backend, rng, alpha, chains):
             assert not rule.screen(problem.evaluate(w))[tied], rule
         result = backend.solve_sparse(objective, alpha=alpha, beta=beta, tol=1e-12, rule=rule)
         assert result.success and abs(result.fun - state.fun) <= result.certificate + state.gap + 1e-13
-        if alpha > 0:
-            reach = np.sqrt(2 * result.certificate / (alpha * beta)) + np.sqrt(2 * state.gap / (alpha * beta))
-            assert np.linalg.norm(np.asarray(result.x) - best) <= reach + 1e-7
 
 
 def test_float32_has_more_slack(backend, space, rng):

@@ -167,23 +167,6 @@ def test_weights_that_are_not_zero_may_be_screened(backend, rng):
     assert after.gap == after.memory.state.gap != before.memory.state.gap  # the next screening waits for half of it
 
 
-def test_calls_are_counted(backend, rng):
-    """Also from weights that are not 0 and are screened."""
-    asked = []
-
-    class Counting(backend.LogLoss):
-        def value_and_gradient(self, w, batch=None, mu=None):
-            asked.append(self.n if batch is None else len(batch))
-            return super().value_and_gradient(w, batch, mu)
-
-    objective, _ = random_classes(backend, rng)
-    counting, beta = Counting(objective.model, objective.data), 0.2 * backend.beta_max(objective)
-    for w0, tol in ((None, 1e-6), (rng.normal(size=12), 1e-12)):
-        asked.clear()
-        result = backend.solve_sparse(counting, w0, beta=beta, tol=tol)
-        assert result.oracle_calls == result.history[-1].oracle_calls == sum(asked) > 2 * objective.n
-
-
 class Counted:
     """A log loss by its scores that counts what it is asked, in all that is left of it."""
 
@@ -204,20 +187,19 @@ class Counted:
 @pytest.mark.parametrize("alpha", [1.0, 0.0])
 def test_products_are_counted(backend, rng, make, solver, alpha):
     """An iteration takes one product each way, but for steps that are tried again; no other inference than is
-    counted.
+    counted, also from weights that are not 0 and are screened.
     """
     objective, _ = make(backend, rng)
-    count = dict.fromkeys(("forward", "loss", "loss_and_gradient", "losses"), 0)
     scored, problem = scored_of(objective), backend.ElasticNetCRF(objective, alpha=alpha, beta=1.0)
-    for beta in (0.5, 0.1):
+    made, rule = getattr(backend, solver)(), backend.L1GapRule()
+    for beta, w0 in ((0.5, None), (0.1, None), (0.3, rng.normal(size=problem.size))):
+        count = dict.fromkeys(("forward", "loss", "loss_and_gradient", "losses"), 0)
         problem = problem.with_beta(beta * backend.beta_max(objective))
         problem.scored = Counted(scored, count)
-        count.update(dict.fromkeys(count, 0))
-        made = getattr(backend, solver)()
-        result, memory = solve_problem(problem, None, 1e-6, backend.L1GapRule(), 0.5, made, 100)
+        result, memory = solve_problem(problem, w0, 1e-6, rule, 0.5, made, 100)
         assert result.success and result.nit > 1
         assert count["loss"] + count["loss_and_gradient"] + count["losses"] == result.oracle_calls / objective.n
-        if alpha == 0:
+        if alpha == 0 or w0 is not None:
             continue  # steps along which the dual point is far are taken again more often
         tried_again = count["loss"] - result.nit if solver == "AcceleratedProximalGradient" else 1
         assert count["forward"] <= result.nit + tried_again + 3 and tried_again <= 0.3 * result.nit + 2

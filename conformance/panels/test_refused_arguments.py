@@ -230,23 +230,17 @@ ARGUMENTS = {
 def variants(good):
     """The array itself, then arrays that differ in one respect: a value, the shape, the dtype, the memory."""
     yield good
-    if good.dtype.kind == "f":
-        for bad, place in itertools.product((np.nan, np.inf, -np.inf, 5.0), (0, good.size - 1)):
-            one = good.copy()
-            one.reshape(-1)[place] = bad
-            yield one
-        yield good.astype(np.float32)
-    else:
-        for bad in (-2, -1, 0, 1, 2, 99, 2**40):
-            one = good.copy()
-            one.reshape(-1)[-1] = bad
-            yield one
-        yield np.arange(good.size).reshape(good.shape)[::-1].copy()
-        yield good.astype(np.int32)
+    real = good.dtype.kind == "f"
+    values = (np.nan, np.inf, -np.inf, 5.0) if real else (-2, -1, 0, 1, 2, 99, 2**40)
+    for bad, place in itertools.product(values, (0, -1)):
+        one = good.copy()
+        one.reshape(-1)[place] = bad
+        yield one
+    yield from (good[..., :0], good[:0], good[0], good[None], good[::-1].copy(), good.tolist(), None)
+    yield from (good.astype(dtype) for dtype in (np.float32 if real else np.int32, complex, bool))
     read_only = good.copy()
     read_only.setflags(write=False)
-    yield from (good[..., :0], good[:0], good[0], good[None], good.astype(complex), good.astype(bool))
-    yield from (np.asfortranarray(good), read_only, good.tolist(), None)
+    yield from (np.asfortranarray(good), read_only)
 
 
 def error(module, name, arguments):
