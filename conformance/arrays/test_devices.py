@@ -54,8 +54,7 @@ def test_what_cannot_run_is_refused(names, device, message):
 
 def test_numbers_come_back_from_every_space():
     """Without names all that are installed; the others are said to be missing. What lies on another device is not taken
-    for an answer of the space.
-    """
+    for an answer of the space."""
     found, missing = spaces([])
     names = {space.name for space in found}
     assert {"numpy", "array_api_strict", "array_api_strict:device1"} <= names and not names & set(missing)

@@ -106,8 +106,7 @@ def of_scores(listed, unary, transitions):
 
 def test_a_line_search_of_scores_finds_the_highest_dual(tmp_path, sp):
     """The log loss with sigma = 1, so that full steps lower the dual: w and the value are those of the scores in the
-    files, and no other point of the segment has a dual that is higher by a hundredth of the rise.
-    """
+    files, and no other point of the segment has a dual that is higher by a hundredth of the rise."""
     loaders = [Drawn(k) for k in range(8)]
     objective = Partitioned(loaders, sp.SequenceModel(2, 3), sp.LogLoss)
     box, read = CoCoA(LAM, local_of(sp, True), Duals(str(tmp_path), False)), {}
@@ -169,8 +168,7 @@ def test_the_next_point_of_a_line_search():
 @pytest.mark.parametrize("log_loss", [False, True])
 def test_whole_steps_are_safe_with_sigma_the_number_of_partitions(tmp_path, sp, log_loss):
     """At random weights and seeds: the rise of the dual is at least the sum of the local problems' rises. A pass made
-    again from the same files, also after a share of a step, writes the same and changes the same.
-    """
+    again from the same files, also after a share of a step, writes the same and changes the same."""
     loss = sp.LogLoss if log_loss else sp.StructuralHinge
     objective, K = Partitioned(LOADERS, sp.SequenceModel(2, 3), loss), len(LOADERS)
     lam_n, local, duals = LAM * objective.n / K, local_of(sp, log_loss), Duals(str(tmp_path), False)

@@ -20,7 +20,7 @@ from diptych.distributed import Partitioned, local_client
 from diptych.distributed.transports import Dask
 from reference import LogLoss, SequenceModel, lbfgs
 
-distributed = pytest.importorskip("distributed")
+dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
 pytestmark = pytest.mark.beyond("starts clusters of processes")
 
 
@@ -90,8 +90,6 @@ def test_a_worker_killed_twice_changes_no_bit(client, tmp_path):
 
 def test_a_worker_that_is_lost_twice_is_replaced(monkeypatch):
     """Dask looks a while after the first loss whether there is a worker; it must not meet the second loss."""
-    import dask
-
     monkeypatch.setitem(dask.config.config["distributed"]["deploy"], "lost-worker-timeout", "0.1 s")
     with local_client(1) as client:
         for _ in range(2):
@@ -128,8 +126,6 @@ def test_a_cluster_without_workers_ends_the_run(monkeypatch, tmp_path):
 
 def test_a_worker_that_stops_is_given_up():
     """SIGSTOP: it sends no heartbeat, so that its tasks run elsewhere after the scheduler's worker-ttl."""
-    import dask
-
     once = trained(importlib.import_module("reference"), "lbfgs").x.tobytes()
     with dask.config.set({"distributed.scheduler.worker-ttl": "2 s"}), local_client(2) as client:
         objective = Partitioned(LOADERS, SequenceModel(2, 3), LogLoss, client)
@@ -142,8 +138,6 @@ def test_a_worker_that_stops_is_given_up():
 @pytest.mark.parametrize("name", ["lbfgs", "cutting_planes", "svrg", "casimir", "cocoa, hinge", "cocoa, log loss"])
 def test_a_scheduler_that_is_gone_leaves_a_checkpoint(tmp_path, name):
     """The run ends with its best weights; resumed in this process alone, it has the bits of an undisturbed run."""
-    import dask
-
     sp, path, file = importlib.import_module("reference"), tmp_path / "run.npz", tmp_path / "scheduler.json"
     loss, train = METHODS[name]
     here = Partitioned(LOADERS, SequenceModel(2, 3), loss(sp))

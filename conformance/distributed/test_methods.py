@@ -85,8 +85,7 @@ def test_the_runs_of_the_log_loss_need_a_line_search(sp, monkeypatch):
 @pytest.mark.parametrize("name", WITH_CHECKPOINTS)
 def test_a_run_goes_on_with_another_number_of_workers(tmp_path, sp, name):
     """Lost workers end it in the third epoch; the checkpoint is of the second, and is resumed twice. A callback cannot
-    change it.
-    """
+    change it."""
     path = tmp_path / "run.npz"
     once, rows = bits(sp, name), []
 

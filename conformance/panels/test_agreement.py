@@ -30,8 +30,7 @@ def test_sgd_takes_the_same_steps_where_weights_vanish(other, average, problem):
 @given(problem=strategies.sequence_problems(integer=True))
 def test_hinge_trajectories_are_bit_equal_in_exact_arithmetic(other, problem):
     """Integer features and costs, dyadic steps, lam = 0: every sum is exact, so ties break alike and weights are
-    equal bits.
-    """
+    equal bits."""
     runs = []
     for b in (reference, other):
         model, data = sequence_model(b, problem)

@@ -28,8 +28,7 @@ from reference.training.smoothness import Backtracking
 
 def arm(monkeypatch):
     """Let every function of reference that accelerated has its own version of raise, wherever it is bound; return the
-    names.
-    """
+    names."""
     replaced, armed = set(), set()
     for ours, theirs in twins():
         for name in names(theirs):

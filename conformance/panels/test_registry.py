@@ -47,8 +47,7 @@ def test_the_table_in_contributing_is_what_is_registered():
 )
 def test_a_counterpart_is_the_box_with_one_thing_compiled(objective, model, known):
     """A subclass with the same options, that overrides what the box has and adds ``fits`` at most; over a model of
-    this panel.
-    """
+    this panel."""
     box = known.__mro__[1]
     assert issubclass(box, Algorithm) and box.__module__.startswith("reference.")
     assert [field.name for field in fields(known)] == [field.name for field in fields(box)]

@@ -20,8 +20,7 @@ def without_last(theta):
 
 def rows(listed):
     """B (d, N) and the constant (d,) with (1/n) sum_i A_i o theta_i = constant + B theta, and the block of each
-    coordinate.
-    """
+    coordinate."""
     B = np.concatenate([A[:, :-1] - A[:, -1:] for A in listed.A], axis=1) / listed.n
     block = np.concatenate([np.full(A.shape[1] - 1, i) for i, A in enumerate(listed.A)])
     return B, np.mean([A[:, -1] for A in listed.A], axis=0), block
@@ -87,8 +86,7 @@ def test_theorem_5_is_problem_4_for_every_row(backend, rng, make, half_spaces):
 
 def test_problem_4_against_a_solver(rng):
     """Its dual by a generic solver: max over lambda >= 0 of <b + lambda p, a0> - r ||b + lambda p|| - lambda c, concave
-    in one variable, has the same value where a point lies strictly in both (Slater), and else no larger one.
-    """
+    in one variable, has the same value where a point lies strictly in both (Slater), and else no larger one."""
     for _ in range(300):
         N = int(rng.integers(1, 5))
         b, p, a0 = rng.normal(size=(3, N)).round(1)
@@ -143,8 +141,7 @@ def printed_theorem_4(b, p, c, a0, r):
 
 def test_the_printed_theorem_4_is_wrong():
     """Its case iii has the wrong sign; its root is the wrong one where the centre lies inside the half-space: it is not
-    the value of the corners above, which a feasible point attains.
-    """
+    the value of the corners above, which a feasible point attains."""
     one, b, p = np.ones(1), np.array([-0.8, 0.6]), np.array([1.0, 0.0])
     assert printed_theorem_4(-one, one, 1.0, one, 1.0) == 1.0
     assert abs(printed_theorem_4(b, p, 0.5, np.zeros(2), 1.0) - b @ [0.5, -np.sqrt(0.75)]) > 0.3
@@ -165,8 +162,7 @@ def test_the_printed_theorem_4_removes_a_weight_that_is_needed(backend):
 
 def test_lemma_2_with_the_sharper_modulus(rng):
     """D(t2) >= D(t1) + <grad D(t1), t2 - t1> + (m/2n) ||t1 - t2||^2 with m = 2, in the paper's coordinates; no more
-    than 2 in general.
-    """
+    than 2 in general."""
 
     def above(listed, one, two):
         """By how much D(t2) is above its tangent at t1, and ||t2 - t1||^2."""
@@ -209,8 +205,7 @@ def test_lemma_3(backend, rng):
 
 def test_the_printed_ball_loses_the_optimum():
     """Theorem 3 with grad D of the whole problem and the rest of the reduced one: n = 1, A = [[2 0], [1 0]], second
-    weight gone.
-    """
+    weight gone."""
     whole = ListedCRF([np.array([[2.0, 0.0], [1.0, 0.0]])], [1], 1.0, 0.5)
     reduced = whole.reduced([0])
     best = reduced.theta(reduced.solve())[0][0]
@@ -227,8 +222,7 @@ def test_the_printed_ball_loses_the_optimum():
 
 def test_the_bounds_cover_the_assumed_error_of_the_half_space(backend, rng, monkeypatch):
     """One example, two outputs: theta of the wrong one is at most 1, and |G| there is the bound. If delta were large,
-    and the centre's sum off by as much as that allows, no bound falls below it.
-    """
+    and the centre's sum off by as much as that allows, no bound falls below it."""
     objective = as_list_model(backend, ListedCRF([np.array([[0.0, 2.0]])], [1], 0.3, 0.2))
     problem, rule, cut = backend.ElasticNetCRF(objective, alpha=0.3, beta=0.2), backend.HalfSpaceRule(2, "all"), 0
     for w in (-3.0, -1.0, -0.3, 0.3, 1.0, 3.0):

@@ -1,6 +1,5 @@
 """Models with some of their weights, and what models know of how far features are spread over outputs: against
-enumeration.
-"""
+enumeration."""
 
 from __future__ import annotations
 
@@ -103,8 +102,7 @@ def test_rows_without_weights_leave_the_arrays(backend):
 
 def test_bounds_are_of_the_scores_that_they_came_with(backend, rng):
     """A subclass has none until they are registered; whole or restricted, no rule removes what it needs. No row may be
-    taken away from a model that reads features in its own way: it gets zeros.
-    """
+    taken away from a model that reads features in its own way: it gets zeros."""
 
     class Louder(backend.MulticlassModel):
         def scores(self, data, batch, w):

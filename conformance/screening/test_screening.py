@@ -62,8 +62,7 @@ def test_the_gap_is_right_to_1e15(backend, rng, make, alpha):
 @every_problem
 def test_strong_duality_and_kkt(backend, make, rng, alpha):
     """At the optimum of a plain solver: no gap, KKT-1, KKT-2 and no residual; elsewhere the residual bounds the
-    distance.
-    """
+    distance."""
     problem, listed = problems(backend, make, rng, alpha, 0.4)
     best = listed.solve()
     state, size = problem.evaluate(best), np.max(np.abs(best))
@@ -118,8 +117,7 @@ def test_nothing_to_learn(backend):
 @every_problem
 def test_lemma_1(backend, make, rng, alpha):
     """Without weights that are 0 at the optimum, the rest is optimal, at the same theta; primal and dual are those
-    of fewer rows.
-    """
+    of fewer rows."""
     problem, listed = problems(backend, make, rng, alpha, 0.5)
     best = listed.solve()
     kept = np.flatnonzero((best != 0) | (rng.random(listed.d) < 0.3))

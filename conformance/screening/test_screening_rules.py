@@ -1,6 +1,5 @@
 """Screening rules are safe: the optimum lies in their sets, no weight that it needs is removed; and they are the
-paper's, corrected.
-"""
+paper's, corrected."""
 
 from __future__ import annotations
 
@@ -17,8 +16,7 @@ from reference.screening.registry import known_of, register
 
 def check_safe(backend, objective, listed, found, known, w, unsure):
     """At w: bounds hold |G_j(theta*)|, no weight that is not 0 at the optimum is screened, and the ball in l2 is never
-    better: 2 R_ij^2 <= sum_y (phi_ij(y) - mean)^2. unsure: of |G(theta*)| and of the weights of the optimum.
-    """
+    better: 2 R_ij^2 <= sum_y (phi_ij(y) - mean)^2. unsure: of |G(theta*)| and of the weights of the optimum."""
     best, point = found
     at_best, (unsure_of_gradient, unsure_of_weights) = np.abs(listed.moment(point)), unsure
     problem = backend.ElasticNetCRF(objective, alpha=listed.alpha, beta=listed.beta)
@@ -58,8 +56,7 @@ FORBIDDING = "tags {'transitions': 'bio'}"  # labels that may not follow each ot
 @given(seed=st.integers(0, 2**32 - 1), share=st.sampled_from([1.0, 0.9, 0.3, 0.05]), alpha=st.sampled_from(ALPHAS))
 def test_every_rule_is_safe_on_drawn_problems(backend, name, seed, share, alpha):
     """From anywhere, also where features repeat and values tie; the tolerance is what enumeration leaves open about
-    the optimum.
-    """
+    the optimum."""
     objective, crf = drawn(backend, name, seed)
     assume((most := backend.beta_max(objective)) > 0)
     listed = crf(alpha, share * most)
@@ -78,8 +75,7 @@ def test_every_rule_is_safe_on_drawn_problems(backend, name, seed, share, alpha)
 
 def test_the_radius_is_no_smaller_than_it_must_be(backend, rng):
     """One example, two outputs, beta = beta_max: the gap at small w > 0 is (2w)^2/4, and |G| falls short of that at
-    the optimum by w.
-    """
+    the optimum by w."""
     objective, _ = two_outputs(backend, rng)
     beta = backend.beta_max(objective)
     assert beta == 1.0
@@ -110,8 +106,7 @@ def test_a_weight_that_is_needed_stays(backend, rng):
 @pytest.mark.parametrize("chains", [False, True])
 def test_ties_at_beta_are_not_screened(backend, rng, alpha, chains):
     """A feature scaled until |G_j(theta*)| is beta, w*_j = 0: no rule removes it, at the optimum or on the way, and
-    all agree on the rest.
-    """
+    all agree on the rest."""
     L, lengths = 2 if chains else 3, (2, 3, 3, 1)
     Y = [rng.integers(0, L, n) for n in lengths] if chains else rng.integers(0, L, 9)
     X = [rng.normal(size=(n, 3)) for n in lengths] if chains else rng.normal(size=(9, 3))
@@ -141,8 +136,7 @@ def test_ties_at_beta_are_not_screened(backend, rng, alpha, chains):
 
 def test_float32_has_more_slack(backend, space, rng):
     """Safe in every namespace and dtype: the union of rules on a chain and on classes, at the optimum of the plain
-    one.
-    """
+    one."""
     like = space.put(np.zeros(1))
     X, Y = rng.normal(size=(6, 3)), rng.integers(0, 3, 6)
     model = backend.MulticlassModel(3, 3)

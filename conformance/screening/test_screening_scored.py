@@ -1,6 +1,5 @@
 """Log losses by way of their scores: one product each way, Hessians, coordinate descent, certificates from another
-point's gradient.
-"""
+point's gradient."""
 
 from __future__ import annotations
 
@@ -46,8 +45,7 @@ def test_losses_and_gradients_by_scores(backend, make, rng):
 @every_problem
 def test_hessians_are_covariances(backend, make, rng, monkeypatch):
     """Of listed outputs: the mean covariance of the features, also in blocks of one example, but not beyond a bound; of
-    others none.
-    """
+    others none."""
     objective, listed_at = make(backend, rng)
     listed, scored = listed_at(1.0, 1.0), scored_of(objective)
     w = weights(rng, listed)
@@ -71,8 +69,7 @@ def test_hessians_are_covariances(backend, make, rng, monkeypatch):
 
 def test_many_examples_have_their_hessian_in_turns(backend):
     """Four samples that are the whole together, each with one example more on the diagonal, in single precision; a
-    last block that is not full.
-    """
+    last block that is not full."""
     rng = np.random.default_rng(0)
     n, F, L = 16 * 1024 + 300, 3, 3
     X, Y = rng.normal(size=(n, F)), rng.integers(0, L, n)
@@ -100,8 +97,7 @@ def test_many_examples_have_their_hessian_in_turns(backend):
 @pytest.mark.parametrize("alpha", [1.0, 0.0])
 def test_coordinate_descent_ends_at_the_minimum(backend, rng, alpha):
     """0 lies in q + H (x - w) + beta (alpha x + sign x); some weights end at 0 and some do not; nothing to do is
-    nothing done.
-    """
+    nothing done."""
     scored = scored_of(random_classes(backend, rng)[0])
     A = rng.normal(size=(12, 8))
     H, q, w = A.T @ A / 12, rng.normal(size=8), rng.normal(size=8) * (rng.random(8) < 0.5)
