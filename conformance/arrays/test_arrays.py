@@ -124,18 +124,14 @@ def test_dtype_policy():
             floats(x=wrong)
 
 
-def test_mixed_namespaces_are_refused():
-    strict = pytest.importorskip("array_api_strict")
-    with pytest.raises(TypeError, match="several namespaces: x of numpy, y of array_api_strict"):
-        reference.arrays.floats(x=np.zeros(2), y=strict.asarray([1.0]))
+def test_arrays_are_of_one_namespace_and_device_where_lists_go():
+    strict, floats = pytest.importorskip("array_api_strict"), reference.arrays.floats
     one, two = (strict.asarray([1.0], device=strict.Device(name)) for name in ("CPU_DEVICE", "device1"))
+    with pytest.raises(TypeError, match="several namespaces: x of numpy, y of array_api_strict"):
+        floats(x=np.zeros(2), y=one)
     with pytest.raises(ValueError, match="several devices"):
-        reference.arrays.floats(x=one, y=two)
-
-
-def test_lists_go_where_the_arrays_are():
-    strict = pytest.importorskip("array_api_strict")
-    x, y = reference.arrays.floats(x=strict.asarray([1.0], device=strict.Device("device1")), y=[[2.0]])
+        floats(x=one, y=two)
+    x, y = floats(x=two, y=[[2.0]])
     assert type(x) is type(y) and y.device == x.device
 
 

@@ -10,6 +10,7 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 
+import reference
 from conformance.distributed.test_partitioned import LOADERS, whole
 from conformance.tolerances import close
 from diptych.distributed import Partitioned, WorkersLost, cocoa
@@ -29,11 +30,7 @@ def sparse(sp, objective, solver, **options):
     return sp.solve_sparse(objective, beta=0.05, tol=1e-9, solver=solver, **options)
 
 
-def long_steps(sp):
-    """Of exponentiated gradient: so long that the second round needs a line search."""
-    return sp.algorithms.ExponentiatedGradient(LAM, 1.0, 1.0)
-
-
+LONG_STEPS = reference.algorithms.ExponentiatedGradient(LAM, 1.0, 1.0)  # the second round needs a line search
 COCOA = {"lam": LAM, "epochs": 8, "rng": 0}
 METHODS = {  # from the panel: the loss, and the training of an objective over partitions
     "lbfgs": (lambda sp: sp.LogLoss, lambda sp, F, **o: sp.lbfgs(F, lam=LAM, iterations=15, **o)),
@@ -43,7 +40,7 @@ METHODS = {  # from the panel: the loss, and the training of an objective over p
     "casimir, adaptive": (smoothed, lambda sp, F, **o: sp.casimir_svrg_adapt(F, lam=LAM, epochs=6, rng=0, **o)),
     "casimir, gradients": (smoothed, lambda sp, F, **o: sp.casimir(F, lam=LAM, epochs=6, inner="gradient", rng=0, **o)),
     "cocoa, hinge": (lambda sp: sp.StructuralHinge, lambda sp, F, **o: cocoa(F, **COCOA, **o)),
-    "cocoa, log loss": (lambda sp: sp.LogLoss, lambda sp, F, **o: cocoa(F, local=long_steps(sp), **COCOA, **o)),
+    "cocoa, log loss": (lambda sp: sp.LogLoss, lambda sp, F, **o: cocoa(F, local=LONG_STEPS, **COCOA, **o)),
 }
 WITH_CHECKPOINTS = list(METHODS)
 METHODS |= {

@@ -53,6 +53,7 @@ def test_a_thousand_workers_that_die_change_no_bit():
     assert client.ran <= client.asked + client.again  # nothing that was not asked for
 
 
+@pytest.mark.beyond("long runs")
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_has_the_bits_of_this_process(name):
     client = VirtualClient(4, a_second, die=15.0, spread=0.5)
