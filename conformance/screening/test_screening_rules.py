@@ -135,13 +135,9 @@ def test_ties_at_beta_are_not_screened(backend, rng, alpha, chains):
 
 
 def test_float32_has_more_slack(backend, space, rng):
-    """Safe in every namespace and dtype: the union of rules on a chain and on classes, at the optimum of the plain
-    one."""
-    like = space.put(np.zeros(1))
-    X, Y = rng.normal(size=(6, 3)), rng.integers(0, 3, 6)
-    model = backend.MulticlassModel(3, 3)
-    plain = backend.LogLoss(model, model.pack(X, Y))
-    objective = backend.LogLoss(model, model.pack(X, Y, like=like))
+    """Safe in every namespace and dtype: the union of rules at the optimum of the plain problem."""
+    problem = classes(rng.normal(size=(6, 3)), rng.integers(0, 3, 6), 3)
+    plain, objective = (backend.LogLoss(*problem.packed(backend, like)) for like in (None, space.put(np.zeros(1))))
     beta = 0.3 * backend.beta_max(plain)
     best = np.asarray(backend.solve_sparse(plain, beta=beta, tol=1e-13, rule=None).x)
     problem = backend.ElasticNetCRF(objective, alpha=1.0, beta=beta)
