@@ -115,15 +115,10 @@ import numpy as np
 from numba.core import event
 import accelerated, reference
 
-class Listener(event.Listener):
-    count = 0
-    def on_start(self, each): pass
-    def on_end(self, each): Listener.count += 1
-
-event.register("numba:compile", Listener())
+event.register("numba:compile", recorder := event.RecordingListener())
 rng = np.random.default_rng(0)
 {calls}
-print(Listener.count)
+print(len(recorder.buffer) // 2)  # begun and ended
 """
 SGD = """
 model = accelerated.SequenceModel(3, 2)

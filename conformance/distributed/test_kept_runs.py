@@ -22,6 +22,7 @@ RUNS = [{"x": x, "fold": fold} for x in (0.5, 3.0, -2.0) for fold in (0, 1)]
 
 def square(folder, run):
     """x^2, in a tuple and with a key that JSON turns to text; a file in the folder for each time that it ran."""
+    folder.mkdir(exist_ok=True)
     (folder / f"{run['x']} {run['fold']} {time.monotonic_ns()} {os.getpid()}").touch()
     return {"squares": (run["x"] ** 2,), 7: run["fold"]}
 
@@ -29,37 +30,31 @@ def square(folder, run):
 EXPECTED = [{"squares": [run["x"] ** 2], "7": run["fold"]} for run in RUNS]
 
 
-@pytest.fixture
-def ran(tmp_path):
-    folder = tmp_path / "ran"
-    folder.mkdir()
-    return folder
-
-
-def test_a_run_is_performed_once(tmp_path, ran, capfd):
+def test_a_run_is_performed_once(tmp_path, capfd):
     def perform(runs, **options):
-        return Runs(partial(square, ran), tmp_path / "kept.jsonl", **options).perform(runs)
+        return Runs(partial(square, tmp_path / "ran"), tmp_path / "kept.jsonl", **options).perform(runs)
 
     assert perform(RUNS[:2]) == EXPECTED[:2] and capfd.readouterr().err == ""
     assert perform(RUNS, describe=lambda run, result: f"{run['x']}: {result['squares'][0]}") == EXPECTED
     assert capfd.readouterr().err.splitlines()[0] == "  1 of 4: 3.0: 9.0"
     assert perform(reversed([*RUNS, RUNS[0]])) == [*EXPECTED, EXPECTED[0]][::-1]
-    assert len(list(ran.iterdir())) == len(RUNS)
+    assert len(list((tmp_path / "ran").iterdir())) == len(RUNS)
     lines = [json.loads(line) for line in (tmp_path / "kept.jsonl").read_text().splitlines()]
     assert [result for _, result in lines] == EXPECTED
     assert perform([]) == []
 
 
-def test_threads(tmp_path, ran):
+def test_threads(tmp_path):
     for threads in (1, 3):
         with ThreadPoolExecutor(threads) as executor:
-            assert Runs(partial(square, ran), tmp_path / f"{threads}.jsonl", executor).perform(RUNS) == EXPECTED
+            runs = Runs(partial(square, tmp_path / "ran"), tmp_path / f"{threads}.jsonl", executor)
+            assert runs.perform(RUNS) == EXPECTED
 
 
 @pytest.mark.beyond("starts processes")
-def test_processes(tmp_path, ran):
+def test_processes(tmp_path):
     with ProcessPoolExecutor(2, get_context("spawn")) as executor:
-        assert Runs(partial(square, ran), tmp_path / "kept.jsonl", executor).perform(RUNS) == EXPECTED
+        assert Runs(partial(square, tmp_path / "ran"), tmp_path / "kept.jsonl", executor).perform(RUNS) == EXPECTED
         with pytest.raises(WorkersLost, match="cannot replace it"):
             Runs(deadly, tmp_path / "other.jsonl", executor).perform(RUNS)
 
@@ -73,7 +68,6 @@ def test_a_file_that_was_cut_goes_on(tmp_path_factory, data):
     """Wherever the process was killed while it wrote: the whole lines count, the rest is performed again."""
     folder = tmp_path_factory.mktemp("cut")
     kept, ran = folder / "kept.jsonl", folder / "ran"
-    ran.mkdir()
     Runs(partial(square, ran), kept).perform(RUNS)
     content, marks = kept.read_bytes(), set(ran.iterdir())
     first = content.index(b"\n") + 1

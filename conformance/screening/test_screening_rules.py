@@ -30,6 +30,8 @@ def check_safe(backend, objective, listed, found, known, w, unsure):
         assert not np.any(screened[-1] & (np.abs(best) > unsure_of_weights)), rule
     if "L2GapRule" in bounds:
         assert np.all(bounds["L1GapRule"] <= bounds["L2GapRule"] * (1 + 1e-12))
+    if "CountRule" in bounds:
+        assert np.all(np.abs(state.gradient) <= bounds["CountRule"])
     fixed = [rule for rule in known if getattr(rule, "half_spaces", None) != "random"]
     together = np.any([each for rule, each in zip(known, screened, strict=True) if rule in fixed], axis=0)
     assert np.array_equal(backend.UnionRule(*fixed).screen(state), together)
