@@ -100,21 +100,14 @@ def test_a_record_has_no_folder_no_address_and_no_second():
 # counted work --------------------------------------------------------------------------------------------------------
 
 
-def held(name):
-    (row,) = compared({name: float(COUNTS[name].measure())})
-    assert row["same"], row
+COLD = pytest.mark.beyond("starts processes that compile")
 
 
-@pytest.mark.parametrize("name", [name for name, count in COUNTS.items() if count.warm])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if c.warm else COLD) for name, c in COUNTS.items()])
 def test_counted_work(name):
     """Oracle calls, entries, bytes: more is a loss, less is to be kept by ``python -m conformance.counts record``."""
-    held(name)
-
-
-@pytest.mark.beyond("starts processes that compile")
-@pytest.mark.parametrize("name", [name for name, count in COUNTS.items() if not count.warm])
-def test_compiled_specialisations(name):
-    held(name)
+    (row,) = compared({name: float(COUNTS[name].measure())})
+    assert row["same"], row
 
 
 def test_differences_are_seen():
