@@ -2,7 +2,7 @@
 
 The runs are a table of small problems and options (:mod:`conformance.golden.runs`), in public names only. Their records
 (:mod:`conformance.golden.records`) hold weights, rows of history without seconds, certificates, messages, counts and
-errors. ``conformance/panels/test_golden.py`` holds messages, counts and outcomes exactly and numbers to 1e-9. Besides,
+errors. ``conformance/panels/test_recorded.py`` holds messages, counts and outcomes exactly and numbers to 1e-9. And
 
     python -m conformance.golden compare --bits    says what differs in any bit, on the machine that recorded
     python -m conformance.golden record            records anew, where a difference is meant
