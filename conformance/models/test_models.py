@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
-from conformance.specimens.models import MODELS, sequence_model  # noqa: F401 (other files draw sequences by it)
-from conformance.specimens.wrong_models import WRONG
+from conformance.specimens.models import LABELS, MODELS, sequence_model  # noqa: F401 (other files draw sequences by it)
+from conformance.specimens.pages import check_refusals
 from conformance.tolerances import close
 from diptych.files import load_model, save_model
 from reference.arrays import Place, host
 from reference.models.nonlinear import NonlinearModel
+from reference.screening.restricted import restrict
 from reference.structures.scores import add, flatten, inner
 
 seeds = given(seed=st.integers(0, 2**32 - 1))
@@ -168,10 +169,59 @@ def test_weights_that_cannot_score_are_refused(backend, name):
         model.predict([problem.X], None, w)
 
 
-@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.message[:60])
-def test_what_is_wrong_is_named(backend, wrong):
-    with pytest.raises(wrong.error, match=wrong.message):
-        wrong.ask(backend)
+BOXES, BOX_FEATURES = [[0, 0, 2, 2], [1, 1, 3, 4]], np.ones((2, 3))
+
+
+def answered(b, answer, null=False, hinge=False):
+    """The best alignment of two rows as an oracle answers; with ``null``, of one column."""
+    model = b.AlignmentModel(1, null=null, oracle=lambda scores: answer)
+    X = [[[[0.0]], [[2.0]]]] if null else [[[[0.0], [1.0]], [[2.0], [0.0]]]]
+    data, w = model.pack(X, [[-1, 0] if null else [1, 0]]), np.ones(model.size)
+    return b.StructuralHinge(model, data).value_and_gradient(w) if hinge else model.predict(data, None, w)
+
+
+def nothing(scores):
+    """An oracle without an answer."""
+    return 0.0, None
+
+
+def images(b, w):
+    """The structure of an image, by a model whose oracle answers nothing."""
+    model = b.SegmentationModel(2, 1, oracle=nothing)
+    return model.structure_type.unchecked(model.scores(model.pack([GIVEN["IMAGE"]]), np.array([0]), w))
+
+
+GIVEN = {  # names of the page of wrong things
+    "np": np,
+    "LABELS": LABELS,
+    "restrict": restrict,
+    "answered": answered,
+    "images": images,
+    "predict": lambda model, data, w=None: model.predict(
+        data, None, np.zeros(model.size) if w is None else np.array(w)
+    ),
+    "tagger": lambda b, **options: b.TaggingModel(
+        LABELS["bio"], ["bias", "word"], vocabulary=["bias", "word[0]=a"], **options
+    ),
+    "words": lambda b: b.TaggingModel(["x", "y"], "words", bits=5),
+    "whole": lambda b, offsets: b.CandidateModel(3).pack(b.Candidates(BOXES, BOX_FEATURES, np.array(offsets))),
+    "WORDS": [{"word": ["a"]}, {"word": ["a", "b"]}],
+    "TEMPLATES": [
+        ("h.tag", "m.tag"),
+        ("h.tag", "direction"),
+        ("m.tag", "distance"),
+        ("direction",),
+        ("h.tag", "b.tag"),
+    ],
+    "IMAGE": (np.ones((3, 2)), np.array([[0, 1], [1, 2]]), np.ones((2, 1))),
+    "PAIR": (BOXES, BOX_FEATURES),
+    "SIZES": [(BOXES, BOX_FEATURES), (BOXES[:1], BOX_FEATURES[:1])],
+    "WORD_IMAGE": np.zeros((2, 3), np.int64),
+}
+
+
+def test_what_is_wrong_is_named(backend):
+    check_refusals("wrong_models.txt", {**GIVEN, "b": backend})
 
 
 def forms(backend, X, Y, names):
@@ -205,21 +255,6 @@ def test_one_long_sequence_among_many_short_ones_costs_its_own_length(backend):
     assert sum(cells) == sum(lengths)
     value, _ = backend.LogLoss(model, data).value_and_gradient(np.zeros(model.size))
     close(value, sum(lengths) * np.log(2) / len(lengths))
-
-
-def test_start_and_stop_of_a_single_position_both_count(backend):
-    model = backend.SequenceModel(0, 2)
-    data = model.pack([np.zeros((1, 0)), np.zeros((0, 0))])
-    w = np.array([1.0, 2.0, 10.0, 20.0, 0, 0, 0, 0])
-    close(model.scores(data, np.array([0]), w).unary, [[[11.0, 22.0]]])
-    assert [y.tolist() for y in model.predict(data, None, w)] == [[1], []]
-
-
-def test_the_weight_of_none_decides_how_many_rows_are_aligned(backend):
-    model = backend.AlignmentModel(1, null=True)
-    data = model.pack([np.array([[[3.0], [0.0]], [[2.0], [1.0]], [[0.0], [0.0]]])])
-    for none, expected in ((-5.0, [0, 1, -1]), (1.5, [0, -1, -1]), (4.0, [-1, -1, -1])):
-        assert model.predict(data, None, np.array([1.0, none]))[0].tolist() == expected
 
 
 def test_forbidden_transitions_as_weights(backend):

@@ -1,15 +1,16 @@
-"""Taggers: weights of observed pairs, hashing, legal predictions, functions as templates."""
+"""Taggers: weights of observed pairs, hashing, legal predictions, functions as templates, answers of bound models."""
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.specimens.models import LABELS, legal, sentences
+from conformance.specimens.models import LABELS, MODELS, TAGGERS, legal, sentences
 from conformance.tolerances import close
 from diptych.files import save_model
 
@@ -60,3 +61,45 @@ def test_functions_have_no_file_form(backend, tmp_path):
     assert same.vocabulary == model.vocabulary == ("a", "b") and same.settings()["templates"] is None
     weighed = same.pack([[{"a": 2.0, "b": 0.5}]])
     close(same.scores(weighed, np.array([0]), np.array([1.0, 10.0, 0.0])).unary, [[[2.0, 5.0]]])
+
+
+# model.bound(w): the answers of predict on packed inputs, bit for bit ------------------------------------------------
+
+MANY = ["bias", "BOS", "EOS", "word[-2..2]", "word[-1]|word[0]", "word[1]|tag.shape[-1]|word.brief[0]"]
+MANY += ["word.lower", "word.suffix2[1]", "word.prefix1", "tag.hyphen", "tag.title[-1]"]
+STRANGE = [*itertools.permutations(["a|b", "a", "b|", "\\", "a\\|b", "", "=", "word[0]=a"], 3)]
+
+
+def bound_cases(backend):
+    """Models and their inputs: unknown words, one token, none; every template and character; what is no columns."""
+    known, _ = sentences(np.random.default_rng(3), 30)
+    known[4]["word"] = [f"unknown{i}" for i in range(len(known[4]["word"]))]
+    cases = [(MODELS[f"tags {options}"].training().make(backend), known) for options in TAGGERS]
+    strange = [{"word": list(x), "tag": list(x[::-1])} for x in STRANGE]
+    cases.append((backend.TaggingModel.of(strange, [["A", "B", "C"]] * len(strange), MANY), strange))
+    sets, letters = [[["a", "b"], ["b"], []], [["c"]]], ["a", "b", "c"]
+    cases.append((backend.TaggingModel(["x", "y"], None, vocabulary=letters), sets))
+    cases.append((backend.TaggingModel(["x", "y"], lambda x, t: x[t], vocabulary=letters), sets))
+    cases.append((backend.TaggingModel(["x", "y"], "words", bits=5), [{"word": ["a", "B-2"]}]))
+    return [*cases, (backend.SequenceModel(2, 3), [np.eye(4, 2)])]
+
+
+@pytest.mark.parametrize("case", range(len(TAGGERS) + 5))
+def test_a_bound_model_predicts_as_its_model(backend, rng, case):
+    """Inputs one by one and together; ties between labels of equal scores too; float32; with weights of its own."""
+    model, X = bound_cases(backend)[case]
+    for w in (rng.normal(size=model.size), rng.normal(size=model.size).round(), np.zeros(model.size, np.float32)):
+        tagger = model.bound(w)
+        expected = [y.tolist() for y in model.predict(model.pack(X, like=w), None, w)]
+        w[:] = -w[::-1]
+        assert [tagger([x])[0].tolist() for x in X] == expected == [y.tolist() for y in tagger(X)]
+    assert tagger([]) == [] and repr(tagger).endswith(f"({model!r})")
+
+
+def test_a_bound_tagger_without_a_possible_labelling(backend):
+    """In iobes, one token can be no chunk's begin: with no label for single tokens and no O it has no labelling."""
+    model = backend.TaggingModel(["B-X", "E-X"], "words", bits=5, transitions="iobes")
+    tagger = model.bound(np.zeros(model.size))
+    assert [y.tolist() for y in tagger([{"word": ["a", "b"]}])] == [[0, 1]]
+    with pytest.raises(backend.InfeasibleError):
+        tagger([{"word": ["a", "b"]}, {"word": ["a"]}])

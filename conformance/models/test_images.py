@@ -1,6 +1,8 @@
-"""Candidate boxes of an image: overlaps counted pixel by pixel, features in files, answers at a snapshot."""
+"""Images: scores that stay submodular, grids; overlaps of boxes, features in files, answers at a snapshot."""
 
 from __future__ import annotations
+
+import itertools
 
 import numpy as np
 import pytest
@@ -13,9 +15,40 @@ from accelerated.compiled.problems import candidates
 from accelerated.optimizers.svrg import SVRG
 from conformance.specimens.models import MODELS, overlap, random_boxes
 from conformance.tolerances import close
+from reference.structures.scores import add
+
+seeds = given(seed=st.integers(0, 2**32 - 1))
 
 
-@given(seed=st.integers(0, 2**32 - 1))
+@seeds
+def test_scores_are_submodular_with_the_loss_too(backend, seed):
+    """(72) on every edge, of the scores alone and with the task loss."""
+    problem = MODELS["images"].draw(seed)
+    model, data = problem.packed(backend)
+    w = problem.weights(backend)
+    for i, (_, _, g) in enumerate(problem.X):
+        scores = model.scores(data, np.array([i]), w)
+        for pairwise in (scores.pairwise, add(scores, model.task_loss(data, np.array([i]))).pairwise):
+            excess = pairwise[:, 0, 0] + pairwise[:, 1, 1] - pairwise[:, 0, 1] - pairwise[:, 1, 0]
+            assert np.all(excess >= 0)
+            close(excess, 2 * g @ w[model.nonnegative])
+
+
+@pytest.mark.parametrize(("height", "width"), [(0, 0), (1, 1), (1, 4), (3, 1), (3, 4)])
+def test_grids_join_neighbours_once(backend, height, width):
+    for connectivity, far in ((4, 1), (8, 2)):
+        edges = backend.grid_edges(height, width, connectivity)
+        cells = list(itertools.product(range(height), range(width)))
+        expected = {
+            (a, b)
+            for (a, (i, j)), (b, (k, m)) in itertools.combinations(enumerate(cells), 2)
+            if max(abs(i - k), abs(j - m)) == 1 and abs(i - k) + abs(j - m) <= far
+        }
+        assert edges.dtype == np.int64 and edges.shape == (len(expected), 2)
+        assert {tuple(e) for e in edges.tolist()} == expected
+
+
+@seeds
 def test_iou_counts_pixels(backend, seed):
     a, b = random_boxes(np.random.default_rng(seed), 2)
     close(backend.iou(a, b), overlap(a, b))
@@ -31,7 +64,7 @@ def whole(X):
     return reference.Candidates(np.concatenate([b for b, _ in X]), features, offsets)
 
 
-@given(seed=st.integers(0, 2**32 - 1))
+@seeds
 def test_candidates_as_files_keep_them_are_the_same(backend, seed):
     problem = MODELS["candidates"].draw(seed)
     model, given = problem.make(backend), whole(problem.X)
@@ -58,9 +91,7 @@ def test_mapped_features_are_left_in_their_file(backend, tmp_path):
     assert np.array_equal(*runs)
 
 
-@pytest.mark.parametrize(
-    "smoothing", [accelerated.smoothings.TopK(3), accelerated.smoothings.Entropy()], ids=["TopK", "Entropy"]
-)
+@pytest.mark.parametrize("smoothing", [accelerated.smoothings.TopK(3), accelerated.smoothings.Entropy()], ids=repr)
 def test_answers_at_a_snapshot_are_kept_where_there_is_room(monkeypatch, smoothing):
     """Beyond the bound they are asked for again, with the same result."""
     model, data = MODELS["candidates"].training().packed(accelerated)
