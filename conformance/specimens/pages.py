@@ -17,7 +17,7 @@ def entries(page: str) -> list[tuple[str, str]]:
 
 
 def check_refusals(page: str, names: dict[str, Any]) -> None:
-    """Each entry, evaluated with the names, raises what is said: a pattern of "ValueError: message" or "TypeError: ..."."""
+    """Each entry, evaluated with the names, raises what is said: the kind of error, a colon, the message's pattern."""
     for entry, said in entries(page):
         answer = "nothing is raised"
         try:
