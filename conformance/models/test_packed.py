@@ -154,10 +154,10 @@ def test_packed_data_cannot_be_written_to(backend, tmp_path, make):
             x[...] = 0
         if x.dtype.kind not in "iu" or not x.size:  # features, which say nothing about where to read, may be many
             continue
-        for given in (np.empty_like(x), np.memmap(tmp_path / "x", x.dtype, "w+", shape=x.shape)):
-            given[...] = x
-            again = with_changed(data, path, lambda _, given=given: given)
-            given[...] = FAR
+        for source in (np.empty_like(x), np.memmap(tmp_path / "x", x.dtype, "w+", shape=x.shape)):
+            source[...] = x
+            again = with_changed(data, path, lambda _, source=source: source)
+            source[...] = FAR
             np.testing.assert_array_equal(at(again, path), x)
     for field in fields(data):
         with pytest.raises(AttributeError):

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conformance.specimens.pages import check_refusals
 from reference.models.token_templates import TOKEN_TEMPLATES, attributes_of, check_templates, columns_of, load_templates
 
 
@@ -117,40 +118,5 @@ def test_the_sets_of_the_package():
     assert len(check_templates("chunks")) == 22
 
 
-@pytest.mark.parametrize(
-    ("templates", "message"),
-    [
-        ("other", "templates: expected one of chunks, entities, words, or a list"),
-        ([], "templates: expected at least one"),
-        (["word", "word[0]"], r"templates: expected different ones, got word\[0\] twice"),
-        (["word[2..1]"], r"templates: expected a range that rises, got 'word\[2..1\]'"),
-        (["word[0..1]|tag"], "templates: expected no range in a conjunction"),
-        (["word.suffix"], "templates: expected bias"),
-        (["word.lower2"], "templates: expected bias"),
-        (["word.suffix0"], "templates: expected bias"),
-        (["bias|word"], "templates: expected bias"),
-        ([3], "templates: expected strings"),
-    ],
-)
-def test_templates_that_are_none_are_named(templates, message):
-    with pytest.raises(ValueError, match=message):
-        check_templates(templates)
-
-
-@pytest.mark.parametrize(
-    ("X", "templates", "error", "message"),
-    [
-        ([{"tag": ["A"]}], ("word[0]",), ValueError, r"X\[0\]: expected the columns word, got tag"),
-        ([{"word": ["A"], "tag": []}], ("word[0]", "tag[0]"), ValueError, r"X\[0\]: expected columns of one length"),
-        ([["A"]], ("word[0]",), TypeError, r"X\[0\]: expected columns, such as"),
-        ([{"word": [1]}], ("word[0]",), TypeError, r"X\[0\]\[0\]: word: expected a string, got 1"),
-        ([{"word": "abc"}], ("word[0]",), TypeError, r"X\[0\]: word: expected a sequence of strings"),
-        ([[["a"], "b"]], None, TypeError, r"X\[0\]\[1\]: expected a list of strings, or a dict"),
-        ([[[1]]], None, TypeError, r"X\[0\]\[0\]: expected names of attributes as strings, got 1"),
-        ([[{"a": None}]], None, TypeError, r"X\[0\]\[0\]: a: expected a number or a string, got None"),
-        ([[{"a": float("inf")}]], None, ValueError, r"X\[0\]\[0\]: a: expected a finite number, got inf"),
-    ],
-)
-def test_sentences_that_do_not_fit_are_named(X, templates, error, message):
-    with pytest.raises(error, match=message):
-        attributes_of(X, templates)
+def test_what_is_no_template_or_sentence_is_named():
+    check_refusals("wrong_templates.txt", globals())

@@ -170,24 +170,9 @@ def test_planted_weights_are_learned_with_a_certificate(backend, rng, name):
     for v in rng.normal(size=(20, model.size)):
         w = result.x + 0.3 * v
         if model.nonnegative is not None:
+            assert np.all(result.x[model.nonnegative] >= 0)
             w[model.nonnegative] = np.abs(w[model.nonnegative])
         assert value(w) >= result.fun - result.certificate - 1e-9
     guess = model.predict(model.pack(problem.X[40:]), None, result.x)
     right = [np.ravel(np.equal(a, b)) for a, b in zip(guess, best[40:], strict=True)]
     assert np.mean(np.concatenate(right)) > LEARNED[name]
-
-
-@pytest.mark.parametrize("optimizer", ["casimir", "svrg"])
-@pytest.mark.parametrize("name", ["alignments", "alignments with null"])
-def test_smoothing_over_the_best_outputs_trains(backend, name, optimizer):
-    """A few passes come within twice the optimum, and their certificate does not exclude it."""
-    problem, _, Y = planted(name, 6)
-    model = problem.make(backend)
-    data = model.pack(problem.X, Y)
-    exact = backend.bcfw(backend.StructuralHinge(model, data), lam=0.02, tol=0.01, epochs=200, rng=0)
-    hinge = backend.StructuralHinge(model, data, smoothing=backend.smoothings.TopK(3))
-    options = {"lam": 0.02, "mu": 0.5, "epochs": 12, "rng": 0, "step_size": 0.05}
-    options |= {"kappa": 0.5} if optimizer == "casimir" else {}
-    result = getattr(backend, optimizer)(hinge, np.full(model.size, 1e-3), **options)
-    assert exact.fun - exact.certificate <= result.fun < 2 * exact.fun
-    assert result.fun - result.certificate <= exact.fun

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 
@@ -38,20 +36,19 @@ def weighted(backend, name, feature, weight):
     return backend.StructuralHinge(model, data), w
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", MODELS)
 def test_forbidding_weights_of_negative_features_are_refused(backend, name):
     objective, w = weighted(backend, name, -1.0, -np.inf)
     model, data = objective.model, objective.data
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        for ask in (
-            lambda: model.predict(data, None, w),
-            lambda: [model.scores(data, piece, w) for piece in model.chunks(data, np.arange(data.n))],
-            lambda: objective.value_and_gradient(w),
-            lambda: backend.sgd(objective, w, lam=0.1, epochs=1, rng=0),
-        ):
-            with pytest.raises(ValueError, match="a weight of -inf forbids outputs with a positive feature"):
-                ask()
+    for ask in (
+        lambda: model.predict(data, None, w),
+        lambda: [model.scores(data, piece, w) for piece in model.chunks(data, np.arange(data.n))],
+        lambda: objective.value_and_gradient(w),
+        lambda: backend.sgd(objective, w, lam=0.1, epochs=1, rng=0),
+    ):
+        with pytest.raises(ValueError, match="a weight of -inf forbids outputs with a positive feature"):
+            ask()
 
 
 @pytest.mark.parametrize("name", sorted({*MODELS} - {"alignment", "candidates"}))  # dense, and 0 times -inf is nan
@@ -62,39 +59,34 @@ def test_forbidding_weights_of_other_features_stay(backend, name):
     assert first == (0 if name == "segmentation" else 1)  # of both positions the first has the feature
 
 
+OVERFLOWS = [(1e10, np.array([1e308, 0.0])), (-1e10, np.array([-1e308, 0.0]))]  # a feature, and weights in turn
+OVERFLOWS += [(1e200, np.array([1e200])), (1e200, np.array([-1e200]))]  # all scores are inf, or -inf
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(("feature", "weights"), OVERFLOWS)
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("weight", [1e308, -1e308])
-def test_predictions_from_scores_that_overflow_are_refused(backend, name, weight):
-    objective, w = weighted(backend, name, -1e10 if weight < 0 else 1e10, weight)
-    with warnings.catch_warnings(), pytest.raises(ValueError, match="weights times features overflow"):
-        warnings.simplefilter("ignore", RuntimeWarning)
-        objective.model.predict(objective.data, None, w)
+def test_scores_that_overflow_are_no_forbidden_outputs(backend, name, feature, weights):
+    if name == "candidates" and feature == 1e200:
+        feature = 1e38  # its features are float32
+        weights = 1e80 * weights
+    objective, w = weighted(backend, name, feature, weights[0])
+    if len(weights) == 1:
+        w[:] = weights if objective.model.nonnegative is None else np.abs(weights)
+    model, x = objective.model, np.array([[1.0 if len(weights) > 1 else feature], [feature]])
+    with pytest.raises(ValueError, match="weights times features overflow"):
+        model.predict(model.pack(MODELS[name][1](x)), None, w)
 
 
-@pytest.mark.parametrize("weight", [-1e200, 1e200])
-@pytest.mark.parametrize("name", sorted({*MODELS} - {"candidates"}))  # its features are float32
-def test_scores_that_overflow_are_no_forbidden_outputs(backend, name, weight):
-    objective, w = weighted(backend, name, 1.0, weight)
-    model, w = objective.model, w + weight
-    if model.nonnegative is not None:
-        w = np.abs(w)
-    data = model.pack(MODELS[name][1](np.full((2, 1), 1e200)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        with pytest.raises(ValueError, match="weights times features overflow"):
-            model.predict(data, None, w)
-
-
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_scores_of_kernels_and_of_bound_taggers_that_overflow(backend):
     model = backend.KernelSequenceModel([backend.kernels.Linear()], 2)
     x = [np.full((2, 1), 1e100)]
     weights = model.zeros(model.pack(x, [[0, 1]]))
     weights = weights._replace(coefficients=tuple(A + 1e308 for A in weights.coefficients))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        with pytest.raises(ValueError, match="scores: expected finite"):
-            model.predict(weights, x)
-        tagger = backend.TaggingModel(["A", "B"], "words", bits=5)
-        for w in (np.full(tagger.size, 1e308), np.full(tagger.size, -1e308)):
-            with pytest.raises(ValueError, match="weights times features overflow"):
-                tagger.bound(w)([{"word": ["a", "b"]}])
+    with pytest.raises(ValueError, match="scores: expected finite"):
+        model.predict(weights, x)
+    tagger = backend.TaggingModel(["A", "B"], "words", bits=5)
+    for w in (np.full(tagger.size, 1e308), np.full(tagger.size, -1e308)):
+        with pytest.raises(ValueError, match="weights times features overflow"):
+            tagger.bound(w)([{"word": ["a", "b"]}])
