@@ -1,4 +1,6 @@
-"""Objectives of every model against its listed outputs: values, gradients, corners, lower bounds, smoothness."""
+"""Objectives of every model against its listed outputs: values, alone and beside gradients, corners, lower bounds,
+smoothness.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from hypothesis import strategies as st
 from conformance.objectives.test_smoothing import smoothed_max
 from conformance.specimens.models import MODELS
 from conformance.specimens.outputs import log_sum_exp
+from conformance.specimens.pages import check_refusals
 from conformance.tolerances import close
+from reference.identities import pillutla
 
 seeds = given(seed=st.integers(0, 2**32 - 1))
 every_model = pytest.mark.parametrize("name", MODELS)
@@ -56,6 +60,7 @@ def test_losses_are_their_definitions(backend, space, name, seed):
     for loss, (objective, mu) in losses_of(backend, name, model, data).items():
         for level in {mu, 0.0} if loss == "entropy" else {mu}:
             value, gradient = objective.value_and_gradient(space.put(w), mu=level)
+            assert objective.value(space.put(w), mu=level) == value
             expected, slope = by_enumeration(problem, w.astype(np.float64), loss, level)
             close(value, expected, space.dtype, 10.0)
             assert space.get(gradient).dtype == space.dtype
@@ -110,6 +115,7 @@ def test_a_batch_is_the_mean_of_its_examples(backend, space, name, seed):
     found = losses_of(backend, name, model, data)
     for objective, mu in (found["hinge"], found.get("log", found["l2"])):
         value, g = objective.value_and_gradient(w, batch, mu)
+        assert objective.value(w, batch, mu) == value
         each = [objective.value_and_gradient(w, [i], mu) for i in range(data.n)]
         close(value, np.mean([each[i][0] for i in batch]), space.dtype, 10.0)
         close(space.get(g), np.mean([space.get(each[i][1]) for i in batch], axis=0), space.dtype, 10.0)
@@ -199,17 +205,6 @@ def _same_best(listed, w, v):
     return set(np.argsort(-values[0])[:2]) == set(np.argsort(-values[1])[:2])
 
 
-def test_multiclass_log_loss_is_softmax_regression(backend, rng):
-    X, Y = rng.normal(size=(30, 4)), rng.integers(0, 3, 30)
-    model = backend.MulticlassModel(4, 3)
-    w = rng.normal(size=model.size)
-    value, g = backend.LogLoss(model, model.pack(X, Y)).value_and_gradient(w)
-    scores = X @ w.reshape(4, 3)
-    probabilities = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
-    close(value, -np.log(probabilities[np.arange(30), Y]).mean())
-    close(g, (X.T @ (probabilities - np.eye(3)[Y]) / 30).ravel())
-
-
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_weights_that_are_no_numbers_give_no_number(backend, bad):
     """A diverged run must be seen: nan, not some finite loss."""
@@ -220,25 +215,42 @@ def test_weights_that_are_no_numbers_give_no_number(backend, bad):
         w[at] = bad
         for loss in (backend.LogLoss, backend.StructuralHinge):
             with np.errstate(invalid="ignore"):
-                value, _g = loss(model, data).value_and_gradient(w)
-            assert np.isnan(value) or value == np.inf, (at, loss)
+                value, _ = loss(model, data).value_and_gradient(w)
+                assert np.isnan(value) or value == np.inf, (at, loss)
+                np.testing.assert_equal(loss(model, data).value(w), value)
 
 
-def test_bad_input_names_the_argument(backend):
+def test_what_is_wrong_is_named(backend):
     model = backend.SequenceModel(1, 2)
-    log = backend.LogLoss(model, model.pack([np.zeros((2, 1))], [[0, 1]]))
-    hinge, w, ask = backend.StructuralHinge(model, log.data), log.zeros(), log.value_and_gradient
-    of_type = "w: expected float64 in .*numpy.ndarray.*, as the packed data, got"
-    for call, error, message in (
-        (lambda: ask(np.zeros(3)), ValueError, r"w: expected 10 weights, got shape \(3,\)"),
-        *((lambda w=wrong: ask(w), TypeError, of_type) for wrong in (w * 1j, w.astype(np.float32), w.astype(int))),
-        (lambda: ask([0.0] * 10), ValueError, "w: expected 10 weights, got list"),
-        (lambda: backend.sgd(hinge, lam=0.1, mu=0.5), ValueError, "mu: the max itself has no smoothing"),
-        (lambda: ask(w, []), ValueError, "batch: expected at least one example"),
-        (lambda: ask(w, [0, 1]), ValueError, r"batch: expected example numbers in 0..0, got 0..1"),
-        (lambda: ask(w, mu=0.5), ValueError, "mu: the log loss is defined at mu = 1"),
-        (lambda: hinge.value_and_gradient(w, mu=-1.0), ValueError, "mu: expected a finite number >= 0"),
-        (lambda: backend.LogLoss(model, model.pack([], [])), ValueError, "data: expected at least one example"),
-    ):
-        with pytest.raises(error, match=message):
-            call()
+    log, four = (backend.LogLoss(model, model.pack([np.zeros((2, 1))] * n, [[0, 1]] * n)) for n in (1, 4))
+    names = {"np": np, "b": backend, "law": pillutla, "log": log, "weighted": partial(backend.Weighted, four)}
+    names["hinge"] = lambda smoothing=None: backend.StructuralHinge(model, log.data, smoothing=smoothing)
+    check_refusals("wrong_objectives.txt", names)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1.0, 1e3, 1e150])
+def test_values_of_all_scales_are_those_beside_gradients(backend, scale):
+    """Where sum-product leaves the scaled domain for the log domain, the value alone does."""
+    problem = MODELS["sequences"].training()
+    model, data = problem.packed(backend)
+    w = scale * problem.weights(backend)
+    found = losses_of(backend, "sequences", model, data)
+    for loss, mu in (("log", None), ("entropy", 1e-3), ("hinge", None)):
+        objective, _ = found[loss]
+        assert objective.value(w, None, mu) == objective.value_and_gradient(w, None, mu)[0]
+
+
+def test_a_subclass_with_its_own_loss_is_evaluated_by_it(backend):
+    """Twice the log loss, by overriding ``value_and_gradient`` alone: the learners' objective values are its."""
+
+    class Twice(backend.LogLoss):
+        def value_and_gradient(self, w, batch=None, mu=None):
+            value, gradient = super().value_and_gradient(w, batch, mu)
+            return 2.0 * value, 2.0 * gradient
+
+    model, data = MODELS["classes"].training().packed(backend)
+    twice = Twice(model, data)
+    result = backend.sgd(twice, lam=0.1, epochs=2, rng=0)
+    own = 2.0 * backend.LogLoss(model, data).value_and_gradient(result.x)[0]
+    assert twice.value(result.x) == own
+    close(result.fun, own + 0.05 * result.x @ result.x)

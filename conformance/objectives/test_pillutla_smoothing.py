@@ -1,15 +1,21 @@
-"""Norms and smoothing against what Pillutla et al. prove of them: sections 1.2 and 2.2, appendix A."""
+"""Norms, smoothing, sparse projections and oracles against what Pillutla et al. prove of them: sections 1.2, 2.2, 2.3.2
+and 3.2, appendix A."""
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from conformance import strategies
+from conformance.objectives.test_smoothing import projection
+from conformance.specimens.structures import chains
 from conformance.tolerances import RELATIVE, close
 from reference import bounds
+from reference.arrays import host
 from reference.identities import pillutla as law
 
 SMOOTHERS = {"entropy": (1, law.negative_entropy), "l2": (2, law.centred_squared_l2)}
@@ -62,13 +68,6 @@ def test_the_second_quotient_divides_by_the_norm_of_x():
     norm = float(law.operator_norm(A, 2))
     assert np.linalg.norm(A @ x) / np.linalg.norm(x) == pytest.approx(norm) == pytest.approx(5.0)
     assert np.linalg.norm(A @ x) / np.linalg.norm(y) > 9 * norm
-
-
-def test_norms_refuse_other_orders():
-    with pytest.raises(ValueError, match="alpha: expected 1 or 2, got 3"):
-        law.operator_norm(np.eye(2), 3)
-    with pytest.raises(ValueError, match="alpha: expected 1 or 2, got 3"):
-        law.lipschitz_slack(np.ones(2), np.ones(2), np.ones(2), np.ones(2), 1.0, 3)
 
 
 # section 2.2: Definition 1, Propositions 2 and 39, Lemma 40 -----------------------------------------------------------
@@ -195,3 +194,159 @@ def test_the_diameter_constant_is_attained_and_the_row_norm_is_not(backend):
         moved = np.linalg.norm(A.T @ (u - other_u)) / (2 * h)
         close(moved, bounds.entropy_smoothness(float(law.row_diameter(A)), mu), scale=1e5)
     close(bounds.smoothness(float(law.operator_norm(A, 1)), mu), 4 * moved, scale=1e5)
+
+
+# section 2.3.2: Propositions 3 and 4 ----------------------------------------------------------------------------------
+
+
+@given(z=strategies.tables(), factor=st.sampled_from([0.125, 1.0, 8.0]), scale=st.sampled_from([1.0, 1e-300, 1e300]))
+def test_the_projection_has_the_closed_form(space, z, factor, scale):
+    """And the sparsity that (8) says, of each row of a batch."""
+    z, stored, scale = space.scaled(z, scale)
+    assume(np.all(stored.max(axis=-1) > -np.inf))
+    mu = factor * scale
+    k = law.sparsity(z, mu)
+    found = np.atleast_2d(space.get(law.sparse_projection(z, mu, k)))
+    for row, u, many in zip(np.atleast_2d(stored), found, np.atleast_1d(space.get(k)), strict=True):
+        allowed = row > -np.inf
+        expected = np.zeros(len(row))
+        expected[allowed] = projection(row[allowed] / mu)
+        close(u, expected, space.dtype, max(1.0, np.abs(row[allowed]).max() / mu))
+        left, right = law.sparsity_slacks(space.put(row), mu, int(many))
+        assert space.get(left) > 0 and space.get(right) >= 0
+
+
+@given(z=st.lists(st.integers(-3, 3), min_size=1, max_size=5), mu=st.integers(1, 6))
+def test_sparsity_is_exact(z, mu):
+    """In fractions: k non-zeros if and only if (8), ties and equality included; and the closed form."""
+    u = projection([Fraction(x, mu) for x in z])
+    k = sum(x > 0 for x in u)
+    assert int(law.sparsity(z, mu)) == k
+    for j in range(1, len(z) + 1):
+        left, right = law.sparsity_slacks(z, mu, j)
+        assert (left > 0 and right >= 0) == (j == k)
+    close(law.sparse_projection(z, mu, np.array(k)), [float(x) for x in u])
+    close(projection([x / mu for x in z]), [float(x) for x in u])  # and a yardstick in floats is one
+
+
+def test_scores_in_non_decreasing_order_have_another_sparsity():
+    """Proposition 3 prints non-decreasing order: then (8) holds at k = 2 for z = (0, 1), mu = 1/2, whose projection
+    is (0, 1).
+    """
+    z, mu = np.array([0.0, 1.0]), 0.5
+    as_printed = [k for k in (1, 2) if sum(z[:k] - z[k - 1]) < mu <= sum(z[:k] - [*z, -np.inf][k])]
+    assert as_printed == [2]
+    assert int(law.sparsity(z, mu)) == 1 and projection(z / mu).tolist() == [0.0, 1.0]
+
+
+@given(z=st.lists(st.integers(-3, 3), min_size=1, max_size=5), mu=st.integers(1, 6), K=st.integers(1, 6))
+def test_top_k_is_exact_exactly_where_the_slack_allows(backend, z, mu, K):
+    """Proposition 4, both ways: value and gradient in fractions, and the library's; and its second part."""
+    u = projection([Fraction(x, mu) for x in z])
+    best = sorted(range(len(z)), key=lambda i: -z[i])[:K]
+    kept = projection([Fraction(z[i], mu) for i in best])
+
+    def value(scores, v):
+        return sum(a * b for a, b in zip(scores, v, strict=True)) - Fraction(mu, 2) * (sum(a * a for a in v) - 1)
+
+    same_value = value(z, u) == value([z[i] for i in best], kept)
+    same_gradient = list(u) == [kept[best.index(i)] if i in best else 0 for i in range(len(z))]
+    slack = float(law.exactness_slack(z, mu, K))
+    assert (same_value and same_gradient) == (slack >= 0) == same_value
+    table = backend.Table(np.array(z, dtype=np.float64))
+    (value_K, _), (value_all, _) = (
+        backend.smoothings.TopK(K)(table, float(mu)),
+        backend.smoothings.SquaredL2()(table, float(mu)),
+    )
+    assert (abs(float(value_all) - float(value_K)) < 1e-9) == (slack >= 0)
+    if len(z) > K:
+        ordered = sorted(z, reverse=True)
+        assert slack >= 0 or mu > ordered[0] - ordered[K]
+    else:
+        assert slack == np.inf
+
+
+# section 3.2: the oracles ---------------------------------------------------------------------------------------------
+
+
+def listed(structure):
+    """Scores and parts of every output, as arrays (m,) and (m, d)."""
+    outputs = list(structure.enumerate())
+    psi = np.array([float(structure.score(y)) for y in outputs])
+    return psi, np.array([flat(structure.parts(y)) for y in outputs])
+
+
+def flat(parts):
+    return np.concatenate([np.asarray(x).ravel() for x in (parts.unary, parts.pairwise)])
+
+
+@given(data=st.data(), mu=st.sampled_from([0.2, 1.0, 5.0]))
+def test_max_and_exp_oracles_of_a_chain(backend, data, mu):
+    """Lemma 7 (i) and (ii), Proposition 9: the weights are the scores themselves."""
+    instance = data.draw(chains(forbidden=False, batched=False))
+    chain = backend.Chain(instance.unary, instance.pairwise)
+    moved = instance._replace(
+        unary=instance.unary + data.draw(strategies.arrays(instance.unary.shape, False)),
+        pairwise=instance.pairwise - data.draw(strategies.arrays(instance.pairwise.shape, False)),
+    )
+    other = backend.Chain(moved.unary, moved.pairwise)
+    w, other_w = flat(chain.scores), flat(other.scores)
+    size = max(1.0, np.abs(w).max(initial=0.0), np.abs(other_w).max(initial=0.0))
+    for smoothing, level in ((backend.smoothings.Max(), 0.0), (backend.smoothings.Entropy(), mu)):
+        value, v = smoothing(chain, level)
+        other_value, _ = smoothing(other, level)
+        assert law.subgradient_slack(value, flat(v), w, other_value, other_w) >= -1e-8 * size
+    psi, parts = listed(chain)
+    value_residual, gradient_residual = law.exp_oracle_residuals(value, flat(v), psi, parts, mu)
+    close(value_residual, 0.0, scale=size)
+    close(gradient_residual, np.zeros(len(w)), scale=10 * size)
+    wrong = law.exp_oracle_residuals(float(value) + 0.1 * size, flat(v), psi, parts, mu)
+    assert wrong[0] > 0.05 * size
+
+
+def two_outputs(backend):
+    """The top-2 oracle at psi = (1, 0), mu = 10, whose outputs have orthogonal gradients: value and gradient."""
+    value, parts = backend.smoothings.TopK(2)(backend.Table([1.0, 0.0]), 10.0)
+    return float(value), parts.values, np.array([1.0, 0.0]), np.eye(2)
+
+
+def test_the_projection_of_the_scores_themselves_is_not_the_gradient(backend):
+    """Lemma 7 (iii) prints the projection of psi: psi = (1, 0), mu = 10 gives (1, 0), the gradient is (.55, .45)."""
+    value, v, psi, gradients = two_outputs(backend)
+    close(v, [0.55, 0.45])
+    close(law.top_k_residuals(value, v, psi, gradients, 10.0)[1], np.zeros(2))
+    as_printed = projection(psi)
+    assert as_printed.tolist() == [1.0, 0.0]
+    assert np.abs(law.top_k_residuals(value, as_printed @ gradients, psi, gradients, 10.0)[1]).max() > 0.4
+
+
+def test_the_weighted_score_is_not_the_value_of_the_top_k_oracle(backend):
+    """Algorithm 6, line 4, prints sum_k u_k psi(y_k): .55 for psi = (1, 0), mu = 10, whose smoothed max is 3.025."""
+    value, v, psi, gradients = two_outputs(backend)
+    close(value, 3.025)
+    close(law.top_k_residuals(value, v, psi, gradients, 10.0)[0], 0.0)
+    as_printed = float(v @ psi)
+    close(as_printed, 0.55)
+    assert abs(float(law.top_k_residuals(as_printed, v, psi, gradients, 10.0)[0])) > 2.4
+
+
+def test_oracle_laws_hold_in_every_namespace(space, rng):
+    """The residuals are computed where the arrays live, with forbidden outputs."""
+    put, mu = space.put, 0.5
+    psi = np.array([1.0, -np.inf, 0.5, 0.5]).astype(space.dtype)
+    gradients = rng.normal(size=(4, 3)).astype(space.dtype)
+    p = np.exp((psi.astype(np.float64) - 1.0) / mu)
+    value = 1.0 + mu * np.log(p.sum())
+    zero = law.exp_oracle_residuals(put(value), put(p / p.sum() @ gradients), put(psi), put(gradients), mu)
+    u, finite = projection([2.0, 1.0, 1.0]), [0, 2, 3]
+    value = u @ psi[finite] + mu / 2 * (1 - u @ u)
+    zero += law.top_k_residuals(put(value), put(u @ gradients[finite]), put(psi), put(gradients), mu)
+    w, other, half = put([0.0, 1.0]), put([0.0, 2.0]), put([0.5, 0.5])
+    zero += (
+        law.fenchel_young_slack(put(value), put(psi[finite]), put(u), mu, law.centred_squared_l2),
+        law.lipschitz_slack(w, other, half, half, mu, 1) - 1,
+        law.composition_slack(put(np.eye(2)), w, other, half, half, 1.0, 2) - 1,
+    )
+    for residual in zero:
+        close(space.get(residual), np.zeros(residual.shape), space.dtype)
+    assert host(law.row_diameter(space.put([[0.0, 0.0], [3.0, 4.0]]))) == pytest.approx(5.0)

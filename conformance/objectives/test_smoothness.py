@@ -63,6 +63,11 @@ def test_component_smoothness_is_the_least_power_of_two_that_is_enough(rng):
         assert start == L or not all(enough(L / 2, i) for i in batch)
     L, _ = component_smoothness(logistic, w, None, batch, 1e-12)
     assert 0.5 * (logistic.A[batch] ** 2).sum(axis=1).max() >= L
+    parabolas, order = Parabolas([3.0, 0.5, 0.0], [1.0, 2.0, 0.0]), np.arange(3)
+    close(secant(parabolas, np.zeros(1), None, order)[0], 3.0)
+    for start in (3.0, 0.75):
+        assert component_smoothness(parabolas, np.zeros(1), None, order, start)[0] == 3.0
+    assert component_smoothness(parabolas, np.zeros(1), None, order[:0], 0.75) == (0.75, 0)
 
 
 def test_a_loss_that_rounding_hides_asks_for_no_smoothness(backend):
@@ -73,15 +78,6 @@ def test_a_loss_that_rounding_hides_asks_for_no_smoothness(backend):
     value, g = hinge.value_and_gradient(w, mu=0.1)
     assert value == 0 < g @ g
     assert counterpart(Backtracking(), hinge).find(hinge, w, 0.1, np.array([0]), 1e-3, np.inf) == (1e-3, 2)
-
-
-def test_parabolas_have_their_curvature():
-    order = np.arange(3)
-    parabolas = Parabolas([3.0, 0.5, 0.0], [1.0, 2.0, 0.0])
-    close(secant(parabolas, np.zeros(1), None, order)[0], 3.0)
-    assert component_smoothness(parabolas, np.zeros(1), None, order, 3.0)[0] == 3.0
-    assert component_smoothness(parabolas, np.zeros(1), None, order, 0.75)[0] == 3.0
-    assert component_smoothness(parabolas, np.zeros(1), None, order[:0], 0.75) == (0.75, 0)
 
 
 def test_no_curvature_and_no_regulariser_give_no_step(backend):

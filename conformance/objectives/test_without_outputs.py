@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from conformance.degenerate import CASES, learners, packed
@@ -41,27 +40,3 @@ def test_every_learner_names_the_missing_outputs(backend, case):
         with pytest.raises(ValueError) as raised:
             ask(objective.zeros())
         assert str(raised.value) == missing
-
-
-def test_kernels_name_the_missing_labels(backend):
-    model = backend.KernelSequenceModel([backend.kernels.Linear()], 2)
-    with pytest.raises(ValueError, match=r"^Y: this data was packed without labels; pack\(X, Y\) gives them$"):
-        backend.mkl(model, model.pack([np.ones((2, 1))]), lam=0.1, step_size=0.1)
-
-
-@pytest.mark.parametrize("bits", [None, 4])
-def test_the_parser_names_the_missing_heads(backend, bits):
-    pytest.importorskip("sklearn")
-    from diptych.estimators import DependencyParser
-
-    parser = DependencyParser(templates=[("h.tag", "m.tag")], bits=bits, panel=backend.module)
-    with pytest.raises(ValueError, match="^y: expected the heads of each sentence, got None$"):
-        parser.fit([{"tag": ["D", "N"]}], None)
-
-
-def test_an_example_without_outputs_to_choose_from_is_named(backend):
-    model = backend.ListModel(lambda x: np.zeros((x, 2)), backend.Table, size=2)
-    with pytest.raises(
-        ValueError, match=r"^part_features\(X\[1\]\): expected a row for each of at least one output, got none$"
-    ):
-        model.pack([1, 0], [0, 0])
