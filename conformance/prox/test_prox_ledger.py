@@ -125,9 +125,14 @@ def test_lemma_10_needs_the_term_that_the_print_lacks():
 
 
 def test_the_order_of_the_proxes_matters(backend):
-    """Sparse group lasso as "two proximal steps": l1 first is the prox of the sum, the group first is not."""
+    """Sparse group lasso as "two proximal steps": l1 first is the prox of the sum, the group first is not, nor is
+    either order of groups that cross.
+    """
     x, groups = np.array([2.0, 1.5, 1.5]), [[0, 1, 2]]
     l1, l21 = backend.L1(1.0), backend.L21(1.0, groups)
     right, wrong = backend.Sequential([l1, l21]), backend.Sequential([l21, l1])
     assert right.exact and not wrong.exact
     assert objective(right, right.prox(x), x, 1.0) < objective(right, wrong.prox(x), x, 1.0) - 1e-2
+    crossing = backend.Sequential([backend.L21(1.0, [[0, 1]]), backend.L21(1.0, [[1, 2]])])
+    better = np.array([1.09, 0.5, 0.69])
+    assert objective(crossing, better, x, 1.0) < objective(crossing, crossing.prox(x), x, 1.0) - 1e-2
