@@ -85,11 +85,9 @@ def test_beta_minimises_the_variational_form(backend, rng):
 def test_which_penalties_have_a_kernel(words):
     """Those of either panel, but no subclass, and no model of yours: their loop hears what they override."""
     X, Y = words
-    mine, model_of_mine = (
-        type("Mine", (kind,), {}) for kind in (accelerated.SquaredL1, accelerated.KernelSequenceModel)
-    )
+    mine, my_model = (type("Mine", (kind,), {}) for kind in (accelerated.SquaredL1, accelerated.KernelSequenceModel))
     groups = [accelerated.kernels.Gaussian(1.0)]
-    for kind in (accelerated.KernelSequenceModel, model_of_mine):
+    for kind in (accelerated.KernelSequenceModel, my_model):
         model = kind(groups, 3)
         problem = KernelProblem(model, model.pack(X, Y))
         for panel in (accelerated, reference):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import subprocess
-import sys
 from functools import partial
 
 import numpy as np
@@ -163,20 +161,6 @@ def test_copies_have_the_oracle(backend, name, copied):
         assert np.array_equal(y, z)
     space = model.structure_type.unchecked(model.scores(data, np.array([0]), w))
     assert float(copied(space).best()[0]) == float(space.best()[0])
-
-
-@pytest.mark.beyond("starts processes")
-def test_another_process_has_the_oracle(backend, tmp_path):
-    model, data = made(backend, "alignments with null", matching.by_scipy)
-    (tmp_path / "model").write_bytes(pickle.dumps((model, data)))
-    code = (
-        "import pickle, sys, numpy as np\n"
-        "model, data = pickle.load(open(sys.argv[1], 'rb'))\n"
-        "print(model.structure_type.__name__, [y.tolist() for y in model.predict(data, None, np.ones(model.size))])"
-    )
-    run = subprocess.run([sys.executable, "-c", code, str(tmp_path / "model")], capture_output=True, text=True)
-    predicted = [y.tolist() for y in model.predict(data, None, np.ones(model.size))]
-    assert run.stdout.strip() == f"Matching(oracle=by_scipy) {predicted}", run.stderr
 
 
 @pytest.mark.parametrize("name", OTHERS)

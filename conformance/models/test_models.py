@@ -4,6 +4,8 @@ forms of input, files, what is refused.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -172,23 +174,10 @@ def test_weights_that_cannot_score_are_refused(backend, name):
 BOXES, BOX_FEATURES = [[0, 0, 2, 2], [1, 1, 3, 4]], np.ones((2, 3))
 
 
-def answered(b, answer, null=False, hinge=False):
-    """The best alignment of two rows as an oracle answers; with ``null``, of one column."""
-    model = b.AlignmentModel(1, null=null, oracle=lambda scores: answer)
-    X = [[[[0.0]], [[2.0]]]] if null else [[[[0.0], [1.0]], [[2.0], [0.0]]]]
-    data, w = model.pack(X, [[-1, 0] if null else [1, 0]]), np.ones(model.size)
-    return b.StructuralHinge(model, data).value_and_gradient(w) if hinge else model.predict(data, None, w)
-
-
-def nothing(scores):
-    """An oracle without an answer."""
-    return 0.0, None
-
-
-def images(b, w):
-    """The structure of an image, by a model whose oracle answers nothing."""
-    model = b.SegmentationModel(2, 1, oracle=nothing)
-    return model.structure_type.unchecked(model.scores(model.pack([GIVEN["IMAGE"]]), np.array([0]), w))
+def answered(b, answer):
+    """The best alignment of two rows as an oracle answers."""
+    model = b.AlignmentModel(1, oracle=lambda scores: answer)
+    return model.predict(model.pack([[[[0.0], [1.0]], [[2.0], [0.0]]]], [[1, 0]]), None, np.ones(1))
 
 
 GIVEN = {  # names of the page of wrong things
@@ -196,15 +185,12 @@ GIVEN = {  # names of the page of wrong things
     "LABELS": LABELS,
     "restrict": restrict,
     "answered": answered,
-    "images": images,
     "predict": lambda model, data, w=None: model.predict(
         data, None, np.zeros(model.size) if w is None else np.array(w)
     ),
     "tagger": lambda b, **options: b.TaggingModel(
         LABELS["bio"], ["bias", "word"], vocabulary=["bias", "word[0]=a"], **options
     ),
-    "words": lambda b: b.TaggingModel(["x", "y"], "words", bits=5),
-    "whole": lambda b, offsets: b.CandidateModel(3).pack(b.Candidates(BOXES, BOX_FEATURES, np.array(offsets))),
     "WORDS": [{"word": ["a"]}, {"word": ["a", "b"]}],
     "TEMPLATES": [
         ("h.tag", "m.tag"),
@@ -257,13 +243,75 @@ def test_one_long_sequence_among_many_short_ones_costs_its_own_length(backend):
     close(value, sum(lengths) * np.log(2) / len(lengths))
 
 
-def test_forbidden_transitions_as_weights(backend):
-    """-inf for every transition: no labelling of two positions, one of a single position."""
-    model = backend.SequenceModel(1, 2)
-    w = np.concatenate([np.ones(6), np.full(4, -np.inf)])
-    with pytest.raises(backend.InfeasibleError):
-        model.predict(model.pack([np.ones((2, 1))]), None, w)
-    for loss in (backend.StructuralHinge, backend.LogLoss):
-        with pytest.raises(backend.InfeasibleError):
-            loss(model, model.pack([np.ones((2, 1))], [[0, 1]])).value_and_gradient(w)
-    assert model.predict(model.pack([np.ones((1, 1))]), None, w)[0].tolist() == [0]
+# weights of -inf, and scores that overflow ----------------------------------------------------------------------------
+
+SIGNED = [name for name in MODELS if not name.startswith(("tags", "arcs", "windows of words"))]  # features below 0
+SPARSE = [name for name in MODELS if not name.startswith(("align", "cand", "wind"))]  # elsewhere 0 times -inf is nan
+
+
+@pytest.mark.parametrize("name", SPARSE)
+@seeds
+def test_weights_of_minus_infinity_forbid_what_has_their_features(backend, name, seed):
+    """Of the other outputs the best is predicted; where there is none, every reader of the scores says so."""
+    rng = np.random.default_rng(seed)
+    problem = MODELS[name].build(rng, lambda *shape: rng.integers(0, 3, shape).astype(np.float64), 2, 3)
+    (model, data), w = problem.packed(backend), problem.weights(backend, 4)
+    gone = rng.random(model.size) < rng.choice([0.1, 0.5, 1.0])
+    if model.nonnegative is not None:
+        gone[model.nonnegative] = False
+    w[gone] = -np.inf
+    losses = [backend.StructuralHinge, backend.LogLoss] if MODELS[name].sums else [backend.StructuralHinge]
+    asked = [partial(loss(model, data).value_and_gradient, w) for loss in losses]
+    asked.append(lambda batch: model.predict(data, batch, w))
+    for i, (outputs, phi, _, _) in enumerate(problem.listed):
+        scores = np.where(np.any(phi[:, gone] > 0, axis=1), -np.inf, phi[:, ~gone] @ w[~gone])
+        if np.max(scores) > -np.inf:
+            (y,) = model.predict(data, [i], w)
+            close(scores[[tuple(np.ravel(z)) for z in outputs].index(tuple(np.ravel(y)))], np.max(scores))
+        else:
+            for ask in asked:
+                with pytest.raises(backend.InfeasibleError):
+                    ask([i])
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", SIGNED)
+def test_forbidding_weights_of_negative_features_are_refused(backend, name):
+    problem = MODELS[name].training(4, 6, 3)
+    (model, data), w = problem.packed(backend), problem.weights(backend)
+    w[0] = -np.inf
+    hinge = backend.StructuralHinge(model, data)
+    for ask in (
+        lambda: model.predict(data, None, w),
+        lambda: [model.scores(data, piece, w) for piece in model.chunks(data, np.arange(data.n))],
+        lambda: hinge.value_and_gradient(w),
+        lambda: backend.sgd(hinge, w, lam=0.1, epochs=1, rng=0),
+    ):
+        with pytest.raises(ValueError, match="a weight of -inf forbids outputs with a positive feature"):
+            ask()
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "windows of words"])
+def test_scores_that_overflow_are_no_forbidden_outputs(backend, name):
+    problem = MODELS[name].training(4, 4)
+    model, data = problem.packed(backend)
+    for w in (1.7e308 * np.sign(problem.weights(backend)), np.full(model.size, -1.7e308)):
+        if model.nonnegative is not None:
+            w[model.nonnegative] = 1.7e308
+        with pytest.raises(ValueError, match="weights times features overflow"):
+            model.predict(data, None, w)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_scores_of_kernels_and_of_bound_taggers_that_overflow(backend):
+    model = backend.KernelSequenceModel([backend.kernels.Linear()], 2)
+    x = [np.full((2, 1), 1e100)]
+    weights = model.zeros(model.pack(x, [[0, 1]]))
+    weights = weights._replace(coefficients=tuple(A + 1e308 for A in weights.coefficients))
+    with pytest.raises(ValueError, match="scores: expected finite"):
+        model.predict(weights, x)
+    tagger = backend.TaggingModel(["A", "B"], "words", bits=5)
+    for w in (np.full(tagger.size, 1e308), np.full(tagger.size, -1e308)):
+        with pytest.raises(ValueError, match="weights times features overflow"):
+            tagger.bound(w)([{"word": ["a", "b"]}])
