@@ -7,26 +7,11 @@ import pytest
 
 import accelerated
 import reference
-from accelerated.threads import set_num_threads
 from conformance.mkl.test_online_mkl import box_of, labellings, model_of, words  # noqa: F401 (a fixture)
 from conformance.tolerances import close
 from reference.models.kernel_sequence import KernelWeights
 from reference.online_mkl.rounds import MKL, KernelProblem
 from reference.training.counterparts import counterpart
-
-
-def test_prediction_has_the_same_bits_on_any_number_of_threads(rng):
-    model = accelerated.KernelSequenceModel([accelerated.kernels.Gaussian(1.0), accelerated.kernels.Explicit()], 3)
-    X = [rng.normal(size=(n, 3)) for n in rng.integers(0, 9, 200)]
-    data = model.pack(X[:20], [rng.integers(0, 3, len(x)) for x in X[:20]])
-    weights, seen = accelerated.mkl(model, data, lam=0.01, step_size=0.3, epochs=2, rng=0).x, []
-    try:
-        for threads in (1, 3):
-            set_num_threads(threads)
-            seen.append(np.concatenate(model.predict(weights, X)).tolist())
-    finally:
-        set_num_threads(None)
-    assert seen[0] == seen[1]
 
 
 def test_the_mean_loss_is_that_of_each_sequence(backend, words):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import reference
 from conformance.models.test_models import check_adjoint
+from conformance.specimens.pages import check_refusals
 from conformance.tolerances import close
 from reference.arrays import Place, host
 from reference.linearized import LinearizedObjective, linearized
@@ -196,23 +197,17 @@ def test_a_function_is_a_model(backend, rng):
 
 def test_networks_say_what_is_wrong(backend):
     torch, _, model, X, Y = network(backend)
-    for wrong in (9, -1, "a"):
-        with pytest.raises(ValueError, match=rf"Y\[1\]: expected an output of X\[1\], got {wrong!r}"):
-            model.pack(X, [Y[0], wrong, *Y[2:]])
-    with pytest.raises(ValueError, match=r"X\[2\]: expected scores, the module gives nan"):
-        model.pack([*X[:2], torch.where(X[2] > 0, torch.nan, X[2])], Y[:3])
-    for scores, found in ((lambda w, x: w[0], r"shape \(\)"), (lambda w, x: [1.0], "list")):
-        with pytest.raises(ValueError, match=f"score: expected a tensor .* for example 0, got {found}"):
-            backend.DifferentiableModel(scores, backend.Table, size=2).pack([0])
-    with pytest.raises(TypeError, match="module: expected a torch"):
-        backend.DifferentiableModel.of_module(lambda x: x, backend.Table)
-    with pytest.raises(ValueError, match="packed without outputs"):
-        model.gold(model.pack(X), np.array([0]))
     short = backend.DifferentiableModel(model.score, backend.Table, lambda x, y: [1.0], size=model.size)
-    with pytest.raises(ValueError, match=r"task_loss: expected shape \(3,\), a number a part, got .* in example 0"):
-        short.task_loss(short.pack(X, Y, like=np.zeros(0, np.float32)), np.array([0]))
-    with pytest.raises(ValueError, match="write"):
-        short.write(np.zeros(3))
+    names = {"np": np, "b": backend, "torch": torch, "model": model, "short": short, "X": X, "Y": Y}
+
+    def of(layer):
+        net = torch.nn.Sequential(torch.nn.Linear(3, 4), layer, torch.nn.Linear(4, 1), torch.nn.Flatten(0))
+        backend.DifferentiableModel.of_module(net.eval(), backend.Table)
+        return backend.DifferentiableModel.of_module(net.train(), backend.Table)
+
+    check_refusals("wrong_networks.txt", {**names, "of": of})
+    still = torch.nn.Sequential(torch.nn.LSTM(4, 4, 2), torch.nn.MultiheadAttention(4, 2))
+    assert still.training and backend.DifferentiableModel.of_module(still, backend.Table).size > 0
 
 
 def test_frozen_parameters_stay_as_they_are(backend):
@@ -231,18 +226,6 @@ def test_frozen_parameters_stay_as_they_are(backend):
         parameter.requires_grad_(False)
     with pytest.raises(ValueError, match="module: expected parameters to train"):
         backend.DifferentiableModel.of_module(net, backend.Table)
-
-
-def test_layers_that_draw_or_look_at_the_batch_are_refused_in_training(backend):
-    torch = pytest.importorskip("torch")
-    layers = (torch.nn.Dropout(), torch.nn.BatchNorm1d(4), torch.nn.RReLU(), torch.nn.LSTM(4, 4, 2, dropout=0.5))
-    for layer in (*layers, torch.nn.MultiheadAttention(4, 2, dropout=0.1)):
-        net = torch.nn.Sequential(torch.nn.Linear(3, 4), layer, torch.nn.Linear(4, 1), torch.nn.Flatten(0))
-        with pytest.raises(ValueError, match=rf"1 is a {type(layer).__name__} in training mode"):
-            backend.DifferentiableModel.of_module(net, backend.Table)
-        backend.DifferentiableModel.of_module(net.eval(), backend.Table)
-    still = torch.nn.Sequential(torch.nn.LSTM(4, 4, 2), torch.nn.MultiheadAttention(4, 2))
-    assert still.training and backend.DifferentiableModel.of_module(still, backend.Table).size > 0
 
 
 def test_a_start_is_drawn_for_a_function_and_no_optimiser_begins_at_zero(backend, rng):

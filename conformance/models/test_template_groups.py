@@ -118,23 +118,13 @@ def test_groups_fall_to_zero_and_come_back(backend, rng):
 def test_kernels_take_over_where_they_say(other, rng, monkeypatch):
     """The plain loop is for groups within templates, batches, other regularizers and huge weights alone."""
     model, data = parser(other, "hashed")
-    hinge, plain = other.StructuralHinge(model, data), OnlineProximal.sweep
-    calls = []
+    hinge, plain, calls = other.StructuralHinge(model, data), OnlineProximal.sweep, []
     monkeypatch.setattr(OnlineProximal, "sweep", lambda *a: calls.append(1) or plain(*a))
-    inside = np.arange(model.size) % 2
     fused = list(penalties(other, model).values())
-    slow = [
-        other.L1(0.1),
-        other.SquaredL21(0.1, inside),
-        other.L21Ball(1.0, model.groups),
-        other.SparseGroupLasso(0.1, model.groups, 0.1),
-    ]
-    for phi, size, w0, expected in [
-        *[(phi, 1, 1.0, 0) for phi in fused],
-        *[(phi, 1, 1.0, 1) for phi in slow],
-        (fused[0], 2, 1.0, 1),
-        (fused[0], 1, 1e200, 1),
-    ]:
+    slow = [other.L1(0.1), other.SquaredL21(0.1, np.arange(model.size) % 2), other.L21Ball(1.0, model.groups)]
+    slow.append(other.SparseGroupLasso(0.1, model.groups, 0.1))
+    cases = [(phi, 1, 1.0, 0) for phi in fused] + [(phi, 1, 1.0, 1) for phi in slow]
+    for phi, size, w0, expected in [*cases, (fused[0], 2, 1.0, 1), (fused[0], 1, 1e200, 1)]:
         calls.clear()
         start = w0 * rng.normal(size=model.size)
         other.online_proximal(hinge, phi, start, step_size=0.1, epochs=1, batch_size=size, rng=0)
