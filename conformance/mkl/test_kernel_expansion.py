@@ -1,5 +1,4 @@
-"""Martins et al., section 3.4 and Proposition 8: norms of groups by kernels alone, coefficients of a run, and how long
-subgradients are."""
+"""Martins et al., section 3.4 and Proposition 8: norms of groups by kernels, coefficients of a run, subgradients."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ seeds = given(seed=st.integers(0, 2**32 - 1))
 
 @seeds
 def test_norms_after_a_gradient_step(seed):
-    """(17), corrected, for three groups of explicit features; either printed line is off by twice the step times a
-    score."""
+    """(17), corrected, for three groups of explicit features; printed lines are off by twice a step times a score."""
     rng = np.random.default_rng(seed)
     theta, u, v = rng.normal(size=(3, 3, 4))
     gamma = 10 ** rng.uniform(-2, 1)
@@ -47,8 +45,7 @@ def test_both_printed_lines_are_wrong():
 
 @pytest.mark.parametrize("radius", [None, 0.6])
 def test_coefficients_of_a_run_are_the_expansion(backend, words, radius):
-    """Steps, moves and factors of a run, whose rounds are Algorithm 3, give the coefficients that it ends with, and the
-    groups' norms."""
+    """Steps, moves and factors of a run of Algorithm 3 give its last coefficients, and the groups' norms."""
     X, Y = words
     model = model_of(backend)
     data, box = model.pack(X, Y), box_of("hinge", backend.SquaredL1(0.3), 0.0, radius, "last")
@@ -92,8 +89,7 @@ def test_subgradients_are_no_longer_than_stated(backend, loss, seed):
 
 @pytest.mark.parametrize("loss", ["StructuralHinge", "LogLoss"])
 def test_the_longest_subgradient_is_attained(backend, loss):
-    """Opposite features of one position, w far towards the wrong label: G = 2 max ||phi||, and with sigma the radius on
-    top."""
+    """Opposite features of one position, w far towards the wrong label: G = 2 max ||phi||, plus sigma radius."""
     model = backend.ListModel(
         part_features=lambda x: np.array([[x], [-x]]), structure_type=backend.Table,
         task_loss=lambda x, y: 1.0 - np.eye(2)[y], size=1,
@@ -108,8 +104,7 @@ def test_the_longest_subgradient_is_attained(backend, loss):
 @pytest.mark.parametrize("lam", [0.1, 2.0])
 @pytest.mark.parametrize("sigma", [0.0, 0.5])
 def test_the_radius_of_the_optimum_is_attained(lam, sigma):
-    """Proposition 8.1 and 8.3, sharpened: max(0, c - a w) with a^2 = c (lam + sigma) has its optimum at sqrt(c/(lam +
-    sigma)), and none farther."""
+    """Prop. 8.1, 8.3, sharpened: max(0, c - a w), a^2 = c (lam + sigma), ends at sqrt(c/(lam + sigma)), no other farther."""
     c, radii = 3.0, []
     for a in np.sqrt(c * (lam + sigma)) * np.array([0.5, 0.9, 1.0, 1.1, 2.0]):
         w = min(a / (lam + sigma), c / a)  # the hinge is left behind, or its corner

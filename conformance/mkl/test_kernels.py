@@ -92,9 +92,7 @@ def test_storage_goes_by_the_budget(backend, rng):
 
 @pytest.mark.parametrize("storage", ["auto", "dense", "sparse", "blocks"])
 def test_several_matrices_share_products_and_a_budget(backend, rng, storage):
-    """Each is the kernel's own matrix, in parts as well; what is asked for is what is held, and "auto" keeps to the
-    budget for all together.
-    """
+    """Each is the kernel's own matrix, in parts as well, held as asked; "auto" keeps to the budget for all together."""
     X = np.round(rng.normal(size=(300, 3)), 1)
     every = [kernel for kernel, *_ in kernels(backend).values()]
     kind, budget = gram_type(backend), 2 * 8 * 300**2 + 1000

@@ -1,6 +1,4 @@
-"""Online multiple kernel learning: rounds are their equations, whichever form holds the weights; bounds and
-variational forms hold on runs.
-"""
+"""Online multiple kernel learning: rounds are their equations, whichever form holds the weights."""
 
 from __future__ import annotations
 
@@ -46,9 +44,7 @@ def states(backend, model, data, box, rounds=12, rng=0):
 
 
 def features(model, data, X):
-    """phi_k of all outputs' parts as matrices: explicit features whose products are the kernels, by a square root of
-    each Gram matrix.
-    """
+    """phi_k of all outputs' parts: features whose products are the kernels, by a square root of Gram matrices."""
     found = []
     for group in model.groups:
         if isinstance(group, reference.kernels.Explicit):
@@ -60,9 +56,7 @@ def features(model, data, X):
 
 
 def theta(model, data, weights, phi):
-    """The groups' weights as plain vectors: features times coefficients, and the transitions with the group that
-    they are in.
-    """
+    """The groups' weights as plain vectors: features times coefficients, and transitions with the group they are in."""
     parts = []
     for group, A, f in zip(model.groups, weights.coefficients, phi, strict=True):
         parts.append((A if isinstance(group, reference.kernels.Explicit) else f.T @ A).ravel())
@@ -83,9 +77,7 @@ def labellings(unary, T):
 @pytest.mark.parametrize("loss", ["hinge", "crf"])
 @pytest.mark.parametrize("penalty", ["squared l1", "ridge", "l1"])
 def test_a_round_is_its_equation(backend, words, transitions, storage, loss, penalty):
-    """In explicit feature spaces: theta - gamma (sigma theta + gradient), then the prox of the groups' norms, then
-    the ball; and the average. However Gram matrices are held.
-    """
+    """theta - gamma (sigma theta + gradient) of explicit features, the prox of the norms, the ball; and the average."""
     (X, Y), sigma, radius = words, 0.1, 0.8
     model = model_of(backend, transitions)
     data = model.pack(X, Y, storage=storage)
@@ -154,9 +146,7 @@ def test_groups_fall_to_zero_and_come_back(backend, words):
 @pytest.mark.parametrize("loss", ["hinge", "crf"])
 @pytest.mark.parametrize("lam", [0.2, 2.0, 10.0])
 def test_averages_keep_their_digits_while_groups_shrink(backend, other, words, loss, lam):
-    """A ridge multiplies all groups by 1/(1 + gamma lam) in each of 100 rounds: down to 1e-60 if no round added to
-    them.
-    """
+    """A ridge multiplies all groups by 1/(1 + gamma lam) in each of 100 rounds: to 1e-60 if none adds to them."""
     (X, Y), runs = words, []
     for panel in (backend, other):
         model = panel.KernelSequenceModel([panel.kernels.Gaussian(2.0), panel.kernels.Explicit()], 3)
@@ -192,9 +182,7 @@ def test_explicit_and_implicit_groups_are_one(backend, words, loss, of_ones, uni
 
 @pytest.mark.parametrize("transitions", ["own", "each"])
 def test_prediction_in_blocks_is_one_by_one(backend, rng, transitions):
-    """700 positions, more than one block, as each sequence alone, and by enumeration of the labellings of the short
-    ones.
-    """
+    """700 positions, more than one block, as each sequence alone, and by enumeration of its labellings."""
     X = [rng.normal(size=(n, 3)) for n in (2, 0, 5, 3)]
     model = model_of(backend, transitions)
     data = model.pack(X, [rng.integers(0, 3, len(x)) for x in X])

@@ -92,9 +92,7 @@ def test_which_penalties_have_a_kernel(words):
 
 
 def test_it_learns_which_kernel_matters(backend, rng):
-    """Labels by the distance from 0: no linear function has them; the Gaussian's share grows, and words held out are
-    read.
-    """
+    """Labels by the distance from 0, which no linear function has: the Gaussian's share grows, new words are read."""
     X = [rng.normal(size=(4, 2)) * 1.5 for _ in range(60)]
     Y = [(np.linalg.norm(x, axis=1) > 1.5).astype(int) for x in X]
     model = backend.KernelSequenceModel([backend.kernels.Linear(), backend.kernels.Gaussian(0.5)], 2)

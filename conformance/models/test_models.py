@@ -1,6 +1,4 @@
-"""Models: scores are features times weights, written out for every output; adjoints, predictions, pieces of a batch,
-forms of input, files, what is refused.
-"""
+"""Models: scores are features times weights; adjoints, predictions, pieces of a batch, inputs, files, refusals."""
 
 from __future__ import annotations
 
@@ -28,8 +26,7 @@ every_model = pytest.mark.parametrize("name", MODELS)
 @every_model
 @seeds
 def test_scores_are_features_times_weights(backend, name, seed):
-    """For every output of every example: its score, task loss and features; the true one; how many there are, and how
-    far apart."""
+    """The score, task loss and features of every output; the true one; how many there are, and how far apart."""
     kind = MODELS[name]
     problem = kind.draw(seed)
     model, data = problem.packed(backend)

@@ -112,8 +112,7 @@ def broken(x, kind, draw):
 @packed
 @given(drawn=st.data())
 def test_a_broken_field_is_named(backend, make, drawn):
-    """Whatever is out of range, too short, too long, nan or of another type: the error names the field, and no kernel
-    runs."""
+    """Out of range, too short, too long, nan, of another type: the error names the field, and no kernel runs."""
     model, data = make(backend)
     path = drawn.draw(st.sampled_from(places(data)))
     names = [step for step in path if isinstance(step, str)]

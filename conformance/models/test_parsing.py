@@ -17,9 +17,7 @@ ROOT, OUTSIDE = ("root",), ("outside",)
 
 
 def by_hand(templates, sentence, h, m):
-    """The features of an arc, each a set of (atom, value), as a list; written out from what the atoms are said to
-    mean.
-    """
+    """The features of an arc, each a set of (atom, value), by what the atoms are said to mean."""
     rows = {
         field: dict(enumerate([ROOT, *(sentence["word"] if field in ("prefix", "suffix") else sentence[field])]))
         for field in {"prefix", "suffix", *sentence}

@@ -1,6 +1,4 @@
-"""Templates as groups of weights: blocks by hand, and online proximal rounds over them against their equation and
-the plain loop.
-"""
+"""Templates as groups of weights: blocks by hand, and online proximal rounds against their equation and the loop."""
 
 from __future__ import annotations
 
@@ -130,27 +128,3 @@ def test_kernels_take_over_where_they_say(other, rng, monkeypatch):
         other.online_proximal(hinge, phi, start, step_size=0.1, epochs=1, batch_size=size, rng=0)
         box = OnlineProximal(phi, other.steps.Constant(0.1))
         assert len(calls) == (1 if counterpart(box, hinge) is box else expected)
-
-
-def test_templates_that_tell_nothing_get_no_weights(backend, rng):
-    """Multiple kernel learning: tags tell the heads, colours do not; the templates of colours end at exactly 0 in
-    runs of whole batches, near it online; most heads are right.
-    """
-    tags = ["D", "N", "V", "P"]
-    X = [{"tag": rng.choice(tags, 4).tolist(), "colour": rng.choice(["r", "g", "b"], 4).tolist()} for _ in range(60)]
-    told = reference.ParsingModel([("h.tag", "m.tag")], bits=8)
-    Y = told.predict(told.pack(X), None, rng.normal(size=told.size))
-    model = backend.ParsingModel(
-        [("h.tag", "m.tag"), ("h.colour",), ("h.colour", "m.colour"), ("m.colour", "direction")], bits=8, blocks=True
-    )
-    hinge = backend.StructuralHinge(model, model.pack(X, Y))
-    phi, options = backend.SquaredL21(0.5, model.groups), {"step_size": backend.steps.InverseSqrt(0.1), "rng": 0}
-    whole = backend.online_proximal(hinge, phi, epochs=100, batch_size=60, **options)
-    norms = model.template_norms(whole.x)
-    assert norms[0] > 0 and not norms[1:].any()
-    result = backend.online_proximal(hinge, phi, epochs=20, **options)
-    norms = model.template_norms(result.x)
-    assert norms[1:].sum() < 0.03 * norms[0]
-    guess = np.concatenate(model.predict(hinge.data, None, result.x))
-    assert np.mean(guess == np.concatenate(Y)) > 0.8
-    close(result.fun, hinge.value_and_gradient(result.x)[0] + 0.25 * norms.sum() ** 2)

@@ -57,9 +57,7 @@ values = st.sampled_from(["a", "B", "ab", "a|b", "|", "\\", "\\|", "ß"])
     X=st.lists(st.lists(st.tuples(values, values), max_size=5), max_size=3),
 )
 def test_attributes_are_equal_where_what_is_seen_is(templates, X):
-    """Each token has one attribute for each template whose positions there are; same name, same template and values,
-    and conversely.
-    """
+    """One attribute for each template whose positions there are; names are equal where template and values are."""
     names = ["|".join(f"{column}{how}[{t}]" for column, how, t in template) for template in templates]
     templates = [template for i, template in enumerate(templates) if names[i] not in names[:i]]
     names = list(dict.fromkeys(names))

@@ -1,6 +1,4 @@
-"""Training of every model: both panels take the same steps, also where outputs tie; planted weights are learned with a
-certificate.
-"""
+"""Training of every model: both panels take the same steps, also at ties; planted weights are learned."""
 
 from __future__ import annotations
 
@@ -98,8 +96,7 @@ def test_loops_agree_from_one_state(other, rng, name, loss):
 
 @pytest.mark.parametrize("name", [name for name in MODELS if not name.startswith("arcs")])
 def test_gradients_agree_where_outputs_tie(other, rng, name):
-    """Small integers, whose sums are exact: of outputs that tie, both panels take the same, and so does a loop that
-    asks the structure, of a subclass."""
+    """Small integers, whose sums are exact: of outputs that tie all take the same; a subclass, by a loop, too."""
     problem = MODELS[name].training(9, 6, seed=2, ties=True)
     size, order = problem.make(reference).size, rng.permutation(9)
     for w in (np.zeros(size), *rng.integers(0 if name == "images" else -1, 2, (4, size)).astype(float)):

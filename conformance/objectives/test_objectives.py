@@ -1,6 +1,4 @@
-"""Objectives of every model against its listed outputs: values, alone and beside gradients, corners, lower bounds,
-smoothness.
-"""
+"""Objectives of every model against its listed outputs: values, gradients, corners, lower bounds, smoothness."""
 
 from __future__ import annotations
 
@@ -64,7 +62,11 @@ def test_losses_are_their_definitions(backend, space, name, seed):
             expected, slope = by_enumeration(problem, w.astype(np.float64), loss, level)
             close(value, expected, space.dtype, 10.0)
             assert space.get(gradient).dtype == space.dtype
-            if level != 0.0 and loss != "top" and (loss != "l2" or space.dtype == "float64"):
+            if (
+                level != 0.0
+                and (loss != "top" or _best_are_alone(problem, w))
+                and (loss != "l2" or space.dtype == "float64")
+            ):
                 close(space.get(gradient), slope, space.dtype, 100.0)
     if not MODELS[name].sums:
         for refused in (
@@ -73,22 +75,6 @@ def test_losses_are_their_definitions(backend, space, name, seed):
         ):
             with pytest.raises((backend.IntractableError, backend.UnsupportedError), match="needs expectation"):
                 refused()
-
-
-@every_model
-@seeds
-def test_smooth_gradients_are_finite_differences(backend, name, seed):
-    """At random weights, where nothing ties; also of fixed K, whose value has kinks elsewhere alone."""
-    problem = MODELS[name].training(3, 3, seed)
-    w, direction = problem.weights(backend, 6, 2)
-    model, data = problem.packed(backend)
-    h, checked = 1e-5, losses_of(backend, name, model, data)
-    checked["top"] = checked["top"][0], 5.0
-    del checked["hinge"]
-    for objective, mu in checked.values():
-        ahead, behind = (objective.value_and_gradient(w + s * h * direction, mu=mu)[0] for s in (1, -1))
-        slope = float(objective.value_and_gradient(w, mu=mu)[1] @ direction)
-        np.testing.assert_allclose((ahead - behind) / (2 * h), slope, rtol=1e-4, atol=1e-4)
 
 
 @every_model
@@ -195,6 +181,12 @@ def test_smoothness_of_every_example(backend, name, seed):
                     continue
                 change = objective.value_and_gradient(v, [i], level)[1] - objective.value_and_gradient(w, [i], level)[1]
                 assert np.linalg.norm(change) <= L * np.linalg.norm(v - w) * (1 + 1e-9) + 1e-9
+
+
+def _best_are_alone(problem, w):
+    """Whether no third output ties with the two best, of any example: which are the top two is then no choice."""
+    values = [np.sort(each.loss + each.phi @ w)[::-1] for each in problem.listed]
+    return all(len(x) < 3 or x[1] - x[2] > 1e-4 for x in values)
 
 
 def _same_best(listed, w, v):

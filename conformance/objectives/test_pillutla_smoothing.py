@@ -1,5 +1,4 @@
-"""Norms, smoothing, sparse projections and oracles against what Pillutla et al. prove of them: sections 1.2, 2.2, 2.3.2
-and 3.2, appendix A."""
+"""Norms, smoothing and oracles against Pillutla et al., sections 1.2, 2.2, 2.3.2 and 3.2, appendix A."""
 
 from __future__ import annotations
 
@@ -76,9 +75,7 @@ def test_the_second_quotient_divides_by_the_norm_of_x():
 @given(data=st.data(), factor=st.sampled_from([0.125, 1.0, 8.0]), weights=simplex_points)
 @pytest.mark.parametrize("kind", SMOOTHERS)
 def test_the_smoothing_is_its_definition(backend, kind, data, factor, weights):
-    """h(z) is the largest of <u, z> - mu omega(u), at the gradient alone: elsewhere it is less by mu/2
-    ||u - grad||^2.
-    """
+    """h(z) = max <u, z> - mu omega(u), at the gradient alone: elsewhere it is less by mu/2 ||u - grad||^2."""
     z = data.draw(strategies.scores()) * data.draw(st.sampled_from([1.0, 1e-300, 1e300]))
     size = max(np.abs(z).max(), 1e-300)
     mu = factor * max(size, 1e-300)
@@ -109,9 +106,7 @@ def test_smoothings_differ_by_at_most_their_width(backend, kind, data, mus):
 @pytest.mark.parametrize("kind", SMOOTHERS)
 @pytest.mark.parametrize("m", [1, 2, 7])
 def test_the_width_is_attained_at_ties(backend, kind, m):
-    """D can be no smaller: where all scores tie, h_mu = max + mu D; it is -omega of the uniform point, and none is
-    more.
-    """
+    """D can be no smaller: where all scores tie, h_mu = max + mu D; it is -omega of the uniform point, none is more."""
     z, mu = np.full(m, 3.0), 2.0
     lower, _ = law.width_slacks(smooth(backend, kind, z, mu)[0], 3.0, mu, 0.0, lowest=-WIDTHS[kind](m))
     close(lower, 0.0, scale=3.0)
@@ -123,9 +118,7 @@ def test_the_width_is_attained_at_ties(backend, kind, m):
 
 
 def test_the_uncentred_squared_norm_does_not_lie_below_zero(backend):
-    """Section 7.3 prints omega = ||u||^2/2: Theorem 16 asks for omega <= 0, and the smoothed max then lies below the
-    max.
-    """
+    """Section 7.3 prints omega = ||u||^2/2: but Theorem 16 needs omega <= 0; this smoothed max lies below the max."""
     z, mu = np.array([1.0, 0.0]), 0.5
     value, u = smooth(backend, "l2", z, mu)
     printed = float(z @ u - mu / 2 * (u @ u))
@@ -184,9 +177,7 @@ def test_a_smoothing_of_an_affine_map_is_smooth(backend, kind, data, mu):
 
 
 def test_the_diameter_constant_is_attained_and_the_row_norm_is_not(backend):
-    """Rows a and -a at tied scores: the second derivative is ||2a||^2/(4 mu); with rows 0 and 2a the row norm gives
-    4 times that.
-    """
+    """Rows a, -a at tied scores: the second derivative is ||2a||^2/(4 mu); of 0, 2a the row norm gives 4 times it."""
     mu, h = 0.5, 1e-5
     for A in (np.array([[1.0, 2.0], [-1.0, -2.0]]), np.array([[0.0, 0.0], [2.0, 4.0]])):
         direction = np.array([1.0, 2.0]) / np.sqrt(5)
@@ -230,9 +221,7 @@ def test_sparsity_is_exact(z, mu):
 
 
 def test_scores_in_non_decreasing_order_have_another_sparsity():
-    """Proposition 3 prints non-decreasing order: then (8) holds at k = 2 for z = (0, 1), mu = 1/2, whose projection
-    is (0, 1).
-    """
+    """Proposition 3 prints non-decreasing order: (8) then holds at k = 2 for (0, 1), mu = 1/2, projected to (0, 1)."""
     z, mu = np.array([0.0, 1.0]), 0.5
     as_printed = [k for k in (1, 2) if sum(z[:k] - z[k - 1]) < mu <= sum(z[:k] - [*z, -np.inf][k])]
     assert as_printed == [2]

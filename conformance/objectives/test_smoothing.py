@@ -17,9 +17,7 @@ MUS = st.sampled_from([1e-3, 0.3, 1.0, 10.0, 1e6])
 
 
 def projection(v):
-    """Onto the simplex, by trying every size of support: the one that satisfies the optimality conditions. Exact for
-    fractions.
-    """
+    """Onto the simplex: the size of support that satisfies the optimality conditions. Exact for fractions."""
     order = sorted(v, reverse=True)
     for m in range(1, len(v) + 1):
         tau = (sum(order[:m]) - 1) / m

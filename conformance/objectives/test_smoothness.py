@@ -1,6 +1,4 @@
-"""Step sizes of SVRG: the smoothness that each component needs, found where it is not known, taken back where the
-guess was too small.
-"""
+"""Step sizes of SVRG: the smoothness of each component, found where it is not known, taken back if too small."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Smoothness constants are attained: two outputs that tie, as far apart as an example's outputs can be, and the
-Hessian's norm is the constant."""
+"""Smoothness constants are attained by two tied outputs as far apart as outputs can be."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Weights of examples: an example of weight 2 is one that occurs twice, and the optimisers go over the weighted sum
-as they are.
-"""
+"""Weights of examples: an example of weight 2 is one that occurs twice, for every optimiser."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Martins et al., section 3.1 and appendices A, B, F: residuals that vanish, slacks that stay positive, and both
-able to fail.
-"""
+"""Martins et al., section 3.1 and appendices A, B, F: residuals vanish, slacks stay positive, and both can fail."""
 
 from __future__ import annotations
 
@@ -56,9 +54,7 @@ def test_lemma_7_and_corollary_3(backend, kind, data):
 
 
 def test_lemma_7_fails_for_another_point(backend):
-    """A point that is not the prox has a y against it; Corollary 3, which is weaker, sees it where x is near its
-    prox.
-    """
+    """A point that is no prox has a y against it; Corollary 3, which is weaker, sees it where x is near its prox."""
     x, off = np.array([2.0, -0.5]), np.array([0.3, 0.0])
     for tau in (0.0, 1.0):
         phi = backend.L1(tau)
@@ -135,9 +131,7 @@ def test_the_split_point_can_be_missed(backend):
 
 @given(seed=st.integers(0, 10**6))
 def test_lemma_10_by_its_exchange(seed):
-    """Case (i) of the proof, a_j <= a_k and u0_j < u0_k: the whole objective (31) falls by what the corrected line
-    says.
-    """
+    """Case (i), a_j <= a_k and u0_j < u0_k: the whole objective (31) falls by what the corrected line says."""
     rng = np.random.default_rng(seed)
     a, u0, lam, eps = rng.uniform(0.1, 2.0, 3), rng.normal(size=3), rng.uniform(0.0, 3.0), rng.uniform(0.1, 1.0)
     a[1], u0[1] = a[0] * rng.choice([1.0, 1.7]), u0[0] + rng.uniform(0.1, 1.0)

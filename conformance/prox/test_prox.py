@@ -219,8 +219,7 @@ def root(n, half, q):
 
 @pytest.mark.parametrize("q", [1.1, 1.2, 1.5, 1.9, 2.0, 2.5, 3.0, 8.0])
 def test_the_prox_is_the_root(backend, q):
-    """One group at a time, so that no other keeps its iteration going; to within a few eps of the norm and of its
-    logarithm."""
+    """One group at a time, so that no other keeps its iteration going; to a few eps of norm and logarithm."""
     rng = np.random.default_rng(int(10 * q))
     for _ in range(12):
         x, lam, s = 10.0 ** rng.uniform(-6, 6), 10.0 ** rng.uniform(-3, 3), rng.uniform(0.5, 2)
@@ -230,8 +229,7 @@ def test_the_prox_is_the_root(backend, q):
 
 
 def test_rounds_take_the_prox_as_well(backend):
-    """The first round of the online proximal algorithm over one sequence: group by group the root for the gradient's
-    norm."""
+    """The first round of the online proximal algorithm: group by group the root for the gradient's norm."""
     rng = np.random.default_rng(0)
     X, Y = [rng.normal(size=(4, 3))], [rng.integers(0, 3, 4)]
     model = backend.SequenceModel(3, 3, cost=rng.uniform(0.5, 1.5, (3, 3)) * (1 - np.eye(3)))

@@ -54,9 +54,7 @@ def near(got, expected, top, share=1e-14):
 @pytest.mark.parametrize("p", [1000, 16384, 100_003])
 @pytest.mark.parametrize("kind", ROWS)
 def test_long_rows(backend, rng, kind, p):
-    """A panel that promises exact selections is within 1e-14; the sums that the papers print lose a rounding a number,
-    and must be in range.
-    """
+    """Exact selections are within 1e-14; printed sums lose a rounding a number, and must be in range."""
     exactly = backend.promises("exact selections")
     if kind == "huge" and not exactly:
         pytest.skip("lam sum |x| is out of range")

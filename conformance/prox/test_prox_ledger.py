@@ -125,9 +125,7 @@ def test_lemma_10_needs_the_term_that_the_print_lacks():
 
 
 def test_the_order_of_the_proxes_matters(backend):
-    """Sparse group lasso as "two proximal steps": l1 first is the prox of the sum, the group first is not, nor is
-    either order of groups that cross.
-    """
+    """ "Two proximal steps": l1 first is the prox of the sum; the group first is not, nor are groups that cross."""
     x, groups = np.array([2.0, 1.5, 1.5]), [[0, 1, 2]]
     l1, l21 = backend.L1(1.0), backend.L21(1.0, groups)
     right, wrong = backend.Sequential([l1, l21]), backend.Sequential([l21, l1])
