@@ -1,14 +1,22 @@
-"""Runs of online multiple kernel learning: prediction, precision, cuts, bounds, options."""
+"""Runs of online multiple kernel learning, and Martins et al., section 3.4 and Proposition 8."""
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import accelerated
 import reference
-from conformance.mkl.test_online_mkl import box_of, labellings, model_of, words  # noqa: F401 (a fixture)
+from conformance.listed_svm import features
+from conformance.mkl.test_online_mkl import box_of, labellings, model_of, states, theta, words  # noqa: F401 (a fixture)  # noqa: F401 (a fixture)
+from conformance.mkl.test_online_mkl import features as explicit
 from conformance.tolerances import close
+from reference import bounds, kernels
+from reference.identities import martins
 from reference.models.kernel_sequence import KernelWeights
 from reference.online_mkl.rounds import MKL, KernelProblem
 from reference.training.counterparts import counterpart
@@ -102,3 +110,105 @@ def test_it_learns_which_kernel_matters(backend, rng):
     guess = np.concatenate(model.predict(run.x, X[40:]))
     assert np.mean(guess == np.concatenate(Y[40:])) > 0.8
     assert run.history[-1].objective < run.history[0].objective
+
+
+# norms of groups by kernels alone, coefficients of a run, and how long subgradients are -------------------------------
+
+seeds = given(seed=st.integers(0, 2**32 - 1))
+
+
+@seeds
+def test_norms_after_a_gradient_step(seed):
+    """(17), corrected, for three groups of explicit features; printed lines are off by twice a step times a score."""
+    rng = np.random.default_rng(seed)
+    theta, u, v = rng.normal(size=(3, 3, 4))
+    gamma = 10 ** rng.uniform(-2, 1)
+    before, after = np.sum(theta**2, axis=1), np.sum((theta - gamma * (v - u)) ** 2, axis=1)
+    right, wrong = np.sum(theta * u, axis=1), np.sum(theta * v, axis=1)
+    kernels = tuple(np.sum(a * b, axis=1) for a, b in ((u, u), (v, v), (u, v)))
+    close(martins.equation_17(before, after, right, wrong, kernels, gamma), np.zeros(3), scale=1 + after.max())
+    first = martins.equation_17(before, after, 0.0, right, kernels, gamma)
+    second = martins.equation_17(before, after, 0.0, wrong, kernels, gamma)
+    close(first, 2 * gamma * (2 * right - wrong), scale=1 + after.max())
+    close(second, 2 * gamma * right, scale=1 + after.max())
+
+
+def test_both_printed_lines_are_wrong():
+    """theta = 1, phi(u) = 1, phi(v) = 0, a step of 1: the norm is 2^2 = 4, the first line gives 0, the second 2."""
+    before, after, right, wrong, kernels = 1.0, 4.0, 1.0, 0.0, (1.0, 0.0, 0.0)
+    assert martins.equation_17(before, after, right, wrong, kernels, 1.0) == 0.0
+    first, second = (before - 2.0 * score + 1.0 for score in (right, wrong))
+    assert (first, second) == (0.0, 2.0) and after not in (first, second)
+
+
+@pytest.mark.parametrize("radius", [None, 0.6])
+def test_coefficients_of_a_run_are_the_expansion(backend, words, radius):
+    """Steps, moves and factors of a run of Algorithm 3 give its last coefficients, and the groups' norms."""
+    X, Y = words
+    model = model_of(backend)
+    data, box = model.pack(X, Y), box_of("hinge", backend.SquaredL1(0.3), 0.0, radius, "last")
+    phi, steps, factors, moves = explicit(model, data, X), [], [], []
+    for i, gamma, before, after in states(backend, model, data, box):
+        each = model.group_scores(data, i, before.weights)
+        D = np.zeros((len(data.X), 3))
+        D[data.offsets[i] : data.offsets[i + 1]] = model.difference(data, i, each, before.weights, "hinge")[0].unary
+        starts, ends = (theta(model, data, state.weights, phi)[:3] for state in (before, after))
+        moved = [w - gamma * (f.T @ D).ravel() for w, f in zip(starts, phi, strict=True)]
+        lengths = np.array([[np.linalg.norm(w) for w in each] for each in (ends, moved)])
+        factors.append(lengths[0] / np.where(lengths[1] > 0, lengths[1], 1.0))
+        steps.append(gamma)
+        moves.append(D)
+    for k, (A, f) in enumerate(zip(after.weights.coefficients, phi, strict=True)):
+        alpha = martins.kernel_expansion(np.array(steps), np.array(factors)[:, k])
+        expansion = -np.einsum("s,snl->nl", alpha, np.array(moves))
+        close(A, f.T @ expansion if isinstance(model.groups[k], kernels.Explicit) else expansion)
+        close(after.weights.squared_norms[k], np.sum(ends[k] ** 2))
+    assert np.any(after.weights.coefficients[2] != 0)
+
+
+@pytest.mark.parametrize("loss", ["StructuralHinge", "LogLoss"])
+@seeds
+def test_subgradients_are_no_longer_than_stated(backend, loss, seed):
+    """Proposition 8.2 and 8.4, at random weights of every size and on the ball's surface."""
+    rng = np.random.default_rng(seed)
+    X, Y = [rng.normal(size=(n, 2)) for n in (1, 3)], [rng.integers(0, 2, n) for n in (1, 3)]
+    model = backend.SequenceModel(2, 2, start_stop=False)
+    objective = getattr(backend, loss)(model, model.pack(X, Y))
+    outputs = [(x, y) for x in X for y in itertools.product(range(2), repeat=len(x))]
+    largest = max(np.linalg.norm(features(x, y, 2, False)) for x, y in outputs)
+    sigma, radius = 0.7, 10 ** rng.uniform(-1, 2)
+    w = rng.normal(size=model.size)
+    w *= radius / np.linalg.norm(w)
+    for i in range(2):
+        g = objective.value_and_gradient(w, [i])[1]
+        assert np.linalg.norm(g) <= bounds.gradient_norm(largest) * (1 + 1e-12)
+        assert np.linalg.norm(g + sigma * w) <= bounds.gradient_norm(largest, sigma, radius) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("loss", ["StructuralHinge", "LogLoss"])
+def test_the_longest_subgradient_is_attained(backend, loss):
+    """Opposite features of one position, w far towards the wrong label: G = 2 max ||phi||, plus sigma radius."""
+    model = backend.ListModel(
+        part_features=lambda x: np.array([[x], [-x]]), structure_type=backend.Table,
+        task_loss=lambda x, y: 1.0 - np.eye(2)[y], size=1,
+    )  # fmt: skip
+    objective = getattr(backend, loss)(model, model.pack([1.5], [1]))
+    w, sigma = np.array([40.0]), 0.5
+    g = objective.value_and_gradient(w, [0])[1]
+    close(np.abs(g), bounds.gradient_norm(1.5))
+    close(np.abs(g + sigma * w), bounds.gradient_norm(1.5, sigma, 40.0))
+
+
+@pytest.mark.parametrize("lam", [0.1, 2.0])
+@pytest.mark.parametrize("sigma", [0.0, 0.5])
+def test_the_radius_of_the_optimum_is_attained(lam, sigma):
+    """Proposition 8.1 and 8.3, sharpened: max(0, c - a w) with a^2 = c (lam + sigma) ends at sqrt(c/(lam + sigma))."""
+    c, radii = 3.0, []
+    for a in np.sqrt(c * (lam + sigma)) * np.array([0.5, 0.9, 1.0, 1.1, 2.0]):
+        w = min(a / (lam + sigma), c / a)  # the hinge is left behind, or its corner
+        nearby = w + np.linspace(-0.1, 0.1, 201)
+        total = np.maximum(0, c - a * nearby) + 0.5 * (lam + sigma) * nearby**2
+        assert total[100] <= total.min() + 1e-12
+        radii.append(w)
+    close(max(radii), bounds.optimum_radius(c, lam, sigma))
+    assert radii[2] == max(radii)
