@@ -133,14 +133,6 @@ def test_norms_after_a_gradient_step(seed):
     close(second, 2 * gamma * right, scale=1 + after.max())
 
 
-def test_both_printed_lines_are_wrong():
-    """theta = 1, phi(u) = 1, phi(v) = 0, a step of 1: the norm is 2^2 = 4, the first line gives 0, the second 2."""
-    before, after, right, wrong, kernels = 1.0, 4.0, 1.0, 0.0, (1.0, 0.0, 0.0)
-    assert martins.equation_17(before, after, right, wrong, kernels, 1.0) == 0.0
-    first, second = (before - 2.0 * score + 1.0 for score in (right, wrong))
-    assert (first, second) == (0.0, 2.0) and after not in (first, second)
-
-
 @pytest.mark.parametrize("radius", [None, 0.6])
 def test_coefficients_of_a_run_are_the_expansion(backend, words, radius):
     """Steps, moves and factors of a run of Algorithm 3 give its last coefficients, and the groups' norms."""

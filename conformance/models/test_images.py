@@ -57,38 +57,19 @@ def test_iou_counts_pixels(backend, seed):
     assert backend.iou(a * 2**29, a * 2**29) == 1  # no overflow
 
 
-def whole(X):
-    """The pairs as :class:`Candidates`, of float32."""
-    offsets = np.cumsum([0, *(len(boxes) for boxes, _ in X)])
-    features = np.concatenate([x for _, x in X]).astype(np.float32)
-    return reference.Candidates(np.concatenate([b for b, _ in X]), features, offsets)
-
-
 @seeds
-def test_candidates_as_files_keep_them_are_the_same(backend, seed):
+def test_candidates_as_files_keep_them_are_the_same(backend, tmp_path, seed):
+    """Nothing is copied when packing: features mapped from a file are left in it, and cannot be written to."""
     problem = MODELS["candidates"].draw(seed)
-    model, given = problem.make(backend), whole(problem.X)
-    a = model.pack([(boxes, x.astype(np.float32)) for boxes, x in problem.X], problem.Y)
-    b = model.pack(given, problem.Y)
+    X, model = [(boxes, x.astype(np.float32)) for boxes, x in problem.X], problem.make(backend)
+    np.save(tmp_path / "features.npy", np.concatenate([x for _, x in X]))
+    mapped, offsets = np.load(tmp_path / "features.npy", mmap_mode="r+"), np.cumsum([0, *(len(b) for b, _ in X)])
+    a = model.pack(X, problem.Y)
+    b = model.pack(reference.Candidates(np.concatenate([boxes for boxes, _ in X]), mapped, offsets), problem.Y)
     for field in ("boxes", "features", "offsets", "best", "losses"):
         assert np.array_equal(getattr(a, field), getattr(b, field))
-    assert np.shares_memory(b.features, given.features) and given.features.flags.writeable
-    assert b.features.dtype == np.float32 and not b.features.flags.writeable
-    assert b.place.dtype == np.float64
-
-
-def test_mapped_features_are_left_in_their_file(backend, tmp_path):
-    """Nothing is copied when packing, and training reads the map."""
-    problem = MODELS["candidates"].training()
-    model, given = problem.make(backend), whole(problem.X)
-    np.save(tmp_path / "features.npy", given.features)
-    mapped, runs = np.load(tmp_path / "features.npy", mmap_mode="r"), []
-    for features in (mapped, np.array(mapped)):
-        data = model.pack(given._replace(features=features), problem.Y)
-        assert np.shares_memory(data.features, features)
-        hinge = backend.StructuralHinge(model, data, smoothing=backend.smoothings.TopK(3))
-        runs.append(backend.svrg(hinge, lam=0.1, mu=1.0, epochs=2, rng=0).x)
-    assert np.array_equal(*runs)
+    assert np.shares_memory(b.features, mapped) and mapped.flags.writeable and not b.features.flags.writeable
+    assert b.features.dtype == np.float32 and b.place.dtype == np.float64
 
 
 @pytest.mark.parametrize("smoothing", [accelerated.smoothings.TopK(3), accelerated.smoothings.Entropy()], ids=repr)

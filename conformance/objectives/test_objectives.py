@@ -234,19 +234,16 @@ def test_values_of_all_scales_are_those_beside_gradients(backend, scale):
 
 
 def test_a_subclass_with_its_own_loss_is_evaluated_by_it(backend):
-    """Twice the log loss, by overriding ``value_and_gradient`` alone: the learners' objective values are its."""
+    """Twice the log loss, by overriding ``value_and_gradient`` alone."""
 
     class Twice(backend.LogLoss):
         def value_and_gradient(self, w, batch=None, mu=None):
             value, gradient = super().value_and_gradient(w, batch, mu)
             return 2.0 * value, 2.0 * gradient
 
-    model, data = MODELS["classes"].training().packed(backend)
-    twice = Twice(model, data)
-    result = backend.sgd(twice, lam=0.1, epochs=2, rng=0)
-    own = 2.0 * backend.LogLoss(model, data).value_and_gradient(result.x)[0]
-    assert twice.value(result.x) == own
-    close(result.fun, own + 0.05 * result.x @ result.x)
+    problem = MODELS["classes"].training()
+    (model, data), w = problem.packed(backend), problem.weights(backend)
+    assert Twice(model, data).value(w) == 2.0 * backend.LogLoss(model, data).value(w)
 
 
 # data packed without true outputs: every learner says so in the same words, in both panels ----------------------------

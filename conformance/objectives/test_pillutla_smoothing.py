@@ -293,30 +293,20 @@ def test_max_and_exp_oracles_of_a_chain(backend, data, mu):
     assert wrong[0] > 0.05 * size
 
 
-def two_outputs(backend):
-    """The top-2 oracle at psi = (1, 0), mu = 10, whose outputs have orthogonal gradients: value and gradient."""
-    value, parts = backend.smoothings.TopK(2)(backend.Table([1.0, 0.0]), 10.0)
-    return float(value), parts.values, np.array([1.0, 0.0]), np.eye(2)
-
-
-def test_the_projection_of_the_scores_themselves_is_not_the_gradient(backend):
-    """Lemma 7 (iii) prints the projection of psi: psi = (1, 0), mu = 10 gives (1, 0), the gradient is (.55, .45)."""
-    value, v, psi, gradients = two_outputs(backend)
+def test_the_top_k_oracle_as_printed(backend):
+    """At psi = (1, 0), mu = 10: Lemma 7 (iii) prints the projection of psi, (1, 0), for the gradient (.55, .45);
+    Algorithm 6, line 4, prints sum_k u_k psi(y_k) = .55 for the value 3.025."""
+    psi, gradients = np.array([1.0, 0.0]), np.eye(2)
+    value, parts = backend.smoothings.TopK(2)(backend.Table(psi), 10.0)
+    v = parts.values
     close(v, [0.55, 0.45])
-    close(law.top_k_residuals(value, v, psi, gradients, 10.0)[1], np.zeros(2))
-    as_printed = projection(psi)
-    assert as_printed.tolist() == [1.0, 0.0]
-    assert np.abs(law.top_k_residuals(value, as_printed @ gradients, psi, gradients, 10.0)[1]).max() > 0.4
-
-
-def test_the_weighted_score_is_not_the_value_of_the_top_k_oracle(backend):
-    """Algorithm 6, line 4, prints sum_k u_k psi(y_k): .55 for psi = (1, 0), mu = 10, whose smoothed max is 3.025."""
-    value, v, psi, gradients = two_outputs(backend)
     close(value, 3.025)
-    close(law.top_k_residuals(value, v, psi, gradients, 10.0)[0], 0.0)
-    as_printed = float(v @ psi)
-    close(as_printed, 0.55)
-    assert abs(float(law.top_k_residuals(as_printed, v, psi, gradients, 10.0)[0])) > 2.4
+    for residual in law.top_k_residuals(value, v, psi, gradients, 10.0):
+        close(residual, np.zeros_like(residual))
+    assert projection(psi).tolist() == [1.0, 0.0]
+    assert np.abs(law.top_k_residuals(value, projection(psi) @ gradients, psi, gradients, 10.0)[1]).max() > 0.4
+    close(v @ psi, 0.55)
+    assert abs(float(law.top_k_residuals(v @ psi, v, psi, gradients, 10.0)[0])) > 2.4
 
 
 def test_oracle_laws_hold_in_every_namespace(space, rng):

@@ -237,7 +237,8 @@ def test_algorithm_3_means_half_the_square(backend):
 
 @pytest.mark.parametrize("q", [1.0, 1.5, 3.0])
 def test_the_equation_of_non_sparse_mkl_has_half_the_factor(backend, q):
-    """The root of the printed x - x0 + lam eta q x^(q-1) = 0 is beaten by the root with half the factor."""
+    """The root of the printed x - x0 + lam eta q x^(q-1) = 0 is beaten by the root with half the factor; at q = 1 and
+    x0 < lam eta it is negative, where the prox is 0."""
     lam, x0 = 1.0, 2.0
     phi = backend.NonSparseMKL(lam, q, [[0]])
     (x,) = phi.prox([x0])
@@ -246,37 +247,24 @@ def test_the_equation_of_non_sparse_mkl_has_half_the_factor(backend, q):
     for _ in range(200):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if middle - x0 + lam * q * middle ** (q - 1.0) < 0 else (low, middle)
+    assert np.array_equal(backend.NonSparseMKL(lam, 1.0, [[0]]).prox([0.1]), [0.0])
     there = np.array([x0])
     assert objective(phi, np.array([x]), there, 1.0) < objective(phi, np.array([low]), there, 1.0) - 1e-2
 
 
-def test_non_sparse_mkl_at_q_1_is_a_soft_threshold(backend):
-    """At x0 < lam eta the printed root x0 - lam eta is negative; the prox is 0."""
-    x0, lam = 0.1, 1.0
-    assert x0 - lam < 0
-    assert np.array_equal(backend.NonSparseMKL(lam, 1.0, [[0]]).prox([x0]), [0.0])
-
-
-def test_equation_34_sums_weighted_coordinates(backend):
-    """One coordinate, d = 2, x0 = 1, lam = 1: sum u = 0.1, sum a u = 0.4, and the right side is 0.4."""
-    d, x0, lam = np.array([2.0]), np.array([1.0]), 1.0
-    x = backend.prox_weighted_squared_l1(x0, d, lam)
-    a, u, u0 = d**2, np.abs(x) / d, np.abs(x0) / d
-    right = np.sum(a * u0) / (1 + lam * np.sum(a))
-    np.testing.assert_allclose([np.sum(u), np.sum(a * u), right], [0.1, 0.4, 0.4])
-    np.testing.assert_allclose(martins.equation_34(d, x0, x, lam), 0.0, atol=1e-15)
-
-
-def test_equation_37_divides_the_multiplier_by_its_weight(backend):
-    """At a coordinate that vanishes, -u0 + lam sum a u = xi / a with xi the multiplier of u >= 0; printed: xi."""
-    d, x0, lam = np.array([1.0, 2.0]), np.array([3.0, 0.1]), 1.0
-    x = backend.prox_weighted_squared_l1(x0, d, lam)
-    a, u, u0 = d**2, np.abs(x) / d, np.abs(x0) / d
-    assert x[1] == 0
-    xi = a * (u - u0) + lam * np.sum(a * u) * a  # equation (32)
-    left = -u0[1] + lam * np.sum(a * u)
+def test_equations_34_and_37_as_printed(backend):
+    """(34): one coordinate, d = 2, x0 = 1, lam = 1: sum u = 0.1, sum a u = 0.4, and the right side is 0.4. (37): at a
+    coordinate that vanishes, -u0 + lam sum a u = xi / a with xi the multiplier of u >= 0; printed: xi."""
+    for d, x0 in ((np.array([2.0]), np.array([1.0])), (np.array([1.0, 2.0]), np.array([3.0, 0.1]))):
+        x = backend.prox_weighted_squared_l1(x0, d, 1.0)
+        a, u, u0 = d**2, np.abs(x) / d, np.abs(x0) / d
+        np.testing.assert_allclose(martins.equation_34(d, x0, x, 1.0), 0.0, atol=1e-15)
+        if len(d) == 1:
+            np.testing.assert_allclose([np.sum(u), np.sum(a * u), np.sum(a * u0) / (1 + np.sum(a))], [0.1, 0.4, 0.4])
+    xi = a * (u - u0) + np.sum(a * u) * a  # equation (32)
+    left = -u0[1] + np.sum(a * u)
     np.testing.assert_allclose(left, xi[1] / a[1])
-    assert abs(left - xi[1]) > 0.1
+    assert x[1] == 0 and abs(left - xi[1]) > 0.1
 
 
 def test_lemma_10_needs_the_term_that_the_print_lacks():
