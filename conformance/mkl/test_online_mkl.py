@@ -21,11 +21,8 @@ def words(rng):
 
 
 def model_of(backend, transitions="own"):
-    return backend.KernelSequenceModel(
-        [backend.kernels.Linear(), backend.kernels.Explicit(), backend.kernels.Gaussian(1.0)],
-        3,
-        transitions=transitions,
-    )
+    k = backend.kernels
+    return backend.KernelSequenceModel([k.Linear(), k.Explicit(), k.Gaussian(1.0)], 3, transitions=transitions)
 
 
 def box_of(loss, penalty, sigma, radius, average):
@@ -107,10 +104,8 @@ def test_a_round_is_its_equation(backend, words, transitions, storage, loss, pen
             gradients.append(D_T)
         elif transitions == "each":
             gradients = [np.concatenate([g.ravel(), D_T.ravel()]) for g in gradients]
-        moved = [
-            (1 - gamma * sigma) * w - gamma * g.ravel()
-            for w, g in zip(theta(model, data, truth, phi), gradients, strict=True)
-        ]
+        starts = zip(theta(model, data, truth, phi), gradients, strict=True)
+        moved = [(1 - gamma * sigma) * w - gamma * g.ravel() for w, g in starts]
         norms = np.array([np.linalg.norm(w) for w in moved])
         shrunk = np.asarray(psi.prox(norms, gamma))
         expected = [w * (s / n if n > 0 else 0.0) for w, s, n in zip(moved, shrunk, norms, strict=True)]

@@ -41,15 +41,11 @@ def test_the_mean_loss_is_that_of_each_sequence(backend, words):
 
 def test_single_precision_follows_double(backend, words):
     """Gram matrices in float32: norms and the objective of a run without near ties within 1e-4, relative."""
-    (X, Y), runs = words, []
+    (X, Y), runs, k = words, [], backend.kernels
+    model = backend.KernelSequenceModel([k.Linear(True), k.Polynomial(2), k.Gaussian(1.0)], 3)
     for dtype in (np.float32, np.float64):
-        model = backend.KernelSequenceModel(
-            [backend.kernels.Linear(True), backend.kernels.Polynomial(2), backend.kernels.Gaussian(1.0)], 3
-        )
-        data = model.pack(X, Y, like=np.zeros(0, dtype))
-        runs.append(
-            backend.mkl(model, data, lam=0.05, step_size=backend.steps.InverseSqrt(0.37), loss="crf", epochs=6, rng=0)
-        )
+        data, steps = model.pack(X, Y, like=np.zeros(0, dtype)), backend.steps.InverseSqrt(0.37)
+        runs.append(backend.mkl(model, data, lam=0.05, step_size=steps, loss="crf", epochs=6, rng=0))
     assert runs[0].x.transitions.dtype == np.float32 and runs[0].x.coefficients[1].dtype == np.float32
     np.testing.assert_allclose(runs[0].norms, runs[1].norms, rtol=1e-4)
     np.testing.assert_allclose(runs[0].fun, runs[1].fun, rtol=1e-4)
@@ -180,10 +176,7 @@ def test_subgradients_are_no_longer_than_stated(backend, loss, seed):
 @pytest.mark.parametrize("loss", ["StructuralHinge", "LogLoss"])
 def test_the_longest_subgradient_is_attained(backend, loss):
     """Opposite features of one position, w far towards the wrong label: G = 2 max ||phi||, plus sigma radius."""
-    model = backend.ListModel(
-        part_features=lambda x: np.array([[x], [-x]]), structure_type=backend.Table,
-        task_loss=lambda x, y: 1.0 - np.eye(2)[y], size=1,
-    )  # fmt: skip
+    model = backend.ListModel(lambda x: np.array([[x], [-x]]), backend.Table, lambda x, y: 1.0 - np.eye(2)[y], size=1)
     objective = getattr(backend, loss)(model, model.pack([1.5], [1]))
     w, sigma = np.array([40.0]), 0.5
     g = objective.value_and_gradient(w, [0])[1]

@@ -200,7 +200,6 @@ def test_tensors_that_changed_are_found_out(backend):
 
 
 def test_weights_mapped_from_a_file_are_weights(backend, tmp_path):
-    """A memory map is an array; a masked array is one only where nothing is masked, and no weights."""
     model, data = MAKERS["sequences"](backend)
     w = np.linspace(-1.0, 1.0, model.size)
     np.save(tmp_path / "w.npy", w)
@@ -209,8 +208,6 @@ def test_weights_mapped_from_a_file_are_weights(backend, tmp_path):
         np.testing.assert_array_equal(found, expected)
     hinge = backend.StructuralHinge(model, data)
     assert hinge.value_and_gradient(mapped)[0] == hinge.value_and_gradient(w)[0]
-    with pytest.raises(TypeError, match="w: expected float64"):
-        model.predict(data, None, np.ma.masked_array(w, w > 0))
 
 
 def test_what_is_no_sequence_of_fields_is_named(backend):

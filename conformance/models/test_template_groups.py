@@ -16,9 +16,7 @@ TEMPLATES += [("h.tag", "b.tag", "m.tag")]
 
 
 def parser(panel, weights, n=6):
-    """A model of blocks of 8 weights, in which features collide, of vocabularies, or of weights that templates
-    share; and data of few different tags, so that features repeat within an arc's tree.
-    """
+    """A model of blocks of 8 weights, in which features collide, of vocabularies, or of shared weights; and data."""
     problem = MODELS["arcs"].training(n, 7)
     X, Y = problem.X, problem.Y
     model = panel.ParsingModel(TEMPLATES, bits=3, blocks=weights != "shared")
@@ -66,10 +64,8 @@ def penalties(panel, model):
 @pytest.mark.parametrize("weights", ["hashed", "listed", "shared"])
 @pytest.mark.parametrize("kind", penalties(reference, reference.ParsingModel(TEMPLATES, bits=3, blocks=True)))
 def test_epochs_are_those_of_the_plain_loop(backend, rng, kind, weights, loss, average):
-    """From weights at random, where no trees tie: models and averages of the plain loop, of the reference's for the log
-    loss, where trees may tie.
-
-    One step takes all weights to 0 first: of the hinge, for that reason, the last.
+    """From random weights: of the plain loop, of the reference's for the log loss, where trees may tie. One step takes
+    all weights to 0 first: of the hinge, for that reason, the last.
     """
     runs, sigma = [], 0.5
     w0, orders = rng.normal(size=10_000), [rng.integers(0, 6, 20) for _ in range(3)]

@@ -228,26 +228,5 @@ def test_the_prox_is_the_root(backend, q):
         np.testing.assert_allclose(u, expected, rtol=2e-15 * (4 + abs(np.log(expected / x))), err_msg=f"{x} {lam} {s}")
 
 
-def test_rounds_take_the_prox_as_well(backend):
-    """The first round of the online proximal algorithm: group by group the root for the gradient's norm."""
-    rng = np.random.default_rng(0)
-    X, Y = [rng.normal(size=(4, 3))], [rng.integers(0, 3, 4)]
-    model = backend.SequenceModel(3, 3, cost=rng.uniform(0.5, 1.5, (3, 3)) * (1 - np.eye(3)))
-    objective = backend.LogLoss(model, model.pack(X, Y))
-    g = np.asarray(objective.value_and_gradient(objective.zeros())[1])
-    halves = [np.arange(0, model.size, 2), np.arange(1, model.size, 2)]
-    for group in halves:  # the other one is left alone
-        for _ in range(10):
-            q, lam, gamma = rng.uniform(1.2, 4), 10.0 ** rng.uniform(-3, 3), rng.uniform(0.1, 2)
-            part = backend.NonSparseMKL(lam, q, [group])
-            w = np.asarray(backend.online_proximal(objective, part, step_size=gamma, epochs=1, rng=0).x)
-            n = gamma * np.linalg.norm(g[group])
-            expected = root(n, 0.5 * lam * gamma, q)
-            slack = 1e-14 * (4 + abs(np.log(expected / n)))
-            np.testing.assert_allclose(w[group], -gamma * g[group] * (expected / n), rtol=slack, atol=slack * expected)
-            rest = np.setdiff1d(np.arange(model.size), group)
-            np.testing.assert_allclose(w[rest], -gamma * g[rest], rtol=1e-14, atol=1e-15)
-
-
 def test_what_is_wrong_is_named(backend):
     check_refusals("wrong_regularizers.txt", {"np": np, "b": backend, "x": np.ones(3)})
