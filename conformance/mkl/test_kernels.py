@@ -23,10 +23,9 @@ def kernels(backend):
         "cubic": (k.Polynomial(3, constant=0.5, unit_diagonal=False), lambda x, y: (x @ y + 0.5) ** 3),
         "gaussian": (k.Gaussian(5.0), lambda x, y: np.exp(-((x - y) ** 2).sum() / 10)),
         "spline": (k.B1Spline(2.0), lambda x, y: max(0.0, 1 - np.sqrt(((x - y) ** 2).sum()) / 2)),
-        "mean": (k.Mean([k.Linear(), k.Gaussian(1.0)]),
-                 lambda x, y: (x @ y + np.exp(-((x - y) ** 2).sum() / 2)) / 2),
+        "mean": (k.Mean([k.Linear(), k.Gaussian(1.0)]), lambda x, y: (x @ y + np.exp(-((x - y) ** 2).sum() / 2)) / 2),
         "function": (k.Function(products), lambda x, y: 0.5 * x @ y + 1),
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("name", kernels(reference))
@@ -79,12 +78,11 @@ def gram_type(backend):
 
 
 def test_storage_goes_by_the_budget(backend, rng):
-    X = rng.normal(size=(300, 3))
-    assert Gram(backend.kernels.Linear(), X).storage == "dense"
-    assert Gram(backend.kernels.Linear(), X, budget=8 * 300**2 - 1).storage == "blocks"
+    X, linear = rng.normal(size=(300, 3)), backend.kernels.Linear()
+    assert Gram(linear, X).storage == "dense" and Gram(linear, X, budget=8 * 300**2 - 1).storage == "blocks"
     thin = Gram(backend.kernels.B1Spline.with_zeros(X, 0.98), X)
     assert thin.storage == "sparse" and thin.nbytes < 0.1 * 8 * 300**2
-    assert Gram(backend.kernels.Linear(), X[:0]).times(0, 0, np.zeros((0, 2))).shape == (0, 2)
+    assert Gram(linear, X[:0]).times(0, 0, np.zeros((0, 2))).shape == (0, 2)
 
 
 @pytest.mark.parametrize("storage", ["auto", "dense", "sparse", "blocks"])

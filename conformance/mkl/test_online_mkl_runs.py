@@ -108,8 +108,6 @@ def test_it_learns_which_kernel_matters(backend, rng):
     assert run.history[-1].objective < run.history[0].objective
 
 
-# norms of groups by kernels alone, coefficients of a run, and how long subgradients are -------------------------------
-
 seeds = given(seed=st.integers(0, 2**32 - 1))
 
 

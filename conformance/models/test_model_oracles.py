@@ -146,9 +146,6 @@ def test_weights_that_are_no_numbers_are_no_fault_of_the_oracle(backend):
         assert np.isnan(value) and y.tolist() == [-1, -1]
 
 
-# copies, processes, files --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", OTHERS)
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
 def test_copies_have_the_oracle(backend, name, copied):
@@ -168,8 +165,8 @@ def test_files_hold_no_oracle(backend, name, tmp_path):
     """Which is said, and nothing written; the same model without is what the message says."""
     model, data = made(backend, name, OTHERS[name][0])
     w = np.abs(np.random.default_rng(0).normal(size=model.size))
-    kind = type(model).__name__
-    with pytest.raises(TypeError, match=rf"model: .* without an oracle.*; use {kind}\(\*\*model.settings\(\)\)"):
+    said = rf"model: .* without an oracle.*; use {type(model).__name__}\(\*\*model.settings\(\)\)"
+    with pytest.raises(TypeError, match=said):
         save_model(tmp_path / "m.npz", model, w)
     assert list(tmp_path.iterdir()) == []
     save_model(tmp_path / "m.npz", type(model)(**model.settings()), w)

@@ -123,11 +123,8 @@ def sets(X, templates):
 
 
 def test_attributes_by_hand():
-    X = [
-        {"word": ("The", "CAT", "2-b"), "tag": ("D", "N", "X")},
-        {"word": (), "tag": ()},
-        {"word": ["a"], "tag": ["D"]},
-    ]
+    X = [{"word": ("The", "CAT", "2-b"), "tag": ("D", "N", "X")}, {"word": (), "tag": ()}]
+    X.append({"word": ["a"], "tag": ["D"]})
     first, second, third = sets(X, check_templates(["bias", "BOS", "EOS", "word[-1..0]", "tag[0]|word[1]"]))
     assert set(first[0]) == {"bias", "BOS", "word[0]=The", "tag[0]|word[1]=D|CAT"}
     assert set(first[1]) == {"bias", "word[-1]=The", "word[0]=CAT", "tag[0]|word[1]=N|2-b"}

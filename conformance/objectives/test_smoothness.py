@@ -33,10 +33,7 @@ def test_a_guess_that_is_too_small_is_taken_back(backend):
 
 
 def test_a_known_smoothness_bounds_the_guess(backend):
-    class Known(Parabolas):
-        def smoothness(self, mu):
-            return 50.0
-
+    Known = type("Known", (Parabolas,), {"smoothness": lambda self, mu: 50.0})
     known = Known(UNEVEN.curvature, UNEVEN.centre)
     steps, asked = Backtracking(), (np.zeros(1), np.arange(known.n), None, LAM)
     step, guess = steps.propose(known, Guess(), *asked)
@@ -122,17 +119,18 @@ def test_two_tied_classes_attain_the_smoothness(backend, smoothing, constant, mu
         attains(each, w, 1, mu, getattr(each, constant)(mu))
 
 
-def listed(b):
-    return b.ListModel(lambda x: x, b.Table, lambda x, y: 1.0 * (np.arange(2) != y), size=2)
-
-
 ONE, STAY = [[1.0, -2.0]], [0, -FAR, -FAR, 0]  # the features of each position; no change of label
 MODELS = {  # the model, one example, its true output, and the last weights: two outputs have a probability of 1/2 each
     "classes": (lambda b: b.MulticlassModel(2, 3), np.array([[3.0, 4.0]]), 0, [-FAR, 0, 0, 0]),
     "a chain of one label": (lambda b: b.SequenceModel(2, 2, start_stop=False), [np.array(ONE * 3)], [0] * 3, STAY),
     "a tree of one label": (lambda b: b.TreeModel(2, 2), [(np.array(ONE * 4), np.array([-1, 0, 0, 1]))], [0] * 4, STAY),
     "candidates": (lambda b: b.CandidateModel((2,)), [(BOXES[:2], TWO)], BOXES[0], [0]),
-    "a list": (listed, [TWO], 0, [0]),
+    "a list": (
+        lambda b: b.ListModel(np.asarray, b.Table, lambda x, y: 1.0 * (np.arange(2) != y), size=2),
+        [TWO],
+        0,
+        [0],
+    ),
 }
 
 
