@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import accelerated
 import reference
 from conformance.listed_svm import features
-from conformance.mkl.test_online_mkl import box_of, labellings, model_of, states, theta, words  # noqa: F401 (a fixture)  # noqa: F401 (a fixture)
+from conformance.mkl.test_online_mkl import box_of, labellings, model_of, states, theta, words  # noqa: F401 (a fixture)
 from conformance.mkl.test_online_mkl import features as explicit
 from conformance.tolerances import close
 from reference import bounds, kernels
