@@ -22,7 +22,7 @@ CASES = [  # a backend, the file and the test that catch it, and words of the in
     ("no_stop_in_pullback", "test_models", "test_the_adjoint_identity", "float64-sequences"),
     ("unsorted_simplex", "test_selection", "test_project_simplex"),
     ("exactness_unkept", "test_selection", "test_hard_rows"),
-    ("exactness_unkept", "test_integer_ties", "test_ties_of_the_squared_l1_prox"),
+    ("exactness_unkept", "test_selection", "test_ties_of_the_squared_l1_prox"),
     ("groups_before_coordinates", "test_prox", "test_the_prox_is_a_minimiser", "SparseGroupLasso"),
     ("outer_groups_first", "test_prox", "test_the_prox_is_a_minimiser", "TreeGroupLasso"),
     ("norms_without_cross_term", "test_online_proximal", "test_an_epoch_is_its_equation"),
