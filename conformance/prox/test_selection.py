@@ -202,12 +202,6 @@ def test_batches_in_every_namespace(backend, space, data):
 RATIOS = [(1, 1), (1, 10), (3, 10), (7, 10), (1, 3), (2, 3), (1, 7), (22, 7), (355, 113), (10**6, 1)]
 
 
-<<<<<<< HEAD
-def test_integers_and_lists_become_float64(backend):
-    assert backend.project_simplex([3, 1]).dtype == np.float64
-    assert np.array_equal(backend.soft_threshold(np.array([3, -1]), 1), [2.0, 0.0])
-
-
 @pytest.mark.parametrize("gap", [-52, -50, -45, -40, -35, -30, -27, -20, -10])
 def test_a_heavy_weight_at_its_threshold_does_not_hide_the_others(backend, gap):
     """x_2 / d_2 lies below the threshold of x_1 by a share of 2^gap: less than an equation with both can tell."""
@@ -217,7 +211,8 @@ def test_a_heavy_weight_at_its_threshold_does_not_hide_the_others(backend, gap):
             x, d = np.array([1.0, tau * (1.0 - 2.0**gap)]), np.array([light, 1.0])
             got, exact = backend.prox_weighted_squared_l1(x, d, lam), exact_weighted(x, d, lam)
             agrees(got, exact, float(x.max()), support=False)
-=======
+
+
 def neighbours(a, b):
     lam = a / b
     return math.nextafter(lam, 0.0), lam, math.nextafter(lam, math.inf)
@@ -267,4 +262,3 @@ def test_a_long_row_has_the_ties_of_a_short_one(backend, seed):
         assert np.abs(found[at_the_tie]).max() <= 1e-11
         found = np.where(at_the_tie, survive, found)
     assert np.array_equal(found != 0, np.abs(x) > (48.0 if survive else 49.0))
->>>>>>> models
