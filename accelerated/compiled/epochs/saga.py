@@ -31,8 +31,9 @@ __all__ = ["Answers", "saga_epoch", "saga_table"]
 
 class Answers(NamedTuple):
     """The last answer for each sequence: labels, as in :class:`StoredAnswers` (its pairs are unused), and edges
-    (n, L, L), the gradient with respect to the transitions. mean_W (F, Lp) and mean_A (1, L, L): the mean of the gradients over the
-    sequences.
+    (n, L, L), the gradient with respect to the transitions.
+
+    mean_W (F, Lp) and mean_A (1, L, L): the mean of the gradients over the sequences.
     """
 
     kept: StoredAnswers
