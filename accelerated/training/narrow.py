@@ -58,7 +58,7 @@ class Narrow(Domain):
         model, data = objective.model, objective.data
         if model.size < LEAST or getattr(model, "pairs", None) is not None or objective.nonnegative is not None:
             return False
-        if isinstance(solver, CasimirRun) and isinstance(solver.inner.inner, UserPass):  # it sees all weights
+        if isinstance(solver, CasimirRun) and isinstance(solver.box.inner.box, UserPass):  # it sees all weights
             return False
         plain = type(data.rows.data) is np.ndarray and data.rows.data.dtype == np.float64
         return plain and 2 * int(np.sum(occurring(objective))) <= data.rows.width

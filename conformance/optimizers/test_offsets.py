@@ -14,8 +14,7 @@ from conformance.tolerances import close
 from reference.optimizers.sgd import SGD, SGDState
 from reference.steps import Pegasos
 from reference.training.counterparts import counterpart
-from reference.training.offsets import OffsetSearch
-from reference.training.smoothness import Backtracking
+from reference.training.smoothness import Backtracking, OffsetSearch
 
 KINDS = ["sequences", "classes", "trees", *(f"tags {options}" for options in TAGGERS)]
 

@@ -44,12 +44,10 @@ from reference.optimizers.exponentiated_gradient import ExponentiatedGradient
 from reference.smoothings import Max
 from reference.structures.base import UnsupportedError
 from reference.training.counterparts import counterpart
-from reference.training.minimize import minimize
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
 from reference.training.run import Run
-from reference.training.solver import Ending
-from reference.training.verdicts import Bracketed, verdict
+from reference.training.solver import Ending, Solver, minimize, verdict
 
 __all__ = ["CoCoA", "CoCoAState", "cocoa"]
 
@@ -231,7 +229,7 @@ class CoCoA(Algorithm):
 
 
 @dataclass(frozen=True)
-class Ascent(Bracketed):
+class Ascent(Solver):
     """A run of :class:`CoCoA`.
 
     needed: the round whose files the newest checkpoint needs, in a list; None without checkpoints.

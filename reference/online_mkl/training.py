@@ -15,11 +15,10 @@ from reference.online_mkl.rounds import MKL, KernelProblem, MKLState
 from reference.prox.base import Regularizer
 from reference.steps import Schedule
 from reference.training.arguments import schedule_of
-from reference.training.minimize import run_of
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
 from reference.training.run import Run
-from reference.training.solver import Ending, Loop, Needs, Solver
+from reference.training.solver import Ending, Loop, Needs, Solver, run_of
 
 __all__ = ["MKLResult", "mkl"]
 

@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Unpack
+from typing import Annotated, ClassVar, Literal, Unpack
 
 from reference.arrays import squared_norm
 from reference.declared import DualLam, Ge
 from reference.optimizers.base import Cornered, Objective, value_of
 from reference.optimizers.bcfw import BCFW, BCFWState
 from reference.optimizers.nonnegative import clipped, constraint
-from reference.training.arguments import check_hinge
-from reference.training.minimize import minimize
-from reference.training.public import RunOptions, runs
-from reference.training.result import Report, Result
-from reference.training.run import Run
-from reference.training.solver import Ending, Loop, Needs
-from reference.training.verdicts import Bracketed, verdict
+from reference.training.solver import Loop, Needs, Report, Result, RunOptions, Solver, minimize, runs
 
 __all__ = ["bcfw"]
 
 
 @dataclass(frozen=True)
-class FrankWolfe(Bracketed):
+class FrankWolfe(Solver):
     """A run of :class:`BCFW`."""
 
     name: ClassVar[str] = "bcfw"
-    needs: ClassVar[Needs | None] = Needs(("corners(w, batch)", "zeros"), constrained=True)
+    needs: ClassVar[Needs | None] = Needs(("corners(w, batch)", "zeros"), constrained=True, unsmoothed=True)
     loop: ClassVar[Loop] = Loop(panel_state=True)
-
-    def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
-        check_hinge("bcfw", objective)
-        return super().start(objective, w0, rng)
 
     def evaluate(self, objective: Objective, state: BCFWState) -> Report:
         w = clipped(state.mean, constraint(objective))
@@ -39,12 +29,8 @@ class FrankWolfe(Bracketed):
         fun, dual = value_of(objective, w, None) + quadratic, state.mean_loss - quadratic
         return Report(w, fun, dual, fun - dual)
 
-    def ending(self, run: Run, state: Any) -> Ending:
-        average = self.box.average
-        return Ending(verdict(run), "last" if average == "last" else f"{average} average", run.gap)
 
-
-@runs(epochs=100, tol=1e-3, rng=None)
+@runs("epoch (a pass of oracles and its cached passes)", epochs=100, tol=1e-3, rng=None)
 def bcfw(
     objective: Cornered,
     *,
@@ -70,8 +56,6 @@ def bcfw(
     ----------
     objective : object with ``n``, ``zeros()``, ``value_and_gradient(w, batch, mu)`` and ``corners(w, batch)``
         An unsmoothed structural hinge. The weights in its slice ``nonnegative`` are kept >= 0.
-    lam : float > 0
-        Weight of the squared norm; C = 1/(lam n).
     epochs : int >= 0
         The most passes that call the oracle of each example.
     cached_passes : int >= 0
@@ -87,10 +71,6 @@ def bcfw(
         weights kept >= 0, it maximises the dual of that problem.
     rng : int, numpy.random.Generator or None
         Orders are drawn with NumPy on the host, one permutation for each pass, including cached passes.
-    callback : callable, optional
-        Called as ``callback(row, w)`` after each epoch (a pass of oracles and its cached passes), with a :class:`Row`
-        and a copy of the weights (d,) that would be returned at that point, read-only with NumPy. The run stops if it
-        returns True or raises StopIteration.
 
     Returns
     -------

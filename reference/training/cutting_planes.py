@@ -5,18 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Unpack
 
-from reference.arrays import squared_norm
 from reference.declared import DualLam, Ge
-from reference.optimizers.base import Linearized, Objective, value_of
+from reference.optimizers.base import Linearized, Objective, regularised
 from reference.optimizers.cutting_planes import CuttingPlanes, CuttingPlanesState
 from reference.structures.base import UnsupportedError
-from reference.training.arguments import check_hinge
-from reference.training.minimize import minimize
-from reference.training.public import RunOptions, runs
-from reference.training.result import Report, Result
-from reference.training.run import Run
-from reference.training.solver import Ending, Loop, Needs
-from reference.training.verdicts import Bracketed, verdict
+from reference.training.solver import Loop, Needs, Report, Result, RunOptions, Solver, minimize, runs
 
 __all__ = ["cutting_planes"]
 
@@ -24,15 +17,14 @@ STILL = 10  # planes that leave the dual as it is end a run
 
 
 @dataclass(frozen=True)
-class Planes(Bracketed):
+class Planes(Solver):
     """A run of :class:`CuttingPlanes`."""
 
     name: ClassVar[str] = "cutting_planes"
-    needs: ClassVar[Needs | None] = Needs(("linearize(w, batch)", "zeros"))
-    loop: ClassVar[Loop] = Loop(still=STILL)
+    needs: ClassVar[Needs | None] = Needs(("linearize(w, batch)", "zeros"), unsmoothed=True)
+    loop: ClassVar[Loop] = Loop(still=STILL, iterate="best")
 
     def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
-        check_hinge("cutting_planes", objective)
         if not getattr(objective, "loss_augmented", True):
             raise UnsupportedError(
                 f"objective: cutting_planes needs planes with a task loss, which {type(objective).__name__} has not; "
@@ -45,11 +37,7 @@ class Planes(Bracketed):
 
     def restored(self, objective: Objective, saved: CuttingPlanesState) -> CuttingPlanesState:
         """The state with the objective evaluated again, so that a resumed run on other data is detected."""
-        value = value_of(objective, saved.best, None)
-        return saved._replace(fun=value + 0.5 * self.box.lam * squared_norm(saved.best))
-
-    def ending(self, run: Run, state: Any) -> Ending:
-        return Ending(verdict(run), "best", run.gap)
+        return saved._replace(fun=regularised(objective, saved.best, self.box.lam, None))
 
 
 @runs(epochs=1000, tol=1e-3)
@@ -69,8 +57,6 @@ def cutting_planes(
     ----------
     objective : object with ``n``, ``zeros()``, ``value_and_gradient(w, batch, mu)``, ``linearize(w, batch, mu)``
         An unsmoothed structural hinge.
-    lam : float > 0
-        Weight of the squared norm; C = 1/(lam n).
     epochs : int >= 0
         The most planes; each takes one pass over the examples.
     capacity : int >= 1

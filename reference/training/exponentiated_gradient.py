@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Unpack
+from typing import Annotated, ClassVar, Literal, Unpack
 
 import numpy as np
 
@@ -15,19 +15,24 @@ from reference.optimizers.exponentiated_gradient import EGState, ExponentiatedGr
 from reference.optimizers.nonnegative import clipped, constraint
 from reference.smoothings import Entropy
 from reference.structures.base import IntractableError, UnsupportedError
-from reference.training.minimize import minimize
-from reference.training.public import RunOptions, runs
-from reference.training.result import Report, Result
-from reference.training.run import Run
-from reference.training.solver import Ending, Loop, Needs, check_kind
-from reference.training.verdicts import Bracketed, verdict
+from reference.training.solver import (
+    Loop,
+    Needs,
+    Report,
+    Result,
+    RunOptions,
+    Solver,
+    check_kind,
+    minimize,
+    runs,
+)
 from reference.weighted import Weighted
 
 __all__ = ["exponentiated_gradient"]
 
 
 @dataclass(frozen=True)
-class Exponentiated(Bracketed):
+class Exponentiated(Solver):
     """A run of :class:`ExponentiatedGradient`."""
 
     name: ClassVar[str] = "exponentiated_gradient"
@@ -41,11 +46,8 @@ class Exponentiated(Bracketed):
         dual = float(np.mean(state.values)) - quadratic
         return Report(w, fun, dual, fun - dual, calls=state.calls)
 
-    def ending(self, run: Run, state: Any) -> Ending:
-        return Ending(verdict(run), certificate=run.gap)
 
-
-@runs(epochs=100, tol=1e-3, rng=None)
+@runs("evaluation", epochs=100, tol=1e-3, rng=None)
 def exponentiated_gradient(
     objective: StructuralHinge,
     *,
@@ -88,9 +90,6 @@ def exponentiated_gradient(
         compares the gap with ``tol``. It costs about half an epoch.
     rng : int, numpy.random.Generator or None
         Draws the examples to visit, with NumPy on the host.
-    callback : callable, optional
-        Called as ``callback(row, w)`` after each evaluation, with a :class:`Row` and a copy of the weights (d,) that
-        would be returned at that point, read-only with NumPy. The run stops if it returns True or raises StopIteration.
 
     Returns
     -------

@@ -1,4 +1,5 @@
-"""Solving the subproblems of Casimir in a run: passes with a given step size, or one found by backtracking.
+"""Passes of variance reduction in a run, with a given step size or one found by backtracking; and the solving of the
+subproblems of Casimir by them.
 
 Source: Pillutla et al., (26), sections 5.1 and 7.3.1.
 """
@@ -16,10 +17,41 @@ from reference.optimizers.casimir import GradientStep
 from reference.optimizers.saga import SAGA
 from reference.optimizers.subproblem import InnerPass, Pass, Snapshot, Subproblem
 from reference.optimizers.svrg import SVRG
-from reference.training.result import not_above
 from reference.training.smoothness import Backtracking, Guess
 
-__all__ = ["INNER", "Searched", "Spent", "searched"]
+__all__ = ["INNER", "Searched", "Spent", "Stage", "Staged", "searched"]
+
+
+class Stage(NamedTuple):
+    """Where a pass starts: the snapshot, the guess of the smoothness, and what the last pass remembers."""
+
+    snapshot: Snapshot
+    guess: Guess = Guess()
+    memory: Any = None
+
+
+@dataclass(frozen=True)
+class Staged(Algorithm):
+    """Passes of a box from snapshot to snapshot, each with a step size that is found for it."""
+
+    box: InnerPass
+    steps: Backtracking
+
+    def one_pass(self, problem: Subproblem, stage: Stage, rng: np.random.Generator) -> tuple[Array, int, Stage]:
+        """A pass over the examples in a random order: the new point (d,), the oracle calls, and the stage with what the
+        pass found and remembers.
+        """
+        (objective, lam, kappa, mu, _), (snapshot, guess, memory) = problem, stage
+        order = rng.permutation(objective.n)
+        gamma, guess = self.steps.propose(objective, guess, snapshot.x, order, mu, lam + kappa)
+        w, calls, memory = self.box.one_pass(problem, snapshot, order, gamma, memory)
+        return w, calls, Stage(snapshot, guess, memory)
+
+    def next(self, problem: Subproblem, before: Stage, stage: Stage, after: Snapshot) -> tuple[bool, Stage]:
+        """Whether the pass from ``before`` to the snapshot ``after`` is accepted, and where the next one starts."""
+        values = problem.value(after.x, after.value), problem.value(before.snapshot.x, before.snapshot.value)
+        accepted, guess = self.steps.judge(stage.guess, *values, after.x)
+        return accepted, Stage(after, guess, stage.memory) if accepted else before._replace(guess=guess)
 
 
 class Spent(NamedTuple):
@@ -36,41 +68,32 @@ class Spent(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Searched(Algorithm):
+class Searched(Staged):
     """Solves a subproblem by one pass if ``epochs`` is None, else by passes until its gradient is small enough: (26).
 
     ``epochs`` limits the passes over all subproblems together. A pass with a guessed step size that increases the value
     is rejected; if there is only one pass, the caller has to do that.
     """
 
-    inner: InnerPass
-    steps: Backtracking
     epochs: int | None
 
     def minimize(
         self, problem: Subproblem, start: Array, delta: float, memory: Spent | None, rng: np.random.Generator
     ) -> tuple[Array, Spent]:
         """See :class:`reference.optimizers.casimir.Inner`."""
-        (objective, lam, kappa, mu, _), n, kept_by_pass = problem, problem.objective.n, None
+        objective, mu = problem.objective, problem.mu
         guess, passes, calls, _ = memory or Spent()
-        snapshot = self.inner.snapshot(objective, start, mu)
-        first = value = problem.value(snapshot.x, snapshot.value)
-        calls += n
+        stage = Stage(self.box.snapshot(objective, start, mu), guess)
+        first, calls = problem.value(start, stage.snapshot.value), calls + objective.n
         while True:
-            order = rng.permutation(n)
-            gamma, guess = self.steps.propose(objective, guess, snapshot.x, order, mu, lam + kappa)
-            w, pass_calls, remembered = self.inner.one_pass(problem, snapshot, order, gamma, kept_by_pass)
+            w, pass_calls, tried = self.one_pass(problem, stage, rng)
             passes, calls = passes + 1, calls + pass_calls
             if self.epochs is None:
-                return w, Spent(guess, passes, calls, first)
-            after = self.inner.snapshot(objective, w, mu)
-            after_value, calls = problem.value(w, after.value), calls + n
-            kept = not guess.guessed or not_above(after_value, value, w)
-            guess = self.steps.judge(guess, kept)
-            if kept:
-                snapshot, value, kept_by_pass = after, after_value, remembered
-            if (kept and problem.solved(snapshot, delta)) or passes == self.epochs:
-                return snapshot.x, Spent(guess, passes, calls, first)
+                return w, Spent(tried.guess, passes, calls, first)
+            accepted, stage = self.next(problem, stage, tried, self.box.snapshot(objective, w, mu))
+            calls += objective.n
+            if (accepted and problem.solved(stage.snapshot, delta)) or passes == self.epochs:
+                return stage.snapshot.x, Spent(stage.guess, passes, calls, first)
 
 
 @dataclass(frozen=True)
@@ -93,5 +116,4 @@ INNER: dict[str, InnerPass] = {"svrg": SVRG(), "saga": SAGA(), "gradient": Gradi
 
 def searched(inner: str | Pass, step_size: float | None, epochs: int | None) -> Searched:
     """The solver of subproblems for the argument ``inner`` of ``casimir``, a name or a function."""
-    inner_pass = UserPass(inner) if callable(inner) else INNER[inner]
-    return Searched(inner_pass, Backtracking(step_size), epochs)
+    return Searched(UserPass(inner) if callable(inner) else INNER[inner], Backtracking(step_size), epochs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Unpack
+from typing import Annotated, ClassVar, Unpack
 
 from array_api_compat import array_namespace
 
@@ -11,12 +11,8 @@ from reference.arrays import Array, squared_norm
 from reference.declared import Ge, Lam
 from reference.optimizers.base import Objective
 from reference.optimizers.lbfgs import LBFGS, LBFGSState
-from reference.training.arguments import initial_of, is_nonlinear, start_of
-from reference.training.minimize import minimize
-from reference.training.public import RunOptions, runs
-from reference.training.result import Report, Result
-from reference.training.run import Run
-from reference.training.solver import Ending, Loop, Needs, Solver
+from reference.training.arguments import is_nonlinear
+from reference.training.solver import Ending, Loop, Needs, Report, Result, Run, RunOptions, Solver, minimize, runs
 
 __all__ = ["lbfgs"]
 
@@ -31,9 +27,6 @@ class Smooth(Solver):
     name: ClassVar[str] = "lbfgs"
     needs: ClassVar[Needs | None] = Needs(convex=False)
     loop: ClassVar[Loop] = Loop(unit="iterations")
-
-    def start(self, objective: Objective, w0: Array | None, rng: Any) -> Array:
-        return start_of(objective, initial_of(objective, w0, 0))
 
     def evaluate(self, objective: Objective, state: LBFGSState) -> Report:
         calls = state.evaluations * objective.n
@@ -97,10 +90,6 @@ def lbfgs(
         Differentiable; on the non-smooth hinge the line search may stop early, and the result says so.
     w0 : array (d,), optional
         Start; default ``model.initial(data, 0)`` if the model has that method, else ``objective.zeros()``.
-    lam : float >= 0
-        Weight of the squared norm.
-    mu : float, optional
-        Smoothing, passed to the objective.
     iterations : int >= 0
         The most iterations.
     tol : float >= 0, optional
@@ -140,4 +129,5 @@ def lbfgs(
     >>> [model.labels[y] for y in model.predict(data, None, result.x)]
     ['a', 'b', 'b']
     """
-    return minimize(objective, Smooth(LBFGS(lam, mu, memory), run["tol"]), w0, epochs=run.pop("iterations"), **run)
+    solver = Smooth(LBFGS(lam, mu, memory), run["tol"])
+    return minimize(objective, solver, w0, epochs=run.pop("iterations"), rng=0, **run)

@@ -5,43 +5,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Unpack
 
-from reference.arrays import squared_norm
 from reference.declared import DualLam, Ge, Temperature
-from reference.optimizers.base import Cornered, Objective, value_of
+from reference.optimizers.base import Cornered, Objective, regularised
 from reference.optimizers.multisample import Multisample, MultisampleState
 from reference.structures.base import at_most
 from reference.structures.proposals import Sampler
-from reference.training.arguments import check_hinge
-from reference.training.minimize import minimize
-from reference.training.public import RunOptions, runs
-from reference.training.result import Report, Result
-from reference.training.run import Run
-from reference.training.solver import Ending, Needs
-from reference.training.verdicts import Bracketed, verdict
+from reference.training.solver import Needs, Report, Result, RunOptions, Solver, minimize, runs
 
 __all__ = ["multisample"]
 
 
 @dataclass(frozen=True)
-class DualUpdates(Bracketed):
+class DualUpdates(Solver):
     """A run of :class:`Multisample`."""
 
     name: ClassVar[str] = "multisample"
-    needs: ClassVar[Needs | None] = Needs(("corners(w, batch)", "zeros"))
+    needs: ClassVar[Needs | None] = Needs(("corners(w, batch)", "zeros"), unsmoothed=True)
 
     def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
-        box = self.box
-        check_hinge("multisample", objective)
-        at_most("k", box.k, box.k, "whose inner products take")
+        at_most("k", self.box.k, self.box.k, "whose inner products take")
         return super().start(objective, w0, rng)
 
     def evaluate(self, objective: Objective, state: MultisampleState) -> Report:
-        x, lam = state.x if self.box.average == "last" else state.mean, self.box.lam
-        fun = value_of(objective, x, None) + 0.5 * lam * squared_norm(x)
+        x = state.x if self.box.average == "last" else state.mean
+        fun = regularised(objective, x, self.box.lam, None)
         return Report(x, fun, state.best, fun - state.best)
-
-    def ending(self, run: Run, state: Any) -> Ending:
-        return Ending(verdict(run), "last" if self.box.average == "last" else "uniform average", run.gap)
 
 
 @runs(epochs=100, tol=1e-3, rng=None)
@@ -72,8 +60,6 @@ def multisample(
     ----------
     objective : object with ``n``, ``zeros()``, ``value_and_gradient(w, batch, mu)``, ``corners(w, batch, k)``
         An unsmoothed structural hinge. ``sampler="gibbs"`` needs ``sampled_corners(w, batch, k, mu, rng)``, too.
-    lam : float > 0
-        Weight of the squared norm; C = 1/(lam n).
     k : int >= 1
         Outputs sampled in a visit; fewer if an example has fewer.
     sampler : {"topk", "gibbs"} or callable
@@ -134,5 +120,4 @@ def multisample(
     >>> result.success, result.certificate <= 1e-3 * result.fun
     (True, True)
     """
-    box = Multisample(lam, k, sampler, mu, update, online, average)
-    return minimize(objective, DualUpdates(box), **run)
+    return minimize(objective, DualUpdates(Multisample(lam, k, sampler, mu, update, online, average)), **run)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
-from reference.arrays import Array, floats, host, squared_norm
+from reference.arrays import Array, host, squared_norm
 from reference.declared import Ge
 from reference.optimizers.base import Objective, value_of
 from reference.optimizers.online_proximal import OnlineProximal, OnlineProximalState
@@ -16,12 +16,8 @@ from reference.prox.base import Ball, Regularizer
 from reference.prox.composite import Sequential
 from reference.prox.norms import Simplex
 from reference.steps import Schedule
-from reference.training.arguments import CheckedSchedule, check_objective, schedule_of
-from reference.training.minimize import minimize
-from reference.training.public import RunOptions, runs
-from reference.training.result import Report, Result
-from reference.training.run import Run
-from reference.training.solver import Ending, Loop, Solver
+from reference.training.arguments import CheckedSchedule, schedule_of
+from reference.training.solver import Loop, Report, Result, RunOptions, Solver, minimize, runs
 
 __all__ = ["as_regularizer", "composite", "online_proximal"]
 
@@ -34,26 +30,17 @@ class Proximal(Solver):
     project: Regularizer | None
 
     name: ClassVar[str] = "online_proximal"
-    loop: ClassVar[Loop] = Loop(evaluates_start=False)
+    loop: ClassVar[Loop] = Loop(
+        evaluates_start=False, uncertified="none: the online proximal algorithm keeps no dual point"
+    )
 
     def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
         if self.project is not None and not isinstance(self.project, (Ball, Simplex)):
             raise TypeError(f"project: expected the indicator of a set, such as L2Ball(1.0), got {self.project!r}")
         return super().start(objective, w0, rng)
 
-    def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> OnlineProximalState:
-        state: OnlineProximalState = self.box.init(objective, *floats(w0=w0))
-        return state
-
     def evaluate(self, objective: Objective, state: OnlineProximalState) -> Report:
         return Report(state.mean, composite(objective, self.regularizer, state.mean, self.box.sigma, self.box.mu))
-
-    def ending(self, run: Run, state: Any) -> Ending:
-        return Ending(
-            run.ending or (True, f"{run.epochs_asked} epochs done"),
-            "last" if self.box.average == "last" else "uniform average",
-            "none: the online proximal algorithm keeps no dual point",
-        )
 
 
 @runs(epochs=10, rng=None)
@@ -83,8 +70,6 @@ def online_proximal(
         (multiple kernel learning), ``L21Ball(radius, groups)`` (projected subgradient) ... The proxes of a sequence are
         applied in its order, as in :class:`Sequential`. For the prox of the sum, put inner groups before the groups
         that contain them. Crossing groups may come in any order.
-    w0 : array (d,), optional
-        Start; default ``objective.zeros()``, as in the paper.
     step_size : float or schedule
         A number is a constant step; ``steps.InverseSqrt(eta_0)`` is eta_0/sqrt(t), ``steps.Pegasos()`` is
         1/(sigma t).
@@ -92,8 +77,6 @@ def online_proximal(
         Weight of (sigma/2) ||w||^2, part of the gradient step. (``ElasticNet`` has it in the prox instead.)
     project : Regularizer, optional
         The indicator of a convex set, such as ``L2Ball(radius)``; its prox ends each step.
-    mu : float, optional
-        Smoothing, passed to the objective.
     batch_size : int >= 1
     average : {"last", "uniform"}
         Which model is returned: w_{T+1}, which the proxes make sparse; or the average of w_1, ..., w_T, the model of
@@ -143,7 +126,6 @@ def online_proximal(
     >>> result.nit, [bool(w == 0) for w in result.x[-2:]]  # feature 2 never occurs
     (20, [True, True])
     """
-    check_objective(objective)
     regularizer, steps = as_regularizer(regularizer), CheckedSchedule(schedule_of(step_size), positive=True)
     proxes = regularizer if not isinstance(project, Regularizer) else Sequential([regularizer, project])
     box = OnlineProximal(proxes, steps, sigma, mu, batch_size, average)

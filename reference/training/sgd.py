@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal, Unpack
+from typing import Annotated, ClassVar, Literal, Unpack
 
 import numpy as np
 
-from reference.arrays import Array, floats, squared_norm
+from reference.arrays import Array
 from reference.declared import Ge, Lam
-from reference.optimizers.base import Objective, value_of
-from reference.optimizers.nonnegative import constraint
+from reference.optimizers.base import Objective, regularised
 from reference.optimizers.sgd import SGD, SGDState
 from reference.steps import Pegasos, Schedule
-from reference.training.arguments import (
-    CheckedSchedule,
-    check_objective,
-    check_start,
-    initial_of,
-    schedule_of,
-    start_of,
-)
-from reference.training.minimize import minimize
-from reference.training.offsets import OffsetSearch
-from reference.training.public import RunOptions, runs
-from reference.training.result import Report, Result
-from reference.training.run import Run
-from reference.training.solver import Ending, Loop, Needs, Solver
-from reference.training.state import RunState
+from reference.training.arguments import CheckedSchedule, schedule_of
+from reference.training.smoothness import OffsetSearch
+from reference.training.solver import Loop, Needs, Report, Result, RunOptions, RunState, Solver, minimize, runs
 
 __all__ = ["sgd"]
 
@@ -43,15 +30,12 @@ class Descent(Solver):
 
     name: ClassVar[str] = "sgd"
     needs: ClassVar[Needs | None] = Needs(convex=False, constrained=True)
-    loop: ClassVar[Loop] = Loop(evaluates_start=False)
-
-    def start(self, objective: Objective, w0: Any, rng: Any) -> Array:
-        start = start_of(objective, initial_of(objective, w0, rng))
-        check_start(start, constraint(objective))
-        return start
+    loop: ClassVar[Loop] = Loop(
+        evaluates_start=False, uncertified="none: stochastic gradient descent keeps no dual point"
+    )
 
     def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> RunState:
-        return RunState(self.box.init(objective, *floats(w0=w0)))
+        return RunState(self.box.init(objective, w0))
 
     def epoch(self, objective: Objective, state: RunState, rng: np.random.Generator) -> RunState:
         if self.search is None:
@@ -63,20 +47,12 @@ class Descent(Solver):
         return state._replace(box=box.epoch(objective, state.box, rng))
 
     def evaluate(self, objective: Objective, state: RunState) -> Report:
-        epochs, mean = state.box.t // -(-objective.n // self.box.batch_size), state.box.mean
-        value = regularised(objective, mean, self.box.lam, self.box.mu)
-        return Report(mean, value, calls=state.counts.calls + epochs * objective.n)
+        box, epochs = self.box, state.box.t // -(-objective.n // self.box.batch_size)
+        fun = regularised(objective, state.box.mean, box.lam, box.mu)
+        return Report(state.box.mean, fun, calls=state.counts.calls + epochs * objective.n)
 
     def restored(self, objective: Objective, saved: RunState | SGDState) -> RunState:
         return RunState(saved) if isinstance(saved, SGDState) else saved  # older files have the state of the box
-
-    def ending(self, run: Run, state: Any) -> Ending:
-        average = self.box.average
-        return Ending(
-            run.ending or (True, f"{run.epochs_asked} epochs done"),
-            "last" if average == "last" else f"{average} average",
-            "none: stochastic gradient descent keeps no dual point",
-        )
 
 
 @runs(epochs=10, rng=None)
@@ -104,8 +80,6 @@ def sgd(
         Start; default ``model.initial(data, rng)`` if the model has that method, else ``objective.zeros()``.
     lam : float >= 0
         Weight of the squared norm; in other conventions C = 1/(lam n), or crfsuite's c2 = lam n / 2.
-    mu : float, optional
-        Smoothing, passed to the objective.
     step_size : float or schedule, optional
         Step size. A number is a constant step; default ``steps.Pegasos(offset)``, which needs lam > 0. The first step
         is min(1/(lam n), 1), halved while a trial pass on 2 % of the data improves.
@@ -139,15 +113,9 @@ def sgd(
     >>> result.nit, result.oracle_calls, result.iterate
     (20, 84, 'weighted average')
     """
-    check_objective(objective)
     if step_size is None and lam == 0:
         raise ValueError("step_size: lam = 0 has no default step size; give one")
     steps = None if step_size is None else schedule_of(step_size)
     box = SGD(lam, CheckedSchedule(steps or Pegasos()), mu, batch_size, average)
     solver = Descent(box, OffsetSearch() if steps is None else None)
     return minimize(objective, solver, w0, resolved={"step_size": steps}, **run)
-
-
-def regularised(objective: Objective, w: Array, lam: float, mu: float | None) -> float:
-    """F(w) + lam/2 ||w||^2."""
-    return value_of(objective, w, mu) + 0.5 * lam * squared_norm(w)
