@@ -12,7 +12,7 @@ from conformance.finite_sums import Counting, Logistic
 from conformance.optimizers.optima import bracket
 from reference import algorithms
 from reference.bounds import Corollary17, Corollary18, Corollary20
-from reference.training.evaluation import evaluate
+from reference.training.result import evaluate
 
 
 def hinge(backend, rng, smoothing=None, words=5):

@@ -10,8 +10,8 @@ from reference.declared import Ge, Gt, Lam
 from reference.optimizers.base import Algorithm, Objective
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
-from reference.training.run import Run
-from reference.training.solver import Ending, Solver, minimize
+from reference.training.run import Ending, Run
+from reference.training.solver import Solver, minimize
 
 
 class MomentumState(NamedTuple):

@@ -46,8 +46,8 @@ from reference.structures.base import UnsupportedError
 from reference.training.counterparts import counterpart
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
-from reference.training.run import Run
-from reference.training.solver import Ending, Solver, minimize, verdict
+from reference.training.run import Ending, Run
+from reference.training.solver import Solver, minimize, verdict
 
 __all__ = ["CoCoA", "CoCoAState", "cocoa"]
 

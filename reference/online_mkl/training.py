@@ -17,8 +17,7 @@ from reference.steps import Schedule
 from reference.training.arguments import schedule_of
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
-from reference.training.run import Run
-from reference.training.solver import Ending, Loop, Needs, Solver, run_of
+from reference.training.solver import Loop, Needs, Solver, run_of
 
 __all__ = ["MKLResult", "mkl"]
 
@@ -41,7 +40,11 @@ class Rounds(Solver):
 
     name: ClassVar[str] = "mkl"
     needs: ClassVar[Needs | None] = None
-    loop: ClassVar[Loop] = Loop(evaluates_start=False, panel_state=True)
+    loop: ClassVar[Loop] = Loop(
+        evaluates_start=False,
+        panel_state=True,
+        uncertified="none: the online proximal algorithm keeps no dual point",
+    )
 
     def start(self, problem: Any, w0: Any, rng: Any) -> KernelWeights:
         box = self.box
@@ -56,13 +59,6 @@ class Rounds(Solver):
         if self.box.average != "last":
             weights = state.mean._replace(squared_norms=model.squared_norms(data, state.mean))
         return Report(weights, objective(model, data, weights, self.box), calls=state.t)
-
-    def ending(self, run: Run, state: Any) -> Ending:
-        return Ending(
-            run.ending or (True, f"{run.epochs_asked} epochs done"),
-            "last" if self.box.average == "last" else "uniform average",
-            "none: the online proximal algorithm keeps no dual point",
-        )
 
 
 @runs(epochs=20, rng=None)

@@ -20,10 +20,9 @@ from reference.screening.newton import ProximalNewton
 from reference.screening.problem import ElasticNetCRF
 from reference.screening.rules import L1GapRule, Rule, check_rule
 from reference.training.arguments import start_of
-from reference.training.result import Report, Result, Row, padded
-from reference.training.run import Run
-from reference.training.solver import Ending, Loop, Needs, Solver, run_of
-from reference.training.state import RunState
+from reference.training.result import Report, Result, Row, RunState, padded
+from reference.training.run import Ending, Run
+from reference.training.solver import Loop, Needs, Solver, run_of
 
 __all__ = ["SparseResult", "solve_problem", "solve_sparse"]
 

@@ -8,7 +8,6 @@ options, objective and panel.
 from __future__ import annotations
 
 import json
-import os
 import sys
 import zlib
 from collections.abc import Callable, Mapping
@@ -25,9 +24,10 @@ from reference.files import replacing
 from reference.optimizers.base import Examples, traits
 from reference.optimizers.prox_linear import ProxLinearState
 from reference.prox.groups import Groups
-from reference.training.state import Counts, RunState, StepLength
+from reference.training.arguments import numbers_of
+from reference.training.result import Counts, Evaluation, RunState, StepLength
 
-__all__ = ["check_identity", "identity", "numbers_of", "path_of", "read_checkpoint", "same_value", "write_checkpoint"]
+__all__ = ["check_identity", "identity", "read_checkpoint", "same_value", "write_checkpoint"]
 
 FORMAT = 3
 WHAT = "checkpoint of diptych"
@@ -57,6 +57,8 @@ FORMER: dict[str, Callable[..., Any]] = {  # states of older files, by their nam
     "reference.training.svrg.Tried": _svrg,
     "reference.training.casimir.Standing": _casimir,
     "reference.training.prox_linear.Standing": _prox_linear,
+    **{f"reference.training.state.{kind.__name__}": kind for kind in (Counts, RunState, StepLength)},
+    "reference.training.evaluation.Evaluation": Evaluation,
 }
 
 
@@ -218,17 +220,6 @@ def of_another_panel(path: Any, kind: str) -> str:
     """The message for a checkpoint whose state, of this type, only its panel can read."""
     panel = kind.partition(".")[0]
     return f"resume: {path} is of the panel {panel} in its own form: resume it there, or start a run from its weights"
-
-
-def numbers_of(weights: Any) -> Array:
-    """The array that has the namespace, dtype and shape of weights: the first array if they are a NamedTuple."""
-    return weights if is_array_api_obj(weights) else next(field for field in weights if is_array_api_obj(field))
-
-
-def path_of(name: str, path: Any) -> Path | None:
-    if path is None or isinstance(path, (str, os.PathLike)):
-        return None if path is None else Path(path)
-    raise TypeError(f"{name}: expected the path of a file, got {type(path).__name__}")
 
 
 def _described(option: Any) -> Any:

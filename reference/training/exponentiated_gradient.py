@@ -15,17 +15,8 @@ from reference.optimizers.exponentiated_gradient import EGState, ExponentiatedGr
 from reference.optimizers.nonnegative import clipped, constraint
 from reference.smoothings import Entropy
 from reference.structures.base import IntractableError, UnsupportedError
-from reference.training.solver import (
-    Loop,
-    Needs,
-    Report,
-    Result,
-    RunOptions,
-    Solver,
-    check_kind,
-    minimize,
-    runs,
-)
+from reference.training.arguments import check_needs
+from reference.training.solver import Loop, Needs, Report, Result, RunOptions, Solver, minimize, runs
 from reference.weighted import Weighted
 
 __all__ = ["exponentiated_gradient"]
@@ -137,7 +128,7 @@ def _resolved(objective: StructuralHinge, mu: float | None, step_size: float | N
             "objective: exponentiated_gradient does not support weights of examples, got Weighted; use lbfgs, svrg or "
             "bcfw"
         )
-    check_kind(Exponentiated, objective)
+    check_needs(Exponentiated, objective)
     mu = objective._mu(mu)
     structure = objective.model.structure_type
     if "expectation" in getattr(structure, "intractable", {}):

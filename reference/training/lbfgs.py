@@ -12,7 +12,8 @@ from reference.declared import Ge, Lam
 from reference.optimizers.base import Objective
 from reference.optimizers.lbfgs import LBFGS, LBFGSState
 from reference.training.arguments import is_nonlinear
-from reference.training.solver import Ending, Loop, Needs, Report, Result, Run, RunOptions, Solver, minimize, runs
+from reference.training.run import Ending, Run
+from reference.training.solver import Loop, Needs, Report, Result, RunOptions, Solver, minimize, runs
 
 __all__ = ["lbfgs"]
 

@@ -18,23 +18,9 @@ from reference.optimizers.prox_linear import ConvexModel, ProxLinear, ProxLinear
 from reference.smoothings import Max
 from reference.training.casimir import casimir
 from reference.training.casimir_schedules import LEAST_MU, balanced
-from reference.training.evaluation import evaluate
-from reference.training.result import padded
-from reference.training.solver import (
-    Counts,
-    Ending,
-    Loop,
-    Needs,
-    Report,
-    Result,
-    Run,
-    RunOptions,
-    RunState,
-    Solver,
-    minimize,
-    runs,
-)
-from reference.training.state import StepLength
+from reference.training.result import Counts, RunState, StepLength, evaluate, padded
+from reference.training.run import Ending, Run
+from reference.training.solver import Loop, Needs, Report, Result, RunOptions, Solver, minimize, runs
 from reference.weighted import Weighted
 
 __all__ = ["ProxLinearProblem", "casimir_svrg", "prox_linear"]

@@ -15,16 +15,8 @@ import numpy as np
 from reference.arrays import Array, Place, host
 from reference.files import NotWritten
 from reference.optimizers.base import Objective
-from reference.training.arguments import generator
-from reference.training.checkpoints import (
-    check_identity,
-    identity,
-    numbers_of,
-    path_of,
-    read_checkpoint,
-    same_value,
-    write_checkpoint,
-)
+from reference.training.arguments import generator, numbers_of, path_of
+from reference.training.checkpoints import check_identity, identity, read_checkpoint, same_value, write_checkpoint
 from reference.training.result import Callback, Report, Result, Row, judged, padded, small_enough, wants_to_stop
 
 __all__ = ["Ending", "Lost", "Point", "Run", "untimed"]

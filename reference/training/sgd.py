@@ -13,8 +13,9 @@ from reference.optimizers.base import Objective, regularised
 from reference.optimizers.sgd import SGD, SGDState
 from reference.steps import Pegasos, Schedule
 from reference.training.arguments import CheckedSchedule, schedule_of
+from reference.training.result import RunState
 from reference.training.smoothness import OffsetSearch
-from reference.training.solver import Loop, Needs, Report, Result, RunOptions, RunState, Solver, minimize, runs
+from reference.training.solver import Loop, Needs, Report, Result, RunOptions, Solver, minimize, runs
 
 __all__ = ["sgd"]
 

@@ -14,39 +14,13 @@ import numpy as np
 
 from reference.optimizers.base import Algorithm, Objective
 from reference.optimizers.nonnegative import constraint
-from reference.training.arguments import (
-    check_hinge,
-    check_objective,
-    check_start,
-    initial_of,
-    refuse_constraint,
-    refuse_nonlinear,
-    start_of,
-)
+from reference.training.arguments import check_needs, check_start, initial_of, start_of
 from reference.training.counterparts import counterpart, domain_of
 from reference.training.public import ProvedRunOptions, RunOptions, runs
 from reference.training.result import Report, Result
 from reference.training.run import Ending, Run, untimed
-from reference.training.state import Counts, RunState
 
-__all__ = [
-    "Counts",
-    "Ending",
-    "Loop",
-    "Needs",
-    "ProvedRunOptions",
-    "Report",
-    "Result",
-    "Run",
-    "RunOptions",
-    "RunState",
-    "Solver",
-    "check_kind",
-    "minimize",
-    "run_of",
-    "runs",
-    "verdict",
-]
+__all__ = ["Loop", "Needs", "ProvedRunOptions", "Report", "Result", "RunOptions", "Solver", "minimize", "runs"]
 
 
 class Needs(NamedTuple):
@@ -131,22 +105,6 @@ class Solver(Algorithm, ABC):
         return Ending(run.ending or (True, f"{run.epochs_asked} epochs done"), iterate, loop.uncertified)
 
 
-def check_kind(solver: Solver | type[Solver], objective: Any) -> None:
-    """Raise unless the objective meets the requirements that a solver declares."""
-    if (needs := solver.needs) is None:
-        return
-    for method in (name for name in needs.attributes if "(" in name):
-        if not hasattr(objective, method.partition("(")[0]):
-            raise TypeError(f"objective: {solver.name} needs {method}, which {type(objective).__name__} lacks")
-    check_objective(objective, *(name for name in needs.attributes if "(" not in name))
-    if needs.convex:
-        refuse_nonlinear(solver.name, objective)
-    if not needs.constrained:
-        refuse_constraint(solver.name, objective)
-    if needs.unsmoothed:
-        check_hinge(solver.name, objective)
-
-
 def minimize(objective: Any, solver: Solver, w0: Any = None, **options: Any) -> Result:
     """The result of :func:`run_of`, which describes the parameters."""
     return run_of(objective, solver, w0, **options)[0]
@@ -167,7 +125,7 @@ def run_of(
     every: epochs from one evaluation, with its row, to the next. same: the options that a resumed run must have in
     common, and resolved: what some of them stand for. options: those of :class:`Run`.
     """
-    check_kind(solver, objective)
+    check_needs(solver, objective)
     start = solver.start(objective, w0, options.get("rng"))
     kind = domain_of(solver, objective)
     solver = counterpart(solver, objective)

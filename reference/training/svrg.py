@@ -16,8 +16,10 @@ from reference.optimizers.svrg import SVRG
 from reference.smoothings import Max
 from reference.training.arguments import check_provable
 from reference.training.inner import Stage, Staged
+from reference.training.result import RunState
+from reference.training.run import Ending, Run
 from reference.training.smoothness import Backtracking, Guess
-from reference.training.solver import Ending, ProvedRunOptions, Report, Result, Run, RunState, Solver, minimize, runs
+from reference.training.solver import ProvedRunOptions, Report, Result, Solver, minimize, runs
 
 __all__ = ["svrg"]
 
