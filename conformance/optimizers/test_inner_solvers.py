@@ -14,7 +14,7 @@ from reference.bounds import inner_iterations
 from reference.optimizers import saga
 from reference.optimizers.subproblem import Subproblem
 from reference.training.counterparts import counterpart
-from reference.training.inner import INNER, searched
+from reference.training.smoothness import INNER, searched
 
 
 @pytest.fixture(params=["log loss", "entropy", "top-k"])

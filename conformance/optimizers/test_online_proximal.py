@@ -15,7 +15,7 @@ from conformance.tolerances import close
 from reference import bounds
 from reference.identities import martins
 from reference.optimizers.online_proximal import OnlineProximal
-from reference.training import online_proximal as module
+from reference.training import stochastic as module
 from reference.training.counterparts import counterpart
 
 

@@ -20,10 +20,9 @@ from reference.optimizers.subproblem import Pass, Subproblem
 from reference.smoothings import Max
 from reference.training.arguments import check_provable
 from reference.training.casimir_schedules import LEAST_MU, Plan, Plans
-from reference.training.inner import Spent, searched
 from reference.training.result import Counts, Evaluation, RunState, evaluate, not_above
 from reference.training.run import Ending, Run
-from reference.training.smoothness import Backtracking
+from reference.training.smoothness import Backtracking, Spent, searched
 from reference.training.solver import ProvedRunOptions, Report, Result, Solver, minimize, runs
 
 __all__ = ["casimir"]

@@ -26,6 +26,7 @@ from reference.optimizers.prox_linear import ProxLinearState
 from reference.prox.groups import Groups
 from reference.training.arguments import numbers_of
 from reference.training.result import Counts, Evaluation, RunState, StepLength
+from reference.training.smoothness import Spent
 
 __all__ = ["check_identity", "identity", "read_checkpoint", "same_value", "write_checkpoint"]
 
@@ -59,6 +60,7 @@ FORMER: dict[str, Callable[..., Any]] = {  # states of older files, by their nam
     "reference.training.prox_linear.Standing": _prox_linear,
     **{f"reference.training.state.{kind.__name__}": kind for kind in (Counts, RunState, StepLength)},
     "reference.training.evaluation.Evaluation": Evaluation,
+    "reference.training.inner.Spent": Spent,
 }
 
 

@@ -127,8 +127,6 @@ def lbfgs(
     >>> result = lbfgs(LogLoss(model, data), lam=0.1)
     >>> result.success, result.certificate < 1e-6
     (True, True)
-    >>> [model.labels[y] for y in model.predict(data, None, result.x)]
-    ['a', 'b', 'b']
     """
     solver = Smooth(LBFGS(lam, mu, memory), run["tol"])
     return minimize(objective, solver, w0, epochs=run.pop("iterations"), rng=0, **run)

@@ -15,10 +15,9 @@ from reference.optimizers.subproblem import Subproblem
 from reference.optimizers.svrg import SVRG
 from reference.smoothings import Max
 from reference.training.arguments import check_provable
-from reference.training.inner import Stage, Staged
 from reference.training.result import RunState
 from reference.training.run import Ending, Run
-from reference.training.smoothness import Backtracking, Guess
+from reference.training.smoothness import Backtracking, Guess, Stage, Staged
 from reference.training.solver import ProvedRunOptions, Report, Result, Solver, minimize, runs
 
 __all__ = ["svrg"]
