@@ -89,7 +89,7 @@ def momentum(
     -------
     Result
     """
-    return minimize(objective, Trained(Momentum(lam, step_size, beta)), w0, **run)
+    return minimize(objective, Trained(Momentum(lam, step_size, beta)), w0, **run).result
 
 
 __all__ = ["Momentum", "MomentumState", "momentum"]

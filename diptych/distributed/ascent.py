@@ -356,7 +356,7 @@ def cocoa(
                 needed[:] = [state.stand.number]
 
         resolved = {"local": box}
-        return minimize(objective, solver, every=evaluate_every, resolved=resolved, written=written, **run)
+        return minimize(objective, solver, every=evaluate_every, resolved=resolved, written=written, **run).result
     finally:
         if own is not None:
             shutil.rmtree(own, ignore_errors=True)

@@ -17,7 +17,7 @@ from reference.steps import Schedule
 from reference.training.arguments import schedule_of
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
-from reference.training.solver import Loop, Needs, Solver, run_of
+from reference.training.solver import Loop, Needs, Solver, minimize
 
 __all__ = ["MKLResult", "mkl"]
 
@@ -150,8 +150,9 @@ def mkl(
     resolved |= {"groups": ", ".join(map(titled, model.groups)), "transitions": model.transitions}
     problem = KernelProblem(model, data)
     how = {"every": evaluate_every, "resolved": resolved, **run}
-    result, _, state = run_of(problem, Rounds(box), **how)  # type: ignore[arg-type]
-    norms = () if state is None else state.norms[: result.nit]
+    trained = minimize(problem, Rounds(box), **how)  # type: ignore[arg-type]
+    result = trained.result
+    norms = () if trained.state is None else trained.state.norms[: result.nit]
     return MKLResult(**vars(result), beta=result.x.beta, norms=np.array(norms).reshape(-1, model.n_groups))
 
 

@@ -12,7 +12,7 @@ from array_api_compat import array_namespace, is_array_api_obj
 
 from reference.arrays import Array, floats, host, real
 from reference.models.nonlinear import NonlinearModel
-from reference.optimizers.base import Examples, traits
+from reference.optimizers.base import traits
 from reference.optimizers.nonnegative import constraint
 from reference.smoothings import Max
 from reference.steps import Constant, Schedule
@@ -66,33 +66,25 @@ def is_nonlinear(objective: Any) -> bool:
     return isinstance(traits(unweighted).model, NonlinearModel)
 
 
-def initial_of(objective: Examples, w0: Any, rng: Any) -> Any:
-    """w0; if it is None, the initial weights of the objective's model, drawn by ``rng``, or None if it has none."""
+def start_of(objective: Any, w0: Any, rng: Any = None, *, initial: bool = False) -> Array:
+    """A copy of w0 (d,) as floats; if it is None, the objective's zeros, or with ``initial`` the initial weights of its
+    model, drawn by ``rng``, if it has some. ValueError if a weight is negative and must be >= 0.
+    """
     unweighted: Any = objective.objective if isinstance(objective, Weighted) else objective
-    if w0 is None and hasattr(traits(unweighted).model, "initial"):
-        return unweighted.model.initial(unweighted.data, rng)
-    return w0
-
-
-def start_of(objective: Any, w0: Any) -> Array:
-    """A copy of w0 (d,) as floats; if it is None, the objective's zeros."""
+    if initial and w0 is None and hasattr(traits(unweighted).model, "initial"):
+        w0 = unweighted.model.initial(unweighted.data, rng)
     zeros = objective.zeros() if hasattr(objective, "zeros") else None
     if w0 is None and zeros is None:
         raise ValueError("w0: give one, the objective has no zeros()")
     (start,) = floats(w0=zeros if w0 is None else w0)
     if zeros is not None and start.shape != zeros.shape:
         raise ValueError(f"w0: expected shape {tuple(zeros.shape)}, as objective.zeros() has, got {tuple(start.shape)}")
+    if (constrained := constraint(objective)) is not None:
+        negative = np.flatnonzero(host(start[constrained]) < 0)
+        if len(negative) > 0:
+            first, last, k = constrained.start, constrained.stop - 1, constrained.start + int(negative[0])
+            raise ValueError(f"w0: weights {first}..{last} must be >= 0, got {float(start[k])} for weight {k}")
     return start if start is not w0 else array_namespace(start).asarray(start, copy=True)
-
-
-def check_start(x: Array, constrained: slice | None) -> None:
-    """Raise ValueError if a weight of the start is negative and must be >= 0."""
-    if constrained is None:
-        return
-    negative = np.flatnonzero(host(x[constrained]) < 0)
-    if len(negative) > 0:
-        first, last, k = constrained.start, constrained.stop - 1, constrained.start + int(negative[0])
-        raise ValueError(f"w0: weights {first}..{last} must be >= 0, got {float(x[k])} for weight {k}")
 
 
 def numbers_of(weights: Any) -> Array:

@@ -218,7 +218,7 @@ def casimir(
         until, resolved = run["epochs"], {"epochs": run["epochs"]}
     plans = Plans(lam, mu, kappa, schedule, accuracy, stop, Backtracking(step_size))
     box = Casimir(None, searched(inner, step_size, until), warm_start)  # type: ignore[arg-type]
-    return minimize(objective, CasimirRun(box, plans), w0, resolved=resolved, **run)
+    return minimize(objective, CasimirRun(box, plans), w0, resolved=resolved, **run).result
 
 
 def _outcome(run: Run, state: RunState | None) -> tuple[bool, str]:

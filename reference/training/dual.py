@@ -113,7 +113,7 @@ def bcfw(
     >>> result.success, result.certificate <= 1e-3 * result.fun
     (True, True)
     """
-    return minimize(objective, FrankWolfe(BCFW(lam, capacity, average, line_search, cached_passes)), **run)
+    return minimize(objective, FrankWolfe(BCFW(lam, capacity, average, line_search, cached_passes)), **run).result
 
 
 STILL = 10  # planes that leave the dual as it is end a run
@@ -195,7 +195,7 @@ def cutting_planes(
     (True, True)
     """
     accuracy = 0.0 if run["tol"] is None else run["tol"]
-    return minimize(objective, Planes(CuttingPlanes(lam, capacity, accuracy)), **run)
+    return minimize(objective, Planes(CuttingPlanes(lam, capacity, accuracy)), **run).result
 
 
 @dataclass(frozen=True)
@@ -291,7 +291,7 @@ def exponentiated_gradient(
     """
     mu, eta = _resolved(objective, mu, step_size)
     solver, resolved = Exponentiated(ExponentiatedGradient(lam, mu, eta, sampling)), {"mu": mu, "step_size": eta}
-    return minimize(objective, solver, every=evaluate_every, resolved=resolved, **run)
+    return minimize(objective, solver, every=evaluate_every, resolved=resolved, **run).result
 
 
 def _resolved(objective: StructuralHinge, mu: float | None, step_size: float | None) -> tuple[float, float]:
@@ -421,4 +421,4 @@ def multisample(
     >>> result.success, result.certificate <= 1e-3 * result.fun
     (True, True)
     """
-    return minimize(objective, DualUpdates(Multisample(lam, k, sampler, mu, update, online, average)), **run)
+    return minimize(objective, DualUpdates(Multisample(lam, k, sampler, mu, update, online, average)), **run).result

@@ -129,4 +129,4 @@ def lbfgs(
     (True, True)
     """
     solver = Smooth(LBFGS(lam, mu, memory), run["tol"])
-    return minimize(objective, solver, w0, epochs=run.pop("iterations"), rng=0, **run)
+    return minimize(objective, solver, w0, epochs=run.pop("iterations"), rng=0, **run).result

@@ -274,7 +274,7 @@ def prox_linear(
         mu = 1.0
     solves = Scheduled(inner or casimir_svrg, traits(objective).hinge, schedule, mu, L, budget, tolerance)
     solver = ProxLinearRun(ProxLinear(lam, eta, solves, accept), given, run["tol"])
-    return minimize(objective, solver, w0, epochs=run.pop("iterations"), **run)
+    return minimize(objective, solver, w0, epochs=run.pop("iterations"), **run).result
 
 
 def casimir_svrg(problem: ProxLinearProblem, **options: Any) -> Result:

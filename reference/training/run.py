@@ -1,4 +1,4 @@
-"""A run: history, clock, callback, interrupts and checkpoints of an iterative method; :func:`run_of` drives it."""
+"""A run: history, clock, callback, interrupts and checkpoints of an iterative method; :func:`minimize` drives it."""
 
 from __future__ import annotations
 
@@ -274,8 +274,8 @@ class Run:
             return False, f"stopped {done}: the gap overflows to {self.gap}"
         return (True, f"stopped by the callback {done}") if self.stopped else None
 
-    def result(self, ending: Ending) -> Result:
-        """The result: the last iterate with the outcome of this ending, judged by the rule of :class:`Result`.
+    def finished(self, ending: Ending, state: Any) -> Run:
+        """With its state and result: the last iterate with the outcome of this ending, as :class:`Result` judges it.
 
         Of an interrupted run: the best iterate with its gap.
         """
@@ -297,7 +297,8 @@ class Run:
         calls = self.history[-1].oracle_calls if self.history else self.calls_before
         nit, history = self.done if nit is None else nit, tuple(self.history)
         words = message, iterate, calls, certificate, history, self.interrupted
-        return Result(point.x, point.fun, nit, success, *words)
+        self.state, self.result = state, Result(point.x, point.fun, nit, success, *words)
+        return self
 
     # checkpoints ------------------------------------------------------------------------------------------------------
 

@@ -13,8 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from reference.optimizers.base import Algorithm, Objective
-from reference.optimizers.nonnegative import constraint
-from reference.training.arguments import check_needs, check_start, initial_of, start_of
+from reference.training.arguments import check_needs, start_of
 from reference.training.counterparts import counterpart, domain_of
 from reference.training.public import ProvedRunOptions, RunOptions, runs
 from reference.training.result import Report, Result
@@ -66,9 +65,7 @@ class Solver(Algorithm, ABC):
 
     def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
         """w0 (d,), or the default; raise if the objective has what ``needs`` says and is still not suitable."""
-        start = start_of(objective, w0 if self.needs is None or self.needs.convex else initial_of(objective, w0, rng))
-        check_start(start, constraint(objective))
-        return start
+        return start_of(objective, w0, rng, initial=self.needs is not None and not self.needs.convex)
 
     def init(self, objective: Objective, w0: Any, rng: np.random.Generator) -> Any:
         """The state before the first epoch."""
@@ -105,12 +102,7 @@ class Solver(Algorithm, ABC):
         return Ending(run.ending or (True, f"{run.epochs_asked} epochs done"), iterate, loop.uncertified)
 
 
-def minimize(objective: Any, solver: Solver, w0: Any = None, **options: Any) -> Result:
-    """The result of :func:`run_of`, which describes the parameters."""
-    return run_of(objective, solver, w0, **options)[0]
-
-
-def run_of(
+def minimize(
     objective: Any,
     solver: Solver,
     w0: Any = None,
@@ -119,8 +111,8 @@ def run_of(
     same: Mapping[str, Any] | None = None,
     resolved: Mapping[str, Any] | None = None,
     **options: Any,
-) -> tuple[Result, Run, Any]:
-    """Run a solver from w0 or its own start; returns the result, the run and the last state.
+) -> Run:
+    """Run a solver from w0 or its own start; the run then has its ``result`` and its last ``state``.
 
     every: epochs from one evaluation, with its row, to the next. same: the options that a resumed run must have in
     common, and resolved: what some of them stand for. options: those of :class:`Run`.
@@ -161,7 +153,7 @@ def run_of(
                 state, report = solver.accept(objective, state, after, report, run.rng)
             del after  # it may be large
             run.record(domain.saved(solver.saved(state)), domain.reported(report), k)
-    return run.result(solver.ending(run, state)), run, state
+    return run.finished(solver.ending(run, state), state)
 
 
 def verdict(run: Run) -> tuple[bool, str]:

@@ -124,7 +124,7 @@ def sgd(
     steps = None if step_size is None else schedule_of(step_size)
     box = SGD(lam, CheckedSchedule(steps or Pegasos()), mu, batch_size, average)
     solver = Descent(box, OffsetSearch() if steps is None else None)
-    return minimize(objective, solver, w0, resolved={"step_size": steps}, **run)
+    return minimize(objective, solver, w0, resolved={"step_size": steps}, **run).result
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ def online_proximal(
     proxes = regularizer if not isinstance(project, Regularizer) else Sequential([regularizer, project])
     box = OnlineProximal(proxes, steps, sigma, mu, batch_size, average)
     resolved = {"regularizer": regularizer, "step_size": steps.schedule}
-    return minimize(objective, Proximal(box, regularizer, project), w0, resolved=resolved, **run)
+    return minimize(objective, Proximal(box, regularizer, project), w0, resolved=resolved, **run).result
 
 
 def as_regularizer(regularizer: Any) -> Regularizer:

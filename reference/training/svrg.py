@@ -143,7 +143,7 @@ def svrg(
     """
     check_provable(lam, run["tol"])
     solver = Backtracked(SVRG(lam=lam, mu=mu, average=average), Backtracking(step_size))
-    return minimize(objective, solver, w0, **run)
+    return minimize(objective, solver, w0, **run).result
 
 
 def _check_smooth(objective: Objective, mu: float | None) -> None:
