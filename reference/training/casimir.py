@@ -112,7 +112,20 @@ class CasimirRun(Solver):
 
     def ending(self, run: Run, state: RunState | None) -> Ending:
         certificate = run.gap if self.plans.lam > 0 else "none: lam = 0 gives no dual point"
-        return Ending(_outcome(run, state), "last", certificate, state.counts.kept if state else 0)
+        done, kept = f"{run.done} epochs done", state.counts.kept if state else 0
+        if state and state.counts.rejected:
+            done += f", {state.counts.rejected} iterations taken back for too long steps"
+        if run.solved:
+            outcome = True, f"gap {run.gap} after {run.done} epochs"
+        elif state is None or run.ending:
+            outcome = run.ending or (False, "nothing was done")
+        elif not not_above(run.fun, run.first, state.box.w):
+            outcome = False, f"{done}: the objective grew from {run.first} to {run.fun}; take shorter steps"
+        elif run.tol is not None:
+            outcome = False, f"{done}: the gap is {run.gap}, more than {run.tol} of the objective"
+        else:
+            outcome = bool(np.isfinite(run.fun)), done
+        return Ending(outcome, "last", certificate, kept)
 
 
 @runs("outer iteration", epochs=50, tol=None, rng=None)
@@ -219,19 +232,3 @@ def casimir(
     plans = Plans(lam, mu, kappa, schedule, accuracy, stop, Backtracking(step_size))
     box = Casimir(None, searched(inner, step_size, until), warm_start)  # type: ignore[arg-type]
     return minimize(objective, CasimirRun(box, plans), w0, resolved=resolved, **run).result
-
-
-def _outcome(run: Run, state: RunState | None) -> tuple[bool, str]:
-    """Success, and the message."""
-    if run.solved:
-        return True, f"gap {run.gap} after {run.done} epochs"
-    if state is None or run.ending:
-        return run.ending or (False, "nothing was done")
-    done = f"{run.done} epochs done"
-    if state.counts.rejected:
-        done += f", {state.counts.rejected} iterations taken back for too long steps"
-    if not not_above(run.fun, run.first, state.box.w):
-        return False, f"{done}: the objective grew from {run.first} to {run.fun}; take shorter steps"
-    if run.tol is not None:
-        return False, f"{done}: the gap is {run.gap}, more than {run.tol} of the objective"
-    return bool(np.isfinite(run.fun)), done

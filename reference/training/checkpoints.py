@@ -131,17 +131,12 @@ def encode(x: Any, arrays: list[np.ndarray], numbers: dict[int, tuple[int, Any]]
         return {"array": numbers[id(x)][0], "host": isinstance(x, np.ndarray)}
     if isinstance(x, Mapping):
         return {"dict": [[encode(key, arrays, numbers), encode(value, arrays, numbers)] for key, value in x.items()]}
-    if isinstance(x, (tuple, list)):
-        items = [encode(value, arrays, numbers) for value in x]
-        if hasattr(x, "_fields"):
-            return {
-                "type": f"{type(x).__module__}.{type(x).__qualname__}",
-                "fields": dict(zip(x._fields, items, strict=True)),
-            }
-        return {"tuple" if isinstance(x, tuple) else "list": items}
-    if is_dataclass(x) and not isinstance(x, type):
-        record = {field.name: encode(getattr(x, field.name), arrays, numbers) for field in fields(x)}
+    if _is_record(type(x)):
+        names = getattr(x, "_fields", None) or [field.name for field in fields(x)]
+        record = {name: encode(getattr(x, name), arrays, numbers) for name in names}
         return {"type": f"{type(x).__module__}.{type(x).__qualname__}", "fields": record}
+    if isinstance(x, (tuple, list)):
+        return {"tuple" if isinstance(x, tuple) else "list": [encode(value, arrays, numbers) for value in x]}
     raise TypeError(f"checkpoint: no file form for {type(x).__name__}, part of the state")
 
 
@@ -176,11 +171,13 @@ def _record(name: str) -> Any:
     if module.startswith("accelerated.") and "accelerated" not in sys.modules:
         raise _OtherPanel(name)
     record = getattr(sys.modules.get(module), kind, None)
-    if not isinstance(record, type) or not (
-        is_dataclass(record) or (issubclass(record, tuple) and hasattr(record, "_fields"))
-    ):
+    if not isinstance(record, type) or not _is_record(record):
         raise ValueError(f"no such kind of state here: {name}")
     return record
+
+
+def _is_record(kind: type) -> bool:
+    return is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))
 
 
 def identity(

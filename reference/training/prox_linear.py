@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Unpack
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from reference.arrays import Array, floats, host, squared_norm
 from reference.declared import Ge, Gt, Lam, Temperature
@@ -18,7 +17,7 @@ from reference.optimizers.prox_linear import ConvexModel, ProxLinear, ProxLinear
 from reference.smoothings import Max
 from reference.training.casimir import casimir
 from reference.training.casimir_schedules import LEAST_MU, balanced
-from reference.training.result import Counts, RunState, StepLength, evaluate, padded
+from reference.training.result import Counts, RunState, StepLength, evaluate, not_above, padded
 from reference.training.run import Ending, Run
 from reference.training.solver import Loop, Needs, Report, Result, RunOptions, Solver, minimize, runs
 from reference.weighted import Weighted
@@ -122,7 +121,16 @@ class ProxLinearRun(Solver):
     loop: ClassVar[Loop] = Loop(unit="iterations")
 
     def start(self, objective: Objective, w0: Any, rng: Any) -> Array:
-        _check(objective, self.given["mu"], self.given["inner"])
+        mu, inner = self.given["mu"], self.given["inner"]
+        if inner is not None and not callable(inner):
+            raise TypeError(f"inner: expected a function of a problem that returns a Result, got {inner!r}")
+        if inner is None and isinstance(traits(objective).smoothing, Max):
+            raise ValueError(
+                "objective: casimir, which solves the subproblems, needs a smoothing, such as StructuralHinge(model, "
+                "data, smoothing=Entropy())"
+            )
+        if mu is not None and not traits(objective).hinge:
+            raise ValueError(f"mu: {type(objective).__name__} has no smoothing to scale; expected None, got {mu!r}")
         start: Array = super().start(objective, w0, rng)
         return start
 
@@ -156,7 +164,7 @@ class ProxLinearRun(Solver):
             gap, calls = solution.gap()
             missed = tolerance is not None and gap > (1 + 1e-6) * self.box.inner.eps(k)
             counts = counts.plus(calls=calls, missed=missed)
-        holds = np.isfinite(new_fun) and _not_above(new_fun, model_value, fun, new)
+        holds = np.isfinite(new_fun) and not_above(new_fun, model_value, new, fun)
         if not (holds or self.given["fixed_eta"]):
             state = RunState(before.box, StepLength(eta / 2), counts.plus(halved=1))
         else:
@@ -289,24 +297,6 @@ def casimir_svrg(problem: ProxLinearProblem, **options: Any) -> Result:
     named = {"mu": problem.mu, "schedule": None if problem.mu is None else "const", "epochs": problem.passes}
     given = {"lam": problem.lam, "rng": problem.rng, "callback": problem.solved, **named, **options}
     return casimir(problem.objective, problem.start, **given)
-
-
-def _not_above(value: float, other: float, scale: float, x: Array) -> bool:
-    """value <= other, up to the rounding of sums of magnitude ``scale``."""
-    eps = float(array_namespace(x).finfo(x.dtype).eps)
-    return bool(value <= other + 1e3 * eps * max(abs(other), abs(scale)))
-
-
-def _check(objective: Objective, mu: float | None, inner: Any) -> None:
-    if inner is not None and not callable(inner):
-        raise TypeError(f"inner: expected a function of a problem that returns a Result, got {inner!r}")
-    if inner is None and isinstance(traits(objective).smoothing, Max):
-        raise ValueError(
-            "objective: casimir, which solves the subproblems, needs a smoothing, such as StructuralHinge(model, "
-            "data, smoothing=Entropy())"
-        )
-    if mu is not None and not traits(objective).hinge:
-        raise ValueError(f"mu: {type(objective).__name__} has no smoothing to scale; expected None, got {mu!r}")
 
 
 def _outcome(run: Run, state: RunState | None) -> tuple[bool, str]:

@@ -157,9 +157,10 @@ def padded(gap: float | None, fun: float, scale: float, x: Array, n: int) -> flo
     return float(max(gap + (share * abs(fun) + share * abs(fun - gap) + share * abs(scale)), -gap))
 
 
-def not_above(value: float, other: float, x: Array) -> bool:
-    """value <= other, up to the rounding of sums at weights like x."""
-    return value <= other + 1e3 * float(array_namespace(x).finfo(x.dtype).eps) * abs(other)
+def not_above(value: float, other: float, x: Array, scale: float = 0.0) -> bool:
+    """value <= other, up to the rounding of sums at weights like x, of the magnitude of ``other`` or ``scale``."""
+    eps = float(array_namespace(x).finfo(x.dtype).eps)
+    return bool(value <= other + 1e3 * eps * max(abs(other), abs(scale)))
 
 
 class Counts(NamedTuple):

@@ -33,7 +33,16 @@ class Backtracked(Solver):
     name: ClassVar[str] = "svrg"
 
     def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
-        _check_smooth(objective, self.box.mu)
+        mu, own_mu = self.box.mu, traits(objective).mu
+        if own_mu is not None and (own_mu if mu is None else mu) == 0:
+            raise ValueError(
+                "mu: svrg needs a smooth objective: give mu > 0, and the hinge a smoothing, such as smoothing=Entropy()"
+            )
+        if isinstance(traits(objective).smoothing, Max):
+            raise ValueError(
+                f"objective: svrg needs a smoothing at mu = {mu}, such as StructuralHinge(model, data, "
+                f"smoothing=Entropy())"
+            )
         return super().start(objective, w0, rng)
 
     def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> RunState:
@@ -144,16 +153,3 @@ def svrg(
     check_provable(lam, run["tol"])
     solver = Backtracked(SVRG(lam=lam, mu=mu, average=average), Backtracking(step_size))
     return minimize(objective, solver, w0, **run).result
-
-
-def _check_smooth(objective: Objective, mu: float | None) -> None:
-    """Raise for a hinge without smoothing or with mu = 0; an objective without ``mu`` is taken to be smooth."""
-    own_mu = traits(objective).mu
-    if own_mu is not None and (own_mu if mu is None else mu) == 0:
-        raise ValueError(
-            "mu: svrg needs a smooth objective: give mu > 0, and the hinge a smoothing, such as smoothing=Entropy()"
-        )
-    if isinstance(traits(objective).smoothing, Max):
-        raise ValueError(
-            f"objective: svrg needs a smoothing at mu = {mu}, such as StructuralHinge(model, data, smoothing=Entropy())"
-        )
