@@ -289,13 +289,6 @@ def exponentiated_gradient(
     >>> result.success, result.certificate <= 1e-6 * result.fun
     (True, True)
     """
-    mu, eta = _resolved(objective, mu, step_size)
-    solver, resolved = Exponentiated(ExponentiatedGradient(lam, mu, eta, sampling)), {"mu": mu, "step_size": eta}
-    return minimize(objective, solver, every=evaluate_every, resolved=resolved, **run).result
-
-
-def _resolved(objective: StructuralHinge, mu: float | None, step_size: float | None) -> tuple[float, float]:
-    """The temperature and the first step size; raises if the objective does not suit."""
     if isinstance(objective, Weighted):
         raise TypeError(
             "objective: exponentiated_gradient does not support weights of examples, got Weighted; use lbfgs, svrg or "
@@ -312,10 +305,11 @@ def _resolved(objective: StructuralHinge, mu: float | None, step_size: float | N
         raise ValueError(
             f"objective: the dual at mu = {mu:g} is that of smoothing=Entropy(), got smoothing={objective.smoothing}"
         )
-    step_size = (0.3 if mu > 0 else 3.0) if step_size is None else float(step_size)
-    if mu > 0 and step_size > 1:
-        raise ValueError(f"step_size: expected at most 1 for mu > 0, got {step_size}")
-    return mu, step_size
+    eta = (0.3 if mu > 0 else 3.0) if step_size is None else float(step_size)
+    if mu > 0 and eta > 1:
+        raise ValueError(f"step_size: expected at most 1 for mu > 0, got {eta}")
+    solver, resolved = Exponentiated(ExponentiatedGradient(lam, mu, eta, sampling)), {"mu": mu, "step_size": eta}
+    return minimize(objective, solver, every=evaluate_every, resolved=resolved, **run).result
 
 
 @dataclass(frozen=True)

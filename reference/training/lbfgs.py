@@ -49,22 +49,23 @@ class Smooth(Solver):
             certificate = "none: lam = 0 gives no strong convexity"
         elif state is not None and run.gap is None:
             certificate = "none: the objective is not convex"
-        return Ending(run.ending or _outcome(run, state), "last", certificate)
-
-
-def _outcome(run: Run, state: LBFGSState | None) -> tuple[bool, str]:
-    if state is None:
-        return False, "no iterations done"
-    size, wanted, tol = _largest(state.gradient), run.tol is not None, run.tol or 0.0
-    if size <= tol:
-        return True, f"largest entry of the gradient {size:.3g}, at most {tol:g}, after {run.done} iterations"
-    if state.stuck:
-        return not wanted, (
-            f"the line search failed after {run.done} iterations: the objective has kinks (an unsmoothed hinge: use "
-            f"bcfw or sgd), or rounding allows no more; largest entry of the gradient {size:.3g}"
-        )
-    above = f", above {tol:g}" if wanted else ""
-    return not wanted, f"{run.done} iterations done: largest entry of the gradient {size:.3g}{above}"
+        if state is None:
+            return Ending(run.ending or (False, "no iterations done"), "last", certificate)
+        size, wanted, tol = _largest(state.gradient), run.tol is not None, run.tol or 0.0
+        largest = f"largest entry of the gradient {size:.3g}"
+        if size <= tol:
+            outcome = True, f"{largest}, at most {tol:g}, after {run.done} iterations"
+        elif state.stuck:
+            outcome = (
+                not wanted,
+                (
+                    f"the line search failed after {run.done} iterations: the objective has kinks (an unsmoothed hinge: "
+                    f"use bcfw or sgd), or rounding allows no more; {largest}"
+                ),
+            )
+        else:
+            outcome = not wanted, f"{run.done} iterations done: {largest}{f', above {tol:g}' if wanted else ''}"
+        return Ending(run.ending or outcome, "last", certificate)
 
 
 def _largest(g: Array) -> float:

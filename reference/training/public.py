@@ -22,7 +22,7 @@ INDENT = " " * 8
 
 
 class RunOptions(TypedDict, total=False):
-    """Options passed to :func:`reference.training.minimize.run_of`; :func:`runs` selects those of a function."""
+    """Options passed to :func:`reference.training.solver.minimize`; :func:`runs` selects those of a function."""
 
     epochs: Annotated[int, Ge(0)]
     iterations: Annotated[int, Ge(0)]
