@@ -56,15 +56,11 @@ class Smooth(Solver):
         if size <= tol:
             outcome = True, f"{largest}, at most {tol:g}, after {run.done} iterations"
         elif state.stuck:
-            outcome = (
-                not wanted,
-                (
-                    f"the line search failed after {run.done} iterations: the objective has kinks (an unsmoothed hinge: "
-                    f"use bcfw or sgd), or rounding allows no more; {largest}"
-                ),
-            )
+            why = "the objective has kinks (an unsmoothed hinge: use bcfw or sgd), or rounding allows no more"
+            outcome = not wanted, f"the line search failed after {run.done} iterations: {why}; {largest}"
         else:
-            outcome = not wanted, f"{run.done} iterations done: {largest}{f', above {tol:g}' if wanted else ''}"
+            above = f", above {tol:g}" if wanted else ""
+            outcome = not wanted, f"{run.done} iterations done: {largest}{above}"
         return Ending(run.ending or outcome, "last", certificate)
 
 
