@@ -38,7 +38,9 @@ def test_a_known_smoothness_bounds_the_guess(backend):
     steps, asked = Backtracking(), (np.zeros(1), np.arange(known.n), None, LAM)
     step, guess = steps.propose(known, Guess(), *asked)
     assert step == 1 / (50 + LAM) and not guess.guessed
-    assert steps.propose(known, steps.judge(guess, False), *asked)[0] == 1 / (50 + LAM)
+    assert steps.propose(known, steps.judge(guess._replace(guessed=True), 1.0, 0.0, np.zeros(1))[1], *asked)[0] == 1 / (
+        50 + LAM
+    )
     close(backend.svrg(known, lam=LAM, epochs=100, rng=0).x, BEST, scale=1e3)
 
 

@@ -16,9 +16,8 @@ from reference import algorithms
 from reference.bounds import Corollary17, Corollary18, Corollary19, Corollary20
 from reference.optimizers import saga
 from reference.training import casimir_schedules as module
-from reference.training.evaluation import evaluate
-from reference.training.inner import INNER
-from reference.training.smoothness import Backtracking
+from reference.training.result import evaluate
+from reference.training.smoothness import INNER
 
 
 def test_an_outer_step_is_its_equations(rng):
@@ -303,10 +302,10 @@ def test_kappa_is_that_of_propositions_29_and_31(rng):
     """Four parabolas of curvature 8: backtracking finds L = 8."""
     parabolas, start = Parabolas([8.0] * 4, [1.0, -1.0, 0.5, 2.0]), np.zeros(1)
     for lam, kappa in ((0.1, 8 / 4 - 0.1), (0.4, 8 / 4 - 0.4), (0.6, 0.6), (0.0, 8 / 5)):
-        choice, calls = module.constant(parabolas, start, lam, 0.5, None, np.random.default_rng(0), Backtracking())
+        choice, calls = module.Plans(lam).constant(parabolas, start, 0.5, np.random.default_rng(0))
         np.testing.assert_allclose(choice.kappa_k(7), kappa, rtol=1e-9)
         assert choice.mu_k(3) == 0.5 and calls > 0
-    choice, calls = module.adaptive(parabolas, start, 0.0, 0.5, None, np.random.default_rng(0), Backtracking())
+    choice, calls = module.Plans(0.0).adaptive(parabolas, start, 0.5, np.random.default_rng(0))
     np.testing.assert_allclose(choice.kappa_k(1), 8 / 5, rtol=1e-9)
     assert choice.kappa_k(3) == 3 * choice.kappa_k(1) and choice.mu_k(2) == 0.25 and calls > 0
 

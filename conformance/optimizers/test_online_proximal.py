@@ -19,7 +19,7 @@ from reference import bounds
 from reference.identities import martins
 from reference.optimizers.online_proximal import OnlineProximal, OnlineProximalState
 from reference.training.counterparts import counterpart
-from reference.training.online_proximal import as_regularizer
+from reference.training.stochastic import as_regularizer
 
 
 @pytest.fixture(params=["log loss", "hinge"])

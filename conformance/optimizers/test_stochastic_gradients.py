@@ -23,7 +23,7 @@ from reference.optimizers.sgd import SGD, SGDState
 from reference.optimizers.subproblem import Subproblem
 from reference.steps import Pegasos
 from reference.training.counterparts import counterpart
-from reference.training.offsets import OffsetSearch
+from reference.training.smoothness import OffsetSearch
 
 
 @pytest.fixture

@@ -72,7 +72,7 @@ def test_counterparts_are_asked_for_at_one_place():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "counterpart"
     ]
-    assert sorted(set(asking)) == ["training/counterparts.py", "training/minimize.py"]
+    assert sorted(set(asking)) == ["training/counterparts.py", "training/solver.py"]
 
 
 def test_pieces_within_pieces_have_their_counterparts(other):

@@ -44,12 +44,10 @@ from reference.optimizers.exponentiated_gradient import ExponentiatedGradient
 from reference.smoothings import Max
 from reference.structures.base import UnsupportedError
 from reference.training.counterparts import counterpart
-from reference.training.minimize import minimize
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
-from reference.training.run import Run
-from reference.training.solver import Ending
-from reference.training.verdicts import Bracketed, verdict
+from reference.training.run import Ending, Run
+from reference.training.solver import Solver, minimize, verdict
 
 __all__ = ["CoCoA", "CoCoAState", "cocoa"]
 
@@ -231,7 +229,7 @@ class CoCoA(Algorithm):
 
 
 @dataclass(frozen=True)
-class Ascent(Bracketed):
+class Ascent(Solver):
     """A run of :class:`CoCoA`.
 
     needed: the round whose files the newest checkpoint needs, in a list; None without checkpoints.
@@ -358,7 +356,7 @@ def cocoa(
                 needed[:] = [state.stand.number]
 
         resolved = {"local": box}
-        return minimize(objective, solver, every=evaluate_every, resolved=resolved, written=written, **run)
+        return minimize(objective, solver, every=evaluate_every, resolved=resolved, written=written, **run).result
     finally:
         if own is not None:
             shutil.rmtree(own, ignore_errors=True)
