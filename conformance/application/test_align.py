@@ -111,11 +111,11 @@ def some_names(tmp_path):
     return path
 
 
-def test_train_and_apply(backend, some_names, tmp_path, capsys):
+def test_train_and_apply(backend, some_names, tmp_path, cli):
     pytest.importorskip("matplotlib")
     saved, picture = tmp_path / "model.npz", tmp_path / "matrix.png"
     command = ["align", "train", some_names, "--hold-out", 4, "--lam", 0.02, "--tol", 0.02, "--save", saved]
-    report = reported(backend, capsys, *command)
+    report = cli.reported(*command)
     assert report["examples"] == 3 and report["success"]
     assert 0 <= report["certificate"] <= 0.02 * report["objective"]
     assert report["train"]["string"] >= 0.9 and set(report["weights"]) == {*FEATURES, "no partner"}
@@ -125,31 +125,31 @@ def test_train_and_apply(backend, some_names, tmp_path, capsys):
     (tmp_path / "left.txt").write_text("Juli\nFinnland\n\nquux\n", "utf-8")
     (tmp_path / "right.txt").write_text("Finland\nJuly\n", "utf-8")
     command = ["align", "predict", saved, tmp_path / "left.txt", tmp_path / "right.txt"]
-    report = reported(backend, capsys, *command, "--plot", picture)
+    report = cli.reported(*command, "--plot", picture)
     assert picture.read_bytes().startswith(PNG)
     assert report["pairs"] == [[0, 1], [1, 0]] and report["alone"] == {"left": [2], "right": []}
     features = pair_features(report["left"], report["right"])
     close(report["scores"], [features[i, j] @ w[:-1] for i, j in report["pairs"]])
-    assert printed(backend, capsys, *command) == "Juli\tJuly\nFinnland\tFinland\nquux\t\n"
-    assert reported(backend, capsys, *command, "--limit", 2)["left"] == ["Juli", "Finnland"]
-    assert printed(backend, capsys, *command, "--limit", 1) == "Juli\tJuly\n\tFinland\n"
+    assert cli.printed(*command) == "Juli\tJuly\nFinnland\tFinland\nquux\t\n"
+    assert cli.reported(*command, "--limit", 2)["left"] == ["Juli", "Finnland"]
+    assert cli.printed(*command, "--limit", 1) == "Juli\tJuly\n\tFinland\n"
 
 
-def test_every_string_of_the_shorter_list_without_null(backend, some_names, tmp_path, capsys):
+def test_every_string_of_the_shorter_list_without_null(some_names, tmp_path, cli):
     (tmp_path / "pairs.tsv").write_text(some_names.read_text("utf-8").split("\n\n")[3], "utf-8")
     saved = tmp_path / "m.npz"
-    status, out, _ = run(backend, capsys, "align", "train", tmp_path / "pairs.tsv", "--no-null", "--save", saved)
+    status, out, _ = cli.run("align", "train", tmp_path / "pairs.tsv", "--no-null", "--save", saved)
     assert status == 0 and "no partner" not in out and "train accuracy by string 100.00 %" in out
     (tmp_path / "left.txt").write_text("zzz\nbolt M4\nyyy\n", "utf-8")
     (tmp_path / "right.txt").write_text("Bolt M4\nother\n", "utf-8")
     command = ["align", "predict", saved, tmp_path / "left.txt", tmp_path / "right.txt", "--json"]
-    pairs = dict(json.loads(run(backend, capsys, *command)[1])["pairs"])
+    pairs = dict(json.loads(cli.run(*command)[1])["pairs"])
     assert pairs[1] == 0 and sorted(pairs.values()) == [0, 1]
     (tmp_path / "none.txt").write_text("", "utf-8")
     command = ["align", "predict", saved, tmp_path / "left.txt", tmp_path / "none.txt"]
-    assert run(backend, capsys, *command)[:2] == (0, "zzz\t\nbolt M4\t\nyyy\t\n")
+    assert cli.run(*command)[:2] == (0, "zzz\t\nbolt M4\t\nyyy\t\n")
     (tmp_path / "pairs.tsv").write_text("a\ta\nb\t\n\tc\n", "utf-8")
-    status, _, err = run(backend, capsys, "align", "train", tmp_path / "pairs.tsv", "--no-null")
+    status, _, err = cli.run("align", "train", tmp_path / "pairs.tsv", "--no-null")
     assert status == 2 and "pairs.tsv, line 2: the example leaves strings of both lists alone" in err
 
 

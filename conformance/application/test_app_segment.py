@@ -34,7 +34,7 @@ def files(tmp_path, rng):
     return tmp_path
 
 
-def test_train_and_restore(backend, files, capsys):
+def test_train_and_restore(backend, files, capsys, cli):
     """The report is what the saved model does: objective, gap, weights, wrong pixels before and after; the picture
     written is its prediction.
     """
@@ -53,7 +53,7 @@ def test_train_and_restore(backend, files, capsys):
     assert list(report["weights"].values()) == w.tolist() and info["noise"] == 0.1 and np.all(w[3:] >= 0)
 
     command = ["segment", "predict", model_file, files / "noisy.pbm", "--clean", files / "one.npy"]
-    status, text, _ = run(backend, capsys, *command, "--out", out, "--plot", plot, "--json")
+    status, text, _ = cli.run(*command, "--out", out, "--plot", plot, "--json")
     report = json.loads(text)
     noisy, clean = grids.read_picture(files / "noisy.pbm"), np.load(files / "one.npy")
     (y,) = model.predict(model.pack([grids.features(noisy, 8)]), None, w)
@@ -62,49 +62,49 @@ def test_train_and_restore(backend, files, capsys):
     assert report["error"] == {"before": np.mean(noisy != clean), "after": np.mean(restored != clean)}
     assert report["error"]["after"] < report["error"]["before"] and report["turned"] == np.sum(restored != noisy)
     assert report["out"] == str(out) and "restored" not in report
-    status, text, _ = run(backend, capsys, *command, "--json")
+    status, text, _ = cli.run(*command, "--json")
     assert json.loads(text)["restored"] == ["".join(map(str, row)) for row in restored.tolist()]
-    status, text, _ = run(backend, capsys, *command)
+    status, text, _ = cli.run(*command)
     assert status == 0 and "wrong pixels, this picture" in text and "% after" in text
 
 
-def test_several_pictures_are_restored_each_as_if_alone(backend, files, rng, capsys):
+def test_several_pictures_are_restored_each_as_if_alone(files, rng, cli):
     """--limit spreads what it takes evenly over the file."""
     clean = list(np.load(files / "clean.npz").values())
     noisy = [grids.noisy_copy(picture, 0.1, rng) for picture in clean]
     np.savez(files / "noisy.npz", *noisy)
-    run(backend, capsys, "segment", "train", files / "clean.npz", "--epochs", 3, "--save", files / "m.npz")
+    cli.run("segment", "train", files / "clean.npz", "--epochs", 3, "--save", files / "m.npz")
     predict = ["segment", "predict", files / "m.npz"]
 
     def restored(picture):
         np.save(files / "alone.npy", picture)
-        return json.loads(run(backend, capsys, *predict, files / "alone.npy", "--json")[1])
+        return json.loads(cli.run(*predict, files / "alone.npy", "--json")[1])
 
     alone = [restored(picture) for picture in noisy]
     command = [*predict, files / "noisy.npz", "--clean", files / "clean.npz"]
-    status, text, _ = run(backend, capsys, *command, "--json")
+    status, text, _ = cli.run(*command, "--json")
     report = json.loads(text)
     fields = ("height", "width", "turned", "restored")
     assert status == 0 and report["pictures"] == [{name: each[name] for name in fields} for each in alone]
     assert report["error"]["before"] == np.mean(np.array(noisy) != np.array(clean))
-    status, text, _ = run(backend, capsys, *command, "--limit", 2, "--out", files / "r.npz", "--json")
+    status, text, _ = cli.run(*command, "--limit", 2, "--out", files / "r.npz", "--json")
     written = list(np.load(files / "r.npz").values())
     assert status == 0 and json.loads(text)["out"] == str(files / "r.npz")
     assert [["".join(map(str, row)) for row in x.tolist()] for x in written] == [alone[i]["restored"] for i in (0, 2)]
-    status, text, _ = run(backend, capsys, *command, "--limit", 2)
+    status, text, _ = cli.run(*command, "--limit", 2)
     assert status == 0 and "2 pictures of 14 x 14 pixels, " in text and "wrong pixels, all: " in text
     pytest.importorskip("matplotlib")
-    assert run(backend, capsys, *command, "--limit", 1, "--plot", files / "p.png")[0] == 0
+    assert cli.run(*command, "--limit", 1, "--plot", files / "p.png")[0] == 0
     assert (files / "p.png").read_bytes().startswith(PNG)
 
 
-def test_letters(backend, tmp_path, capsys):
+def test_letters(tmp_path, cli):
     """A word to train on, another to test on; a page of words restored; too few epochs are said."""
     job = ["--limit", 1, "--scale", 1, "--epochs", 1, "--tol", "1e-6", "--save", tmp_path / "m.npz"]
-    status, text, _ = run(backend, capsys, "segment", "train", "letters", *job)
+    status, text, _ = cli.run("segment", "train", "letters", *job)
     assert status == 0 and "new pictures" in text and "not converged: gap" in text
     command = ["segment", "predict", tmp_path / "m.npz", "letters", "--words", 2, "--noise", 0.1, "--json"]
-    status, text, _ = run(backend, capsys, *command, "--out", tmp_path / "r.npy")
+    status, text, _ = cli.run(*command, "--out", tmp_path / "r.npy")
     report = json.loads(text)
     assert status == 0 and 0.05 < report["error"]["before"] < 0.15
     assert np.load(tmp_path / "r.npy").shape == (report["height"], report["width"])

@@ -116,7 +116,7 @@ def test_every_structure_with_kernels_is_among_them():
 
 
 @pytest.mark.beyond("starts processes")
-def test_the_calls_are_made_and_told(backend, capsys):
-    report = reported(backend, capsys, "warm", "--processes", 2)
+def test_the_calls_are_made_and_told(cli):
+    report = cli.reported("warm", "--processes", 2)
     assert sorted(report["calls"]) == sorted(FIRST_CALLS) and report["seconds"] > 0
-    assert "0 kernels compiled" in printed(backend, capsys, "warm", "--processes", 1)  # all were kept
+    assert "0 kernels compiled" in cli.printed("warm", "--processes", 1)  # all were kept

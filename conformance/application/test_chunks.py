@@ -165,18 +165,18 @@ def test_what_is_wrong_is_named():
 
 
 @pytest.mark.beyond("long runs")
-def test_a_label_that_is_none_of_a_chunk_is_named(backend, tmp_path, capsys):
+def test_a_label_that_is_none_of_a_chunk_is_named(tmp_path, cli):
     saved, good, bank = (tmp_path / name for name in ("m.npz", "good.txt", "bad.txt"))
     good.write_text(SENTENCES)
     bank.write_text(SENTENCES.replace(" O", " 0"))
     for more in ([], ["--partitions", 3, "--epochs", 9], ["--learner", "sparse-crf", "--scheme", "IOB2"]):
         command = ["tag", "train", bank, "--quiet", *more]
-        report = json.loads(run(backend, capsys, *command, "--json")[1])["train"]
+        report = json.loads(cli.run(*command, "--json")[1])["train"]
         assert report["chunks"] is None and "label '0' in " in report["no_chunk_scores"], more
-        assert f"train no chunk scores: {report['no_chunk_scores']}" in run(backend, capsys, *command)[1]
-    assert run(backend, capsys, "tag", "train", good, "--quiet", "--save", saved)[0] == 0
+        assert f"train no chunk scores: {report['no_chunk_scores']}" in cli.run(*command)[1]
+    assert cli.run("tag", "train", good, "--quiet", "--save", saved)[0] == 0
     for scheme, told in (("bioes", "F1 100.00 (5 found"), ("bmes", "no chunk scores: label 'I-NP'")):
-        assert told in run(backend, capsys, "tag", "evaluate", saved, good, "--scheme", scheme)[1]
+        assert told in cli.run("tag", "evaluate", saved, good, "--scheme", scheme)[1]
 
 
 def test_a_label_is_named_by_its_line():

@@ -113,24 +113,24 @@ def test_options_of_a_solver_are_its_parameters(solver):
 
 
 @pytest.mark.parametrize("solver", OPTIMIZERS)
-def test_an_option_of_another_solver_is_refused_by_name(data_file, capsys, solver):
+def test_an_option_of_another_solver_is_refused_by_name(data_file, solver, reference_cli):
     loss = ["--loss", "hinge"] if solver in (*HINGE_ONLY, "casimir-svrg-adapt") else []
     for name in {name for each in OPTIMIZERS for name in own(each)} - set(own(solver)) - {"mu", "k"}:
         option = own(next(each for each in OPTIMIZERS if name in own(each)))[name]
         flag = f"--{'no-' if option.default is True else ''}{name.replace('_', '-')}"
         value = [] if option.kind == "bool" else [option.choices[0] if option.choices else "1"]
-        status, out, err = run(reference, capsys, "train", data_file, "--optimizer", solver, *loss, flag, *value)
+        status, out, err = reference_cli.run("train", data_file, "--optimizer", solver, *loss, flag, *value)
         having = [each for each in OPTIMIZERS if name in own(each)]
         assert status == 2 and out == "" and err.count("\n") == 1
         assert f"{flag} has no effect with --optimizer {solver}; these have it: {', '.join(having)}" in err
 
 
-def test_options_reach_the_solver(backend, data_file, tmp_path, capsys):
+def test_options_reach_the_solver(backend, data_file, tmp_path, cli):
     """The command's weights are those of the public function with the same options, bit for bit."""
     saved = tmp_path / "m.npz"
     how = ["--loss", "hinge", "--optimizer", "bcfw", "--lam", 0.1, "--epochs", 3, "--rng", 5, "--save", saved]
     own_options = ["--cached-passes", 0, "--capacity", 1, "--no-line-search", "--average", "weighted", "--tol", 1e-9]
-    status, _, err = run(backend, capsys, "train", data_file, *how, *own_options)
+    status, _, err = cli.run("train", data_file, *how, *own_options)
     assert status == 0, err
     model, w, info = load_model(saved, backend.module)
     data = load_sequences(data_file)
@@ -172,7 +172,7 @@ def test_help_is_one_screen_and_help_all_has_everything(capsys, monkeypatch, wor
 
 @pytest.mark.parametrize("command", ["check", "compare", "demo"])
 @pytest.mark.parametrize("panel", ["reference", "accelerated"])
-def test_commands_of_both_panels_reject_panel(capsys, command, panel):
+def test_commands_of_both_panels_reject_panel(capsys, cli, panel):
     words = [command, *(["letters"] if command == "compare" else [])]
     for given in (["--panel", panel, *words], [*words, "--panel", panel]):
         assert main(given) == 2
@@ -197,8 +197,8 @@ def test_a_command_of_commands_alone_shows_its_help(capsys, words):
     assert said(capsys, *words) == said(capsys, *words, "--help")
 
 
-def test_what_follows_reproduce_is_of_the_experiment(capsys):
-    assert run(reference, capsys, "reproduce", "none", "--mine")[0] == 2
+def test_what_follows_reproduce_is_of_the_experiment(reference_cli):
+    assert reference_cli.run("reproduce", "none", "--mine")[0] == 2
 
 
 def test_completion_needs_shtab(capsys, monkeypatch):
@@ -218,11 +218,11 @@ def test_completion_knows_commands_and_options(capsys):
 # show, out, limit ----------------------------------------------------------------------------------------------------
 
 
-def test_show_says_what_a_file_holds(backend, data_file, tmp_path, capsys):
+def test_show_says_what_a_file_holds(backend, data_file, tmp_path, cli):
     saved = tmp_path / "m.npz"
-    run(backend, capsys, "train", data_file, "--epochs", 20, "--lam", 0.125, "--save", saved)
+    cli.run("train", data_file, "--epochs", 20, "--lam", 0.125, "--save", saved)
     model, w, _ = load_model(saved, backend.module)
-    report = reported(backend, capsys, "show", saved, "--top", 1)
+    report = cli.reported("show", saved, "--top", 1)
     assert report["kind"] == "SequenceModel" and report["weights"] == len(w) == 24
     assert report["nonzeros"] == np.count_nonzero(w) and report["trained"]["lam"] == 0.125
     W, T = model.split(w)
@@ -230,5 +230,5 @@ def test_show_says_what_a_file_holds(backend, data_file, tmp_path, capsys):
         ((name, weight),) = report["labels"][label]
         assert abs(weight) == abs(W[:, k]).max() and (name != f"feature {k}" or weight == W[k, k])
     assert sorted(move[2] for move in report["transitions"]) == sorted(T.reshape(-1).tolist())
-    status, out, _ = run(backend, capsys, "show", saved)
+    status, out, _ = cli.run("show", saved)
     assert status == 0 and "SequenceModel" in out and "optimizer sgd" in out and "transitions" in out

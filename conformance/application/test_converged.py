@@ -105,7 +105,7 @@ def test_many_iterations_over_unscaled_features_are_worth_a_word(monkeypatch):
     assert "scale the features" in warned(SparseClassifier(beta_share=0.01, iterations=1), X, y)[0]
 
 
-def test_commands_print_what_is_known(backend, data_file, tmp_path, capsys):
+def test_commands_print_what_is_known(backend, data_file, tmp_path, cli):
     with np.load(data_file) as archive:
         np.savez(tmp_path / "far.npz", **{**archive, "features": archive["features"] * [1.0, 50.0, 5e4]})
     for words, said in (
@@ -114,14 +114,14 @@ def test_commands_print_what_is_known(backend, data_file, tmp_path, capsys):
         (["train", data_file, "--learner", "mkl", "--epochs", 2], "2 epochs done; not certified: "),
         (["compare", data_file, "--epochs", 1, "--lam", 1e-3], "reference: not converged: 1 epochs done: the cert"),
     ):
-        status, out, _ = run(backend, capsys, *words)
+        status, out, _ = cli.run(*words)
         lines = [line for line in out.splitlines() if line.startswith(said)]
         assert status == 0 and len(lines) == 1 and ("scale the features" in lines[0]) == ("far" in str(words[1]))
-        report = json.loads(run(backend, capsys, *words, "--json")[1])
+        report = json.loads(cli.run(*words, "--json")[1])
         report = report.get("reference", report)
         assert report["success"] == ("not certified" in said) == isinstance(report["certificate"], str)
         assert report["message"] in lines[0]
     kept = ["grid", "--kept", tmp_path / "kept.jsonl", "--vary", "lam=1e-3,1e3", "train", data_file, "--epochs", 2]
     if backend.__name__ == PANELS[0]:
         said = "1 of 2 runs have not converged; lam=1e-3: 2 epochs done: the certificate "
-        assert said in run(backend, capsys, *kept)[1]
+        assert said in cli.run(*kept)[1]

@@ -111,7 +111,7 @@ def test_members_that_are_no_arrays_are_named(tmp_path, entry, message):
         load_sequences(tmp_path / "a.npz")
 
 
-def test_what_inflates_is_bounded_and_the_bound_is_an_argument(tmp_path, capsys):
+def test_what_inflates_is_bounded_and_the_bound_is_an_argument(tmp_path, reference_cli):
     """Both by the directory of the archive; the command line says and raises the bound as well."""
     path, model = tmp_path / "m.npz", r.SequenceModel(128, [*"abcdefghijklmnopqrstuvwxyz"])
     save_model(path, model, np.zeros(model.size))
@@ -120,7 +120,7 @@ def test_what_inflates_is_bounded_and_the_bound_is_an_argument(tmp_path, capsys)
     with pytest.raises(ValueError, match=r"m.npz: its members hold \d+ bytes, more than most_bytes = 1000 and"):
         load_model(path, r, most_bytes=1000)
     assert load_model(path, r, most_bytes=2 * size)[0].settings() == model.settings()
-    status, _, err = run(r, capsys, "predict", path, "letters", "--most-bytes", 1000)
+    status, _, err = reference_cli.run("predict", path, "letters", "--most-bytes", 1000)
     assert status == 2 and "most_bytes = 1000" in err and len(err.splitlines()) == 1
     np.savez(path, **members(path))  # nothing is inflated: the file itself is as large
     assert load_model(path, r, most_bytes=0)[0].settings() == model.settings()

@@ -110,16 +110,16 @@ def test_a_checkpoint_on_a_full_disk_is_a_warning_and_the_run_goes_on(backend, t
 
 
 @pytest.mark.parametrize("option", ["--log", "--checkpoint"])
-def test_a_command_goes_on_when_the_disk_of_a_log_or_a_checkpoint_is_full(data_file, tmp_path, capsys, option):
+def test_a_command_goes_on_when_the_disk_of_a_log_or_a_checkpoint_is_full(data_file, tmp_path, option, reference_cli):
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full")  # Linux has one
     model, words = tmp_path / "m.npz", ["train", data_file, "--epochs", 3, "--lam", 0.1, "--quiet", "--save"]
-    status, out, err = run(reference, capsys, *words, model, option, "/dev/full")
+    status, out, err = reference_cli.run(*words, model, option, "/dev/full")
     assert status == 1 and err.count("\n") == 1 and "train: /dev/full: no space left on device: the " in err
-    assert f"saved {model}" in out and run(reference, capsys, *words, tmp_path / "n.npz")[0] == 0
+    assert f"saved {model}" in out and reference_cli.run(*words, tmp_path / "n.npz")[0] == 0
     assert np.array_equal(load_model(model, reference)[1], load_model(tmp_path / "n.npz", reference)[1])
     kept, vary = tmp_path / "kept.jsonl", ["grid", "--kept", tmp_path / "kept.jsonl", "--vary", "lam=0.1", "--quiet"]
-    status, _, err = run(reference, capsys, *vary, "train", data_file, "--epochs", 1, option, "/dev/full")
+    status, _, err = reference_cli.run(*vary, "train", data_file, "--epochs", 1, option, "/dev/full")
     assert status == 1 and "1 files of the runs are not written; /dev/full: no space" in err and kept.exists()
 
 
@@ -134,11 +134,11 @@ def test_a_folder_that_is_not_there_is_named_by_the_file(name, tmp_path, rng):
 # logs and reports ----------------------------------------------------------------------------------------------------
 
 
-def test_a_log_on_a_full_disk_ends_with_a_whole_line(data_file, tmp_path, capsys):
+def test_a_log_on_a_full_disk_ends_with_a_whole_line(data_file, tmp_path, reference_cli):
     """Wherever in a line the disk is full; the run is not taken for one that has ended."""
     log = tmp_path / "log.jsonl"
     words = ["train", data_file, "--epochs", 3, "--lam", 0.1, "--log", log]
-    assert run(reference, capsys, *words)[0] == 0
+    assert reference_cli.run(*words)[0] == 0
     size, first = len(log.read_bytes()), len(log.read_bytes().split(b"\n")[0]) + 1
     for room in (
         first + 1,
@@ -146,32 +146,32 @@ def test_a_log_on_a_full_disk_ends_with_a_whole_line(data_file, tmp_path, capsys
         size - 60,
     ):  # the last line is longer, and the digits of the seconds before it vary by less
         with full_disk(room):
-            status, out, err = run(reference, capsys, *words)
+            status, out, err = reference_cli.run(*words)
         assert status == 1 and "objective" in out and err.count("\n") == 1 and f"{log}: file too large" in err
         text = log.read_text()
         assert text.endswith("\n") and all(isinstance(json.loads(line), dict) for line in text.splitlines())
         assert load_log(log).outcome is None and len(text) <= room
     log.unlink()
     with full_disk(0):
-        assert run(reference, capsys, *words)[0] == 1
+        assert reference_cli.run(*words)[0] == 1
     with pytest.raises(ValueError, match="log.jsonl: not a log of training: it is empty"):
         load_log(log)
 
 
-def test_a_log_whose_last_line_was_cut_off_is_gone_on_with(data_file, tmp_path, capsys):
+def test_a_log_whose_last_line_was_cut_off_is_gone_on_with(data_file, tmp_path, reference_cli):
     log, file = tmp_path / "log.jsonl", tmp_path / "run.npz"
     words = ["train", data_file, "--lam", 0.1, "--log", log]
-    assert run(reference, capsys, *words, "--epochs", 2, "--checkpoint", file)[0] == 0
+    assert reference_cli.run(*words, "--epochs", 2, "--checkpoint", file)[0] == 0
     log.write_bytes(log.read_bytes()[:-30])  # within the outcome
-    assert run(reference, capsys, *words, "--epochs", 4, "--resume", file)[0] == 0
+    assert reference_cli.run(*words, "--epochs", 4, "--resume", file)[0] == 0
     found = load_log(log)
     assert [row.epoch for row in found.rows] == [1, 2, 3, 4] and found.outcome is not None
 
 
 @pytest.mark.beyond("starts processes")
-def test_a_full_standard_output_is_said(data_file, tmp_path, capsys):
+def test_a_full_standard_output_is_said(data_file, tmp_path, reference_cli):
     log = tmp_path / "log.jsonl"
-    assert run(reference, capsys, "train", data_file, "--epochs", 1, "--log", log)[0] == 0
+    assert reference_cli.run("train", data_file, "--epochs", 1, "--log", log)[0] == 0
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full")  # Linux has one
     command = [sys.executable, "-m", "diptych", "curves", str(log)]
@@ -182,13 +182,13 @@ def test_a_full_standard_output_is_said(data_file, tmp_path, capsys):
 
 
 @pytest.mark.beyond("a long training through a command or learner")
-def test_a_report_on_a_full_disk_is_named(tmp_path, capsys):
+def test_a_report_on_a_full_disk_is_named(tmp_path, reference_cli):
     words = ["demo", "--epochs", 1, "--limit", 5, "--quiet", "--json", "--out", tmp_path]
-    assert run(reference, capsys, *words)[0] == 0
+    assert reference_cli.run(*words)[0] == 0
     report = tmp_path / "compare.json"
     whole = report.read_bytes()
     with full_disk(100):
-        status, _, err = run(reference, capsys, *words)
+        status, _, err = reference_cli.run(*words)
     assert status == 1 and f"{report}: file too large" in err and report.read_bytes() == whole
 
 

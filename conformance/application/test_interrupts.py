@@ -31,7 +31,7 @@ IMPORTS = [  # the panel, what it has just imported, seconds after that
 ]
 
 
-def interrupted(command, seen, seconds, number=signal.SIGINT, **variables):
+def interrupted(cli, seen, seconds, number=signal.SIGINT, **variables):
     """Status, output, last lines of a command that gets the signal some seconds after a line that ``seen`` ends."""
     with begun(ROOT, *command, **variables) as process:
         for line in iter(process.stderr.readline, ""):

@@ -105,20 +105,20 @@ def test_names_of_kernels(backend, rng):
         assert restored(json.loads(json.dumps(described(kernel)))) == kernel
 
 
-def test_from_training_to_labels(backend, data_file, tmp_path, capsys):
+def test_from_training_to_labels(data_file, tmp_path, cli):
     """Train, save, evaluate, predict; lam is 1/(C n); beta has a share for each kernel and the transitions."""
     saved, log = tmp_path / "m.npz", tmp_path / "run.jsonl"
     how = ["--learner", "mkl", "--kernels", "linear,gaussian,explicit", "--C", 20, "--epochs", 5, "--rng", 3]
-    report = reported(backend, capsys, "train", data_file, *how, "--save", saved, "--log", log)
+    report = cli.reported("train", data_file, *how, "--save", saved, "--log", log)
     assert report["lam"] == 1 / (20 * 6) and len(report["norms"]) == 5
     assert list(report["beta"]) == ["linear", "gaussian", "explicit", "transitions"]
     assert abs(sum(report["beta"].values()) - 1) < 1e-12 and report["train"]["letter"] == 1.0
     assert len(log.read_text().splitlines()) == 7
-    status, out, _ = run(backend, capsys, "train", data_file, *how, "--transitions", "each", "--json")
+    status, out, _ = cli.run("train", data_file, *how, "--transitions", "each", "--json")
     assert status == 0 and list(json.loads(out)["beta"]) == ["linear", "gaussian", "explicit"]
-    status, out, _ = run(backend, capsys, "train", data_file, *how)
+    status, out, _ = cli.run("train", data_file, *how)
     assert status == 0 and "beta" in out and "gaussian 0." in out and "accuracy by letter 100.00 %" in out
-    assert "letters has 128 features" in refused(backend, capsys, "evaluate", saved, "letters")
+    assert "letters has 128 features" in cli.refused("evaluate", saved, "letters")
 
 
 def test_weights_of_the_penalty():

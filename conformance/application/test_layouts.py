@@ -13,8 +13,8 @@ CITIES = "Bonn\tNNP\tB-LOC\nis\tVBZ\tO\n\nbig\tJJ\tO\n"
 WORDS = "The DT B-NP\nduck NN I-NP\n\n# # O\n5 CD B-NP\n"
 
 
-def command(capsys, *words):
-    return run(reference, capsys, "tag", *words)
+def command(*words, reference_cli):
+    return reference_cli.run("tag", *words)
 
 
 @pytest.fixture

@@ -21,9 +21,9 @@ from reference.structures.boxes import iou
 SMALL = ["--candidates", 24, "--directions", 4, "--scales", 2, "--size", 64, "--quiet"]
 
 
-def told(backend, capsys, *arguments):
+def told(*arguments, cli):
     """The report of a command that ends well."""
-    status, text, error = run(backend, capsys, "localize", *arguments, "--json")
+    status, text, error = cli.run("localize", *arguments, "--json")
     assert status == 0, error
     return json.loads(text)
 
@@ -99,7 +99,7 @@ def test_two_layers(backend, tmp_path, rng, capsys, optimizer):
     assert model.hidden == 4 and info["model"] == "two-layer" and info["optimizer"] == optimizer
 
 
-def test_classes_have_models_of_their_own(backend, data_file, capsys):
+def test_classes_have_models_of_their_own(backend, data_file, capsys, cli):
     """{class} in names; each model scores the images of its class; evaluate and predict say what the models do."""
     folder = data_file.parent
     job = ["--save", folder / "m-{class}.npz", "--log", folder / "{class}.log", "--lam", 0.01, "--tol", "1e-6"]
@@ -124,7 +124,7 @@ def test_classes_have_models_of_their_own(backend, data_file, capsys):
     assert all(a["score"] >= b["score"] for a, b in itertools.pairwise(found) if a["image"] == b["image"])
     every = told(backend, capsys, "predict", data_file, models[1], "--all-images")["boxes"]
     assert [x["image"] for x in every] == list(range(12)) and every[0]["overlap"] is None
-    status, text, _ = run(backend, capsys, "localize", "evaluate", data_file, *models)
+    status, text, _ = cli.run("localize", "evaluate", data_file, *models)
     assert status == 0 and text.splitlines()[-1].startswith("mean")
 
 
@@ -196,30 +196,30 @@ def test_classes_without_images(backend, tmp_path, rng, capsys):
     assert [each["class"] for each in told(backend, capsys, "train", some)["classes"]] == ["right"]
 
 
-def test_curves_tell_classes_apart(backend, data_file, capsys):
+def test_curves_tell_classes_apart(backend, data_file, capsys, cli):
     """Logs of one class are drawn together, those of two are not of one problem."""
     folder = data_file.parent
     report = told(backend, capsys, "train", data_file, "--log", folder / "{class}.log")
     assert [each["job"]["lam"] for each in report["classes"]] == [10 / 6, 10 / 6]  # lam = 10/n, as in Figure 3
     told(backend, capsys, "train", data_file, "--class", "left", "--optimizer", "sgd", "--log", folder / "sgd.log")
-    status, text, _ = run(backend, capsys, "curves", folder / "left.log", folder / "sgd.log")
+    status, text, _ = cli.run("curves", folder / "left.log", folder / "sgd.log")
     assert status == 0 and "above bound" in text
-    status, _, error = run(backend, capsys, "curves", folder / "left.log", folder / "right.log")
+    status, _, error = cli.run("curves", folder / "left.log", folder / "right.log")
     assert status == 2 and "different problems: class left and right" in error
 
 
-def test_images_without_pixels_are_not_drawn(backend, tmp_path, rng, capsys):
+def test_images_without_pixels_are_not_drawn(tmp_path, rng, cli):
     pytest.importorskip("matplotlib")
     other = tmp_path / "other.boxes"
     save_localization(other, spots(rng, 2, pixels=False), ["left"])
-    status, _, error = run(backend, capsys, "localize", "draw", other, "--plot", tmp_path / "p.png")
+    status, _, error = cli.run("localize", "draw", other, "--plot", tmp_path / "p.png")
     assert status == 2 and "other.boxes: no field pixels" in error
 
 
-def test_wrong_images_are_named(backend, data_file, capsys):
+def test_wrong_images_are_named(data_file, cli):
     """By their numbers in the file, not within a class."""
     spoil(data_file, "features[31] = np.nan")
-    status, _, error = run(backend, capsys, "localize", "train", data_file, "--class", "right")
+    status, _, error = cli.run("localize", "train", data_file, "--class", "right")
     assert status == 2 and "spots.boxes: image 3: features: expected finite numbers, candidate 4" in error
 
 

@@ -20,15 +20,15 @@ from diptych.files import load_log, load_model, load_sequences
 __all__ = ["bank", "data_file", "installed"]  # fixtures
 
 
-def report(backend, capsys, *arguments):
-    status, out, err = run(backend, capsys, *arguments, "--json")
+def report(*arguments, cli):
+    status, out, err = cli.run(*arguments, "--json")
     assert status == 0, err
     return json.loads(out)
 
 
-def test_a_log_has_the_job_the_rows_and_the_outcome(backend, data_file, tmp_path, capsys):
+def test_a_log_has_the_job_the_rows_and_the_outcome(backend, data_file, tmp_path, cli):
     log = tmp_path / "log.jsonl"
-    found = report(backend, capsys, "train", data_file, "--epochs", 3, "--lam", 0.1, "--log", log)
+    found = cli.reported("train", data_file, "--epochs", 3, "--lam", 0.1, "--log", log)
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert len(lines) == 5 and lines[1:4] == found["history"]
     job, rows, outcome = load_log(log)
@@ -70,16 +70,16 @@ def test_a_signal_saves_the_best_weights(backend, data_file, tmp_path, optimizer
     assert np.array_equal(gone_on.x, uncut.x) and len(gone_on.history) == len(rows) + 1
 
 
-def test_an_interrupt_before_anything_is_done(backend, data_file, tmp_path, capsys, monkeypatch):
+def test_an_interrupt_before_anything_is_done(backend, data_file, tmp_path, monkeypatch, cli):
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(backend.LogLoss, "value_and_gradient", interrupted)
-    status, out, err = run(backend, capsys, "train", data_file, "--save", tmp_path / "m.npz", "--epochs", 2)
+    status, out, err = cli.run("train", data_file, "--save", tmp_path / "m.npz", "--epochs", 2)
     assert status == 130 and not out and "interrupted" in err and not (tmp_path / "m.npz").exists()
 
 
-def test_an_interrupt_ends_a_comparison(data_file, capsys, monkeypatch):
+def test_an_interrupt_ends_a_comparison(data_file, monkeypatch, reference_cli):
     """It would say little of two runs of which one was cut short."""
 
     def interrupted(*arguments, **options):
@@ -87,7 +87,7 @@ def test_an_interrupt_ends_a_comparison(data_file, capsys, monkeypatch):
 
     monkeypatch.setattr("diptych.commands.output.Progress.__call__", interrupted)
     for command in (["compare", data_file], ["demo", "--limit", 5, "--out", data_file.parent / "demo"]):
-        status, out, err = run(reference, capsys, *command)
+        status, out, err = reference_cli.run(*command)
         assert status == 130 and "interrupted" in err and "relative difference" not in out
 
 
@@ -113,13 +113,13 @@ def test_a_reader_that_has_gone_is_no_error(backend, data_file, tmp_path):
 # curves ---------------------------------------------------------------------------------------------------------------
 
 
-def test_curves_are_distances_from_the_best_dual(backend, data_file, tmp_path, capsys):
+def test_curves_are_distances_from_the_best_dual(data_file, tmp_path, cli):
     """One problem by two optimisers: the bound is below both, and a picture is drawn."""
     logs = [tmp_path / f"{name}.jsonl" for name in ("sgd", "svrg", "lbfgs")]
     for log in logs:
-        report(backend, capsys, "train", data_file, "--optimizer", log.stem, "--lam", 0.1, "--epochs", 6, "--log", log)
+        cli.reported("train", data_file, "--optimizer", log.stem, "--lam", 0.1, "--epochs", 6, "--log", log)
     picture = tmp_path / "curves.png"
-    found = report(backend, capsys, "curves", *logs, "--plot", picture)
+    found = cli.reported("curves", *logs, "--plot", picture)
     assert picture.read_bytes().startswith(PNG) and [each["name"] for each in found["runs"]] == [p.stem for p in logs]
     duals = [row.dual for log in logs for row in load_log(log).rows if row.dual is not None]
     assert found["bound"] == max(duals) and found["against"] == ["calls", "seconds"]
@@ -128,23 +128,23 @@ def test_curves_are_distances_from_the_best_dual(backend, data_file, tmp_path, c
         assert each["calls"] == [row.oracle_calls for row in rows] and each["objective"] == [r.objective for r in rows]
         close(np.array(each["distance"]) * abs(found["bound"]) + found["bound"], each["objective"])
         assert min(each["distance"]) >= -1e-12
-    text = run(backend, capsys, "curves", *logs, "--against", "epochs", "--plot", picture)
+    text = cli.run("curves", *logs, "--against", "epochs", "--plot", picture)
     assert text[0] == 0 and text[1].count("\n") == 5
 
 
-def test_curves_without_a_bound(backend, data_file, tmp_path, capsys):
+def test_curves_without_a_bound(data_file, tmp_path, cli):
     """A dual above other objectives, as of a smoothed problem: objectives are shown as they are."""
     log, other = tmp_path / "log.jsonl", tmp_path / "other.jsonl"
-    report(backend, capsys, "train", data_file, "--optimizer", "svrg", "--lam", 0.1, "--log", log)
+    cli.reported("train", data_file, "--optimizer", "svrg", "--lam", 0.1, "--log", log)
     job, *rows, outcome = (json.loads(line) for line in log.read_text().splitlines())
     rows = [{**row, "objective": row["objective"] / 2, "dual": None} for row in rows]
     other.write_text("".join(f"{json.dumps(line)}\n" for line in (job, *rows, outcome)))
-    found = report(backend, capsys, "curves", log, other, "--plot", tmp_path / "curves.png")
+    found = cli.reported("curves", log, other, "--plot", tmp_path / "curves.png")
     assert found["bound"] is None and all(each["distance"] is None for each in found["runs"])
-    assert run(backend, capsys, "curves", tmp_path / "none.jsonl")[0] == 2
+    assert cli.run("curves", tmp_path / "none.jsonl")[0] == 2
 
 
-def test_logs_of_different_problems_have_no_curves(backend, data_file, bank, tmp_path, capsys):
+def test_logs_of_different_problems_have_no_curves(data_file, bank, tmp_path, cli):
     """The error says what differs; one file by two paths is one file, and a log may say less of its problem."""
     more, ridge = tmp_path / "more.txt", ["--optimizer", "online-proximal", "--regularizer", "l2"]
     more.write_text(2 * f"{bank.read_text()}\n")
@@ -157,14 +157,14 @@ def test_logs_of_different_problems_have_no_curves(backend, data_file, bank, tmp
         ("tag", ["tag", "train", bank, "--lam", 0.1]),
         ("more", ["tag", "train", more, "--lam", 0.1]),
     ):
-        report(backend, capsys, *words, "--epochs", 1, "--log", tmp_path / f"{name}.jsonl")
+        cli.reported(*words, "--epochs", 1, "--log", tmp_path / f"{name}.jsonl")
     for one, other, message in (
         ("a", "lam", "a.jsonl and .*lam.jsonl are logs of different problems: loss crf and hinge, lam 0.1 and 1.0$"),
         ("a", "l1", "different problems: lam 0.1 and 0.0, regularizer None and l1, tau None and 0.1$"),
         ("a", "tag", "different problems: command train and tag train"),
         ("tag", "more", "different problems: file .*bank.txt and .*more.txt, sentences 3 and 6$"),
     ):
-        status, _, err = run(backend, capsys, "curves", *(tmp_path / f"{name}.jsonl" for name in (one, other)))
+        status, _, err = cli.run("curves", *(tmp_path / f"{name}.jsonl" for name in (one, other)))
         assert status == 2 and re.search(message, err.strip()), err
     same = [tmp_path / f"{name}.jsonl" for name in ("a", "path", "l2")]
-    assert len(report(backend, capsys, "curves", *same)["runs"]) == 3
+    assert len(cli.reported("curves", *same)["runs"]) == 3

@@ -25,10 +25,10 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def model(backend, tmp_path, capsys):
+def model(tmp_path, cli):
     (tmp_path / "bank.txt").write_text(SENTENCES)
     saved = tmp_path / "model.npz"
-    status, _, err = run(backend, capsys, "tag", "train", tmp_path / "bank.txt", "--quiet", "--save", saved)
+    status, _, err = cli.run("tag", "train", tmp_path / "bank.txt", "--quiet", "--save", saved)
     assert status == 0, err
     return saved
 
@@ -49,21 +49,21 @@ def test_a_pattern_is_the_sorted_files_that_match(folder, monkeypatch):
         paths_of(["a.txt", "*.txt"])
 
 
-def test_each_file_has_the_result_that_it_would_have_alone(backend, model, folder, tmp_path, capsys):
+def test_each_file_has_the_result_that_it_would_have_alone(model, folder, tmp_path, cli):
     words = ["tag", "predict", model, "--probabilities"]
     for pattern, names in (("*.txt", sorted(NEW)), ("c*.txt", ["c.txt"])):
         out = tmp_path / f"out{len(names)}"
-        status, printed, err = run(backend, capsys, *words, folder / pattern, "--out", out, "--json")
+        status, printed, err = cli.run(*words, folder / pattern, "--out", out, "--json")
         assert status == 0, err
         files = json.loads(printed)["files"]
         assert [each["file"] for each in files] == [str(folder / name) for name in names]
         assert [each["sentences"] for each in files] == [NEW[name].count("\n\n") + 1 for name in names]
         assert sorted(path.name for path in out.iterdir()) == names
         for name in names:
-            assert (out / name).read_text() == run(backend, capsys, *words, folder / name)[1]
+            assert (out / name).read_text() == cli.run(*words, folder / name)[1]
 
 
-def test_a_cut_run_goes_on(backend, model, folder, tmp_path, capsys, monkeypatch):
+def test_a_cut_run_goes_on(model, folder, tmp_path, monkeypatch, cli):
     """What is there stays as it is, and an interrupt leaves complete files alone."""
     out = tmp_path / "out"
     words = ["tag", "predict", model, *(folder / name for name in sorted(NEW)), "--out", out]
@@ -77,19 +77,19 @@ def test_a_cut_run_goes_on(backend, model, folder, tmp_path, capsys, monkeypatch
 
     with monkeypatch.context() as patched:
         patched.setattr(many_files, "save_bytes", save_once)
-        assert run(backend, capsys, *words)[0] == 130
+        assert cli.run(*words)[0] == 130
     assert [path.name for path in out.iterdir()] == ["a.txt"]
     (out / "a.txt").write_text("mine")
-    status, printed, _ = run(backend, capsys, *words)
+    status, printed, _ = cli.run(*words)
     assert status == 0 and printed == f"2 files tagged into {out}, 1 were there already\n"
     assert (out / "a.txt").read_text() == "mine" and (out / "b.txt").read_text() and (out / "c.txt").read_text()
-    files = json.loads(run(backend, capsys, *words, "--json")[1])["files"]
+    files = json.loads(cli.run(*words, "--json")[1])["files"]
     assert [(each["skipped"], each["sentences"]) for each in files] == 3 * [(True, None)]
 
 
-def test_an_error_in_a_file_keeps_the_others(backend, model, folder, tmp_path, capsys):
+def test_an_error_in_a_file_keeps_the_others(model, folder, tmp_path, cli):
     (folder / "b.txt").write_text("a\n")
     words = ["tag", "predict", model, folder / "*.txt", "--out", tmp_path / "out"]
-    status, printed, err = run(backend, capsys, *words)
+    status, printed, err = cli.run(*words)
     assert status == 2 and printed == "" and "b.txt, line 1" in err
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["a.txt"]

@@ -188,7 +188,7 @@ def test_every_option_of_a_command_is_of_a_kind():
         for job in several
     ],
 )
-def test_options_of_commands_change_the_fit(tmp_path, monkeypatch, capsys, command, data, job):
+def test_options_of_commands_change_the_fit(tmp_path, monkeypatch, capsys, cli, data, job, reference_cli):
     monkeypatch.setattr(main, "parser", cache(main.parser))
     monkeypatch.chdir(tmp_path)
     labels, boxes = [0, 1, 2, 0, 1, 0, 1, 2, 0, 2, 1, 1], [[0, 0, 2, 2], [0, 0, 1, 1], [1, 1, 3, 3]]
@@ -203,7 +203,7 @@ def test_options_of_commands_change_the_fit(tmp_path, monkeypatch, capsys, comma
         """The model's weights, and the length of its settings; or the error."""
         words = [*command.split(), *data, *job, "--epochs", 300 if "--path" in job else 3, *words, "--save", "m.npz"]
         try:
-            status, _, err = run(reference, capsys, *words, *([] if "--json" in words else ["--quiet"]))
+            status, _, err = reference_cli.run(*words, *([] if "--json" in words else ["--quiet"]))
         except SystemExit:
             return capsys.readouterr().err
         model, w, _ = (None, None, None) if status else load_model("m.npz", reference)

@@ -31,11 +31,11 @@ def test_odd_values_are_one_line_and_status_2(capsys, option):
         assert len(err) < 300
 
 
-def test_the_largest_numbers(data_file, capsys):
+def test_the_largest_numbers(data_file, capsys, reference_cli):
     """Counts have 31 bits, seeds and bytes 63, degrees 31."""
     words = ["train", str(data_file), "--epochs", "1"]
     for option, least, most in (("--limit", 1, 2**31 - 1), ("--rng", 0, 2**63 - 1), ("--most-bytes", 0, 2**63 - 1)):
-        assert run(r, capsys, *words, option, most)[0] == 0
+        assert reference_cli.run(*words, option, most)[0] == 0
         with pytest.raises(SystemExit):
             main([*words, option, str(most + 1)])
         message = f"argument {option}: expected an integer >= {least} and <= {most}, got {most + 1}"
@@ -48,23 +48,25 @@ def test_the_largest_numbers(data_file, capsys):
 # nothing to score ----------------------------------------------------------------------------------------------------
 
 
-def test_a_class_without_test_images_has_no_scores(tmp_path, capsys):
+def test_a_class_without_test_images_has_no_scores(tmp_path, reference_cli):
     """Neither nan nor an error: the other classes may have some."""
     train, test = tmp_path / "train.boxes", tmp_path / "test.boxes"
     image = LocalizationImage([[0, 0, 2, 2]], np.ones((1, 1, 1, 1)), (4, 4), [0, 0, 2, 2], 0)
     save_localization(train, [image], ["a", "b"])
     save_localization(test, [image._replace(label=1)], ["a", "b"])
-    status, out, err = run(r, capsys, "localize", "train", train, "--class", "a", "--test", test, "--json")
+    status, out, err = reference_cli.run("localize", "train", train, "--class", "a", "--test", test, "--json")
     assert status == 0, err
     assert json.loads(out)["classes"][0]["test"] is None
-    assert "nan" not in printed(r, capsys, "localize", "train", train, "--class", "a", "--test", test)
+    assert "nan" not in reference_cli.printed("localize", "train", train, "--class", "a", "--test", test)
 
 
 @pytest.mark.parametrize(("entry", "message"), entries("wrong_infos.txt"))
-def test_a_model_file_that_does_not_say_what_a_command_needs_is_named(tmp_path, monkeypatch, capsys, entry, message):
+def test_a_model_file_that_does_not_say_what_a_command_needs_is_named(
+    tmp_path, monkeypatch, entry, message, reference_cli
+):
     prepare(r, tmp_path)
     monkeypatch.chdir(tmp_path)
     words, _, change = entry.partition(": ")
     name = next(word for word in words.split() if word.endswith(".npz"))
     spoil(tmp_path / name, change)
-    assert message in refused(r, capsys, *words.split())
+    assert message in reference_cli.refused(*words.split())

@@ -107,17 +107,17 @@ def test_features_without_weights_are_said():
     model.pack([[{"word": "cat", "bias": 1.0}], []])
 
 
-def test_labels_of_a_file_are_those_of_its_users(tmp_path, monkeypatch, capsys):
+def test_labels_of_a_file_are_those_of_its_users(tmp_path, monkeypatch, reference_cli):
     monkeypatch.chdir(tmp_path)
     for first, more in ((1, []), (1001, []), (1, ["--partitions", 2, "--optimizer", "lbfgs"])):
         labels, test = first + np.array([0, 1, 2, 0, 1, 2]), first + np.array([2, 0])
         np.savez("a.npz", features=np.eye(3)[labels - first], labels=labels, offsets=range(7))
         np.savez("b.npz", features=np.eye(3)[test - first], labels=test, offsets=range(3))
         job = ["train", "a.npz", "--lam", 0.001, "--epochs", 30, "--save", "m.npz", *more]
-        status, _, err = run(reference, capsys, *job)
+        status, _, err = reference_cli.run(*job)
         assert status == 0 and f"a.npz: labels {first}, {first + 1}, {first + 2}: no other integer occurs" in err
         assert load_model("m.npz", "reference")[0].labels == tuple(map(str, range(first, first + 3)))
-        _, out, _ = run(reference, capsys, "predict", "m.npz", "b.npz", "--json")
+        _, out, _ = reference_cli.run("predict", "m.npz", "b.npz", "--json")
         assert json.loads(out)["labels"] == [[str(k)] for k in test]
-        _, out, _ = run(reference, capsys, "evaluate", "m.npz", "b.npz", "--json")
+        _, out, _ = reference_cli.run("evaluate", "m.npz", "b.npz", "--json")
         assert json.loads(out)["accuracy"]["letter"] == 1.0

@@ -33,11 +33,11 @@ def problem(backend, data_file):
     return objective
 
 
-def test_a_path_from_training_to_labels(backend, data_file, problem, tmp_path, capsys):
+def test_a_path_from_training_to_labels(backend, data_file, problem, tmp_path, cli):
     """Values as ``sparse_path`` has them; the last is saved, and is what evaluate and predict use, in both panels."""
     saved, log = tmp_path / "m.npz", tmp_path / "run.jsonl"
     how = [*HOW, "--path", 5, "--ratio", 0.02, "--alpha", 0.5, "--tol", 1e-9]
-    status, out, err = run(backend, capsys, "train", data_file, *how, "--save", saved, "--log", log, "--json")
+    status, out, err = cli.run("train", data_file, *how, "--save", saved, "--log", log, "--json")
     report = json.loads(out)
     path = backend.sparse_path(problem(), alpha=0.5, count=5, ratio=0.02, tol=1e-9)
     assert status == 0 and report["success"] and report["chosen"] == 5 and len(report["values"]) == 5
@@ -53,20 +53,20 @@ def test_a_path_from_training_to_labels(backend, data_file, problem, tmp_path, c
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert lines[0]["job"]["path"] == 5 and [line["value"] for line in lines[1:-1]] == [1, 2, 3, 4, 5]
     assert lines[-1]["success"] and lines[-1]["objective"] == report["objective"]
-    status, out, err = run(backend, capsys, "train", data_file, *how, "--quiet", "--fold", 0)
+    status, out, err = cli.run("train", data_file, *how, "--quiet", "--fold", 0)
     assert status == 0 and "5 values of beta" in out and "test  accuracy" in out and "1/5" not in err
     assert "(value 5 of 5; --held-out SHARE would choose one)" in out and "not converged" not in out
-    status, out, _ = run(backend, capsys, "train", data_file, *how, "--epochs", 0)
+    status, out, _ = cli.run("train", data_file, *how, "--epochs", 0)
     assert status == 0 and "not converged: 4 of the values" in out  # at the first, all weights are 0
-    status, out, _ = run(backend, capsys, "train", data_file, *how, "--epochs", 0, "--held-out", 0.34)
+    status, out, _ = cli.run("train", data_file, *how, "--epochs", 0, "--held-out", 0.34)
     assert status == 0 and "of the values without what is held out" in out
 
 
-def test_what_is_held_out_chooses(backend, data_file, problem, tmp_path, capsys):
+def test_what_is_held_out_chooses(backend, data_file, problem, tmp_path, cli):
     """The least loss, by solving for each value anew without what is held out; the weights are of all sequences."""
     how = [*HOW, "--path", 6, "--ratio", 1e-3, "--held-out", 0.34, "--rng", 3, "--tol", 1e-9, "--quiet"]
     saved, picture = tmp_path / "m.npz", tmp_path / "path.png"
-    status, out, _ = run(backend, capsys, "train", data_file, *how, "--json", "--save", saved, "--plot", picture)
+    status, out, _ = cli.run("train", data_file, *how, "--json", "--save", saved, "--plot", picture)
     report = json.loads(out)
     held = np.sort(np.random.default_rng(3).permutation(6)[[0, 3]])
     rest = np.setdiff1d(np.arange(6), held)
@@ -83,11 +83,11 @@ def test_what_is_held_out_chooses(backend, data_file, problem, tmp_path, capsys)
 
 
 @pytest.mark.beyond("long runs")
-def test_a_path_ends_where_it_gains_no_more_and_warnings_are_said(backend, data_file, problem, capsys):
+def test_a_path_ends_where_it_gains_no_more_and_warnings_are_said(backend, data_file, problem, cli):
     """Below a tenth of beta_max four values a decade follow; at the end of a given path that still gains, a warning."""
 
     def report(*how):
-        status, out, err = run(backend, capsys, "train", data_file, *HOW, "--tol", 1e-9, *how, "--json")
+        status, out, err = cli.run("train", data_file, *HOW, "--tol", 1e-9, *how, "--json")
         assert status == 0 and all(f"warning: {line}\n" in err for line in json.loads(out)["warnings"])
         return json.loads(out)
 
@@ -106,34 +106,34 @@ def test_a_path_ends_where_it_gains_no_more_and_warnings_are_said(backend, data_
     assert "is predicted everywhere in the training data" in line
 
 
-def test_one_beta(backend, data_file, problem, tmp_path, capsys):
+def test_one_beta(backend, data_file, problem, tmp_path, cli):
     """Given, or by its share of beta_max; rows of history in the log, which curves draws."""
     most, log, picture = backend.beta_max(problem()), tmp_path / "run.jsonl", tmp_path / "c.png"
     files = ["--log", log, "--plot", picture]
-    status, out, _ = run(backend, capsys, "train", data_file, *HOW, "--beta-share", 0.25, *files, "--json")
+    status, out, _ = cli.run("train", data_file, *HOW, "--beta-share", 0.25, *files, "--json")
     report = json.loads(out)
     result = backend.solve_sparse(problem(), beta=0.25 * most)
     assert status == 0 and report["beta"] == 0.25 * most and report["share"] == 0.25 and report["beta_max"] == most
     assert abs(report["objective"] - result.fun) <= 1e-12 and report["support"] == len(result.support)
     assert len(report["history"]) == report["iterations"] == result.nit and picture.read_bytes().startswith(PNG)
-    status, out, _ = run(backend, capsys, "train", data_file, *HOW, "--beta", 0.25 * most, "--json")
+    status, out, _ = cli.run("train", data_file, *HOW, "--beta", 0.25 * most, "--json")
     assert status == 0 and json.loads(out)["objective"] == report["objective"]
     for rule in ("count", "union", "none"):
-        found = reported(backend, capsys, "train", data_file, *HOW, "--beta-share", 0.25, "--rule", rule)
+        found = cli.reported("train", data_file, *HOW, "--beta-share", 0.25, "--rule", rule)
         assert abs(found["objective"] - report["objective"]) <= 2e-6 * report["objective"]
         assert bool(found["reservation"]) == (rule != "none")
-    assert "support 0 of" in printed(backend, capsys, "train", data_file, *HOW, "--beta", 10 * most)
-    assert f"{report['iterations']:7}" in printed(backend, capsys, "curves", log)
-    status, out, _ = run(backend, capsys, "train", data_file, *HOW, "--beta-share", 0.01, "--tol", 0, "--epochs", 3)
+    assert "support 0 of" in cli.printed("train", data_file, *HOW, "--beta", 10 * most)
+    assert f"{report['iterations']:7}" in cli.printed("curves", log)
+    status, out, _ = cli.run("train", data_file, *HOW, "--beta-share", 0.01, "--tol", 0, "--epochs", 3)
     assert status == 0 and "not converged: the duality gap is" in out
 
 
 @pytest.mark.parametrize("rule", ["half-space", "l2-gap", "union", "count", "l1-gap"])
-def test_positions_by_themselves(backend, data_file, tmp_path, capsys, rule):
+def test_positions_by_themselves(backend, data_file, tmp_path, rule, cli):
     """Classes: the same optimum by rules that list outputs; a saved model labels each position."""
     data, saved = load_sequences(data_file), tmp_path / "m.npz"
     how = [*HOW, "--positions", "--beta-share", 0.1, "--tol", 1e-10, "--rule", rule, "--save", saved]
-    status, out, _ = run(backend, capsys, "train", data_file, *how, "--json")
+    status, out, _ = cli.run("train", data_file, *how, "--json")
     report = json.loads(out)
     model = backend.MulticlassModel(3, data.labels)
     objective = backend.LogLoss(model, model.pack(np.concatenate(data.X), np.concatenate(data.Y)))
@@ -142,12 +142,12 @@ def test_positions_by_themselves(backend, data_file, tmp_path, capsys, rule):
     assert abs(report["beta"] - 0.1 * backend.beta_max(objective)) <= 1e-15
     assert abs(report["objective"] - result.fun) <= 1e-10 * result.fun
     assert report["train"]["letter"] == 1.0
-    out = printed(backend, capsys, "predict", saved, data_file)
+    out = cli.printed("predict", saved, data_file)
     assert out.split() == ["".join(data.labels[k] for k in y) for y in data.Y]
 
 
 @pytest.mark.beyond("a long training through a command or learner")
-def test_taggers(backend, tmp_path, capsys):
+def test_taggers(backend, tmp_path, capsys, cli):
     """A column file: the path of the tagging model's log loss; the model is one for evaluate, predict and show."""
     bank, saved, picture = tmp_path / "bank.txt", tmp_path / "m.npz", tmp_path / "path.png"
     bank.write_text(SENTENCES)
@@ -163,26 +163,26 @@ def test_taggers(backend, tmp_path, capsys):
     assert status == 0 and picture.read_bytes().startswith(PNG)
     assert [value["support"] for value in report["values"]] == [point.nonzeros for point in path.points]
     assert report["train"] == report["test"] and report["test"]["accuracy"]["token"] == 1.0
-    assert reported(backend, capsys, "tag", "evaluate", saved, bank)["accuracy"] == report["test"]["accuracy"]
-    status, out, _ = run(backend, capsys, "tag", "show", saved, "--top", 1000, "--json")
+    assert cli.reported("tag", "evaluate", saved, bank)["accuracy"] == report["test"]["accuracy"]
+    status, out, _ = cli.run("tag", "show", saved, "--top", 1000, "--json")
     shown = json.loads(out)
     assert (
         sum(map(len, shown["labels"].values())) + sum(move[2] != 0 for move in shown["transitions"])
         == report["support"]
     )
-    assert f"plot {picture}" in printed(backend, capsys, "tag", "train", bank, "--epochs", 2, "--plot", picture)
+    assert f"plot {picture}" in cli.printed("tag", "train", bank, "--epochs", 2, "--plot", picture)
 
 
 @pytest.mark.parametrize("how", [[], ["--bits", 8], ["--pairs", "all", "--transitions", "bio"]])
 @pytest.mark.parametrize("share", [0.2, 2.0])
-def test_saved_taggers_have_no_weights_that_are_zero(backend, tmp_path, capsys, how, share):
+def test_saved_taggers_have_no_weights_that_are_zero(backend, tmp_path, how, share, cli):
     """The file's model has as many weights as the support, and the scores of the one that was trained; also where
     all are 0.
     """
     bank, saved = tmp_path / "bank.txt", tmp_path / "m.npz"
     bank.write_text(SENTENCES)
     how = [*how, *HOW, "--beta-share", share, "--tol", 1e-9, "--templates", "words", "--json", "--save", saved]
-    _, out, _ = run(backend, capsys, "tag", "train", bank, *how)
+    _, out, _ = cli.run("tag", "train", bank, *how)
     report = json.loads(out)
     model, w, _ = load_model(saved, backend.module)
     assert model.size == report["support"] == np.count_nonzero(w) and (model.size > 0) == (share < 1)
@@ -206,7 +206,7 @@ def test_saved_taggers_have_no_weights_that_are_zero(backend, tmp_path, capsys, 
 
 @pytest.mark.beyond("a long training through a command or learner")
 @pytest.mark.parametrize("held_out", [False, True])
-def test_ctrl_c_keeps_the_values_there_are(backend, data_file, tmp_path, capsys, monkeypatch, held_out):
+def test_ctrl_c_keeps_the_values_there_are(data_file, tmp_path, monkeypatch, held_out, cli):
     """After three lines of progress; of what is held out, the values seen so far choose."""
     said, saved, log = [], tmp_path / "m.npz", tmp_path / "run.jsonl"
 
@@ -218,10 +218,10 @@ def test_ctrl_c_keeps_the_values_there_are(backend, data_file, tmp_path, capsys,
     monkeypatch.setattr(sparse_jobs, "_say", say)
     how = [*HOW, "--path", 5, "--save", saved, "--log", log, "--plot", tmp_path / "p.png"]
     how += ["--held-out", 0.34] if held_out else []
-    status, out, _ = run(backend, capsys, "train", data_file, *how)
+    status, out, _ = cli.run("train", data_file, *how)
     assert status == 130 and "not converged: Ctrl-C ended it" in out
     said.clear()
-    status, out, _ = run(backend, capsys, "train", data_file, *how, "--json")
+    status, out, _ = cli.run("train", data_file, *how, "--json")
     report = json.loads(out)
     assert status == 130 and report["interrupted"] and not report["success"] and saved.exists()
     assert len(report["values"]) == (5 if held_out else 3)
@@ -229,14 +229,14 @@ def test_ctrl_c_keeps_the_values_there_are(backend, data_file, tmp_path, capsys,
     assert len(losses) == (3 if held_out else 0)
     assert report["chosen"] == (int(np.argmin(losses)) + 1 if held_out else 3)
     assert json.loads(log.read_text().splitlines()[-1])["interrupted"]
-    assert "of a path of sparse CRFs, which train --plot draws" in refused(backend, capsys, "curves", log)
+    assert "of a path of sparse CRFs, which train --plot draws" in cli.refused("curves", log)
 
 
-def test_nothing_to_tell_labels_by(backend, data_file, capsys):
+def test_nothing_to_tell_labels_by(data_file, cli):
     """One label: beta_max = 0."""
     np.savez(data_file, features=np.ones((3, 1)), labels=np.zeros(3, int), offsets=np.array([0, 2, 3]))
-    assert "--path: no feature tells the labels from one another" in refused(backend, capsys, "train", data_file, *HOW)
-    assert "support 0 of" in printed(backend, capsys, "train", data_file, *HOW, "--beta-share", 0.5)
+    assert "--path: no feature tells the labels from one another" in cli.refused("train", data_file, *HOW)
+    assert "support 0 of" in cli.printed("train", data_file, *HOW, "--beta-share", 0.5)
 
 
 @pytest.mark.beyond("a long training through a command or learner")

@@ -46,11 +46,11 @@ def words(path, name):
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_every_regularizer_by_name(backend, data_file, tmp_path, capsys, name):
+def test_every_regularizer_by_name(backend, data_file, tmp_path, name, cli):
     """The report's objective is F + R at the saved model, with R and the groups written out here."""
     (data_file.parent / "groups.txt").write_text("0\n-1\n1\n")
     model = tmp_path / "model.npz"
-    found = report(backend, capsys, *words(data_file, name), "--epochs", 3, "--save", model)
+    found = cli.reported(*words(data_file, name), "--epochs", 3, "--save", model)
     loaded, w, info = load_model(model, backend.module)
     F, L = loaded.n_features, loaded.n_labels
     rows = (len(w) - L * L) // L

@@ -1,0 +1,92 @@
+"""What tests of the application share: the command in a panel, learners in a panel, a file of sequences, signals."""
+
+from __future__ import annotations
+
+import json
+import signal
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import diptych.estimators
+import reference
+from diptych import interrupts
+from diptych.commands.main import main
+from diptych.panels import PANELS
+
+
+class Command:
+    """The command ``diptych`` in a panel."""
+
+    def __init__(self, panel, capsys):
+        if panel.__name__ not in PANELS:  # --panel names these
+            pytest.skip("commands know the two panels alone")
+        self.panel, self.capsys = panel.__name__, capsys
+
+    def run(self, *words):
+        """Status, output and errors, without the line that says that kernels are compiled."""
+        both = {"compare", "demo", "reproduce", "check", "help", "--panel"} & {*words[:1]}
+        try:
+            status = main([*map(str, words), *([] if both else ["--panel", self.panel])])
+        except SystemExit as stop:  # the parser's
+            status = stop.code
+        out, err = self.capsys.readouterr()
+        return status, out, "".join(f"{line}\n" for line in err.splitlines() if not line.startswith("compiling"))
+
+    def printed(self, *words):
+        """The output, where all goes well."""
+        status, out, err = self.run(*words)
+        assert status == 0, err
+        return out
+
+    def reported(self, *words):
+        """The report, where all goes well."""
+        return json.loads(self.printed(*words, "--json"))
+
+    def refused(self, *words):
+        """The error, where words are refused; nothing is printed."""
+        status, out, err = self.run(*words)
+        assert status == 2 and out == "", err
+        return err
+
+
+@pytest.fixture
+def cli(backend, capsys):
+    """The command in each panel."""
+    return Command(backend, capsys)
+
+
+@pytest.fixture
+def reference_cli(capsys):
+    """The command in the readable panel, where nothing depends on it."""
+    return Command(reference, capsys)
+
+
+@pytest.fixture(params=PANELS)
+def estimators(request):
+    """The learners, in a panel."""
+    names = diptych.estimators.__all__
+    return SimpleNamespace(**{name: partial(getattr(diptych.estimators, name), panel=request.param) for name in names})
+
+
+@pytest.fixture
+def data_file(tmp_path, rng):
+    """Six sequences over three features, in two folds; labels follow the features, so that they can be learned."""
+    labels, path = rng.integers(0, 3, 15), tmp_path / "toy.npz"
+    data = {"labels": labels, "offsets": [0, 3, 5, 9, 10, 13, 15], "fold": np.arange(6) % 2}
+    np.savez(path, features=np.eye(3)[labels], names=np.array(["a", "b", "c"]), **data)
+    return path
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """The command's handlers of Ctrl-C and SIGTERM."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    then = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    monkeypatch.setattr(interrupts, "is_command", lambda package: True)
+    interrupts.handle()
+    yield
+    signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGTERM, then)
