@@ -1,0 +1,268 @@
+"""Files of sentences: columns, treebanks, CoNLL-U: read by hand, written and read again, parts, lines, encodings; and
+attachment scores.
+"""
+
+from __future__ import annotations
+
+import itertools
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from diptych.distributed import column_parts
+from diptych.files.columns import Layout, load_columns, load_tokens, read_columns
+from diptych.files.conllu import STANDARD
+from diptych.files.sources import Source, Sourced, named
+from diptych.files.text import lines_of
+from diptych.files.treebank import Sentence, load_treebank, read_sentences, write_conllu
+from diptych.metrics import attachment_score
+from reference.example_errors import ExampleError, ExampleTypeError
+
+CHUNKS = b"The DT B-NP\ncat  NN\tI-NP\n\n\n-DOCSTART- -X- O\nsat VBD B-VP"
+CITIES = b"New York\tLOC\nis\tO\n\n-DOCSTART- -X- O\n\nbig\tO\n"
+LETTERS = st.text(st.characters(codec="utf-8", exclude_categories=("Z", "C")), min_size=1, max_size=5)
+
+
+@pytest.mark.parametrize(
+    ("content", "names", "expected"),
+    [
+        (
+            CHUNKS.replace(b"\n", b"\r\n"),
+            None,
+            [
+                {"word": ("The", "cat"), "tag": ("DT", "NN"), "label": ("B-NP", "I-NP")},
+                {"word": ("sat",), "tag": ("VBD",), "label": ("B-VP",)},
+            ],
+        ),
+        (b"", None, []),
+        (b"\n -DOCSTART- x\n\n", None, []),
+        (b"x y\n", None, [{"word": ("x",), "label": ("y",)}]),
+        (b"a b c d\n", None, [{"word": ("a",), "tag": ("b",), "chunk": ("c",), "label": ("d",)}]),
+        (b"x A\n", ("word", "tag", "label"), [{"word": ("x",), "tag": ("A",)}]),  # no labels
+        (b"B a\n", ("label", "word"), [{"label": ("B",), "word": ("a",)}]),
+        (b"a\n", ("label", "word"), [{"word": ("a",)}]),
+        (CITIES, None, [{"word": ("New York", "is"), "label": ("LOC", "O")}, {"word": ("big",), "label": ("O",)}]),
+        # a blank of a word, not between columns
+        ("New\u00a0York LOC\n".encode(), None, [{"word": ("New\u00a0York",), "label": ("LOC",)}]),
+    ],
+)
+def test_columns_by_hand(content, names, expected):
+    found = read_columns("a", content, names)
+    assert found == expected and [list(one) for one in found] == [list(one) for one in expected]
+    content = b"# a comment\n# B\nx A\n"
+    assert read_columns("a", content, ("form", "label"), comment="# a") == [{"form": ("#", "x"), "label": ("B", "A")}]
+
+
+@given(
+    sentences=st.lists(st.lists(st.tuples(LETTERS, LETTERS, LETTERS), min_size=1, max_size=4), max_size=4),
+    blank=st.sampled_from(" \t"),
+)
+def test_columns_written_and_read_again(sentences, blank):
+    content = "\n\n".join("\n".join(blank.join(token) for token in sentence) for sentence in sentences)
+    found = read_columns("a", content.encode())
+    assert [list(zip(*s.values(), strict=True)) for s in found] == sentences
+
+
+def test_members_of_a_zip(tmp_path):
+    path, bank = tmp_path / "shared.zip", tmp_path / "bank.zip"
+    for file, content, names in (
+        (path, "{} X\n", ("README", "task/train.txt", "task/test.txt", "other/test.txt")),
+        (bank, "{}\tX\t0\n", ("bank/b.dp", "bank/c.dp", "bank/a.dp", "README")),
+    ):
+        with zipfile.ZipFile(file, "w") as archive:
+            for name in names:
+                archive.writestr(name, content.format(name))
+    assert load_columns(f"{path}:train.txt")[0]["word"] == ("task/train.txt",)
+    assert load_columns(f"{path}:other/test.txt")[0]["word"] == ("other/test.txt",)
+    for part, words in (("", "abc"), (":2-3", "bc"), (":2", "b"), (":c.dp", "c"), (":bank/c.dp", "c")):
+        assert [s.words for s in load_treebank(f"{bank}{part}")] == [(f"bank/{word}.dp",) for word in words]
+
+
+CONLLU = """# sent_id = 1
+# text = Vámonos al mar
+1-2\tVámonos\t_\t_\t_\t_\t_\t_\t_\t_
+1\tVamos\tir\tVERB\t_\tMood=Imp\t0\troot\t_\t_
+2\tnos\tnosotros\tPRON\tp\t_\t1\tobj\t_\t_
+2.1\tx\tx\tX\tx\t_\t_\t_\t1:x\t_
+3\tal mar\tmar\tNOUN\tn\tA=B|C=D\t1\tobl\t_\tSpaceAfter=No
+
+1\t#\t#\tSYM\t#\t_\t_\troot\t_\t_
+"""
+
+
+def test_conllu_by_hand(tmp_path):
+    """The words of a sentence are those with whole numbers; a word may have a blank, or be #."""
+    first, second = read_columns("a", CONLLU.encode())
+    assert first["word"] == ("Vamos", "nos", "al mar") and first["label"] == ("VERB", "PRON", "NOUN")
+    assert first["xpos"] == ("_", "p", "n") and first["head"] == ("0", "1", "1") and first["feats"][2] == "A=B|C=D"
+    assert second["word"] == ("#",)
+    names = ("id", "form", "lemma", "upos", "label", "feats", "head", "deprel", "deps", "misc")
+    assert read_columns("a", CONLLU.encode(), names)[0]["label"] == ("_", "p", "n")
+    first, second = read_sentences("a", CONLLU.replace("\n", "\r\n").encode())
+    assert first.words == ("Vamos", "nos", "al mar") and first.heads.tolist() == [0, 1, 1]
+    assert first.tags == ("VERB", "p", "n") and first.relations == ("root", "obj", "obl")
+    assert first.feats == ("Mood=Imp", "_", "A=B|C=D") and len(first.block.comments) == 2
+    assert first.fields()["lemma"] == ("ir", "nosotros", "mar")
+    assert second.heads is None and second.block.comments == () and second.tags == ("#",)
+    (tmp_path / "a").write_text(CONLLU, encoding="utf-8")
+    layout, _, lines = load_tokens(str(tmp_path / "a"), Layout())
+    assert lines == [(4, 5, 7), (9,)]
+    assert layout.form == "conllu" and layout.columns[1] == "word" and layout.columns[3] == "label"
+    (tmp_path / "b").write_text("a b\n")
+    with pytest.raises(ValueError, match="b, line 1: expected the 10 columns of CoNLL-U, separated by tabs, got 1"):
+        load_tokens(str(tmp_path / "b"), layout)
+    (plain,) = read_sentences("a", b"The\tDT\t2\nduck\tNN\t3\nswims\tVBZ\t0\n")
+    assert plain.words == ("The", "duck", "swims") and plain.tags == ("DT", "NN", "VBZ")
+    assert plain.heads.tolist() == [2, 3, 0] and plain.heads.dtype == np.int64
+    fields = plain.fields()
+    assert fields["lemma"] == ("the", "duck", "swims") and fields["coarse"] == ("DT", "NN", "VB")
+
+
+# lines ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("parts", range(1, 10))
+def test_sentences_know_their_lines_whatever_the_part(tmp_path, parts):
+    """Comments, documents and blank lines count; an error is named by the line of its word, and one beyond the last
+    token by the line of that.
+    """
+    path, layout = str(tmp_path / "a"), Layout(comment="# ")
+    text = "-DOCSTART- O\n\n# x\nNew York\tA\n\t \n\nis\tB\ngreat\tA\n\n"
+    (tmp_path / "a").write_text(text)
+    whole, found = load_tokens(path, layout), [load_tokens(path, layout, k, parts) for k in range(parts)]
+    assert whole.lines == [(4,), (7, 8)] and {each.layout.separator for each in found} == {"tab"}
+    assert [x for each in found for x in each.sentences] == whole.sentences
+    assert [x for each in found for x in each.lines] == whole.lines
+    text = "a B-X\n\n\nb O\nc O\nd I-X\n"
+    (tmp_path / "a").write_text(text)
+    sentences = [x for loader in column_parts([path], parts) for x in loader()[0]]
+    assert sentences == load_columns(path) and len(sentences) == 2
+    for error in (ExampleError, ExampleTypeError):
+        for i, x in enumerate(sentences):
+            assert [text.split("\n")[k - 1].split()[0] for k in x.source.lines] == [*x["word"]]
+            with pytest.raises(ValueError, match=rf"a, line {x.source.lines[-1]}: no$"), named(sentences):
+                raise error("Y", i, len(x["word"]), "no")
+    with pytest.raises(ExampleError, match=r"X\[1\]\[0\]: no"), named([Sourced({}, Source("a")), {}]):
+        raise ExampleError("X", 1, 0, "no")  # there is no file
+
+
+ODD = "a\x0b b\x0c \x85 \u2028 c\u2029"  # characters at which str.splitlines splits
+
+
+@pytest.mark.parametrize("codec", ["utf-8", "utf-8-sig", "utf-16"])
+@given(ends=st.lists(st.sampled_from(["\n", "\r", "\r\n"]), min_size=1, max_size=5))
+def test_lines_end_at_three_ends_and_nowhere_else(codec, ends):
+    """In one file at any of them; a byte order mark is no letter."""
+    text = "".join(ODD + end for end in ends) + ODD
+    assert lines_of("a", text.encode(codec)) == [ODD] * (len(ends) + 1)
+
+
+def test_an_encoding_that_is_named():
+    for mark, encoding in (("utf-8-sig", "utf-8"), ("utf-16", "UTF-16LE")):
+        assert lines_of("a", "é".encode(mark), encoding) == ["é"]
+    with pytest.raises(ValueError, match="a, line 1: expected iso8859-1, got the byte order mark of UTF-8 or UTF-16"):
+        lines_of("a", "é".encode("utf-8-sig"), "latin-1")
+    for name in ("latin-x", "base64", ""):
+        with pytest.raises(ValueError, match="encoding: expected one such as utf-8, latin-1 or utf-16, got"):
+            lines_of("a", b"x", name)
+
+
+# trees ---------------------------------------------------------------------------------------------------------------
+
+
+@given(data=st.data())
+def test_trees_written_and_read_again(data):
+    sentences, comments = [], ("# one", "# two")
+    for _ in range(data.draw(st.integers(0, 3))):
+        n = data.draw(st.integers(1, 5))
+        words, lemmas, coarse, tags, feats, relations = (
+            tuple(data.draw(st.lists(LETTERS, min_size=n, max_size=n))) for _ in range(6)
+        )
+        heads = [data.draw(st.sampled_from([h for h in range(n + 1) if h != k])) for k in range(1, n + 1)]
+        heads = data.draw(st.sampled_from([None, np.array(heads)]))
+        sentences.append(Sentence(words, tags, heads, lemmas, coarse, feats, relations))
+    again = read_sentences("a", "\n".join(write_conllu(sentences, [comments] * len(sentences))).encode())
+    assert len(again) == len(sentences)
+    for a, b in zip(again, sentences, strict=True):
+        expected = b._replace(tags=tuple(c if t == "_" else t for t, c in zip(b.tags, b.coarse, strict=True)))
+        assert a._replace(heads=None, block=None, source=None) == expected._replace(heads=None)
+        assert a.block.comments == comments
+        assert (a.heads is None) == (b.heads is None) and (a.heads is None or a.heads.tolist() == b.heads.tolist())
+
+
+@given(data=st.data())
+def test_tag_and_parse_read_the_same_sentences_and_all_else_stays(data):
+    """Whatever the columns of CoNLL-U Plus; with comments, ranges, empty nodes and blank lines anywhere. All else: but
+    for predicted heads, and for the relations, which belong to other heads.
+    """
+    draw, plus = data.draw, data.draw(st.booleans())
+    names = draw(st.permutations(["ID", "FORM", "UPOS", "HEAD", "DEPREL", "x:y"])) if plus else STANDARD
+    lines = [f"# global.columns = {' '.join(names)}"] if plus else []
+    words, changed = [], {}
+    for n in draw(st.lists(st.integers(1, 3), min_size=1, max_size=3)):
+        words.append(draw(st.lists(st.sampled_from(["a", "a b", "#", "1-2"]), min_size=n, max_size=n)))
+        for k, word in enumerate(words[-1], 1):
+            for other in draw(st.lists(st.sampled_from(["# text = a\tb", "#", "1-2", "0.1", "10.12"]), max_size=2)):
+                lines.append(other if "#" in other else "\t".join({"ID": other}.get(name, "_") for name in names))
+            cells = {"ID": str(k), "FORM": word, "UPOS": "N", "HEAD": str(k - 1), "DEPREL": "r"}
+            lines.append("\t".join(cells.get(name, "_") for name in names))
+            changed[len(lines) - 1] = "\t".join((cells | {"HEAD": "1", "DEPREL": "_"}).get(name, "_") for name in names)
+        lines += draw(st.sampled_from([[""], ["", " ", ""]]))
+    end = draw(st.sampled_from(["\n", "\r\n"]))
+    content = (draw(st.sampled_from(["", "\ufeff"])) + end.join(lines[: draw(st.sampled_from([-1, None]))])).encode()
+    sentences, columns = read_sentences("a", content), read_columns("a", content)
+    assert [[*s.words] for s in sentences] == [[*each["word"]] for each in columns] == words
+    for s, each in zip(sentences, columns, strict=True):
+        assert s.heads.tolist() == [*range(len(s.words))] and set(s.tags) == set(each["label"]) == {"N"}
+        assert s.source == each.source and len(s.source.lines) == len(s.words)
+    predicted = [s._replace(heads=np.ones(len(s.words), int), relations=("_",) * len(s.words)) for s in sentences]
+    for results, expected in ((sentences, lines), (predicted, [changed.get(k, x) for k, x in enumerate(lines)])):
+        written = [line.removesuffix("\r") for line in write_conllu(results)]
+        assert written == expected or [*written, ""] == expected
+
+
+def test_heads_are_a_new_column_of_conllu_plus_without_it():
+    content = b"# global.columns = FORM UPOS\n# a\tb\tc\nthe\tD\n#\tN\n\nduck\tN\n\n"
+    sentences = read_sentences("a", content, heads=False)
+    assert [s.words for s in sentences] == [("the", "#"), ("duck",)]
+    parsed = [s._replace(heads=np.arange(len(s.words))) for s in sentences]
+    written = "# global.columns = FORM UPOS HEAD\n# a\tb\tc\nthe\tD\t0\n#\tN\t1\n\nduck\tN\t0\n\n"
+    assert "".join(f"{line}\n" for line in write_conllu(parsed)) == written
+
+
+def test_heads_that_are_not_looked_at():
+    """Two columns, heads that are open in part or none at all; what else is wrong is still said."""
+    for content in (b"a\tX\nb\tY\n", b"a\tX\t0\nb\tY\t_", b"a\tX\t9\nb\tY\tx"):
+        (sentence,) = read_sentences("a", content, heads=False)
+        assert sentence.words == ("a", "b") and sentence.tags == ("X", "Y") and sentence.heads is None
+        with pytest.raises(ValueError, match="a, line [12]: "):
+            read_sentences("a", content)
+    assert all(s.heads is None for s in load_treebank("sentences", heads=False))
+
+
+def test_attachment_scores_by_hand():
+    truth, guess = [np.array([2, 0, 2]), np.array([0])], [np.array([2, 0, 1]), np.array([0])]
+    assert attachment_score(truth, guess) == 3 / 4
+    assert attachment_score(truth, guess, [["DT", "VB", "."], ["NN"]]) == 1.0
+    assert np.isnan(attachment_score(truth, guess, [["``", "''", ","], [":"]]))
+    assert np.isnan(attachment_score([], [], []))
+    for wrong in ([["DT"], ["NN"]], [["DT"] * 3]):
+        with pytest.raises(ValueError, match="as many sequences"):
+            attachment_score(truth, guess, wrong)
+
+
+def test_the_sentences_of_the_package_are_trees():
+    """Of four of them, two arcs cross."""
+    sentences, crossing = load_treebank("sentences"), 0
+    for s in sentences:
+        assert list(s.heads).count(0) == 1
+        reached = np.array([0])
+        for _ in s.words:  # from the root, as many steps down as there are tokens
+            reached = np.union1d(reached, 1 + np.flatnonzero(np.isin(s.heads, reached)))
+        assert len(reached) == len(s.words) + 1
+        arcs = [tuple(sorted((h, m))) for m, h in enumerate(s.heads.tolist(), 1)]
+        crossing += any(a < c < b < d for (a, b), (c, d) in itertools.permutations(arcs, 2))
+    assert len(sentences) == 40 and crossing == 4
