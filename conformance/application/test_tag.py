@@ -4,37 +4,21 @@ from __future__ import annotations
 
 import io
 import itertools
-import json
 import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-import reference
-from conformance.application.test_app import run
+from conformance.specimens.requests import FILES
 from conformance.tolerances import close
 from diptych.chunks import chunk_scores
-from diptych.files import load_model, save_model
+from diptych.files import load_model
 from diptych.files.columns import load_columns, read_columns
 from diptych.files.text import _standard_input
 from reference.models import token_templates
 
-SENTENCES = """The DT B-NP
-duck NN I-NP
-swims VBZ B-VP
-. . O
-
-A DT B-NP
-dog NN I-NP
-sees VBZ B-VP
-the DT B-NP
-duck NN I-NP
-. . O
-
-Dogs NNS B-NP
-swim VBP B-VP
-"""
+SENTENCES = f"{FILES['bank.txt']}\nA DT B-NP\ndog NN I-NP\nsees VBZ B-VP\nthe DT B-NP\nduck NN I-NP\n. . O\n"
 
 
 @pytest.fixture
@@ -44,10 +28,10 @@ def bank(tmp_path):
     return path
 
 
-def test_standard_input_is_a_file(bank, tmp_path, monkeypatch, reference_cli):
+def test_standard_input_is_a_file(bank, tmp_path, reference_cli, monkeypatch):
     """``-`` is read once, and the labels are those of the file."""
     saved = tmp_path / "model.npz"
-    assert reference_cli.run("tag", "train", bank, "--quiet", "--save", saved)[0] == 0
+    reference_cli.printed("tag", "train", bank, "--quiet", "--save", saved)
     expected = reference_cli.run("tag", "predict", saved, bank)
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(bank.read_bytes())))
     _standard_input.cache_clear()
@@ -56,17 +40,15 @@ def test_standard_input_is_a_file(bank, tmp_path, monkeypatch, reference_cli):
 
 
 @pytest.mark.parametrize("name", ["chunks", "entities"])
-def test_sets_of_templates_do_without_tags(tmp_path, name, reference_cli):
+def test_sets_of_templates_do_without_tags(tmp_path, reference_cli, name):
     """Words and labels alone: the set's templates that look at the tag are left out, and this is said."""
     path, saved = tmp_path / "names.txt", tmp_path / "model.npz"
     path.write_text("EU B-ORG\nrejects O\n\nPeter B-PER\nBlackburn I-PER\n")
     status, _, err = reference_cli.run("tag", "train", path, "--templates", name, "--save", saved)
     assert status == 0 and f"templates {name} without tag" in err
-    kept = token_templates.check_templates(
-        [each for each in token_templates.TOKEN_TEMPLATES[name] if "tag" not in each]
-    )
-    assert load_model(saved, reference)[0].templates == token_templates.check_templates(kept)
-    assert reference_cli.run("tag", "evaluate", saved, path)[0] == 0
+    kept = [each for each in token_templates.TOKEN_TEMPLATES[name] if "tag" not in each]
+    assert load_model(saved, "reference")[0].templates == token_templates.check_templates(kept)
+    reference_cli.printed("tag", "evaluate", saved, path)
 
 
 @pytest.mark.parametrize(
@@ -80,77 +62,65 @@ def test_sets_of_templates_do_without_tags(tmp_path, name, reference_cli):
         ["--loss", "hinge", "--optimizer", "casimir-svrg-adapt", "--epochs", 30, "--lam", 0.01],
     ],
 )
-def test_train_evaluate_predict_show(backend, bank, tmp_path, how, cli):
-    saved = tmp_path / "model.npz"
-    command = ["tag", "train", bank, "--test", bank, "--save", saved, "--quiet", *how]
-    status, out, err = cli.run(*command, "--json")
-    assert status == 0, err
-    report = json.loads(out)
+def test_train_evaluate_predict_show(backend, bank, tmp_path, cli, how):
+    """Scores, the best labellings and probabilities by enumeration; weights as show has them."""
+    saved, unlabelled = tmp_path / "model.npz", tmp_path / "new.txt"
+    report = cli.reported("tag", "train", bank, "--test", bank, "--save", saved, "--quiet", *how)
     assert report["train"] == report["test"] and report["labels"] == ["B-NP", "B-VP", "I-NP", "O"]
     assert report["test"]["accuracy"] == {"token": 1.0, "sentence": 1.0} and report["test"]["chunks"]["f1"] == 1.0
     assert len(report["history"]) >= 1 and report["saved"] == str(saved)
+    out = cli.printed("tag", "evaluate", saved, bank)
+    assert "tokens 100.00 %" in out and "F1 100.00 (7 found, 7 true)" in out and "  VP" in out
 
-    status, out, _ = cli.run("tag", "evaluate", saved, bank)
-    assert status == 0 and "tokens 100.00 %" in out and "F1 100.00 (7 found, 7 true)" in out and "  VP" in out
-
-    unlabelled = tmp_path / "new.txt"
     unlabelled.write_text("a DT\nduck NN\n\nswim VBP\n")
     model, w, info = load_model(saved, backend.module)
     assert info["columns"] == ["word", "tag", "label"]
     command = ["tag", "predict", saved, unlabelled, "--top", 3, "--probabilities"]
-    sentences = json.loads(cli.run(*command, "--json")[1])["sentences"]
+    sentences = cli.reported(*command)["sentences"]
     data = model.pack(load_columns(str(unlabelled), ("word", "tag", "label")))
-    for i, each in enumerate(sentences):  # by enumeration
+    for i, each in enumerate(sentences):
         scores, n = model.scores(data, np.array([i]), w), len(each["labels"])
-        totals = {
-            y: sum(scores.unary[0, t, a] for t, a in enumerate(y))
-            + sum(scores.pairwise[a, b] for a, b in itertools.pairwise(y))
-            for y in itertools.product(range(4), repeat=n)
-        }
-        order = sorted(totals.values(), reverse=True)
-        close([one["score"] for one in each["best"]], order[:3])
+        unary, moves = np.asarray(scores.unary)[0], np.asarray(scores.pairwise)
+        outputs = [list(y) for y in itertools.product(range(4), repeat=n)]
+        totals = np.array([unary[np.arange(n), y].sum() + moves[y[:-1], y[1:]].sum() for y in outputs])
+        close([one["score"] for one in each["best"]], np.sort(totals)[::-1][:3])
         assert each["best"][0]["labels"] == each["labels"]
         for one in each["best"]:
-            close(one["score"], totals[tuple(model.labels.index(label) for label in one["labels"])])
-        values = np.exp(np.array(list(totals.values())))
+            close(one["score"], totals[outputs.index([model.labels.index(label) for label in one["labels"]])])
+        shares = np.exp(totals) / np.exp(totals).sum()
         for t, (label, p) in enumerate(zip(each["labels"], each["probabilities"], strict=True)):
-            here = [y[t] == model.labels.index(label) for y in totals]
-            close(p, values[here].sum() / values.sum())
-
-    out = cli.run(*command)[1]
+            close(p, shares[[y[t] == model.labels.index(label) for y in outputs]].sum())
+    out = cli.printed(*command)
     assert out.startswith("# ") and out.count("# ") == 6
     again = read_columns("out", out.encode(), ("word", "tag", "found", "p"), comment="# ")
     assert [s["word"] for s in again] == [("a", "duck"), ("swim",)]
     assert [list(s["found"]) for s in again] == [each["labels"] for each in sentences]
 
-    report = json.loads(cli.run("tag", "show", saved, "--top", 2, "--json")[1])
+    report = cli.reported("tag", "show", saved, "--top", 2)
     weights, transitions = model.split(w)
     assert sorted(report["labels"]) == sorted(model.labels) and len(report["transitions"]) == len(model.label_pairs)
     for k, label in enumerate(model.labels):
-        close(
-            [abs(x) for _, x in report["labels"][label]], np.sort(np.abs(weights[:, k][weights[:, k] != 0]))[::-1][:2]
-        )
+        sizes = np.sort(np.abs(weights[:, k][weights[:, k] != 0]))[::-1]
+        close([abs(x) for _, x in report["labels"][label]], sizes[:2])
         for name, x in report["labels"][label]:
-            row = int(name[4:]) if model.vocabulary is None else model.vocabulary.index(name)
-            close(weights[row, k], x)
+            close(weights[int(name[4:]) if model.vocabulary is None else model.vocabulary.index(name), k], x)
     for a, b, x in report["transitions"]:
         close(transitions[model.labels.index(a), model.labels.index(b)], x)
-    out = cli.run("tag", "show", saved)[1]
+    out = cli.printed("tag", "show", saved)
     assert "transitions" in out and " B-NP -> I-NP" in out
 
 
 def test_predictions_are_what_the_scorer_reads(bank, tmp_path, cli):
     """Columns, then the label found: the last two columns give the chunk scores of evaluate."""
     saved = tmp_path / "model.npz"
-    cli.run("tag", "train", bank, "--save", saved, "--quiet")
+    cli.printed("tag", "train", bank, "--save", saved, "--quiet")
     bank.write_text(SENTENCES.replace("dog NN I-NP", "dog NN B-NP").replace(". . O", ". . B-NP", 1))
-    out = cli.run("tag", "predict", saved, bank)[1]
+    out = cli.printed("tag", "predict", saved, bank)
     again = read_columns("out", out.encode(), ("word", "tag", "label", "found"))
     expected = chunk_scores([s["label"] for s in again], [s["found"] for s in again])
-    report = json.loads(cli.run("tag", "evaluate", saved, bank, "--json")[1])
-    assert 0 < report["chunks"]["f1"] < 1
-    for name in ("correct", "found", "expected", "f1"):
-        assert report["chunks"][name] == getattr(expected, name)
+    chunks = cli.reported("tag", "evaluate", saved, bank)["chunks"]
+    assert 0 < chunks["f1"] < 1
+    assert all(chunks[name] == getattr(expected, name) for name in ("correct", "found", "expected", "f1"))
 
 
 def test_templates_of_a_file_and_labels_that_are_no_chunks(tmp_path, cli):
@@ -158,18 +128,14 @@ def test_templates_of_a_file_and_labels_that_are_no_chunks(tmp_path, cli):
     (tmp_path / "tags.txt").write_text("# x\na D\ndog N\n\nruns V\n")
     files = [tmp_path / "tags.txt", "--comment", "#", "--test", tmp_path / "tags.txt"]
     command = ["tag", "train", *files, "--columns", "form,label", "--templates", tmp_path / "t.toml", "--quiet"]
-    report = json.loads(cli.run(*command, "--json")[1])
-    assert report["test"] == {"accuracy": {"token": 1.0, "sentence": 1.0}, "chunks": None}
-    out = cli.run(*command)[1]
-    assert "test  tokens 100.00 %, sentences 100.00 %\n" in out
+    assert cli.reported(*command)["test"] == {"accuracy": {"token": 1.0, "sentence": 1.0}, "chunks": None}
+    assert "test  tokens 100.00 %, sentences 100.00 %\n" in cli.printed(*command)
 
 
-def test_schemes_by_their_other_names(backend, bank, tmp_path, cli):
+def test_schemes_by_their_other_names(bank, tmp_path, reference_cli):
     for name in ("iob2", "bio2", "bio"):
-        saved = tmp_path / f"{name}.npz"
-        status, _, err = cli.run("tag", "train", bank, "--transitions", name, "--save", saved)
-        assert status == 0, err
-        assert load_model(saved, backend.module)[0].transitions == "bio"
+        reference_cli.printed("tag", "train", bank, "--transitions", name, "--save", tmp_path / "m.npz")
+        assert load_model(tmp_path / "m.npz", "reference")[0].transitions == "bio"
 
 
 TWO = "The D\nduck N\nswims V\n\nA D\ndog N\nsees V\nthe D\nduck N\n"
@@ -189,19 +155,17 @@ CONLLU = """# text = Vámonos
         (CONLLU, "one sentence (an empty line ends a sentence), CoNLL-U, label = UPOS (", None, "words"),
     ],
 )
-def test_files_are_read_without_options(backend, tmp_path, content, said, columns, templates, cli):
+def test_files_are_read_without_options(tmp_path, reference_cli, content, said, columns, templates):
     """What was inferred is said, and kept: files are read in the same way later."""
     path, saved = tmp_path / "a.txt", tmp_path / "m.npz"
     path.write_text(content, encoding="utf-8")
-    status, out, err = cli.run("tag", "train", path, "--test", path, "--save", saved)
+    status, out, err = reference_cli.run("tag", "train", path, "--test", path, "--save", saved)
     assert status == 0 and out.count("tokens 100.00 %") == 2
-    lines = [line for line in err.splitlines() if "compiling" not in line]
-    assert len(lines) == 1 and lines[0].startswith(f"{path}: ") and said in lines[0]
-    assert lines[0].endswith(f"templates {templates} (--templates)")
-    info = load_model(saved, backend.module)[2]
-    assert columns is None or info["columns"] == columns
-    assert "100.00 %" in cli.run("tag", "evaluate", saved, path)[1]
-    status, _, err = cli.run("tag", "train", path, "--quiet")
+    (line,) = err.splitlines()
+    assert line.startswith(f"{path}: ") and said in line and line.endswith(f"templates {templates} (--templates)")
+    assert columns is None or load_model(saved, "reference")[2]["columns"] == columns
+    assert "100.00 %" in reference_cli.printed("tag", "evaluate", saved, path)
+    status, _, err = reference_cli.run("tag", "train", path, "--quiet")
     assert status == 0 and "sentences" not in err
 
 
@@ -218,15 +182,15 @@ NOTED = """# newdoc
 
 
 @pytest.mark.parametrize("columns", [None, "id,word,lemma,upos,label,feats,head,deprel,deps,misc"])
-def test_conllu_is_tagged_in_place(tmp_path, columns, cli):
+def test_conllu_is_tagged_in_place(tmp_path, cli, columns):
     """All but the labels of words stays, and the other commands read it: evaluate finds each label right."""
     path, new, saved, out = (tmp_path / name for name in ("a.conllu", "new.conllu", "m.npz", "out.conllu"))
     path.write_text(CONLLU, encoding="utf-8")
     new.write_text(NOTED, encoding="utf-8")
     named = [] if columns is None else ["--columns", columns]
-    cli.run("tag", "train", path, *named, "--save", saved, "--quiet")
+    cli.printed("tag", "train", path, *named, "--save", saved, "--quiet")
     command = ["tag", "predict", saved, new]
-    sentences = json.loads(cli.run(*command, "--json")[1])["sentences"]
+    sentences = cli.reported(*command)["sentences"]
     labels = iter(label for each in sentences for label in each["labels"])
     expected = [line.split("\t") for line in NOTED.splitlines()]
     for cells in expected:
@@ -234,46 +198,32 @@ def test_conllu_is_tagged_in_place(tmp_path, columns, cli):
             cells[3 if columns is None else 4] = next(labels)
     text = "".join("\t".join(cells) + "\n" for cells in expected)
     assert next(labels, None) is None and text != NOTED
-    assert cli.run(*command)[1] == text
-    assert cli.run(*command, "--out", out)[0] == 0 and out.read_text(encoding="utf-8") == text
-    status, evaluated, _ = cli.run("tag", "evaluate", saved, out)
-    assert status == 0 and "tokens 100.00 %, sentences 100.00 %" in evaluated
-    first = cli.run(*command, "--limit", 1)[1]
-    assert first == text.partition("\n\n")[0] + "\n\n"
-    noted = cli.run(*command, "--top", 2, "--probabilities")[1].splitlines()
+    assert cli.printed(*command) == text
+    assert cli.printed(*command, "--out", out) == "" and out.read_text(encoding="utf-8") == text
+    assert "tokens 100.00 %, sentences 100.00 %" in cli.printed("tag", "evaluate", saved, out)
+    assert cli.printed(*command, "--limit", 1) == text.partition("\n\n")[0] + "\n\n"
+    noted = cli.printed(*command, "--top", 2, "--probabilities").splitlines()
     assert noted[:2] == text.splitlines()[:2] and noted[2].endswith(f": {' '.join(sentences[0]['labels'])}")
     added = [line for line in noted if line.startswith(("# labels = ", "# probabilities = "))]
     assert len(added) == 6 and [line for line in noted if line not in added] == text.splitlines()
-
-
-def test_comments_are_kept_in_the_model(backend, tmp_path, cli):
-    path, saved = tmp_path / "a.txt", tmp_path / "m.npz"
-    path.write_text("% by me, today\n" + TWO)
-    assert cli.run("tag", "train", path, "--comment", "%", "--save", saved, "--quiet")[0] == 0
-    assert "100.00 %" in cli.run("tag", "evaluate", saved, path)[1]
-    assert cli.run("tag", "evaluate", saved, path, "--comment", "#")[0] == 2
-    model, w, _ = load_model(saved, backend.module)
-    save_model(saved, model, w, {"columns": ["word", "label"]})  # as it was written before
-    path.write_text(TWO)
-    assert "100.00 %" in cli.run("tag", "evaluate", saved, path)[1]
 
 
 def test_tagging_a_sentence_a_line(tmp_path, cli):
     """The same labels as from columns."""
     two, saved, lines = tmp_path / "two.txt", tmp_path / "m.npz", tmp_path / "new.txt"
     two.write_text(TWO)
-    cli.run("tag", "train", two, "--save", saved, "--quiet")
+    cli.printed("tag", "train", two, "--save", saved, "--quiet")
     lines.write_text("the dog swims\nduck\n")
-    by_line = cli.run("tag", "predict", saved, lines, "--tokens")[1]
+    by_line = cli.printed("tag", "predict", saved, lines, "--tokens")
     lines.write_text("the\ndog\nswims\n\nduck\n")
-    assert by_line == cli.run("tag", "predict", saved, lines)[1] + "\n" != "\n"
+    assert by_line == cli.printed("tag", "predict", saved, lines) + "\n" != "\n"
     assert [line.split(" ")[0] for line in by_line.splitlines()] == ["the", "dog", "swims", "", "duck", ""]
     lines.write_text("duck _\nswims _\n")  # a label that is not known
-    assert cli.run("tag", "predict", saved, lines)[0] == 0
+    cli.printed("tag", "predict", saved, lines)
 
 
 @pytest.mark.parametrize("how", [[], ["--learner", "sparse-crf", "--path", 3, "--held-out", 0.4]])
-def test_attributes_are_looked_up_once(bank, monkeypatch, how, cli):
+def test_attributes_are_looked_up_once(bank, cli, monkeypatch, how):
     """Once for the sentences to train on, which are tagged too, and once for those to test on."""
     seen, whole = [], token_templates._Window
 
@@ -282,6 +232,5 @@ def test_attributes_are_looked_up_once(bank, monkeypatch, how, cli):
         return whole(X, offsets)
 
     monkeypatch.setattr(token_templates, "_Window", window)
-    status, _, err = cli.run("tag", "train", bank, "--test", bank, "--quiet", *how)
-    assert status == 0, err
+    cli.printed("tag", "train", bank, "--test", bank, "--quiet", *how)
     assert seen == [3, 3]
