@@ -90,3 +90,13 @@ def installed(monkeypatch):
     yield
     signal.signal(signal.SIGINT, before)
     signal.signal(signal.SIGTERM, then)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Four files of fifty sentences each, whose labels follow from the words."""
+    for k in range(4):
+        sentences = [[(k + i * j) % 7 for j in range(2 + i % 5)] for i in range(50)]
+        text = "\n".join("".join(f"w{word} L{word % 3}\n" for word in words) for words in sentences)
+        (tmp_path / f"part{k}.txt").write_text(text)
+    return tmp_path

@@ -9,9 +9,7 @@ import pytest
 
 import reference
 from conformance.application.processes import finished
-from conformance.application.test_app import printed, reported
 from diptych import check
-from diptych.commands.main import main
 from diptych.warm import FIRST_CALLS, first_call
 
 WITHOUT_EXTRAS = """
@@ -30,18 +28,13 @@ def test_it_works_without_extras_and_says_how_to_get_them():
     assert report["status"] == "ok" and not report["failed"]
     lines = {line["name"]: line for line in report["checks"]}
     assert all(line["status"] in check.STATUSES for line in lines.values())
-    structures = [
-        name
-        for name, kind in vars(reference).items()
-        if isinstance(kind, type) and issubclass(kind, reference.Structure) and kind is not reference.Structure
-    ]
+    kinds = {name: kind for name, kind in vars(reference).items() if isinstance(kind, type)}
+    structures = {name for name, kind in kinds.items() if issubclass(kind, reference.Structure)} - {"Structure"}
     assert all(lines[name]["error"] < 1e-9 for name in structures)
     assert all(lines[name]["error"] < 0.1 for name in check.TRAININGS)  # of two runs that end with gaps up to 0.1
     assert all(lines[name]["status"] in ("ok", "slow to compile") for name in [*structures, *check.TRAININGS])
-    assert (
-        lines["matplotlib"]["status"] == "not installed"
-        and "pip install 'diptych[plots]'" in lines["matplotlib"]["detail"]
-    )
+    plots = lines["matplotlib"]
+    assert plots["status"] == "not installed" and "pip install 'diptych[plots]'" in plots["detail"]
     assert check._cache()[0] in ("ok", "not kept")  # the kernels by which it tells warm from cold are those that it ran
 
 
@@ -52,25 +45,22 @@ def few(monkeypatch):
     monkeypatch.setattr(check, "TRAININGS", {"LogLoss by lbfgs": check.TRAININGS["LogLoss by lbfgs"]})
 
 
-def test_a_line_each(few, capsys):
-    assert main(["check"]) == 0
-    *lines, last = capsys.readouterr().out.splitlines()
-    named = [line[10:].split("  ")[0] for line in lines]
-    assert named[:4] == ["diptych", "Python", "numpy", "scipy"] and named[-2:] == ["Table", "LogLoss by lbfgs"]
-    assert named[-8:-4] == list(check.PACKAGES)
-    assert "kernel cache" in named and "threads" in named and last.startswith("everything works")
+def test_a_line_each(few, reference_cli):
+    *lines, last = reference_cli.printed("check").splitlines()
+    names = [line[10:].split("  ")[0] for line in lines]
+    assert names[:4] == ["diptych", "Python", "numpy", "scipy"] and names[-2:] == ["Table", "LogLoss by lbfgs"]
+    assert names[-8:-4] == list(check.PACKAGES)
+    assert "kernel cache" in names and "threads" in names and last.startswith("everything works")
 
 
-def test_a_module_found_first_is_named(monkeypatch, tmp_path):
-    (tmp_path / "conformance.py").write_text("")
-    monkeypatch.delitem(sys.modules, "conformance")
-    monkeypatch.syspath_prepend(tmp_path)
-    *ours, suite = check._packages()
+def test_a_module_found_first_or_of_two_distributions_is_named(monkeypatch, tmp_path):
+    with monkeypatch.context() as patched:
+        (tmp_path / "conformance.py").write_text("")
+        patched.delitem(sys.modules, "conformance")
+        patched.syspath_prepend(tmp_path)
+        *ours, suite = check._packages()
     assert [line.status for line in ours] == ["ok"] * 3
     assert suite.status == "FAILED" and suite.detail.endswith(f"Python finds {tmp_path / 'conformance.py'}")
-
-
-def test_a_package_of_two_distributions_is_named(monkeypatch):
     owners = {"reference": ["diptych", "another"], "accelerated": ["diptych"]}
     monkeypatch.setattr(check.importlib.metadata, "packages_distributions", lambda: owners)
     first, *others = check._packages()
@@ -79,7 +69,7 @@ def test_a_package_of_two_distributions_is_named(monkeypatch):
 
 
 @pytest.mark.parametrize("wrong", ["value", "error"])
-def test_a_broken_structure_is_reported(few, wrong, monkeypatch, capsys):
+def test_a_broken_structure_is_reported(few, wrong, monkeypatch, reference_cli):
     best = reference.Table.best
 
     def broken(self):
@@ -89,19 +79,16 @@ def test_a_broken_structure_is_reported(few, wrong, monkeypatch, capsys):
         return value + 1e-3, y
 
     monkeypatch.setattr(reference.Table, "best", broken)
-    with pytest.raises(SystemExit) as stop:
-        main(["check", "--json"])
-    report = json.loads(capsys.readouterr().out)
+    status, out, _ = reference_cli.run("check", "--json")
+    report = json.loads(out)
     (line,) = [line for line in report["checks"] if line["name"] == "Table"]
-    assert stop.value.code == 1 and report["status"] == line["status"] == "FAILED" and "Table" in report["failed"]
+    assert status == 1 and report["status"] == line["status"] == "FAILED" and "Table" in report["failed"]
     assert ("best score: expected" if wrong == "value" else "no best output") in line["detail"]
 
 
 def test_panels_that_part_are_reported(few, monkeypatch):
-    import accelerated
-
     other = lambda *given, **options: reference.lbfgs(*given, **options | {"lam": 0.11})  # noqa: E731
-    monkeypatch.setattr(accelerated, "lbfgs", other)
+    monkeypatch.setattr("accelerated.lbfgs", other)
     line = next(line for line in check.checks() if line.group == "training")
     assert line.status == "FAILED" and "differ by more than the gap" in line.detail
 
@@ -109,9 +96,6 @@ def test_panels_that_part_are_reported(few, monkeypatch):
 @pytest.mark.parametrize("name", FIRST_CALLS)
 def test_a_first_call_is_one_that_works(name):
     assert first_call(name) == name
-
-
-def test_every_structure_with_kernels_is_among_them():
     assert {name.split(":")[0] for name in FIRST_CALLS} >= check.STRUCTURES.keys() - {"Table"}
 
 

@@ -8,83 +8,73 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 from dataclasses import dataclass
 
 import pytest
 
-import reference
-from conformance.application.processes import finished, group_of, lines_of, started, until
+from conformance.application.processes import ended, finished, group_of, lines_of, started, until
 from diptych.commands import executors
 from diptych.distributed import local_client
 from diptych.files.models import load_model
 
 pytest.importorskip("distributed")
 pytestmark = pytest.mark.beyond("starts clusters of processes")
+TRAIN = ["tag", "train", "part*.txt", "--quiet"]
+ENDLESS = ["--lam", 1e-9, "--tol", 0, "--save", "m.npz", "--log", "log.jsonl"]
+CLUSTER = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": "localhost:0"}
 
 
-@pytest.fixture
-def files(tmp_path):
-    """Four files of fifty sentences each, whose labels follow from the words."""
-    for k in range(4):
-        sentences = [[(k + i * j) % 7 for j in range(2 + i % 5)] for i in range(50)]
-        text = "\n".join("".join(f"w{word} L{word % 3}\n" for word in words) for words in sentences)
-        (tmp_path / f"part{k}.txt").write_text(text)
-    return tmp_path
+def alone(process):
+    """Whether all processes of a group end soon."""
+    until(lambda: group_of(process) == [], 5)
+    return group_of(process) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_workers_and_keeps_the_best_weights(files, number):
     """The terminal sends the signal to all processes of the group; only one of them heeds it."""
-    how = ["--workers", 2, "--lam", 1e-9, "--tol", 0, "--epochs", 10**6, "--save", "m.npz", "--log", "log.jsonl"]
-    process = started(files, "tag", "train", "part*.txt", *how, "--quiet")
+    process = started(files, *TRAIN, "--workers", 2, *ENDLESS, "--epochs", 10**6)
     until(lambda: lines_of(files / "log.jsonl") >= 3)
     os.killpg(process.pid, number)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 128 + number and err == "" and "not converged: interrupted after" in out
+    status, out, err = ended(process)
+    assert status == 128 + number and err == "" and "not converged: interrupted after" in out
     assert "2 workers, 0 tasks repeated" in out
-    model, w, info = load_model(files / "m.npz", reference)
+    model, w, info = load_model(files / "m.npz", "reference")
     assert info["partitions"] == "8 of 25, 25, 25, 25, 25, 25, 25, 25 examples"
     assert w.any() and sorted(model.labels) == ["L0", "L1", "L2"]
-    time.sleep(1.0)
-    assert group_of(process) == []
+    assert alone(process)
 
 
 def test_ctrl_c_while_workers_start(files):
-    process = started(files, "tag", "train", "part*.txt", "--workers", 2, "--quiet", "--save", "m.npz")
+    process = started(files, *TRAIN, "--workers", 2, "--save", "m.npz")
     until(lambda: len(group_of(process)) >= 3)
     os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err) == (130, "", "interrupted\n") and not (files / "m.npz").exists()
-    time.sleep(1.0)
-    assert group_of(process) == []
+    assert ended(process) == (130, "", "interrupted\n") and not (files / "m.npz").exists()
+    assert alone(process)
 
 
 def test_a_killed_worker_changes_no_bit_of_the_model(files):
     import psutil
 
-    how = ["--lam", 1e-9, "--tol", 0, "--epochs", 60, "--quiet", "--log", "log.jsonl"]
-    process = started(files, "tag", "train", "part*.txt", *how, "--workers", 2, "--save", "there.npz", "--json")
+    process = started(files, *TRAIN, *ENDLESS, "--epochs", 60, "--workers", 2, "--json")
     log = files / "log.jsonl"
     until(lambda: lines_of(log) >= 5)
     workers = [each for each in psutil.Process(process.pid).children() if "spawn_main" in " ".join(each.cmdline())]
     workers[0].kill()
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 0 and err.startswith("diptych tag train: workers lost so far: 1; tasks that ran"), err
+    status, out, err = ended(process)
+    assert status == 0 and err.startswith("diptych tag train: workers lost so far: 1; tasks that ran"), err
     report = json.loads(out)
     assert report["lost"] == 1 and '{"workers_lost": 1, ' in log.read_text()
     assert len(workers) == 2 and len(report["history"]) > 10 and report["workers"] >= 1
-    assert trained(files, *how, "--epochs", 60, "--workers", 0, "--save", "here.npz")[0] == 0
-    (_, w, _), (_, v, _) = (load_model(files / name, reference) for name in ("there.npz", "here.npz"))
+    assert ended(started(files, *TRAIN, *ENDLESS, "--epochs", 60, "--workers", 0, "--save", "here.npz"))[0] == 0
+    (_, w, _), (_, v, _) = (load_model(files / name, "reference") for name in ("m.npz", "here.npz"))
     assert w.tobytes() == v.tobytes()
 
 
 def test_an_error_of_a_worker_is_one_line(files):
     (files / "part9.txt").write_text("w1 L1\nw2\n")
-    process = started(files, "tag", "train", "part*.txt", "--workers", 2, "--quiet")
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 2 and out == ""
-    assert err == "diptych tag train: part9.txt, line 2: expected 2 columns, as above, got 1: 'w2'\n"
+    said = "diptych tag train: part9.txt, line 2: expected 2 columns, as above, got 1: 'w2'\n"
+    assert ended(started(files, *TRAIN, "--workers", 2)) == (2, "", said)
 
 
 def test_nobody_else_reaches_a_cluster_of_this_machine():
@@ -112,28 +102,23 @@ def certificate(tmp_path_factory):
 
 def trained(files, *words):
     """Status, output and errors of a training of ten iterations."""
-    process = started(files, "tag", "train", "part*.txt", "--epochs", 10, "--quiet", *words)
-    out, err = process.communicate(timeout=180)
-    return process.returncode, out, err
+    return ended(started(files, *TRAIN, "--epochs", 10, *words))
 
 
 def test_a_scheduler_gives_the_bits_of_this_machine(files):
     from distributed import LocalCluster
 
     assert trained(files, "--workers", 0, "--save", "here.npz")[0] == 0
-    how = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": "localhost:0"}
-    with LocalCluster(**how) as cluster:
+    with LocalCluster(**CLUSTER) as cluster:
         status, out, err = trained(files, "--scheduler", cluster.scheduler_address, "--save", "there.npz", "--json")
         assert (status, err) == (0, "") and json.loads(out)["workers"] == 2
-        model, w, _ = load_model(files / "there.npz", reference)
-        expected, v, _ = load_model(files / "here.npz", reference)
+        (model, w, _), (expected, v, _) = (load_model(files / f"{name}.npz", "reference") for name in ("there", "here"))
         assert model.settings() == expected.settings() and w.tobytes() == v.tobytes()
         assert len(cluster.workers) == 2  # they go on
-    with LocalCluster(**how | {"n_workers": 0}) as cluster:
+    with LocalCluster(**CLUSTER | {"n_workers": 0}) as cluster:
         status, out, err = trained(files, "--scheduler", cluster.scheduler_address)
-        assert (status, out) == (2, "") and err.endswith(
-            f"--scheduler {cluster.scheduler_address}: it has no workers\n"
-        )
+        said = f"--scheduler {cluster.scheduler_address}: it has no workers\n"
+        assert (status, out) == (2, "") and err.endswith(said)
 
 
 def test_an_address_that_answers_something_else_is_given_up(monkeypatch):
@@ -154,8 +139,7 @@ def test_tls_options_reach_the_scheduler(files, certificate):
     sides = {f"tls_{side}_{what}": file for side in ("scheduler", "worker", "client")
              for what, file in (("cert", cert), ("key", key))}  # fmt: skip
     security = Security(tls_ca_file=cert, require_encryption=True, **sides)
-    how = {"n_workers": 1, "threads_per_worker": 1, "processes": True, "dashboard_address": "localhost:0"}
-    with LocalCluster(security=security, protocol="tls", **how) as cluster:
+    with LocalCluster(security=security, protocol="tls", **CLUSTER | {"n_workers": 1}) as cluster:
         address = cluster.scheduler_address
         options = ["--tls-ca-file", cert, "--tls-cert", cert, "--tls-key", key]
         for each in (address, address.removeprefix("tls://")):
@@ -177,12 +161,9 @@ class Noted:
 
 
 def test_one_worker_of_each_machine_rehearses(tmp_path):
-    from diptych.commands.executors import _compile
-
     with local_client(3) as client:
-        _compile(client, Noted(str(tmp_path / "lines")))
-        process = int((tmp_path / "lines").read_text())
-        assert process in client.run(os.getpid).values()
+        executors._compile(client, Noted(str(tmp_path / "lines")))
+        assert int((tmp_path / "lines").read_text()) in client.run(os.getpid).values()
 
 
 COLD = """

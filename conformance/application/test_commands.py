@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import reference
-from conformance.application.test_app import data_file, reported, run
+from conformance.application.test_app import data_file
 from diptych.commands import localize_jobs
 from diptych.commands.jobs import HINGE_ONLY, OPTIMIZERS
 from diptych.commands.main import main, parser

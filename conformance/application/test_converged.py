@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 
 import numpy as np
 import pytest
 
-from conformance.application.test_app import data_file, run
 from diptych import certificates
 from diptych.certificates import certified
 from diptych.estimators import MulticlassClassifier, SequenceLabeler, SparseClassifier
 from diptych.estimators.protocol import ConvergenceWarning
 from diptych.panels import PANELS
-
-__all__ = ["data_file"]  # a fixture
 
 
 def people(n=60):
@@ -81,16 +77,15 @@ def test_what_has_no_dual_stays_without_a_number(backend, rng):
 @pytest.mark.parametrize("panel", PANELS)
 @pytest.mark.parametrize("name", ["svrg", "casimir", "sgd"])
 def test_unscaled_features_are_named(panel, name):
-    X, y = people()
-    learner = MulticlassClassifier(optimizer=name, options={"epochs": 20}, random_state=0, panel=panel)
+    (X, y), how = people(), {"optimizer": name, "random_state": 0, "panel": panel}
+    learner = MulticlassClassifier(options={"epochs": 20}, **how)
     (text,) = warned(learner, X, y)
     result = learner.result_
     assert not result.success and f"the certificate {result.certificate:.3g} is more than 1 %" in text
     assert text.endswith(f"range from 1 to {X.max():.3g}: scale the features")
     assert warned(learner, (X - X.mean(0)) / X.std(0), y) == []
     parts = [X[i : i + 3] for i in range(0, 60, 3)], [y[i : i + 3] for i in range(0, 60, 3)]
-    learner = SequenceLabeler(lam=0.01, optimizer=name, options={"epochs": 2}, random_state=0, panel=panel)
-    assert warned(learner, *parts)[0].endswith("scale the features")
+    assert warned(SequenceLabeler(lam=0.01, options={"epochs": 2}, **how), *parts)[0].endswith("scale the features")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         MulticlassClassifier(panel=panel).partial_fit(X, y, ["a", "b"])
@@ -105,7 +100,7 @@ def test_many_iterations_over_unscaled_features_are_worth_a_word(monkeypatch):
     assert "scale the features" in warned(SparseClassifier(beta_share=0.01, iterations=1), X, y)[0]
 
 
-def test_commands_print_what_is_known(backend, data_file, tmp_path, cli):
+def test_commands_print_what_is_known(data_file, tmp_path, cli):
     with np.load(data_file) as archive:
         np.savez(tmp_path / "far.npz", **{**archive, "features": archive["features"] * [1.0, 50.0, 5e4]})
     for words, said in (
@@ -114,14 +109,12 @@ def test_commands_print_what_is_known(backend, data_file, tmp_path, cli):
         (["train", data_file, "--learner", "mkl", "--epochs", 2], "2 epochs done; not certified: "),
         (["compare", data_file, "--epochs", 1, "--lam", 1e-3], "reference: not converged: 1 epochs done: the cert"),
     ):
-        status, out, _ = cli.run(*words)
-        lines = [line for line in out.splitlines() if line.startswith(said)]
-        assert status == 0 and len(lines) == 1 and ("scale the features" in lines[0]) == ("far" in str(words[1]))
-        report = json.loads(cli.run(*words, "--json")[1])
+        (line,) = [line for line in cli.printed(*words).splitlines() if line.startswith(said)]
+        assert ("scale the features" in line) == ("far" in str(words[1]))
+        report = cli.reported(*words)
         report = report.get("reference", report)
         assert report["success"] == ("not certified" in said) == isinstance(report["certificate"], str)
-        assert report["message"] in lines[0]
+        assert report["message"] in line
     kept = ["grid", "--kept", tmp_path / "kept.jsonl", "--vary", "lam=1e-3,1e3", "train", data_file, "--epochs", 2]
-    if backend.__name__ == PANELS[0]:
-        said = "1 of 2 runs have not converged; lam=1e-3: 2 epochs done: the certificate "
-        assert said in cli.run(*kept)[1]
+    said = "1 of 2 runs have not converged; lam=1e-3: 2 epochs done: the certificate "
+    assert cli.panel != PANELS[0] or said in cli.printed(*kept)

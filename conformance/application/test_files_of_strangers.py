@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import reference as r
-from conformance.application.test_app import run
 from conformance.damage import spoil
 from conformance.specimens.pages import entries
 from diptych.files import (

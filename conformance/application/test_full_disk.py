@@ -16,7 +16,7 @@ import pytest
 
 import reference
 from conformance.application.processes import ROOT, begun
-from conformance.application.test_app import data_file, run
+from conformance.application.test_app import data_file
 from diptych.files import LocalizationImage, load_log, load_model, save_localization, save_model
 from diptych.pictures.grids import write_picture
 from diptych.pictures.plots import convergence

@@ -9,9 +9,8 @@ import signal
 import numpy as np
 import pytest
 
-import reference
 from conformance.application.processes import lines_of, started, until
-from conformance.application.test_app import PNG, data_file, run
+from conformance.application.test_app import PNG, data_file
 from conformance.application.test_interrupts import installed
 from conformance.application.test_tag import bank
 from conformance.tolerances import close

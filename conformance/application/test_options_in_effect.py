@@ -17,7 +17,6 @@ import pytest
 
 import diptych.estimators
 import reference
-from conformance.application.test_app import run
 from conformance.application.test_commands import commands
 from diptych.commands import localize_jobs, main
 from diptych.commands.jobs import OPTIMIZERS as SOLVERS

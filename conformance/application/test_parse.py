@@ -8,7 +8,6 @@ import re
 import numpy as np
 import pytest
 
-from conformance.application.test_app import printed, refused, reported, run
 from conformance.tolerances import close
 from diptych.commands.parse import drawn
 from diptych.files import load_model

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import reference as r
-from conformance.application.test_app import data_file, printed, refused, run
+from conformance.application.test_app import data_file
 from conformance.damage import spoil
 from conformance.specimens.pages import entries
 from conformance.specimens.requests import prepare

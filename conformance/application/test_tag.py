@@ -67,6 +67,7 @@ def test_train_evaluate_predict_show(backend, bank, tmp_path, cli, how):
     saved, unlabelled = tmp_path / "model.npz", tmp_path / "new.txt"
     report = cli.reported("tag", "train", bank, "--test", bank, "--save", saved, "--quiet", *how)
     assert report["train"] == report["test"] and report["labels"] == ["B-NP", "B-VP", "I-NP", "O"]
+    assert report["job"]["lam"] == (0.01 if "--lam" in how else 2 / 3)
     assert report["test"]["accuracy"] == {"token": 1.0, "sentence": 1.0} and report["test"]["chunks"]["f1"] == 1.0
     assert len(report["history"]) >= 1 and report["saved"] == str(saved)
     out = cli.printed("tag", "evaluate", saved, bank)

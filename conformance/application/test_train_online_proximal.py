@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from conformance.application.test_app import data_file, run  # noqa: F401
-from conformance.application.test_logs import report
 from conformance.tolerances import close
 from diptych.files import load_model, load_sequences
 
