@@ -16,6 +16,8 @@ from diptych import interrupts
 from diptych.commands.main import main
 from diptych.panels import PANELS
 
+BOTH = {"check", "compare", "demo", "help", "reproduce", "--panel", "--pannel"}  # they choose no panel
+
 
 class Command:
     """The command ``diptych`` in a panel."""
@@ -27,7 +29,7 @@ class Command:
 
     def run(self, *words):
         """Status, output and errors, without the line that says that kernels are compiled."""
-        both = {"compare", "demo", "reproduce", "check", "help", "--panel"} & {*words[:1]}
+        both = BOTH & {*map(str, words)}
         try:
             status = main([*map(str, words), *([] if both else ["--panel", self.panel])])
         except SystemExit as stop:  # the parser's

@@ -298,7 +298,8 @@ def test_one_pass_over_one_example_is_the_step_of_sgd(estimators, name):
     close(again.partial_fit(X[:1], Y[:1]).weights_, learner.partial_fit(X[:1], Y[:1]).weights_)
     w = learner.fit(X, Y).weights_
     close(w, getattr(estimators, name)(lam=0.5).fit(X, Y).weights_)
-    close(learner.partial_fit(X[:1], Y[:1]).weights_, stepped(w, len(Y) * learner.n_iter_ + 1, 0))
+    w = stepped(w, len(Y) * learner.n_iter_ + 1, 0)
+    close(learner.partial_fit(X[:1], Y[:1]).weights_, w)
 
 
 def test_a_warm_start_is_at_the_optimum(estimators):

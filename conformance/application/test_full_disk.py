@@ -16,13 +16,11 @@ import pytest
 
 import reference
 from conformance.application.processes import ROOT, begun
-from conformance.application.test_app import data_file
 from diptych.files import LocalizationImage, load_log, load_model, save_localization, save_model
 from diptych.pictures.grids import write_picture
 from diptych.pictures.plots import convergence
 from reference.files import NotWritten, save_bytes
 
-__all__ = ["data_file"]  # a fixture
 SAVING = """
 import sys, time
 import numpy as np
@@ -35,6 +33,7 @@ def images():
 
 save_localization(sys.argv[1], images(), ["spot"])
 """
+no_device = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")  # Linux has one
 
 
 @contextmanager
@@ -49,48 +48,39 @@ def full_disk(room):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def one_image(fill=1.0):
-    return LocalizationImage([[0, 0, 1, 1]], np.full((1, 1, 1, 1), fill, np.float32), (2, 2))
-
-
-def modelled(path, rng):
-    model = reference.MulticlassModel(2, 2)
-    save_model(path, model, rng.normal(size=model.size))
-
-
-def drawn(path, rng):
-    pytest.importorskip("matplotlib")
-    convergence(path, {"run": [reference.Row(k, k, 0.1 * k, float(rng.normal())) for k in (1, 2)]}, "title")
-
-
-def pictured(path, rng):
-    if path.suffix == ".png":
+def written(path, rng=None):
+    """Write a file of the kind that its name says."""
+    rng = np.random.default_rng() if rng is None else rng
+    if path.suffix in (".png", ".svg"):
         pytest.importorskip("matplotlib")
-    write_picture(path, rng.integers(0, 2, (40, 50)))
+    if path.suffix == ".npz":
+        model = reference.MulticlassModel(2, 2)
+        save_model(path, model, rng.normal(size=model.size))
+    elif path.suffix == ".boxes":
+        features = rng.normal(size=(1, 1, 1, 1)).astype(np.float32)
+        save_localization(path, [LocalizationImage([[0, 0, 1, 1]], features, (2, 2))], ["spot"])
+    elif path.suffix == ".svg":
+        rows = [reference.Row(k, k, 0.1 * k, float(rng.normal())) for k in (1, 2)]
+        convergence(path, {"run": rows}, "title")
+    else:
+        write_picture(path, rng.integers(0, 2, (40, 50)))
 
 
-WRITERS = {
-    "model.npz": modelled,
-    "images.boxes": lambda path, rng: save_localization(path, [one_image(rng.normal())], ["spot"]),
-    "picture.npy": pictured,
-    "picture.pbm": pictured,
-    "picture.pgm": pictured,
-    "picture.png": pictured,
-    "figure.svg": drawn,
-}
-
-
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", ["a.npz", "a.boxes", "a.npy", "a.pbm", "a.pgm", "a.png", "a.svg"])
 def test_a_full_disk_is_named_and_leaves_the_old_file_or_none(name, tmp_path, rng):
+    """So is a folder that is not there, by the file."""
     path = tmp_path / name
     with pytest.raises(OSError, match="File too large") as error, full_disk(0):
-        WRITERS[name](path, rng)
+        written(path, rng)
     assert error.value.filename == str(path) and not list(tmp_path.iterdir())
-    WRITERS[name](path, rng)
+    written(path, rng)
     whole = path.read_bytes()
     with pytest.raises(OSError, match="File too large"), full_disk(100):
-        WRITERS[name](path, rng)
+        written(path, rng)
     assert path.read_bytes() == whole and [each.name for each in tmp_path.iterdir()] == [name]
+    with pytest.raises(FileNotFoundError) as error:
+        written(tmp_path / "none" / name, rng)
+    assert error.value.filename == str(tmp_path / "none" / name)
 
 
 def test_a_checkpoint_on_a_full_disk_is_a_warning_and_the_run_goes_on(backend, tmp_path, rng):
@@ -109,42 +99,26 @@ def test_a_checkpoint_on_a_full_disk_is_a_warning_and_the_run_goes_on(backend, t
     assert path.read_bytes() == whole and backend.sgd(loss, resume=path, **options).nit == 3
 
 
+@no_device
 @pytest.mark.parametrize("option", ["--log", "--checkpoint"])
-def test_a_command_goes_on_when_the_disk_of_a_log_or_a_checkpoint_is_full(data_file, tmp_path, option, reference_cli):
-    if not Path("/dev/full").exists():
-        pytest.skip("no /dev/full")  # Linux has one
-    model, words = tmp_path / "m.npz", ["train", data_file, "--epochs", 3, "--lam", 0.1, "--quiet", "--save"]
-    status, out, err = reference_cli.run(*words, model, option, "/dev/full")
+def test_a_command_goes_on_when_the_disk_of_a_log_or_a_checkpoint_is_full(data_file, tmp_path, reference_cli, option):
+    saved, words = tmp_path / "m.npz", ["train", data_file, "--epochs", 3, "--lam", 0.1, "--quiet"]
+    status, out, err = reference_cli.run(*words, "--save", saved, option, "/dev/full")
     assert status == 1 and err.count("\n") == 1 and "train: /dev/full: no space left on device: the " in err
-    assert f"saved {model}" in out and reference_cli.run(*words, tmp_path / "n.npz")[0] == 0
-    assert np.array_equal(load_model(model, reference)[1], load_model(tmp_path / "n.npz", reference)[1])
-    kept, vary = tmp_path / "kept.jsonl", ["grid", "--kept", tmp_path / "kept.jsonl", "--vary", "lam=0.1", "--quiet"]
-    status, _, err = reference_cli.run(*vary, "train", data_file, "--epochs", 1, option, "/dev/full")
+    assert f"saved {saved}" in out and reference_cli.printed(*words, "--save", tmp_path / "n.npz")
+    assert np.array_equal(load_model(saved, reference)[1], load_model(tmp_path / "n.npz", reference)[1])
+    kept, vary = tmp_path / "kept.jsonl", ["--vary", "lam=0.1", "--quiet", "train", data_file, "--epochs", 1]
+    status, _, err = reference_cli.run("grid", "--kept", kept, *vary, option, "/dev/full")
     assert status == 1 and "1 files of the runs are not written; /dev/full: no space" in err and kept.exists()
-
-
-@pytest.mark.parametrize("name", ["model.npz", "images.boxes", "picture.npy"])
-def test_a_folder_that_is_not_there_is_named_by_the_file(name, tmp_path, rng):
-    path = tmp_path / "none" / name
-    with pytest.raises(FileNotFoundError) as error:
-        WRITERS[name](path, rng)
-    assert error.value.filename == str(path)
-
-
-# logs and reports ----------------------------------------------------------------------------------------------------
 
 
 def test_a_log_on_a_full_disk_ends_with_a_whole_line(data_file, tmp_path, reference_cli):
     """Wherever in a line the disk is full; the run is not taken for one that has ended."""
     log = tmp_path / "log.jsonl"
     words = ["train", data_file, "--epochs", 3, "--lam", 0.1, "--log", log]
-    assert reference_cli.run(*words)[0] == 0
+    reference_cli.printed(*words)
     size, first = len(log.read_bytes()), len(log.read_bytes().split(b"\n")[0]) + 1
-    for room in (
-        first + 1,
-        size - 150,
-        size - 60,
-    ):  # the last line is longer, and the digits of the seconds before it vary by less
+    for room in (first + 1, size - 150, size - 60):  # digits of seconds vary by less than the length of the last line
         with full_disk(room):
             status, out, err = reference_cli.run(*words)
         assert status == 1 and "objective" in out and err.count("\n") == 1 and f"{log}: file too large" in err
@@ -161,35 +135,22 @@ def test_a_log_on_a_full_disk_ends_with_a_whole_line(data_file, tmp_path, refere
 def test_a_log_whose_last_line_was_cut_off_is_gone_on_with(data_file, tmp_path, reference_cli):
     log, file = tmp_path / "log.jsonl", tmp_path / "run.npz"
     words = ["train", data_file, "--lam", 0.1, "--log", log]
-    assert reference_cli.run(*words, "--epochs", 2, "--checkpoint", file)[0] == 0
+    reference_cli.printed(*words, "--epochs", 2, "--checkpoint", file)
     log.write_bytes(log.read_bytes()[:-30])  # within the outcome
-    assert reference_cli.run(*words, "--epochs", 4, "--resume", file)[0] == 0
+    assert load_log(log).outcome is None
+    reference_cli.printed(*words, "--epochs", 4, "--resume", file)
     found = load_log(log)
     assert [row.epoch for row in found.rows] == [1, 2, 3, 4] and found.outcome is not None
 
 
+@no_device
 @pytest.mark.beyond("starts processes")
-def test_a_full_standard_output_is_said(data_file, tmp_path, reference_cli):
-    log = tmp_path / "log.jsonl"
-    assert reference_cli.run("train", data_file, "--epochs", 1, "--log", log)[0] == 0
-    if not Path("/dev/full").exists():
-        pytest.skip("no /dev/full")  # Linux has one
-    command = [sys.executable, "-m", "diptych", "curves", str(log)]
+def test_a_full_standard_output_is_said():
     with open("/dev/full", "wb") as full:
+        command = [sys.executable, "-m", "diptych", "reproduce", "--list"]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT)
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert "standard output: no space left on device" in done.stderr
-
-
-@pytest.mark.beyond("a long training through a command or learner")
-def test_a_report_on_a_full_disk_is_named(tmp_path, reference_cli):
-    words = ["demo", "--epochs", 1, "--limit", 5, "--quiet", "--json", "--out", tmp_path]
-    assert reference_cli.run(*words)[0] == 0
-    report = tmp_path / "compare.json"
-    whole = report.read_bytes()
-    with full_disk(100):
-        status, _, err = reference_cli.run(*words)
-    assert status == 1 and f"{report}: file too large" in err and report.read_bytes() == whole
 
 
 # parts of killed saves -----------------------------------------------------------------------------------------------
@@ -203,12 +164,12 @@ def test_parts_of_killed_saves_are_removed_and_those_of_live_ones_are_not(tmp_pa
         try:
             assert process.stdout.readline() == "begun\n"
             (part,) = (each for each in tmp_path.glob(".a.boxes.*.part") if each != other)
-            save_localization(path, [one_image()], ["spot"])
+            written(path)
             assert part.exists()
         finally:
             process.kill()
     assert part.exists()
-    save_localization(path, [one_image()], ["spot"])
+    written(path)
     assert sorted(each.name for each in tmp_path.iterdir()) == [other.name, "a.boxes"]
 
 
@@ -229,14 +190,13 @@ def test_saves_of_one_name_at_once(tmp_path):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
 def test_links_pipes_and_permissions_stay(tmp_path):
     """A link is followed, permissions stay, and what is no file is written to, not replaced."""
-    model = reference.MulticlassModel(1, 2)
     target, link, pipe = tmp_path / "m.npz", tmp_path / "link.npz", tmp_path / "pipe"
-    save_model(target, model, np.zeros(2))
+    written(target)
+    before = target.read_bytes()
     target.chmod(0o600)
     link.symlink_to(target)
-    save_model(link, model, np.ones(2))
-    assert link.is_symlink() and target.stat().st_mode & 0o777 == 0o600
-    assert load_model(target, reference)[1].tolist() == [1.0, 1.0]
+    written(link)
+    assert link.is_symlink() and target.stat().st_mode & 0o777 == 0o600 and target.read_bytes() != before
     os.mkfifo(pipe)
     read: list[bytes] = []
     reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))

@@ -1,9 +1,12 @@
-"""A real Ctrl-C to a real command, while Python imports and while kernels compile: status 130 and one line."""
+"""A real Ctrl-C to a real command, while Python imports and while kernels compile: status 130 and one line; and a
+folder of the user's with the name of a package is not run in the package's place unseen.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import json
+import shutil
 import signal
 import sys
 import time
@@ -13,14 +16,13 @@ import pytest
 from numba.core import event
 from numba.core.compiler_lock import global_compiler_lock
 
-from conformance.application.processes import ROOT, begun, finished, started
-from conformance.application.test_app import data_file
+import reference
+from conformance.application.processes import ROOT, begun, ended, finished, started
 from diptych import interrupts
 from diptych.interrupts import finishing, listening
 
-pytestmark = pytest.mark.beyond("starts processes")
-
-__all__ = ["data_file"]  # a fixture
+processes = pytest.mark.beyond("starts processes")
+SCRIPT = "from diptych.commands.main import main\nraise SystemExit(main())\n"
 IMPORTS = [  # the panel, what it has just imported, seconds after that
     ("reference", "reference.arrays", 0.0),
     ("reference", "numpy.linalg", 0.02),
@@ -31,26 +33,30 @@ IMPORTS = [  # the panel, what it has just imported, seconds after that
 ]
 
 
-def interrupted(cli, seen, seconds, number=signal.SIGINT, **variables):
+def interrupted(words, seen, seconds, number=signal.SIGINT, **variables):
     """Status, output, last lines of a command that gets the signal some seconds after a line that ``seen`` ends."""
-    with begun(ROOT, *command, **variables) as process:
+    with begun(ROOT, *words, **variables) as process:
         for line in iter(process.stderr.readline, ""):
             text = line.strip()
             if text.startswith(seen) or text.endswith(f" {seen}"):
                 break
         time.sleep(seconds)
         process.send_signal(number)
-        out, err = process.communicate(timeout=300)
-    return process.returncode, out, [x for x in err.splitlines() if not x.startswith("import time:")]
+        status, out, err = ended(process)
+    return status, out, [x for x in err.splitlines() if not x.startswith("import time:")]
 
 
+@processes
 @pytest.mark.parametrize(("panel", "imported", "seconds"), IMPORTS)
-def test_ctrl_c_while_python_imports(panel, imported, seconds):
-    command = ["-X", "importtime", "-m", "diptych", "train", "letters", "--panel", panel]
-    assert interrupted(command, imported, seconds) == (130, "", ["interrupted"])
-    assert interrupted(command, imported, seconds, signal.SIGTERM) == (143, "", ["terminated"])
+def test_ctrl_c_while_python_imports(panel, imported, seconds, tmp_path):
+    (tmp_path / "script").write_text(SCRIPT)  # as it is installed
+    for program in (["-m", "diptych"], [tmp_path / "script"]):
+        words = ["-X", "importtime", *program, "train", "letters", "--panel", panel]
+        assert interrupted(words, imported, seconds) == (130, "", ["interrupted"])
+    assert interrupted(words, imported, seconds, signal.SIGTERM) == (143, "", ["terminated"])
 
 
+@processes
 def test_the_handlers_come_before_slow_imports():
     """Until then a signal ends Python. Modules that ``signal`` and ``runpy`` import count as quick."""
     lines = finished(ROOT, "-X", "importtime", "-m", "diptych", "--version")[2].splitlines()
@@ -59,50 +65,29 @@ def test_the_handlers_come_before_slow_imports():
     assert set(ours) <= {"__future__", "diptych.installation", "enum", "signal", "types", "functools"}
 
 
+@processes
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_when_the_output_is_written(number):
     """In the last moments of Python, too: status 0, or the line and the status of the signal; the output is whole."""
     words = ["train", "letters", "--limit", "5", "--epochs", "1", "--quiet", "--json"]
-    ended = {0: "", 130: "interrupted\n", 143: "terminated\n"}
+    said = {0: "", 130: "interrupted\n", 143: "terminated\n"}
     for k in range(6):
         with started(ROOT, *words) as process:
             out = process.stdout.readline()
             time.sleep(0.01 * k)
             process.send_signal(number)
-            rest, err = process.communicate(timeout=300)
-        assert process.returncode in (0, 128 + number) and err == ended[process.returncode]
+            status, rest, err = ended(process)
+        assert status in (0, 128 + number) and err == said[status]
         assert rest == "" and json.loads(out)["command"] == "train"
 
 
-def test_ctrl_c_while_the_installed_script_imports(tmp_path):
-    script = tmp_path / "diptych"
-    script.write_text("from diptych.commands.main import main\nraise SystemExit(main())\n")
-    command = ["-X", "importtime", str(script), "train", "letters"]
-    assert interrupted(command, "reference.objectives", 0.0) == (130, "", ["interrupted"])
-
-
+@processes
 @pytest.mark.parametrize("seconds", [0.0, 1.0, 3.0])
 def test_ctrl_c_while_kernels_compile(data_file, tmp_path, seconds):
     """Whether it comes between two kernels, within one, or within what C code calls back."""
-    command = ["-m", "diptych", "train", str(data_file), "--epochs", "1000000", "--save", str(tmp_path / "m.npz")]
-    assert interrupted(command, "compiling kernels", seconds, NUMBA_CACHE_DIR=str(tmp_path / "cold")) == (
-        130,
-        "",
-        ["interrupted"],
-    )
-    assert not (tmp_path / "m.npz").exists()
-
-
-@pytest.fixture
-def installed(monkeypatch):
-    """The command's handlers of Ctrl-C and SIGTERM."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    then = signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    monkeypatch.setattr(interrupts, "is_command", lambda package: True)
-    interrupts.handle()
-    yield
-    signal.signal(signal.SIGINT, before)
-    signal.signal(signal.SIGTERM, then)
+    words, cold = ["-m", "diptych", "train", data_file, "--epochs", 10**6, "--save", tmp_path / "m.npz"], tmp_path / "c"
+    found = interrupted(words, "compiling kernels", seconds, NUMBA_CACHE_DIR=str(cold))
+    assert found == (130, "", ["interrupted"]) and not (tmp_path / "m.npz").exists()
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -163,25 +148,28 @@ def test_an_interrupt_comes_before_the_next_pass(installed):
     assert numba.njit(interrupting)(1) == 2
 
 
-@pytest.fixture
-def lost():
-    """Loses a KeyboardInterrupt as compilers do, which call back into Python."""
+def test_what_a_callback_loses_comes_again(monkeypatch):
+    """A KeyboardInterrupt that compilers lose, which call back into Python; an error that it led to is the interrupt."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     @ctypes.CFUNCTYPE(None)
-    def callback():
+    def lost():
         raise KeyboardInterrupt
 
-    yield callback
-    signal.signal(signal.SIGINT, before)
-
-
-def test_what_a_callback_loses_comes_again(lost):
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt), listening():
         lost()
         while time.monotonic() < started + 20:
             time.sleep(0.01)
+    with pytest.raises(KeyboardInterrupt), listening():
+        lost()
+        raise RuntimeError("the callback did not do what it should")
+    with pytest.raises(RuntimeError, match="of itself"), listening():
+        raise RuntimeError("of itself")
+    with pytest.raises(OSError, match="full"), listening():
+        lost()
+        raise OSError("the disk is full")
+    signal.signal(signal.SIGINT, before)
 
 
 class _HalfClosed:
@@ -198,20 +186,55 @@ def test_a_finalizer_that_fails_after_an_interrupt_says_nothing(monkeypatch):
 
     said: list[type] = []
     monkeypatch.setattr(sys, "unraisablehook", lambda lost: said.append(lost.exc_type))
-    with pytest.raises(KeyboardInterrupt), listening():
-        work(KeyboardInterrupt)
-    assert said == []
-    with pytest.raises(OSError), listening():
-        work(OSError)
-    assert said == [AttributeError]
+    for end, expected in ((KeyboardInterrupt, []), (OSError, [AttributeError])):
+        with pytest.raises(end), listening():
+            work(end)
+        assert said == expected
 
 
-def test_an_error_that_an_interrupt_led_to_is_the_interrupt(lost):
-    with pytest.raises(KeyboardInterrupt), listening():
-        lost()
-        raise RuntimeError("the callback did not do what it should")
-    with pytest.raises(RuntimeError, match="of itself"), listening():
-        raise RuntimeError("of itself")
-    with pytest.raises(OSError, match="full"), listening():
-        lost()
-        raise OSError("the disk is full")
+# packages of the user's ----------------------------------------------------------------------------------------------
+
+
+def foreign(folder, name):
+    """A package, or a module, that leaves a file where it is run; its version is ours."""
+    path = folder / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"open({str(folder / 'ran')!r}, 'w')\n__version__ = {reference.__version__!r}\n")
+    return path
+
+
+@processes
+@pytest.mark.parametrize("name", ["reference/__init__.py", "reference.py", "accelerated/__init__.py"])
+def test_a_folder_of_that_name_is_named_and_not_run(tmp_path, name):
+    path = foreign(tmp_path, name)
+    package = path.stem if path.stem != "__init__" else path.parent.name
+    for command, ours in (("diptych", "diptych"), ("diptych.experiments", "diptych"), ("conformance", "conformance")):
+        status, out, err = finished(tmp_path, "-m", command, "--version")
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert str(path) in err and f"{ROOT / ours} belongs to {ROOT / package}," in err
+    status, _, err = finished(tmp_path, "-c", "import diptych")
+    *_, line = err.splitlines()
+    assert status == 1 and line.startswith("ImportError: ") and str(path) in line and str(ROOT / package) in line
+    assert not (tmp_path / "ran").exists()
+    status, _, err = finished(tmp_path, "-c", f"import {package}, diptych")
+    assert status == 1 and err.splitlines()[-1].startswith("ImportError: ") and str(path) in err
+
+
+@processes
+def test_the_suite_names_a_foreign_application_and_scripts_do_not_look_where_they_are_started(tmp_path):
+    path = foreign(tmp_path, "diptych/__init__.py")
+    status, out, err = finished(tmp_path, "-m", "conformance", "--version")
+    assert (status, out, err.count("\n")) == (2, "", 1) and str(path) in err
+    for name in ("reference/__init__.py", "conformance.py"):
+        foreign(tmp_path, name)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "diptych").write_text(SCRIPT)
+    (tmp_path / "bin" / "suite").write_text("from conformance.__main__ import script\nraise SystemExit(script())\n")
+    expected = (0, f"diptych {reference.__version__}\n", "")
+    assert finished(tmp_path, tmp_path / "bin" / "diptych", "--version") == expected
+    status, out, _ = finished(tmp_path, tmp_path / "bin" / "suite", "--help")
+    assert status == 0 and "usage: diptych-conformance" in out
+    for name in ("reference", "diptych"):
+        shutil.rmtree(tmp_path / name)
+    assert finished(tmp_path, "-m", "diptych", "--version") == expected  # conformance.py alone is nothing to it
+    assert not (tmp_path / "ran").exists()

@@ -41,7 +41,7 @@ def paths(estimators, rows, words):
 
 def loss(learner, X, y, w):
     """The mean log loss at w, which laws of models hold against enumeration, and its gradient."""
-    y = [str(k) if np.ndim(k) == 0 else [*map(str, k)] for k in y]
+    X, y = (np.asarray(X), [*map(str, y)]) if np.ndim(y[0]) == 0 else (X, [[*map(str, labels)] for labels in y])
     return reference.LogLoss(learner.model_, learner.model_.pack(X, y)).value_and_gradient(np.asarray(w))
 
 

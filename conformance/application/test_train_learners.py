@@ -1,0 +1,291 @@
+"""``train`` with other learners: several kernels, sparse CRFs at one beta and along a path, and any regularizer."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import accelerated
+import reference
+from conformance.application.test_app import PNG
+from conformance.application.test_tag import bank
+from conformance.tolerances import close
+from diptych.commands import sparse_jobs
+from diptych.files import load_model, load_sequences, save_model
+from diptych.files.columns import load_columns
+from reference.models.kernel_names import described, named, restored
+from reference.models.token_templates import TOKEN_TEMPLATES
+
+__all__ = ["bank"]  # a fixture
+
+# kernels -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tau", [0.0, 0.01, 1e6])
+def test_a_file_of_kernels_is_all_that_a_prediction_needs(backend, tmp_path, rng, tau):
+    """In both panels: the same labels as before it was saved; only training positions with coefficients are in it. With
+    a penalty in single precision; a large one prunes everything.
+    """
+    kernels, mean = backend.kernels, [backend.kernels.Polynomial(3, 0.5), backend.kernels.B1Spline(1.5)]
+    every = [kernels.Linear(True), kernels.Mean(mean), kernels.Explicit(), kernels.Gaussian(2.0)]
+    how = {"transitions": "each", "cost": [[0, 2, 1], [1, 0, 1], [3, 1, 0]]}
+    model = (
+        backend.KernelSequenceModel(every, [*"xyz"], **how) if not tau else backend.KernelSequenceModel(every[3:], 3)
+    )
+    X = [rng.normal(size=(n, 3)) for n in (2, 4, 1, 3, 0)]
+    Y = [rng.integers(0, 3, len(x)) for x in X]
+    data = model.pack(X, Y, like=np.zeros(0, np.float32)) if tau else model.pack(X, Y)
+    penalty = {"lam": 0.0, "penalty": backend.L1(tau)} if tau else {"lam": 0.05}
+    weights = backend.mkl(model, data, step_size=0.3, epochs=3, rng=0, **penalty).x
+    save_model(tmp_path / "m.npz", model, weights, {"C": 10})
+    new = [rng.normal(size=(n, 3)) for n in (5, 0, 30, 1)]
+    for panel in (reference, accelerated):
+        loaded, w, info = load_model(tmp_path / "m.npz", panel)
+        assert type(loaded) is panel.KernelSequenceModel and loaded.settings() == model.settings() and info == {"C": 10}
+        assert loaded.groups[0] == model.groups[0] and w.rows.shape[0] == model.support(weights).rows.shape[0]
+        assert w.rows.dtype == (np.float32 if tau else np.float64) and (w.rows.shape[0] == 0) == (tau > 1)
+        assert np.array_equal(w.beta, weights.beta)
+        assert all(map(np.array_equal, loaded.predict(w, new), model.predict(weights, new)))
+    with pytest.raises(ValueError, match="w: expected finite weights, got nan or inf in transitions"):
+        save_model(tmp_path / "m.npz", model, weights._replace(transitions=weights.transitions + np.inf))
+    with pytest.raises(TypeError, match="weights: expected KernelWeights"):
+        save_model(tmp_path / "m.npz", model, np.zeros(3))
+
+
+def test_kernels_without_a_file_form_are_refused(backend, tmp_path):
+    for name, kernel in (
+        ("Function", backend.kernels.Function(lambda X, Y: X @ Y.T)),
+        ("Precomputed", backend.kernels.Mean([backend.kernels.Linear(), backend.kernels.Precomputed(np.eye(2))])),
+        ("Mine", type("Mine", (backend.kernels.Gaussian,), {})(1.0)),  # it has the name of none of ours
+    ):
+        model = backend.KernelSequenceModel([kernel], 2)
+        data = model.pack([[[0.0], [1.0]]], [[0, 1]])
+        with pytest.raises(TypeError, match=f"groups: {name} cannot be saved; expected kernels among B1Spline"):
+            save_model(tmp_path / "m.npz", model, model.zeros(data))
+    assert not list(tmp_path.iterdir())
+
+
+def test_names_of_kernels(rng):
+    X, k = [rng.normal(size=(30, 2)) for _ in range(3)], reference.kernels
+    *found, both, spline = named("linear, quadratic,gaussian:2.5,polynomial:3,explicit,linear+gaussian,spline:0.8", X)
+    assert found == [k.Linear(True), k.Polynomial(2), k.Gaussian(2.5), k.Polynomial(3), k.Explicit(True)]
+    assert list(both.parts) == [k.Linear(True), k.Gaussian(5.0)]
+    assert abs(np.mean(spline(np.concatenate(X)) == 0) - 0.8) < 0.02
+    assert all(restored(json.loads(json.dumps(described(kernel)))) == kernel for kernel in [*found, spline])
+
+
+def test_kernels_from_training_to_labels(data_file, tmp_path, cli):
+    """lam is 1/(C n); beta has a share for each kernel and the transitions."""
+    saved, log, mkl = tmp_path / "m.npz", tmp_path / "run.jsonl", ["train", data_file, "--learner", "mkl"]
+    how = ["--kernels", "linear,gaussian,explicit", "--C", 20, "--epochs", 5, "--rng", 3]
+    report = cli.reported(*mkl, *how, "--save", saved, "--log", log)
+    assert report["lam"] == 1 / (20 * 6) and len(report["norms"]) == 5
+    assert list(report["beta"]) == ["linear", "gaussian", "explicit", "transitions"]
+    assert abs(sum(report["beta"].values()) - 1) < 1e-12 and report["train"]["letter"] == 1.0
+    assert len(log.read_text().splitlines()) == 7
+    assert list(cli.reported(*mkl, *how, "--transitions", "each")["beta"]) == ["linear", "gaussian", "explicit"]
+    out = cli.printed(*mkl, *how)
+    assert "beta" in out and "gaussian 0." in out and "accuracy by letter 100.00 %" in out
+    assert "letters has 128 features" in cli.refused("evaluate", saved, "letters")
+    for more, lam in ([], 1 / 600), (["--lam", 0.3], 0.3):
+        assert cli.reported(*mkl, "--epochs", 1, *more)["lam"] == lam
+
+
+# regularizers --------------------------------------------------------------------------------------------------------
+
+NAMED = {  # with the value, of the weights w and the norms n of their groups
+    "l1": (["--tau", 0.01], lambda w, n: 0.01 * np.abs(w).sum()),
+    "l2": (["--lam", 0.1], lambda w, n: 0.05 * w @ w),
+    "elastic-net": (["--tau", 0.01, "--lam", 0.1], lambda w, n: 0.01 * np.abs(w).sum() + 0.05 * w @ w),
+    "l21": (["--tau", 0.01], lambda w, n: 0.01 * n.sum()),
+    "squared-l21": (["--lam", 0.1, "--groups", "labels"], lambda w, n: 0.05 * n.sum() ** 2),
+    "elastic-net-mkl": (["--tau", 0.01, "--lam", 0.1], lambda w, n: 0.01 * n.sum() + 0.05 * w @ w),
+    "non-sparse-mkl": (["--lam", 0.1, "--power", 1.5], lambda w, n: 0.05 * (n**1.5).sum()),
+    "sparse-group-lasso": (
+        ["--tau", 0.01, "--group-tau", 0.02],
+        lambda w, n: 0.01 * np.abs(w).sum() + 0.02 * n.sum(),
+    ),
+    "l21-ball": (["--radius", 1.0, "--groups", "groups.txt"], lambda w, n: 0.0 if n.sum() <= 1.0 + 1e-9 else np.inf),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_every_regularizer_by_name(backend, data_file, tmp_path, cli, name, monkeypatch):
+    """The report's objective is F + R at the saved model, with R and the groups written out here."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "groups.txt").write_text("0\n-1\n1\n")
+    (options, value), train = NAMED[name], ["train", data_file, "--optimizer", "online-proximal", "--epochs", 3]
+    found = cli.reported(*train, "--regularizer", name, *options, "--save", "model.npz")
+    model, w, info = load_model("model.npz", backend.module)
+    F, L = model.n_features, model.n_labels
+    rows, number = (len(w) - L * L) // L, {"groups.txt": [0, -1, 1]}.get(options[-1], list(range(F)))
+    rest = max(number) + 1  # of what is no feature
+    groups = np.append(np.repeat([*number, *[rest] * (rows - F)], L), np.full(L * L, rest))
+    groups = np.tile(np.arange(L), rows + L) if options[-1] == "labels" else groups
+    norms = np.array([np.linalg.norm(w[groups == k]) for k in range(groups.max() + 1)])
+    letters = load_sequences(data_file)
+    F_w = backend.LogLoss(model, model.pack(letters.X, letters.Y)).value_and_gradient(w)[0]
+    close(found["objective"], F_w + value(w, norms))
+    assert info["regularizer"] == name and len(found["history"]) == 3 and np.any(w != 0)
+
+
+# sparse CRFs ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def problem(backend, data_file):
+    """The log loss that the command has of that file, or of some of its sequences."""
+    data = load_sequences(data_file)
+    model = backend.SequenceModel(3, data.labels)
+
+    def objective(examples=slice(None)):
+        part = data.take(np.arange(6)[examples])
+        return backend.LogLoss(model, model.pack(part.X, part.Y))
+
+    return objective
+
+
+@pytest.fixture
+def sparse(data_file):
+    return ["train", data_file, "--learner", "sparse-crf"]
+
+
+def test_a_path_from_training_to_labels(backend, sparse, problem, tmp_path, cli):
+    """Values as ``sparse_path`` has them; the last is saved, or the one with the least loss on what is held out."""
+    pytest.importorskip("matplotlib")
+    saved, log, picture = tmp_path / "m.npz", tmp_path / "run.jsonl", tmp_path / "path.png"
+    how = ["--path", 5, "--ratio", 0.02, "--alpha", 0.5, "--tol", 1e-9]
+    status, out, err = cli.run(*sparse, *how, "--save", saved, "--log", log, "--json")
+    report, path = json.loads(out), backend.sparse_path(problem(), alpha=0.5, count=5, ratio=0.02, tol=1e-9)
+    assert status == 0 and report["success"] and report["chosen"] == 5 and len(report["values"]) == 5
+    assert sum("iterations" in line for line in err.splitlines()) == 5  # progress, a line a value
+    for value, point in zip(report["values"], path.points, strict=True):
+        assert value["support"] == point.nonzeros and abs(value["beta"] - point.beta) <= 1e-15
+        assert abs(value["objective"] - point.fun) <= 1e-12 and 0 <= value["gap"] <= 1e-9 * point.fun
+        assert value["rejection"] == list(point.rejection) and value["reservation"] == list(point.reservation)
+    _, w, info = load_model(saved, backend.module)
+    np.testing.assert_allclose(w, np.asarray(path.weights(4)), atol=1e-9)
+    assert info["alpha"] == 0.5 and info["beta"] == report["beta"] == report["values"][4]["beta"]
+    first, *lines, last = map(json.loads, log.read_text().splitlines())
+    assert first["job"]["path"] == 5 and [line["value"] for line in lines] == [1, 2, 3, 4, 5]
+    assert last["success"] and last["objective"] == report["objective"]
+    out = cli.printed(*sparse, *how, "--quiet", "--fold", 0)
+    assert "5 values of beta" in out and "test  accuracy" in out and "not converged" not in out
+    assert "(value 5 of 5; --held-out SHARE would choose one)" in out
+    assert "not converged: 4 of the values" in cli.printed(*sparse, *how, "--epochs", 0)  # the first has none
+
+    how = ["--path", 6, "--ratio", 1e-3, "--held-out", 0.34, "--rng", 3, "--tol", 1e-9, "--quiet"]
+    report = cli.reported(*sparse, *how, "--save", saved, "--plot", picture)
+    held, losses = np.sort(np.random.default_rng(3).permutation(6)[[0, 3]]), []
+    for value in report["values"]:
+        found = backend.solve_sparse(problem(np.setdiff1d(np.arange(6), held)), beta=value["beta"], tol=1e-9)
+        losses.append(problem(held).value_and_gradient(found.x)[0])
+        assert abs(value["held_out"] - losses[-1]) <= 1e-4 * losses[-1]
+    k = int(np.argmin(losses))
+    assert report["chosen"] == k + 1 and "chosen by 2 held-out examples" in report["message"]
+    best = backend.solve_sparse(problem(), beta=report["values"][k]["beta"], tol=1e-9).x
+    np.testing.assert_allclose(load_model(saved, backend.module)[1], np.asarray(best), atol=1e-3)
+    assert picture.read_bytes().startswith(PNG)
+    for more, message in (["--path", 3, "--held-out", 0.34, "--ratio", 0.1], "0.1 of beta_max, is the best"), (
+        ["--beta-share", 0.999], "is predicted everywhere in the training data"):  # fmt: skip
+        status, out, err = cli.run(*sparse, *more, "--rng", 3, "--json")
+        (line,) = json.loads(out)["warnings"]
+        assert status == 0 and message in line and f"warning: {line}\n" in err
+
+
+def test_one_beta(backend, sparse, problem, data_file, tmp_path, cli):
+    """Given, or by its share of beta_max; rows of history in the log, which curves draws."""
+    most, log, picture = backend.beta_max(problem()), tmp_path / "run.jsonl", tmp_path / "c.png"
+    share = [*sparse, "--beta-share", 0.25]
+    report = cli.reported(*share, "--log", log)
+    result = backend.solve_sparse(problem(), beta=0.25 * most)
+    assert report["beta"] == 0.25 * most and report["share"] == 0.25 and report["beta_max"] == most
+    assert abs(report["objective"] - result.fun) <= 1e-12 and report["support"] == len(result.support)
+    assert len(report["history"]) == report["iterations"] == result.nit
+    assert cli.reported(*sparse, "--beta", 0.25 * most)["objective"] == report["objective"]
+    for rule in ("count", "union", "none"):
+        found = cli.reported(*share, "--rule", rule)
+        assert abs(found["objective"] - report["objective"]) <= 2e-6 * report["objective"]
+        assert bool(found["reservation"]) == (rule != "none")
+    assert "support 0 of" in cli.printed(*sparse, "--beta", 10 * most)
+    assert f"{report['iterations']:7}" in cli.printed("curves", log)
+    out = cli.printed(*sparse, "--beta-share", 0.01, "--tol", 0, "--epochs", 3)
+    assert "not converged: the duality gap is" in out
+    pytest.importorskip("matplotlib")
+    assert cli.printed(*share, "--plot", picture) and picture.read_bytes().startswith(PNG)
+    np.savez(data_file, features=np.ones((3, 1)), labels=np.zeros(3, int), offsets=[0, 2, 3])  # beta_max = 0
+    assert "--path: no feature tells the labels from one another" in cli.refused(*sparse)
+    assert "support 0 of" in cli.printed(*sparse, "--beta-share", 0.5)
+
+
+@pytest.mark.parametrize("rule", ["half-space", "l2-gap", "union", "count", "l1-gap"])
+def test_positions_by_themselves(backend, sparse, data_file, tmp_path, cli, rule):
+    """Classes: the same optimum by rules that list outputs; a saved model labels each position."""
+    data, saved = load_sequences(data_file), tmp_path / "m.npz"
+    how = ["--positions", "--beta-share", 0.1, "--tol", 1e-10, "--rule", rule, "--save", saved]
+    report = cli.reported(*sparse, *how)
+    model = backend.MulticlassModel(3, data.labels)
+    objective = backend.LogLoss(model, model.pack(np.concatenate(data.X), np.concatenate(data.Y)))
+    result = backend.solve_sparse(objective, beta=report["beta"], tol=1e-10, rule=None)
+    assert report["weights"] == 9 and report["reservation"] and report["train"]["letter"] == 1.0
+    assert abs(report["beta"] - 0.1 * backend.beta_max(objective)) <= 1e-15
+    assert abs(report["objective"] - result.fun) <= 1e-10 * result.fun
+    assert cli.printed("predict", saved, data_file).split() == ["".join(data.labels[k] for k in y) for y in data.Y]
+
+
+@pytest.mark.parametrize("how", [[], ["--bits", 8], ["--pairs", "all", "--transitions", "bio"]])
+@pytest.mark.parametrize("share", [0.2, 2.0])
+def test_saved_taggers_have_no_weights_that_are_zero(backend, bank, tmp_path, cli, how, share):
+    """The file's model has as many weights as the support, and the scores of the one that was trained; also where
+    all are 0.
+    """
+    saved, sparse = tmp_path / "m.npz", ["--learner", "sparse-crf", "--beta-share", share, "--tol", 1e-9]
+    report = cli.reported("tag", "train", bank, *how, *sparse, "--templates", "words", "--save", saved)
+    model, w, _ = load_model(saved, backend.module)
+    assert model.size == report["support"] == np.count_nonzero(w) and (model.size > 0) == (share < 1)
+    assert model.vocabulary is None or len(model.vocabulary) <= model.size
+    assert cli.reported("tag", "evaluate", saved, bank)["accuracy"] == report["train"]["accuracy"]
+    shown = cli.reported("tag", "show", saved, "--top", 1000)
+    moves = sum(move[2] != 0 for move in shown["transitions"])
+    assert sum(map(len, shown["labels"].values())) + moves == report["support"]
+    sentences = load_columns(str(bank))
+    Y = [each["label"] for each in sentences]
+    settings = {"pairs": "all" if "all" in how else "observed", "bits": 8 if "--bits" in how else None}
+    settings["transitions"] = "bio" if "bio" in how else None
+    whole = backend.TaggingModel.of(sentences, Y, TOKEN_TEMPLATES["words"], **settings)
+    objective = backend.LogLoss(whole, whole.pack(sentences, Y))
+    x = np.asarray(backend.solve_sparse(objective, beta=report["beta"], tol=1e-9).x)
+    assert whole.size == report["weights"] > model.size
+    for i in range(3):
+        one = model.scores(model.pack(sentences), np.array([i]), w)
+        other = whole.scores(whole.pack(sentences), np.array([i]), x)
+        np.testing.assert_allclose(one.unary, other.unary, atol=1e-4)
+        np.testing.assert_allclose(one.pairwise, other.pairwise, atol=1e-4)
+
+
+@pytest.mark.beyond("a long training through a command or learner")
+@pytest.mark.parametrize("held_out", [False, True])
+def test_ctrl_c_keeps_the_values_there_are(sparse, tmp_path, cli, monkeypatch, held_out):
+    """After three lines of progress; of what is held out, the values seen so far choose."""
+    said, saved, log = [], tmp_path / "m.npz", tmp_path / "run.jsonl"
+
+    def say(options, line):
+        said.append(line)
+        if len(said) == (5 + 1 + 3 if held_out else 3):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(sparse_jobs, "_say", say)
+    how = ["--path", 5, "--save", saved, "--log", log, *(["--held-out", 0.34] if held_out else [])]
+    status, out, _ = cli.run(*sparse, *how)
+    assert status == 130 and "not converged: Ctrl-C ended it" in out
+    said.clear()
+    status, out, _ = cli.run(*sparse, *how, "--json")
+    report = json.loads(out)
+    assert status == 130 and report["interrupted"] and not report["success"] and saved.exists()
+    losses = [value["held_out"] for value in report["values"] if "held_out" in value]
+    assert (len(report["values"]), len(losses)) == ((5, 3) if held_out else (3, 0))
+    assert report["chosen"] == (int(np.argmin(losses)) + 1 if held_out else 3)
+    assert json.loads(log.read_text().splitlines()[-1])["interrupted"]
+    assert "of a path of sparse CRFs, which train --plot draws" in cli.refused("curves", log)
