@@ -49,11 +49,14 @@ def interrupted(words, seen, seconds, number=signal.SIGINT, **variables):
 @processes
 @pytest.mark.parametrize(("panel", "imported", "seconds"), IMPORTS)
 def test_ctrl_c_while_python_imports(panel, imported, seconds, tmp_path):
-    (tmp_path / "script").write_text(SCRIPT)  # as it is installed
-    for program in (["-m", "diptych"], [tmp_path / "script"]):
+    """Started as a module; and SIGTERM to the script as it is installed."""
+    (tmp_path / "script").write_text(SCRIPT)
+    for program, number, said in (
+        (["-m", "diptych"], signal.SIGINT, (130, "", ["interrupted"])),
+        ([tmp_path / "script"], signal.SIGTERM, (143, "", ["terminated"])),
+    ):
         words = ["-X", "importtime", *program, "train", "letters", "--panel", panel]
-        assert interrupted(words, imported, seconds) == (130, "", ["interrupted"])
-    assert interrupted(words, imported, seconds, signal.SIGTERM) == (143, "", ["terminated"])
+        assert interrupted(words, imported, seconds, number) == said
 
 
 @processes
@@ -148,8 +151,8 @@ def test_an_interrupt_comes_before_the_next_pass(installed):
     assert numba.njit(interrupting)(1) == 2
 
 
-def test_what_a_callback_loses_comes_again(monkeypatch):
-    """A KeyboardInterrupt that compilers lose, which call back into Python; an error that it led to is the interrupt."""
+def test_what_a_callback_loses_comes_again():
+    """Compilers call back into Python and lose a KeyboardInterrupt; an error that it led to is the interrupt."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     @ctypes.CFUNCTYPE(None)
