@@ -62,9 +62,6 @@ def test_what_cannot_be_saved_is_said_and_a_failed_save_leaves_the_old_file_whol
     assert path.read_bytes() == before and [p.name for p in tmp_path.iterdir()] == ["m.npz"]
 
 
-# the command line --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("loss", ["crf", "hinge"])
 @pytest.mark.parametrize("optimizer", ["sgd", "lbfgs"])
 def test_train_evaluate_predict(backend, data_file, tmp_path, cli, loss, optimizer):
@@ -102,15 +99,6 @@ def test_each_optimiser_has_its_own_number_of_passes(cli, data_file):
 
 def test_the_version_is_said(reference_cli):
     assert reference_cli.run("--version") == (0, f"diptych {reference.__version__}\n", "")
-
-
-def test_words_that_are_read_are_drawn(cli, data_file, tmp_path):
-    pytest.importorskip("matplotlib")
-    saved, picture = tmp_path / "m.npz", tmp_path / "words.png"
-    cli.printed("train", "letters", "--limit", 5, "--epochs", 1, "--save", saved)
-    words = ["predict", saved, "letters", "--limit", 3, "--plot", picture]
-    assert len(cli.printed(*words).split()) == 3 and picture.read_bytes().startswith(PNG)
-    assert "--plot: the words of letters can be drawn" in cli.refused("predict", saved, data_file, "--plot", picture)
 
 
 def test_lam_is_two_over_the_number_of_sequences(cli, data_file):

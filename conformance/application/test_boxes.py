@@ -34,9 +34,6 @@ def images(rng, n=3, shape=(2, 2, 3), pixels=True):
         yield LocalizationImage(boxes, features, size, [1, 2, 4, 5], np.int32(i % 2), page)
 
 
-# files ---------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("pixels", [True, False])
 def test_read_as_written(tmp_path, rng, pixels):
     given = list(images(rng, pixels=pixels))
@@ -77,15 +74,6 @@ def test_features_are_mapped_and_checked_when_they_are_needed(tmp_path, rng):
         found.features_of(1)
 
 
-def test_best_candidates(tmp_path):
-    """The highest intersection over union, the first of equals."""
-    boxes = np.array([[0, 0, 4, 4], [1, 1, 4, 4], [1, 1, 4, 4], [4, 4, 8, 8]])
-    image = LocalizationImage(boxes, np.ones((4, 1, 1, 1)), (9, 9), [1, 1, 4, 5], 0)
-    save_localization(tmp_path / "a.boxes", [image], ["a"])
-    found = load_localization(tmp_path / "a.boxes")
-    assert found.best_candidates().tolist() == [1] and found.overlaps(0).tolist() == [9 / 19, 0.75, 0.75, 0.0]
-
-
 @pytest.mark.parametrize(("entry", "message"), entries("wrong_images.txt"))
 def test_what_is_no_image_is_not_written(tmp_path, rng, entry, message):
     """An older file stays."""
@@ -100,7 +88,9 @@ def test_what_is_no_image_is_not_written(tmp_path, rng, entry, message):
 
 
 def test_without_answers(tmp_path, rng):
-    """Images to find objects in: no true boxes, no classes; who asks for them is told."""
+    """Images to find objects in: no true boxes, no classes; who asks for them is told. Else the best candidate is that
+    of the highest intersection over union, the first of equals.
+    """
     given = [image._replace(truth=None, label=None) for image in images(rng)]
     save_localization(tmp_path / "a.boxes", given, ["a", "b"])
     found = load_localization(tmp_path / "a.boxes")
@@ -109,6 +99,11 @@ def test_without_answers(tmp_path, rng):
         found.best_candidates()
     with pytest.raises(ValueError, match="a.boxes: no field labels"):
         found.of_class("a")
+    boxes = np.array([[0, 0, 4, 4], [1, 1, 4, 4], [1, 1, 4, 4], [4, 4, 8, 8]])
+    image = LocalizationImage(boxes, np.ones((4, 1, 1, 1)), (9, 9), [1, 1, 4, 5], 0)
+    save_localization(tmp_path / "a.boxes", [image], ["a"])
+    found = load_localization(tmp_path / "a.boxes")
+    assert found.best_candidates().tolist() == [1] and found.overlaps(0).tolist() == [9 / 19, 0.75, 0.75, 0.0]
 
 
 def test_examples_are_those_of_the_images(tmp_path, rng):
@@ -124,8 +119,6 @@ def test_examples_are_those_of_the_images(tmp_path, rng):
         assert X.offsets[-1] == len(X.boxes) == len(X.features)
         assert np.shares_memory(X.features, found.features) == (some in ([0, 1], [1, 2], [2]))
 
-
-# scenes --------------------------------------------------------------------------------------------------------------
 
 SMALL = {"candidates": 30, "directions": 4, "scales": 2, "size": 64}
 
@@ -202,8 +195,6 @@ def test_filters_know_directions():
     assert flat.shape == (20, 30, 64) and np.abs(flat).max() < 1e-12
 
 
-# scores --------------------------------------------------------------------------------------------------------------
-
 A, B, C = [0, 0, 4, 4], [10, 10, 14, 14], [20, 0, 24, 4]
 
 
@@ -236,15 +227,13 @@ def test_corloc_by_hand():
 def test_average_precision_by_hand(truth, guess, confidence, expected):
     assert average_precision(truth, guess, confidence) == pytest.approx(expected)
     assert math.isnan(average_precision([[]], [[A]], [[1.0]]))
-
-
-def test_scores_of_what_does_not_fit_are_refused():
-    with pytest.raises(ValueError, match="expected 1, one for each image, got 2, 1"):
-        average_precision([[A]], [[A], [A]], [[1.0]])
-    with pytest.raises(ValueError, match="confidence: image 0: expected 1 numbers"):
-        average_precision([[A]], [[A]], [[1.0, 2.0]])
-    with pytest.raises(ValueError, match="confidence: image 0"):
-        average_precision([[A]], [[A]], [[math.nan]])
+    for wrong, message in (
+        (([[A]], [[A], [A]], [[1.0]]), "expected 1, one for each image, got 2, 1"),
+        (([[A]], [[A]], [[1.0, 2.0]]), "image 0: expected 1 numbers"),
+        (([[A]], [[A]], [[math.nan]]), "image 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            average_precision(*wrong)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(-2, 2)), min_size=1, max_size=12), st.integers(0, 3))

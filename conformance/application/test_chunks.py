@@ -5,11 +5,13 @@ counts.
 from __future__ import annotations
 
 import itertools
+from ast import literal_eval
 from functools import partial
 from types import SimpleNamespace
 
 import pytest
 
+from conformance.specimens.pages import entries
 from conformance.specimens.requests import FILES
 from conformance.tolerances import close
 from diptych.chunks import Chunk, chunk_scores, chunks, convert, is_chunk_label, mark_chunks
@@ -17,32 +19,13 @@ from diptych.commands.scores import counted
 from diptych.metrics import chunk_f1, chunk_f1_scorer
 from reference.models.schemes import allowed
 
-# labels, and the chunks that the shared tasks' scorer sees in them: (type, first, last)
-BY_HAND = [
-    ("", []),
-    ("I-X I-X", [("X", 0, 1)]),  # IOB1
-    ("I-X B-X I-X", [("X", 0, 0), ("X", 1, 2)]),  # IOB1: B between two of a type
-    ("I-X I-Y", [("X", 0, 0), ("Y", 1, 1)]),  # another type begins a chunk, B or not
-    ("B-X I-Y I-Y O", [("X", 0, 0), ("Y", 1, 2)]),
-    ("O I-X O I-X", [("X", 1, 1), ("X", 3, 3)]),
-    ("B-X I-X E-X I-X", [("X", 0, 2), ("X", 3, 3)]),
-    ("E-X E-X", [("X", 0, 0), ("X", 1, 1)]),
-    ("B-X E-X B-X", [("X", 0, 1), ("X", 2, 2)]),
-    ("B-a-b I-a-b I-a", [("a-b", 0, 1), ("a", 2, 2)]),  # the type is what is behind the first hyphen
-    ("B I O I", [("", 0, 1), ("", 3, 3)]),
-    ("b-x i-x o I-x", [("x", 0, 1), ("x", 3, 3)]),
-    ("U-X B-X L-X I-X", [("X", 0, 0), ("X", 1, 2), ("X", 3, 3)]),  # BILOU
-    ("L-X L-X U-Y", [("X", 0, 0), ("X", 1, 1), ("Y", 2, 2)]),
-    ("B-X M-X E-X S-X W-X", [("X", 0, 2), ("X", 3, 3), ("X", 4, 4)]),  # BMES, BMEWO
-    ("M-X M-X o e-X", [("X", 0, 1), ("X", 3, 3)]),
-]
 # the prefixes of a chunk's first token, of tokens inside, of the last, and of a single token
 PREFIXES = {"bio": "BIIB", "iob1": "BIIB", "iobes": "BIES", "bilou": "BILU", "bmes": "BMES", "bmewo": "BMEW"}
 
 
-@pytest.mark.parametrize(("labels", "expected"), BY_HAND)
+@pytest.mark.parametrize(("labels", "expected"), entries("chunks.txt"))
 def test_chunks_by_hand(labels, expected):
-    assert chunks(labels.split()) == [Chunk(*chunk) for chunk in expected]
+    assert chunks(labels.split()) == [Chunk(*chunk) for chunk in literal_eval(expected)]
 
 
 def written(n, found, scheme):

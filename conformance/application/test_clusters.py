@@ -30,6 +30,11 @@ def alone(process):
     return group_of(process) == []
 
 
+def trained(files, *words):
+    """Status, output and errors of a training of ten iterations."""
+    return ended(started(files, *TRAIN, "--epochs", 10, *words))
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_workers_and_keeps_the_best_weights(files, number):
     """The terminal sends the signal to all processes of the group; only one of them heeds it."""
@@ -53,7 +58,7 @@ def test_ctrl_c_while_workers_start(files):
     assert alone(process)
 
 
-def test_a_killed_worker_changes_no_bit_of_the_model(files):
+def test_a_killed_worker_is_said(files):
     import psutil
 
     process = started(files, *TRAIN, *ENDLESS, "--epochs", 60, "--workers", 2, "--json")
@@ -66,9 +71,6 @@ def test_a_killed_worker_changes_no_bit_of_the_model(files):
     report = json.loads(out)
     assert report["lost"] == 1 and '{"workers_lost": 1, ' in log.read_text()
     assert len(workers) == 2 and len(report["history"]) > 10 and report["workers"] >= 1
-    assert ended(started(files, *TRAIN, *ENDLESS, "--epochs", 60, "--workers", 0, "--save", "here.npz"))[0] == 0
-    (_, w, _), (_, v, _) = (load_model(files / name, "reference") for name in ("m.npz", "here.npz"))
-    assert w.tobytes() == v.tobytes()
 
 
 def test_an_error_of_a_worker_is_one_line(files):
@@ -85,24 +87,6 @@ def test_nobody_else_reaches_a_cluster_of_this_machine():
         processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
         listening = [each for process in processes for each in process.net_connections() if each.status == "LISTEN"]
         assert listening and {each.laddr.ip for each in listening} <= {"127.0.0.1", "::1"}
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
-    """A certificate that signs itself, and its key."""
-    folder = tmp_path_factory.mktemp("tls")
-    if shutil.which("openssl") is None:
-        pytest.skip("no openssl to make certificates")
-    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
-    make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    files = ["-keyout", "key.pem", "-out", "cert.pem", "-days", "2"]
-    subprocess.run([*make, *files, *names], cwd=folder, check=True, capture_output=True)
-    return str(folder / "cert.pem"), str(folder / "key.pem")
-
-
-def trained(files, *words):
-    """Status, output and errors of a training of ten iterations."""
-    return ended(started(files, *TRAIN, "--epochs", 10, *words))
 
 
 def test_a_scheduler_gives_the_bits_of_this_machine(files):
@@ -132,10 +116,28 @@ def test_an_address_that_answers_something_else_is_given_up(monkeypatch):
             executors._connected(distributed, address, None)
 
 
-def test_tls_options_reach_the_scheduler(files, certificate):
+def test_tls_options_reach_the_scheduler(files):
+    """By a certificate that signs itself, and its key."""
     from distributed import LocalCluster, Security
 
-    cert, key = certificate
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl to make certificates")
+    make = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "2",
+    ]
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    where = ["-keyout", "key.pem", "-out", "cert.pem", "-days", "2"]
+    subprocess.run([*make, *where, *names], cwd=files, check=True, capture_output=True)
+    cert, key = str(files / "cert.pem"), str(files / "key.pem")
     sides = {f"tls_{side}_{what}": file for side in ("scheduler", "worker", "client")
              for what, file in (("cert", cert), ("key", key))}  # fmt: skip
     security = Security(tls_ca_file=cert, require_encryption=True, **sides)

@@ -43,9 +43,6 @@ def commands(at: Parser | None = None, name: str = "") -> dict[str, Parser]:
     return found
 
 
-# options -------------------------------------------------------------------------------------------------------------
-
-
 def test_shared_options_mean_one_thing_and_are_wherever_they_make_sense():
     """Type, action and the first words of the help of an option are the same wherever it is."""
     expected = {"train": {*TRAINING}, "predict": {"out", "limit", "most_bytes"}}
@@ -115,9 +112,6 @@ def test_options_reach_the_solver(backend, data_file, tmp_path, cli):
     assert not np.array_equal(w, backend.bcfw(objective, **shared).x)
 
 
-# help ----------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("words", sorted(commands()))
 def test_help_is_one_screen_and_help_all_has_everything(reference_cli, monkeypatch, words):
     """It is a word too, and what a command of commands shows."""
@@ -150,9 +144,6 @@ def test_completion_knows_commands_and_options(reference_cli, monkeypatch):
     assert status == 0 and "exponentiated-gradient" in out and "--print-completion" in out
     status, _, err = run("--print-completion", "none")
     assert status == 2 and "expected one of bash" in err
-
-
-# what is refused -----------------------------------------------------------------------------------------------------
 
 
 def listed(folder):

@@ -38,28 +38,19 @@ def tokens():
     return X, [["B-NP", "I-NP", "O"], ["B-NP", "I-NP"], []]
 
 
-# scikit-learn ---------------------------------------------------------------------------------------------------------
+CUTTING = {"loss": "hinge", "optimizer": "cutting_planes", "options": {"tol": 1e-9, "epochs": 2000}}
 
 
 @pytest.mark.beyond("scikit-learn's own checks")
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("MulticlassClassifier", {}),
-        (
-            "MulticlassClassifier",
-            {"loss": "hinge", "optimizer": "cutting_planes", "options": {"tol": 1e-9, "epochs": 2000}},
-        ),
-        ("SparseClassifier", {}),
-        ("SparseClassifierPath", {"count": 2, "tol": 1e-3}),
-    ],
-)
-def test_every_check_of_scikit_learn(estimators, name, options):
+@pytest.mark.parametrize("options", [{}, CUTTING, {"tol": 1e-6}, {"count": 2, "tol": 1e-3}])
+def test_every_check_of_scikit_learn(estimators, options):
     from sklearn.utils.estimator_checks import check_estimator
 
+    learner = estimators.SparseClassifier if "tol" in options else estimators.MulticlassClassifier
+    learner = estimators.SparseClassifierPath if "count" in options else learner
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = check_estimator(getattr(estimators, name)(**options), on_fail=None)
+        found = check_estimator(learner(**options), on_fail=None)
     assert len(found) > 50
     failed = {result["check_name"]: str(result["exception"]) for result in found if result["status"] == "failed"}
     assert not failed
@@ -144,9 +135,6 @@ def test_search_and_cross_validation_over_sequences(estimators):
     assert all(np.array_equal(a, b) for a, b in zip(search.predict(X[:5]), again.predict(X[:5]), strict=True))
 
 
-# sequences, trees, kernels --------------------------------------------------------------------------------------------
-
-
 def test_margins_are_costs_in_the_order_of_classes(estimators):
     """Where examples cannot be told apart, the most frequent class wins by a margin of what it costs to miss it. 10
     comes after 2 among integers, and before it among the model's names.
@@ -183,20 +171,6 @@ def test_features_and_labels_by_name(estimators, name, labels):
     found, empty = labeler.predict_marginals([new, []])
     close(found, expected / expected[0].sum())
     assert empty.shape == (0, 3)
-
-
-def test_forms_of_features(estimators):
-    from scipy.sparse import csr_array
-
-    X, Y = tokens()
-    labeler = estimators.SequenceLabeler(lam=0.01, transitions="bio").fit(X, Y)
-    assert labeler.predict(X) == Y and {"w:duck", "first", "bias"} <= set(labeler.model_.vocabulary)
-    names = [[[f"w={at['w']}"] for at in x] for x in X]  # lists of strings
-    assert estimators.SequenceLabeler(lam=0.01, bits=8).fit(names, Y).predict(names) == Y
-    arrays, labels = words(8)
-    dense = estimators.SequenceLabeler(options={"iterations": 5}).fit(arrays, labels)
-    sparse = estimators.SequenceLabeler(options={"iterations": 5}).fit([csr_array(x) for x in arrays], labels)
-    close(dense.coef_, sparse.coef_)
 
 
 def test_weights_of_sequences_are_repetitions(estimators):
@@ -236,42 +210,19 @@ def test_a_parser(estimators):
     assert passed.score(TREES[::3], HEADS[::3]) == 1.0
 
 
-@pytest.mark.beyond("a long training through a command or learner")
-def test_kernels(estimators):
-    """The labels within a ring: no line separates them, a Gaussian kernel does, and it gets the weight."""
-    rng = np.random.default_rng(0)
-    X = [rng.normal(size=(4, 2)) for _ in range(40)]
-    Y = [np.where(np.sum(x**2, axis=1) < 1.4, "in", "out") for x in X]
-    labeler = estimators.KernelSequenceLabeler(kernels="linear,gaussian:0.5", random_state=0, transitions="free")
-    assert labeler.fit(X, Y).score(X, Y) > 0.9 and labeler.beta_[1] > 0.9
-    single = estimators.KernelSequenceLabeler(kernels=labeler.model_.groups[:1], random_state=0).fit(X, Y)
-    assert single.score(X, Y) < 0.8
-    again = pickle.loads(pickle.dumps(labeler))
-    assert again.predict(X) == labeler.predict(X)
-    assert {type(label) for y in again.predict(X) for label in y} == {str}
-
-
 def test_sparse_weights_behind_fit(estimators):
-    """The regularizer, or what makes it of the model; groups of columns vanish together."""
+    """What makes a regularizer of the model: groups of columns vanish together."""
     X, Y = words(40)
-    how = {"loss": "hinge", "optimizer": "online-proximal", "random_state": 0}
 
     def columns(model):
         groups = np.append(np.repeat(np.arange(model.width), model.n_labels), [model.width] * model.n_labels**2)
         return reference.L21(0.2, groups)
 
-    plain, by_column = (
-        estimators.SequenceLabeler(options={"step_size": 0.1, "epochs": 3, "regularizer": each}, **how).fit(X, Y)
-        for each in (reference.L1(0.01), columns)
-    )
-    assert 0 < np.count_nonzero(plain.coef_) < len(plain.coef_)
-    model = by_column.model_
-    weights = by_column.coef_[: model.width * model.n_labels].reshape(model.width, model.n_labels)
-    empty, pixels = np.all(weights == 0, axis=1), np.any(np.concatenate(X) != 0, axis=0)
-    assert np.any(empty[:128] & pixels) and not np.all(empty)
-
-
-# passes, starts, features ---------------------------------------------------------------------------------------------
+    options = {"step_size": 0.1, "epochs": 3, "regularizer": columns}
+    how = {"loss": "hinge", "optimizer": "online-proximal", "random_state": 0}
+    model = (learner := estimators.SequenceLabeler(options=options, **how).fit(X, Y)).model_
+    empty = np.all(learner.coef_[: model.width * model.n_labels].reshape(model.width, model.n_labels) == 0, axis=1)
+    assert np.any(empty[:128] & np.any(np.concatenate(X) != 0, axis=0)) and not np.all(empty)
 
 
 @pytest.mark.parametrize("name", ["MulticlassClassifier", "SequenceLabeler"])
@@ -343,9 +294,6 @@ def test_top_features(estimators):
     assert signs == {(3, 0): True, (3, 1): False, (7, 0): False, (7, 1): True}
     parser = estimators.DependencyParser(templates=[("h.tag", "m.tag")], bits=8, random_state=0)
     assert "names are not kept" in repr(parser.fit(TREES, HEADS).top_features(3))
-
-
-# what is said ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("default::sklearn.exceptions.ConvergenceWarning")

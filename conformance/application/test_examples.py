@@ -85,8 +85,6 @@ def test_other_forms_of_examples_are_the_same_examples(backend, estimators):
             call(Frame(tag=["D"]))
 
 
-# files ---------------------------------------------------------------------------------------------------------------
-
 RNG = np.random.default_rng(0)
 SENTENCES = [
     [{"word": "the", "bias": 1.0, "nested": {"a": 1, "b": "c"}}, {"word": "dog", "first": True}, {"word": "a=b:c"}],
@@ -188,8 +186,6 @@ def test_labels_of_a_file_are_those_of_its_users(tmp_path, monkeypatch, referenc
     assert reference_cli.reported("predict", "m.npz", "b.npz")["labels"] == [[str(first + 2)], [str(first)]]
     assert reference_cli.reported("evaluate", "m.npz", "b.npz")["accuracy"]["letter"] == 1.0
 
-
-# without a kernel ----------------------------------------------------------------------------------------------------
 
 MANY = [[[f"w{RNG.integers(9)}", f"v{RNG.integers(5)}"] for _ in range(4)] for _ in range(8)]
 DENSE, THREE = [RNG.normal(size=(4, 3)) for _ in range(8)], [[str(RNG.integers(3)) for _ in x] for x in MANY]

@@ -155,9 +155,6 @@ def test_damaged_files_are_read_or_refused_by_name(given, name):
     assert count > 0
 
 
-# bounds --------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("labels", [[1, 2, 3], [1001, 1003, 1002], [3, 0, 1], [10**15, 7, 7], [*range(40, 0, -1)]])
 def test_labels_that_do_not_occur_are_no_labels(tmp_path, labels):
     """In a file without names, and a line says so; names that are given stay, whether they occur or not."""
@@ -229,9 +226,6 @@ def test_images_whose_numbers_wrap_around_are_refused(tmp_path):
         spoil(path, change)
         with pytest.raises(ValueError, match=f"a.boxes: {message}"):
             load_localization(path)
-
-
-# files of before, as docs/releases.md promises -----------------------------------------------------------------------
 
 
 def leaves(x):

@@ -153,9 +153,6 @@ def test_a_full_standard_output_is_said():
     assert "standard output: no space left on device" in done.stderr
 
 
-# parts of killed saves -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.beyond("starts processes")
 def test_parts_of_killed_saves_are_removed_and_those_of_live_ones_are_not(tmp_path):
     path, other = tmp_path / "a.boxes", tmp_path / ".a.boxes.old.abcdefgh.part"

@@ -6,8 +6,8 @@ import itertools
 import json
 import os
 import signal
-import statistics
 
+import numpy as np
 import pytest
 
 from conformance.application.processes import ended, group_of, lines_of, started, until
@@ -51,22 +51,20 @@ def test_each_run_is_the_command_that_it_stands_for(grid, data_file, tmp_path, r
 
 def test_means_and_the_best_first(grid, tmp_path):
     pytest.importorskip("matplotlib")
-    picture = tmp_path / "grid.png"
-    report, _ = grid(["--epochs", 3], [*VARIED, "--mean", "fold", "--by", "test.letter", "--plot", picture])
-    for mean in report["means"]:
-        rows = [row["scores"] for row in report["runs"] if row["values"]["lam"] == mean["values"]["lam"]]
-        assert mean["runs"] == len(rows) == 2 and mean["values"].keys() == {"lam"}
-        for score in ("objective", "test.letter", "test.word"):
-            several = [row[score] for row in rows]
-            assert mean["mean"][score] == pytest.approx(statistics.mean(several), rel=1e-12)
-            assert mean["deviation"][score] == pytest.approx(statistics.stdev(several), rel=1e-9, abs=1e-12)
-    letters = [mean["mean"]["test.letter"] for mean in report["means"]]
-    assert letters == sorted(letters, reverse=True) and picture.read_bytes().startswith(b"\x89PNG")
-    report, _ = grid(["--epochs", 3], [*VARIED, "--mean", "fold", "--mean", "lam", "--by", "objective"])
-    assert [mean["runs"] for mean in report["means"]] == [4]
-    report, _ = grid(["--epochs", 3], [*VARIED, "--by", "objective"])
-    objectives = [mean["mean"]["objective"] for mean in report["means"]]
-    assert objectives == sorted(objectives) and len(objectives) == 4
+    picture, names = tmp_path / "grid.png", ("objective", "test.letter", "test.word")
+    for by, mean, count in (("test.letter", ["fold"], 2), ("objective", ["fold", "lam"], 4), ("objective", [], 1)):
+        options = [*VARIED, *(word for name in mean for word in ("--mean", name)), "--by", by, "--plot", picture]
+        report, _ = grid(["--epochs", 3], options)
+        for each in report["means"]:
+            rows = [row["scores"] for row in report["runs"] if each["values"].items() <= row["values"].items()]
+            assert each["runs"] == len(rows) == count and each["values"].keys() == {"lam", "fold"} - {*mean}
+            several = np.array([[row[name] for name in names] for row in rows])
+            np.testing.assert_allclose([each["mean"][name] for name in names], several.mean(0), rtol=1e-12)
+            if count > 1:
+                spread = [each["deviation"][name] for name in names]
+                np.testing.assert_allclose(spread, several.std(0, ddof=1), rtol=1e-9, atol=1e-12)
+        best = [each["mean"][by] for each in report["means"]]
+        assert best == sorted(best, reverse=by != "objective") and picture.read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_run_that_fails_is_not_kept_and_the_others_go_on(grid, data_file, tmp_path, reference_cli):
@@ -93,14 +91,6 @@ def test_values_with_commas(tmp_path, reference_cli):
     )["runs"]
     assert [row["values"]["columns"] for row in rows] == ["word,label", "label,word"]
     assert all(row["scores"]["train.accuracy.token"] >= 0.5 for row in rows)
-
-
-@pytest.mark.beyond("starts clusters of processes")
-def test_workers_give_the_scores_of_one_process(grid, tmp_path):
-    pytest.importorskip("distributed")
-    one = grid([], VARIED)[0]["runs"]
-    (tmp_path / "kept.jsonl").unlink()
-    assert grid([], [*VARIED, "--workers", 2])[0]["runs"] == one
 
 
 @pytest.mark.beyond("starts clusters of processes")

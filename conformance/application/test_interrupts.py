@@ -195,9 +195,6 @@ def test_a_finalizer_that_fails_after_an_interrupt_says_nothing(monkeypatch):
         assert said == expected
 
 
-# packages of the user's ----------------------------------------------------------------------------------------------
-
-
 def foreign(folder, name):
     """A package, or a module, that leaves a file where it is run; its version is ours."""
     path = folder / name

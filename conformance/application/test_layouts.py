@@ -124,8 +124,6 @@ def test_hashtags_and_the_sign_are_tokens_and_comments_are_not(train, write, ref
     cli.printed("tag", "evaluate", saved, write("# # I-NP\n5 CD B-NP\n"))  # its label is the model's
 
 
-# many files ----------------------------------------------------------------------------------------------------------
-
 NEW = {"c.txt": "A DT\nduck NN\n", "a.txt": "dogs NNS\nswim VBP\n\nducks NNS\n", "b.txt": "swim VBP\n"}
 
 

@@ -132,8 +132,6 @@ def test_parameters_that_options_replace_are_not_needed():
     assert not isinstance(fitted("MulticlassClassifier", **l1), str)
 
 
-# commands -------------------------------------------------------------------------------------------------------------
-
 UNFITTED = {  # options of what is written, of the workers, of which examples there are, and of what is shown
     "json", "quiet", "log", "plot", "checkpoint", "save", "out", "most_bytes", "panel", "workers", "scheduler",
     "tls_ca_file", "tls_cert", "tls_key", "memory", "partitions", "processes", "fold", "reverse", "limit", "test",

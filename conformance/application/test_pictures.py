@@ -101,9 +101,6 @@ def test_letters(tmp_path, cli):
     assert np.load(tmp_path / "r.npy").shape == (report["height"], report["width"])
 
 
-# files ---------------------------------------------------------------------------------------------------------------
-
-
 @given(picture=st.integers(0, 2**31), height=st.integers(1, 9), width=st.integers(1, 19))
 @pytest.mark.parametrize("kind", ["npy", "pbm", "pgm", "png"])
 def test_pictures_are_read_as_written(tmp_path_factory, picture, height, width, kind):
@@ -141,9 +138,6 @@ def test_features_are_what_is_seen(rng):
     flat = x.ravel()
     assert [g.tolist() for g in of_edges] == [[1, float(flat[a] == flat[b])] for a, b in edges]
     assert grids.noisy_copy(x, 0.0, rng).tolist() == x.tolist()
-
-
-# figures -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ import warnings
 import zipfile
 from contextlib import contextmanager
 
-import numpy as np
 import pytest
 
 from conformance.application.processes import finished
 from conformance.application.test_app import PNG
 from conformance.specimens.pages import entries
+from conformance.specimens.requests import FILES
 from diptych.commands import reproduce
 from diptych.experiments import shell, slopes
 from diptych.experiments.registry import EXPERIMENTS, perform
@@ -124,9 +124,6 @@ def test_shared_options_may_stand_before_the_name(monkeypatch, reference_cli):
     assert given == [("casimir-slopes", ["--json", "--quiet", "--out", "x"])]
 
 
-# whole experiments ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.beyond("starts processes")
 def test_a_whole_experiment(tmp_path, ended):
     """In a process of its own, where a folder of the user's that is called as a panel is not taken for it. A picture
@@ -148,35 +145,12 @@ def test_a_whole_experiment(tmp_path, ended):
     assert status == 2 and "expected a name that ends with .png, .pdf or .svg" in err
 
 
-def drawn_lines(rng, sentences=20):
-    """Random words and tags, a token a line; nouns are in chunks."""
-    lines = []
-    for length in rng.integers(1, 9, size=sentences):
-        label = "O"
-        for tag in rng.choice(["DT", "NN", "VB"], size=length).tolist():
-            label = "O" if tag == "VB" else "B-NP" if label == "O" else "I-NP"
-            lines.append(f"w{rng.integers(20)} {tag} {label}")
-        lines.append("")
-    return "\n".join(lines)
-
-
-def drawn_trees(rng):
-    """Random tags; each word is under the next word or the last, which is under the root."""
-    lines = []
-    for length in rng.integers(1, 7, size=4).tolist():
-        tags = rng.choice(["DT", "NN", "VB"], size=length)
-        lines += [f"w{rng.integers(20)}\t{tag}\t{(m + 1) % (length + 1)}" for m, tag in enumerate(tags, 1)] + [""]
-    return "\n".join(lines)
-
-
 @pytest.fixture
 def made_up(tmp_path):
     """Zips of labelled sentences, as both shared tasks name their files, and of trees."""
-    rng, sentences = np.random.default_rng(0), ("2002/esp.train", "2002/esp.testa", "2000/train.txt", "2000/test.txt")
-    for name, members in (
-        ("SENTENCES", {f"conll{name}": drawn_lines(rng) for name in sentences}),
-        ("TREES", {f"bank/{number}.dp": drawn_trees(rng) for number in range(5)}),
-    ):
+    names = ("conll2002/esp.train", "conll2002/esp.testa", "conll2000/train.txt", "conll2000/test.txt")
+    trees = {f"bank/{number}.dp": FILES["bank.dp"] for number in range(5)}
+    for name, members in (("SENTENCES", dict.fromkeys(names, 3 * FILES["part0.txt"])), ("TREES", trees)):
         with zipfile.ZipFile(tmp_path / f"{name}.zip", "w") as archive:
             for member, text in members.items():
                 archive.writestr(member, text)
@@ -220,6 +194,6 @@ def test_out_of_core(made_up, ended):
     report = json.loads(out)
     assert status == 0 and report["copies"] == 2 and [run["method"] for run in report["runs"]] == ["lbfgs", "cocoa"]
     for run in report["runs"]:
-        assert run["sentences"] == 2 * 20 and len(run["rows"]) == 2 and run["bytes"] > 2**20
+        assert run["sentences"] == 2 * 24 and len(run["rows"]) == 2 and run["bytes"] > 2**20
         assert all(gap >= 0 for _, gap in run["rows"])
     assert ended("out-of-core", made_up / "none.zip", "--quick")[0] == 2

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import itertools
 import zipfile
+from ast import literal_eval
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conformance.specimens.pages import entries
 from diptych.distributed import column_parts
 from diptych.files.columns import Layout, load_columns, load_tokens, read_columns
 from diptych.files.conllu import STANDARD
@@ -21,35 +23,12 @@ from diptych.files.treebank import Sentence, load_treebank, read_sentences, writ
 from diptych.metrics import attachment_score
 from reference.example_errors import ExampleError, ExampleTypeError
 
-CHUNKS = b"The DT B-NP\ncat  NN\tI-NP\n\n\n-DOCSTART- -X- O\nsat VBD B-VP"
-CITIES = b"New York\tLOC\nis\tO\n\n-DOCSTART- -X- O\n\nbig\tO\n"
 LETTERS = st.text(st.characters(codec="utf-8", exclude_categories=("Z", "C")), min_size=1, max_size=5)
 
 
-@pytest.mark.parametrize(
-    ("content", "names", "expected"),
-    [
-        (
-            CHUNKS.replace(b"\n", b"\r\n"),
-            None,
-            [
-                {"word": ("The", "cat"), "tag": ("DT", "NN"), "label": ("B-NP", "I-NP")},
-                {"word": ("sat",), "tag": ("VBD",), "label": ("B-VP",)},
-            ],
-        ),
-        (b"", None, []),
-        (b"\n -DOCSTART- x\n\n", None, []),
-        (b"x y\n", None, [{"word": ("x",), "label": ("y",)}]),
-        (b"a b c d\n", None, [{"word": ("a",), "tag": ("b",), "chunk": ("c",), "label": ("d",)}]),
-        (b"x A\n", ("word", "tag", "label"), [{"word": ("x",), "tag": ("A",)}]),  # no labels
-        (b"B a\n", ("label", "word"), [{"label": ("B",), "word": ("a",)}]),
-        (b"a\n", ("label", "word"), [{"word": ("a",)}]),
-        (CITIES, None, [{"word": ("New York", "is"), "label": ("LOC", "O")}, {"word": ("big",), "label": ("O",)}]),
-        # a blank of a word, not between columns
-        ("New\u00a0York LOC\n".encode(), None, [{"word": ("New\u00a0York",), "label": ("LOC",)}]),
-    ],
-)
-def test_columns_by_hand(content, names, expected):
+@pytest.mark.parametrize(("entry", "expected"), entries("columns.txt"))
+def test_columns_by_hand(entry, expected):
+    (content, names), expected = literal_eval(entry), literal_eval(expected)
     found = read_columns("a", content, names)
     assert found == expected and [list(one) for one in found] == [list(one) for one in expected]
     content = b"# a comment\n# B\nx A\n"
@@ -98,30 +77,21 @@ def test_conllu_by_hand(tmp_path):
     first, second = read_columns("a", CONLLU.encode())
     assert first["word"] == ("Vamos", "nos", "al mar") and first["label"] == ("VERB", "PRON", "NOUN")
     assert first["xpos"] == ("_", "p", "n") and first["head"] == ("0", "1", "1") and first["feats"][2] == "A=B|C=D"
-    assert second["word"] == ("#",)
     names = ("id", "form", "lemma", "upos", "label", "feats", "head", "deprel", "deps", "misc")
-    assert read_columns("a", CONLLU.encode(), names)[0]["label"] == ("_", "p", "n")
+    assert read_columns("a", CONLLU.encode(), names)[0]["label"] == ("_", "p", "n") and second["word"] == ("#",)
     first, second = read_sentences("a", CONLLU.replace("\n", "\r\n").encode())
-    assert first.words == ("Vamos", "nos", "al mar") and first.heads.tolist() == [0, 1, 1]
     assert first.tags == ("VERB", "p", "n") and first.relations == ("root", "obj", "obl")
-    assert first.feats == ("Mood=Imp", "_", "A=B|C=D") and len(first.block.comments) == 2
-    assert first.fields()["lemma"] == ("ir", "nosotros", "mar")
-    assert second.heads is None and second.block.comments == () and second.tags == ("#",)
+    assert first.heads.tolist() == [0, 1, 1] and first.fields()["lemma"] == ("ir", "nosotros", "mar")
+    assert second.heads is None and second.block.comments == () and len(first.block.comments) == 2
     (tmp_path / "a").write_text(CONLLU, encoding="utf-8")
     layout, _, lines = load_tokens(str(tmp_path / "a"), Layout())
-    assert lines == [(4, 5, 7), (9,)]
-    assert layout.form == "conllu" and layout.columns[1] == "word" and layout.columns[3] == "label"
+    assert layout.form == "conllu" and layout.columns[1] == "word" and lines == [(4, 5, 7), (9,)]
     (tmp_path / "b").write_text("a b\n")
     with pytest.raises(ValueError, match="b, line 1: expected the 10 columns of CoNLL-U, separated by tabs, got 1"):
         load_tokens(str(tmp_path / "b"), layout)
     (plain,) = read_sentences("a", b"The\tDT\t2\nduck\tNN\t3\nswims\tVBZ\t0\n")
-    assert plain.words == ("The", "duck", "swims") and plain.tags == ("DT", "NN", "VBZ")
-    assert plain.heads.tolist() == [2, 3, 0] and plain.heads.dtype == np.int64
-    fields = plain.fields()
-    assert fields["lemma"] == ("the", "duck", "swims") and fields["coarse"] == ("DT", "NN", "VB")
-
-
-# lines ---------------------------------------------------------------------------------------------------------------
+    assert plain.words == ("The", "duck", "swims") and plain.heads.tolist() == [2, 3, 0]
+    assert plain.fields()["lemma"] == ("the", "duck", "swims") and plain.fields()["coarse"] == ("DT", "NN", "VB")
 
 
 @pytest.mark.parametrize("parts", range(1, 10))
@@ -168,9 +138,6 @@ def test_an_encoding_that_is_named():
     for name in ("latin-x", "base64", ""):
         with pytest.raises(ValueError, match="encoding: expected one such as utf-8, latin-1 or utf-16, got"):
             lines_of("a", b"x", name)
-
-
-# trees ---------------------------------------------------------------------------------------------------------------
 
 
 @given(data=st.data())

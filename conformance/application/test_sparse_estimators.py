@@ -52,9 +52,6 @@ def off_optimum(learner, X, y, w, alpha, beta):
     return np.max(np.where(w == 0, at_zero, np.abs(G + alpha * beta * w + beta * np.sign(w))))
 
 
-# at one beta ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("alpha", [1.0, 0.0])
 def test_the_weights_are_optimal(singles, alpha):
     for make, X, y in singles:
@@ -102,9 +99,6 @@ def test_nothing_to_tell_classes_by(estimators):
         learner = make().fit(X, y)
         assert learner.beta_max_ == 0 and learner.beta_ == 1 and not np.any(learner.coef_)
         np.testing.assert_allclose(learner.predict_proba(X), 0.5)
-
-
-# along a path ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_path_is_of_all_examples(paths):

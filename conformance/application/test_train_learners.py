@@ -13,14 +13,12 @@ from conformance.application.test_app import PNG
 from conformance.application.test_tag import bank
 from conformance.tolerances import close
 from diptych.commands import sparse_jobs
+from diptych.estimators import SparseClassifier, SparseCRF, SparseCRFPath
 from diptych.files import load_model, load_sequences, save_model
-from diptych.files.columns import load_columns
+from diptych.sparse_fits import RULES
 from reference.models.kernel_names import described, named, restored
-from reference.models.token_templates import TOKEN_TEMPLATES
 
 __all__ = ["bank"]  # a fixture
-
-# kernels -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("tau", [0.0, 0.01, 1e6])
@@ -93,8 +91,6 @@ def test_kernels_from_training_to_labels(data_file, tmp_path, cli):
         assert cli.reported(*mkl, "--epochs", 1, *more)["lam"] == lam
 
 
-# regularizers --------------------------------------------------------------------------------------------------------
-
 NAMED = {  # with the value, of the weights w and the norms n of their groups
     "l1": (["--tau", 0.01], lambda w, n: 0.01 * np.abs(w).sum()),
     "l2": (["--lam", 0.1], lambda w, n: 0.05 * w @ w),
@@ -131,161 +127,111 @@ def test_every_regularizer_by_name(backend, data_file, tmp_path, cli, name, monk
     assert info["regularizer"] == name and len(found["history"]) == 3 and np.any(w != 0)
 
 
-# sparse CRFs ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def problem(backend, data_file):
-    """The log loss that the command has of that file, or of some of its sequences."""
-    data = load_sequences(data_file)
-    model = backend.SequenceModel(3, data.labels)
-
-    def objective(examples=slice(None)):
-        part = data.take(np.arange(6)[examples])
-        return backend.LogLoss(model, model.pack(part.X, part.Y))
-
-    return objective
-
-
 @pytest.fixture
 def sparse(data_file):
     return ["train", data_file, "--learner", "sparse-crf"]
 
 
-def test_a_path_from_training_to_labels(backend, sparse, problem, tmp_path, cli):
-    """Values as ``sparse_path`` has them; the last is saved, or the one with the least loss on what is held out."""
-    pytest.importorskip("matplotlib")
-    saved, log, picture = tmp_path / "m.npz", tmp_path / "run.jsonl", tmp_path / "path.png"
-    how = ["--path", 5, "--ratio", 0.02, "--alpha", 0.5, "--tol", 1e-9]
-    status, out, err = cli.run(*sparse, *how, "--save", saved, "--log", log, "--json")
-    report, path = json.loads(out), backend.sparse_path(problem(), alpha=0.5, count=5, ratio=0.02, tol=1e-9)
-    assert status == 0 and report["success"] and report["chosen"] == 5 and len(report["values"]) == 5
-    assert sum("iterations" in line for line in err.splitlines()) == 5  # progress, a line a value
-    for value, point in zip(report["values"], path.points, strict=True):
-        assert value["support"] == point.nonzeros and abs(value["beta"] - point.beta) <= 1e-15
-        assert abs(value["objective"] - point.fun) <= 1e-12 and 0 <= value["gap"] <= 1e-9 * point.fun
-        assert value["rejection"] == list(point.rejection) and value["reservation"] == list(point.reservation)
-    _, w, info = load_model(saved, backend.module)
-    np.testing.assert_allclose(w, np.asarray(path.weights(4)), atol=1e-9)
-    assert info["alpha"] == 0.5 and info["beta"] == report["beta"] == report["values"][4]["beta"]
-    first, *lines, last = map(json.loads, log.read_text().splitlines())
-    assert first["job"]["path"] == 5 and [line["value"] for line in lines] == [1, 2, 3, 4, 5]
-    assert last["success"] and last["objective"] == report["objective"]
-    out = cli.printed(*sparse, *how, "--quiet", "--fold", 0)
-    assert "5 values of beta" in out and "test  accuracy" in out and "not converged" not in out
-    assert "(value 5 of 5; --held-out SHARE would choose one)" in out
-    assert "not converged: 4 of the values" in cli.printed(*sparse, *how, "--epochs", 0)  # the first has none
+SPARSE = {  # the words of a command, and the settings of the learner
+    "--path 5 --ratio 0.02 --alpha 0.5 --held-out 0.34": {"count": 5, "ratio": 0.02, "alpha": 0.5},
+    "--path 3 --held-out 0.34": {"count": 3},
+    **{f"--beta-share 0.25 --rule {rule}": {"beta_share": 0.25} for rule in ("count", "union", "none")},
+    **{
+        f"--positions --beta-share 0.1 --rule {rule}": {"beta_share": 0.1, "fit_intercept": False} for rule in RULES[:5]
+    },
+}
 
-    how = ["--path", 6, "--ratio", 1e-3, "--held-out", 0.34, "--rng", 3, "--tol", 1e-9, "--quiet"]
-    report = cli.reported(*sparse, *how, "--save", saved, "--plot", picture)
-    held, losses = np.sort(np.random.default_rng(3).permutation(6)[[0, 3]]), []
-    for value in report["values"]:
-        found = backend.solve_sparse(problem(np.setdiff1d(np.arange(6), held)), beta=value["beta"], tol=1e-9)
-        losses.append(problem(held).value_and_gradient(found.x)[0])
-        assert abs(value["held_out"] - losses[-1]) <= 1e-4 * losses[-1]
-    k = int(np.argmin(losses))
-    assert report["chosen"] == k + 1 and "chosen by 2 held-out examples" in report["message"]
-    best = backend.solve_sparse(problem(), beta=report["values"][k]["beta"], tol=1e-9).x
-    np.testing.assert_allclose(load_model(saved, backend.module)[1], np.asarray(best), atol=1e-3)
-    assert picture.read_bytes().startswith(PNG)
-    for more, message in (["--path", 3, "--held-out", 0.34, "--ratio", 0.1], "0.1 of beta_max, is the best"), (
-        ["--beta-share", 0.999], "is predicted everywhere in the training data"):  # fmt: skip
-        status, out, err = cli.run(*sparse, *more, "--rng", 3, "--json")
+
+@pytest.mark.parametrize("words", SPARSE)
+def test_sparse_weights_are_those_of_the_learners(backend, sparse, data_file, tmp_path, cli, words):
+    """Which are at the optimum; reports, logs and files have what the learner has, and labels are its predictions."""
+    path, chains, saved, log = "--path" in words, "--positions" not in words, tmp_path / "m.npz", tmp_path / "run.jsonl"
+    how = [*words.split(), "--tol", 1e-10, "--rng", 3, "--save", saved, "--log", log]
+    status, out, err = cli.run(*sparse, *how, "--json")
+    report, data = json.loads(out), load_sequences(data_file)
+    settings = {"tol": 1e-10, "random_state": 3, "panel": backend.__name__, **SPARSE[words]}
+    learner = SparseCRFPath(held_out=0.34, **settings) if path else SparseCRF(**settings) if chains else None
+    X, Y = (data.X, data.Y) if chains else (np.concatenate(data.X), np.concatenate(data.Y))
+    made = (learner or SparseClassifier(**settings)).fit(X, Y)
+    _, w, info = load_model(saved, backend.module)
+    np.testing.assert_allclose(w, made.weights_, atol=1e-5)
+    close([report["beta"], report["beta_max"], info["beta"]], [made.beta_, made.beta_max_, made.beta_])
+    assert status == 0 and report["success"] and report["weights"] == len(w)
+    assert report["support"] == np.count_nonzero(w) and report["train"]["letter"] > 0.9
+    assert cli.printed("predict", saved, data_file).split() == ["".join(data.labels[k] for k in y) for y in data.Y]
+    first, *lines, last = map(json.loads, log.read_text().splitlines())
+    assert last["success"] and last["objective"] == report["objective"] and first["job"]["learner"] == "sparse-crf"
+    if path:
+        values = report["values"]
+        close([value["beta"] for value in values], made.betas_)
+        np.testing.assert_allclose([value["held_out"] for value in values], made.held_out_losses_[:, 0], rtol=1e-3)
+        k = int(np.argmin([value["held_out"] for value in values]))
+        assert report["chosen"] == k + 1 and report["beta"] == values[k]["beta"]
+        assert "chosen by 2 held-out examples" in report["message"]
+        assert [line["value"] for line in lines] == [*range(1, len(values) + 1)]
+        assert sum("iterations" in line for line in err.splitlines()) > len(values)  # progress, a line a value
+    else:
+        assert len(report["history"]) == report["iterations"] == len(lines)
+        assert bool(report["reservation"]) == ("none" not in words)
+        assert f"{report['iterations']:7}" in cli.printed("curves", log)
+
+
+def test_what_is_said_of_sparse_weights(sparse, data_file, tmp_path, cli):
+    """Which value of a path, what has not converged, warnings; where no feature tells labels, beta_max = 0."""
+    pytest.importorskip("matplotlib")
+    picture, path = tmp_path / "path.png", [*sparse, "--path", 5, "--ratio", 0.02]
+    out = cli.printed(*path, "--quiet", "--fold", 0, "--plot", picture)
+    assert "5 values of beta" in out and "test  accuracy" in out and "not converged" not in out
+    assert "(value 5 of 5; --held-out SHARE would choose one)" in out and picture.read_bytes().startswith(PNG)
+    assert "not converged: 4 of the values" in cli.printed(*path, "--epochs", 0)  # at the first, all weights are 0
+    for more, message in (
+        (["--path", 3, "--held-out", 0.34, "--ratio", 0.1, "--rng", 3], "0.1 of beta_max, is the best"),
+        (["--beta-share", 0.999], "is predicted everywhere in the training data"),
+    ):
+        status, out, err = cli.run(*sparse, *more, "--json")
         (line,) = json.loads(out)["warnings"]
         assert status == 0 and message in line and f"warning: {line}\n" in err
-
-
-def test_one_beta(backend, sparse, problem, data_file, tmp_path, cli):
-    """Given, or by its share of beta_max; rows of history in the log, which curves draws."""
-    most, log, picture = backend.beta_max(problem()), tmp_path / "run.jsonl", tmp_path / "c.png"
-    share = [*sparse, "--beta-share", 0.25]
-    report = cli.reported(*share, "--log", log)
-    result = backend.solve_sparse(problem(), beta=0.25 * most)
-    assert report["beta"] == 0.25 * most and report["share"] == 0.25 and report["beta_max"] == most
-    assert abs(report["objective"] - result.fun) <= 1e-12 and report["support"] == len(result.support)
-    assert len(report["history"]) == report["iterations"] == result.nit
-    assert cli.reported(*sparse, "--beta", 0.25 * most)["objective"] == report["objective"]
-    for rule in ("count", "union", "none"):
-        found = cli.reported(*share, "--rule", rule)
-        assert abs(found["objective"] - report["objective"]) <= 2e-6 * report["objective"]
-        assert bool(found["reservation"]) == (rule != "none")
-    assert "support 0 of" in cli.printed(*sparse, "--beta", 10 * most)
-    assert f"{report['iterations']:7}" in cli.printed("curves", log)
+    report = cli.reported(*sparse, "--beta-share", 0.25, "--plot", picture)
+    assert cli.reported(*sparse, "--beta", report["beta"])["objective"] == report["objective"]
+    assert "support 0 of" in cli.printed(*sparse, "--beta", 10 * report["beta_max"])
     out = cli.printed(*sparse, "--beta-share", 0.01, "--tol", 0, "--epochs", 3)
     assert "not converged: the duality gap is" in out
-    pytest.importorskip("matplotlib")
-    assert cli.printed(*share, "--plot", picture) and picture.read_bytes().startswith(PNG)
-    np.savez(data_file, features=np.ones((3, 1)), labels=np.zeros(3, int), offsets=[0, 2, 3])  # beta_max = 0
+    np.savez(data_file, features=np.ones((3, 1)), labels=np.zeros(3, int), offsets=[0, 2, 3])
     assert "--path: no feature tells the labels from one another" in cli.refused(*sparse)
     assert "support 0 of" in cli.printed(*sparse, "--beta-share", 0.5)
 
 
-@pytest.mark.parametrize("rule", ["half-space", "l2-gap", "union", "count", "l1-gap"])
-def test_positions_by_themselves(backend, sparse, data_file, tmp_path, cli, rule):
-    """Classes: the same optimum by rules that list outputs; a saved model labels each position."""
-    data, saved = load_sequences(data_file), tmp_path / "m.npz"
-    how = ["--positions", "--beta-share", 0.1, "--tol", 1e-10, "--rule", rule, "--save", saved]
-    report = cli.reported(*sparse, *how)
-    model = backend.MulticlassModel(3, data.labels)
-    objective = backend.LogLoss(model, model.pack(np.concatenate(data.X), np.concatenate(data.Y)))
-    result = backend.solve_sparse(objective, beta=report["beta"], tol=1e-10, rule=None)
-    assert report["weights"] == 9 and report["reservation"] and report["train"]["letter"] == 1.0
-    assert abs(report["beta"] - 0.1 * backend.beta_max(objective)) <= 1e-15
-    assert abs(report["objective"] - result.fun) <= 1e-10 * result.fun
-    assert cli.printed("predict", saved, data_file).split() == ["".join(data.labels[k] for k in y) for y in data.Y]
-
-
 @pytest.mark.parametrize("how", [[], ["--bits", 8], ["--pairs", "all", "--transitions", "bio"]])
 @pytest.mark.parametrize("share", [0.2, 2.0])
-def test_saved_taggers_have_no_weights_that_are_zero(backend, bank, tmp_path, cli, how, share):
-    """The file's model has as many weights as the support, and the scores of the one that was trained; also where
-    all are 0.
-    """
+def test_saved_taggers_have_no_weights_that_are_zero(bank, tmp_path, cli, how, share):
+    """The file's model has as many weights as the support; also where all are 0. It scores as the whole one."""
     saved, sparse = tmp_path / "m.npz", ["--learner", "sparse-crf", "--beta-share", share, "--tol", 1e-9]
     report = cli.reported("tag", "train", bank, *how, *sparse, "--templates", "words", "--save", saved)
-    model, w, _ = load_model(saved, backend.module)
-    assert model.size == report["support"] == np.count_nonzero(w) and (model.size > 0) == (share < 1)
-    assert model.vocabulary is None or len(model.vocabulary) <= model.size
+    model, w, _ = load_model(saved, cli.panel)
+    assert report["weights"] > model.size == report["support"] == np.count_nonzero(w)
+    assert (model.size > 0) == (share < 1) and (model.vocabulary is None or len(model.vocabulary) <= model.size)
     assert cli.reported("tag", "evaluate", saved, bank)["accuracy"] == report["train"]["accuracy"]
     shown = cli.reported("tag", "show", saved, "--top", 1000)
     moves = sum(move[2] != 0 for move in shown["transitions"])
     assert sum(map(len, shown["labels"].values())) + moves == report["support"]
-    sentences = load_columns(str(bank))
-    Y = [each["label"] for each in sentences]
-    settings = {"pairs": "all" if "all" in how else "observed", "bits": 8 if "--bits" in how else None}
-    settings["transitions"] = "bio" if "bio" in how else None
-    whole = backend.TaggingModel.of(sentences, Y, TOKEN_TEMPLATES["words"], **settings)
-    objective = backend.LogLoss(whole, whole.pack(sentences, Y))
-    x = np.asarray(backend.solve_sparse(objective, beta=report["beta"], tol=1e-9).x)
-    assert whole.size == report["weights"] > model.size
-    for i in range(3):
-        one = model.scores(model.pack(sentences), np.array([i]), w)
-        other = whole.scores(whole.pack(sentences), np.array([i]), x)
-        np.testing.assert_allclose(one.unary, other.unary, atol=1e-4)
-        np.testing.assert_allclose(one.pairwise, other.pairwise, atol=1e-4)
 
 
 @pytest.mark.beyond("a long training through a command or learner")
-@pytest.mark.parametrize("held_out", [False, True])
-def test_ctrl_c_keeps_the_values_there_are(sparse, tmp_path, cli, monkeypatch, held_out):
-    """After three lines of progress; of what is held out, the values seen so far choose."""
+def test_ctrl_c_keeps_the_values_there_are(sparse, tmp_path, cli, monkeypatch):
+    """It comes after nine lines of progress; of what is held out, the values seen so far choose."""
     said, saved, log = [], tmp_path / "m.npz", tmp_path / "run.jsonl"
 
     def say(options, line):
         said.append(line)
-        if len(said) == (5 + 1 + 3 if held_out else 3):
+        if len(said) == 5 + 1 + 3:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(sparse_jobs, "_say", say)
-    how = ["--path", 5, "--save", saved, "--log", log, *(["--held-out", 0.34] if held_out else [])]
-    status, out, _ = cli.run(*sparse, *how)
-    assert status == 130 and "not converged: Ctrl-C ended it" in out
-    said.clear()
-    status, out, _ = cli.run(*sparse, *how, "--json")
+    status, out, _ = cli.run(*sparse, "--path", 5, "--save", saved, "--log", log, "--held-out", 0.34, "--json")
     report = json.loads(out)
     assert status == 130 and report["interrupted"] and not report["success"] and saved.exists()
+    assert report["message"].startswith("Ctrl-C ended it") and len(report["values"]) == 5
     losses = [value["held_out"] for value in report["values"] if "held_out" in value]
-    assert (len(report["values"]), len(losses)) == ((5, 3) if held_out else (3, 0))
-    assert report["chosen"] == (int(np.argmin(losses)) + 1 if held_out else 3)
+    assert len(losses) == 3 and report["chosen"] == int(np.argmin(losses)) + 1
     assert json.loads(log.read_text().splitlines()[-1])["interrupted"]
     assert "of a path of sparse CRFs, which train --plot draws" in cli.refused("curves", log)
