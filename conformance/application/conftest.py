@@ -96,7 +96,8 @@ def installed(monkeypatch):
 
 @pytest.fixture
 def files(tmp_path):
-    """Four files of fifty sentences each, whose labels follow from the words."""
+    """Four files of fifty sentences each, for clusters, whose labels follow from the words."""
+    pytest.importorskip("distributed")
     for k in range(4):
         sentences = [[(k + i * j) % 7 for j in range(2 + i % 5)] for i in range(50)]
         text = "\n".join("".join(f"w{word} L{word % 3}\n" for word in words) for words in sentences)

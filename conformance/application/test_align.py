@@ -1,18 +1,25 @@
-"""The command ``align``: features of strings, files of examples, train and apply."""
+"""The commands ``align`` and ``segment``, their files, and what drawn figures show: labels that do not overlap, whole
+numbers of what is counted, error bars of several runs.
+"""
 
 from __future__ import annotations
 
 import json
 from functools import lru_cache
+from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import reference
 from conformance.application.test_app import PNG
 from conformance.tolerances import close
 from diptych.files import load_model
 from diptych.files.pairs import FEATURES, _plain, load_pairs, pair_features, read_lines
+from diptych.pictures import grids, plots
+from reference.training.result import Row
 
 WORDS = st.text(st.sampled_from("abcé É1.-"), max_size=6)
 
@@ -135,3 +142,194 @@ def test_every_string_of_the_shorter_list_without_null(cli, some_names, tmp_path
     pairs = dict(cli.reported(*command, tmp_path / "right.txt")["pairs"])
     assert pairs[1] == 0 and sorted(pairs.values()) == [0, 1]
     assert cli.printed(*command, tmp_path / "none.txt") == "zzz\t\nbolt M4\t\nyyy\t\n"
+
+
+@pytest.fixture
+def files(tmp_path, rng):
+    """Pictures of a disc and a bar: clean.npz to train on; one.npy, clean, and noisy.pbm, its noisy copy."""
+    y, x = np.mgrid[:14, :14]
+    discs = [
+        ((y - a) ** 2 + (x - b) ** 2 < (0.3 * r) ** 2) | (abs(y - r) < 2) for a, b, r in rng.uniform(4, 10, (5, 3))
+    ]
+    *training, one = (picture.astype(np.int64) for picture in discs)
+    np.savez(tmp_path / "clean.npz", *training)
+    np.save(tmp_path / "one.npy", one)
+    grids.write_picture(tmp_path / "noisy.pbm", grids.noisy_copy(one, 0.1, rng))
+    return tmp_path
+
+
+def rows(picture):
+    """A picture as reports have it."""
+    return ["".join(map(str, row)) for row in picture.tolist()]
+
+
+def test_train_and_restore(backend, files, cli):
+    """The report is what the saved model does: objective, gap, weights, wrong pixels before and after; the picture
+    written is its prediction.
+    """
+    pytest.importorskip("matplotlib")
+    model_file, out, plot = files / "m.npz", files / "r.pgm", files / "p.png"
+    words = ["--noise", 0.1, "--lam", 5, "--tol", 0.05, "--connectivity", 8, "--save", model_file]
+    report = cli.reported("segment", "train", files / "clean.npz", *words)
+    assert report["success"] and report["images"] == 4 and report["pixels"] == 4 * 14 * 14
+    assert 0 <= report["certificate"] <= 0.05 * report["objective"] and report["test"] is None
+    assert report["relative_gap"] == report["certificate"] / report["objective"]
+    assert report["train"]["after"] < 0.6 * report["train"]["before"] and 0.05 < report["train"]["before"] < 0.15
+    model, w, info = load_model(model_file, backend.module)
+    assert list(report["weights"].values()) == w.tolist() and info["noise"] == 0.1 and np.all(w[3:] >= 0)
+
+    command = ["segment", "predict", model_file, files / "noisy.pbm", "--clean", files / "one.npy"]
+    report = cli.reported(*command, "--out", out, "--plot", plot)
+    noisy, clean = grids.read_picture(files / "noisy.pbm"), np.load(files / "one.npy")
+    (y,) = model.predict(model.pack([grids.features(noisy, 8)]), None, w)
+    restored = grids.read_picture(out)
+    assert plot.read_bytes().startswith(PNG) and np.array_equal(restored.ravel(), y)
+    assert report["error"] == {"before": np.mean(noisy != clean), "after": np.mean(restored != clean)}
+    assert report["error"]["after"] < report["error"]["before"] and report["turned"] == np.sum(restored != noisy)
+    assert report["out"] == str(out) and "restored" not in report
+    assert cli.reported(*command)["restored"] == rows(restored)
+    text = cli.printed(*command)
+    assert "wrong pixels, this picture" in text and "% after" in text
+
+
+def test_several_pictures_are_restored_each_as_if_alone(files, rng, cli):
+    """--limit spreads what it takes evenly over the file."""
+    clean = list(np.load(files / "clean.npz").values())
+    noisy = [grids.noisy_copy(picture, 0.1, rng) for picture in clean]
+    np.savez(files / "noisy.npz", *noisy)
+    cli.printed("segment", "train", files / "clean.npz", "--epochs", 3, "--save", files / "m.npz")
+    predict, alone = ["segment", "predict", files / "m.npz"], []
+    for picture in noisy:
+        np.save(files / "alone.npy", picture)
+        alone.append(cli.reported(*predict, files / "alone.npy"))
+    command = [*predict, files / "noisy.npz", "--clean", files / "clean.npz"]
+    report, fields = cli.reported(*command), ("height", "width", "turned", "restored")
+    assert report["pictures"] == [{name: each[name] for name in fields} for each in alone]
+    assert report["error"]["before"] == np.mean(np.array(noisy) != np.array(clean))
+    assert cli.reported(*command, "--limit", 2, "--out", files / "r.npz")["out"] == str(files / "r.npz")
+    written = list(np.load(files / "r.npz").values())
+    assert [rows(picture) for picture in written] == [alone[i]["restored"] for i in (0, 2)]
+    text = cli.printed(*command, "--limit", 2)
+    assert "2 pictures of 14 x 14 pixels, " in text and "wrong pixels, all: " in text
+    pytest.importorskip("matplotlib")
+    cli.printed(*command, "--limit", 1, "--plot", files / "p.png")
+    assert (files / "p.png").read_bytes().startswith(PNG)
+
+
+def test_letters(tmp_path, cli):
+    """A word to train on, another to test on; a page of words restored; too few epochs are said."""
+    job = ["--limit", 1, "--scale", 1, "--epochs", 1, "--tol", "1e-6", "--save", tmp_path / "m.npz"]
+    text = cli.printed("segment", "train", "letters", *job)
+    assert "new pictures" in text and "not converged: gap" in text
+    words = [tmp_path / "m.npz", "letters", "--words", 2, "--noise", 0.1, "--out", tmp_path / "r.npy"]
+    report = cli.reported("segment", "predict", *words)
+    assert 0.05 < report["error"]["before"] < 0.15
+    assert np.load(tmp_path / "r.npy").shape == (report["height"], report["width"])
+
+
+@given(picture=st.integers(0, 2**31), height=st.integers(1, 9), width=st.integers(1, 19))
+@pytest.mark.parametrize("kind", ["npy", "pbm", "pgm", "png"])
+def test_pictures_are_read_as_written(tmp_path_factory, picture, height, width, kind):
+    if kind == "png":
+        pytest.importorskip("matplotlib")
+    path = tmp_path_factory.mktemp("p") / f"p.{kind}"
+    x = np.random.default_rng(picture).integers(0, 2, (height, width))
+    grids.write_picture(path, x)
+    found = grids.read_picture(path)
+    assert found.dtype == np.int64 and np.array_equal(found, x)
+
+
+def test_other_tools_pictures(tmp_path):
+    """Comments, free spacing, two bytes a pixel; darker than half is ink. Colours: dark, nearly transparent, light."""
+    for name, content in (
+        ("a.pbm", b"P1\n# ink is 1\n3 2\n1 0 1\n010\n"),
+        ("a.pgm", b"P2 3 2 # no more\n 9\n0 9 4\n5 # dark\n 1 8\n"),
+        ("b.pgm", b"P5\n3 2\n1000\n" + np.array([0, 1000, 499, 500, 3, 900], ">u2").tobytes()),
+    ):
+        (tmp_path / name).write_bytes(content)
+        assert grids.read_picture(tmp_path / name).tolist() == [[1, 0, 1], [0, 1, 0]]
+    image = pytest.importorskip("matplotlib.image")
+    image.imsave(tmp_path / "a.png", np.array([[[0.1, 0.2, 0.3, 1.0], [0.1, 0.2, 0.3, 0.2], [0.9, 0.8, 0.9, 1.0]]]))
+    assert grids.read_picture(tmp_path / "a.png").tolist() == [[1, 0, 0]]
+
+
+def test_features_are_what_is_seen(rng):
+    """The same wherever the picture stands; the sum of the 3 x 3 pixels by definition."""
+    x = rng.integers(0, 2, (4, 5))
+    nodes, edges, of_edges = grids.features(x, 4)
+    seen = 2 * x - 1
+    for v, (i, j) in enumerate(np.ndindex(4, 5)):
+        around = seen[max(i - 1, 0) : i + 2, max(j - 1, 0) : j + 2].sum()
+        assert nodes[v].tolist() == [1, seen[i, j], around]
+    flat = x.ravel()
+    assert [g.tolist() for g in of_edges] == [[1, float(flat[a] == flat[b])] for a, b in edges]
+    assert grids.noisy_copy(x, 0.0, rng).tolist() == x.tolist()
+
+
+@pytest.fixture
+def figure(monkeypatch):
+    """Draws, and gives the figure instead of writing it."""
+    pytest.importorskip("matplotlib")
+    kept = []
+    monkeypatch.setattr(plots, "save_figure", lambda figure, path: kept.append(figure))
+
+    def draw(function, *arguments, **options):
+        function("figure.png", *arguments, **options)
+        kept[-1].draw_without_rendering()
+        return kept[-1]
+
+    return draw
+
+
+def labels(axis):
+    """The shown labels of an axis; they must not overlap."""
+    shown = [tick for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()) if tick.label1.get_text()]
+    low, high = sorted(axis.get_view_interval())
+    shown = sorted((tick.label1.get_window_extent().x0, tick) for tick in shown if low <= tick.get_loc() <= high)
+    for (_, one), (_, other) in pairwise(shown):
+        assert one.label1.get_window_extent().x1 < other.label1.get_window_extent().x0
+    return [tick.label1.get_text() for _, tick in shown]
+
+
+@pytest.mark.beyond("draws many pictures")
+@pytest.mark.parametrize("last", [0.0101, 0.011, 0.021, 0.035, 0.4, 7.0, 3e5, 1e13])
+@pytest.mark.parametrize("count", [1, 2, 12])
+def test_labels_of_runs_do_not_overlap(figure, last, count):
+    """What is counted has whole numbers."""
+    history = [
+        Row(k + 1, 97 * (k + 1), s, 2.0 - k / 99, 1.0, 1.0) for k, s in enumerate(np.geomspace(0.01, last, count))
+    ]
+    columns = {"calls": "oracle_calls", "epochs": "epoch", "seconds": "seconds", "objective": "objective"}
+    run = {name: [getattr(row, field) for row in history] for name, field in columns.items()}
+    run |= {"name": "one", "distance": None}
+    epochs, seconds, gaps = figure(plots.convergence, {"one": history}, "title").axes
+    calls, later, others = figure(plots.runs, [run], ["calls", "seconds", "epochs"]).axes
+    assert labels(seconds.xaxis) and labels(later.xaxis)
+    for axes in (epochs, gaps, calls, others):
+        assert all(float(text).is_integer() for text in labels(axes.xaxis))
+
+
+LOGARITHMIC = ["0.001 0.01", "0.1 0.2", "1e-9 1e-5 3 1e6", "1 10"]
+
+
+@pytest.mark.beyond("draws many pictures")
+@pytest.mark.parametrize("values", [*LOGARITHMIC, "0 1 2", "1 2 3", "0.5", "1 a"])
+def test_a_grid_has_a_logarithmic_axis_from_two_positive_numbers_on(figure, values):
+    (axes,) = figure(plots.grid, {"": [(value, 0.5, None) for value in values.split()]}, "lam", "score").axes
+    assert axes.get_xscale() == ("log" if values in LOGARITHMIC else "linear") and not axes.containers
+    assert labels(axes.xaxis) and (values != "0 1 2" or labels(axes.xaxis) == ["0", "1", "2"])
+
+
+def test_error_bars_are_of_several_runs(figure):
+    points = [("1e-3", 0.5, 0.1), ("1e-2", 0.6, None), ("1e-1", None, None)]
+    (axes,) = figure(plots.grid, {"a": points, "b": [("1e-3", 0.4, None)]}, "lam", "score").axes
+    (bars,) = axes.containers
+    assert np.allclose(bars.lines[2][0].get_segments(), [[[1e-3, 0.4], [1e-3, 0.6]]])
+
+
+def test_a_path_counts_weights_in_whole_numbers(figure, rng):
+    model = reference.MulticlassModel(2, 2)
+    loss = reference.LogLoss(model, model.pack(rng.normal(size=(6, 2)), [0, 1, 0, 1, 0, 1]))
+    for count in (1, 2):
+        weights, sizes = figure(plots.plot_path, reference.sparse_path(loss, count=count)).axes
+        assert labels(weights.xaxis) and all(tick.is_integer() for tick in sizes.get_yticks())

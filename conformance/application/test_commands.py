@@ -1,22 +1,32 @@
-"""What the commands share: options of one meaning, solvers' own options, help of one screen, "did you mean"; and what
-they refuse: one line that says why and status 2, nothing is printed, and no file is written.
+"""What the commands share: options of one meaning, solvers' own options, help of one screen, "did you mean"; what they
+refuse: one line that says why and status 2, nothing is printed, and no file is written; and laws of every command that
+trains: its model is scored as its report says, a run that was cut goes on, signals keep the best weights.
 """
 
 from __future__ import annotations
 
 import argparse
 import inspect
+import json
+import re
 import shlex
+import signal
 import sys
 import types
+from functools import cache
+from importlib import import_module
 
 import numpy as np
 import pytest
 
 import reference
+from conformance.application.conftest import Command
+from conformance.application.test_app import PNG
 from conformance.damage import spoil
+from conformance.specimens.commands import COMMANDS, STARTS
 from conformance.specimens.pages import entries
 from conformance.specimens.requests import NOTICED, REQUESTS, prepare
+from conformance.tolerances import close
 from diptych.commands import localize_jobs
 from diptych.commands.jobs import HINGE_ONLY, OPTIMIZERS
 from diptych.commands.main import main, parser
@@ -24,7 +34,9 @@ from diptych.commands.options import FLAGS
 from diptych.commands.parser import Parser
 from diptych.commands.solvers import RENAMED, epochs_of, own, takes
 from diptych.defaults import LBFGS_ITERATIONS
-from diptych.files import load_model, load_sequences
+from diptych.files import load_log, load_model, load_sequences
+from diptych.files.logs import LogWriter
+from diptych.panels import PANELS
 from reference.declared import members, options_of
 
 TASKS = ("", "tag", "parse", "segment", "align", "localize")
@@ -155,15 +167,13 @@ def listed(folder):
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     """A function of a panel: its folder with all that requests name."""
-    made = {}
 
-    def of(sp):
-        if sp.__name__ not in made:
-            made[sp.__name__] = tmp_path_factory.mktemp(sp.__name__)
-            prepare(sp, made[sp.__name__])
-        return made[sp.__name__]
+    @cache
+    def prepared(sp):
+        prepare(sp, folder := tmp_path_factory.mktemp(sp.__name__))
+        return folder
 
-    return of
+    return prepared
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda each: shlex.join(each.words)[:100])
@@ -216,3 +226,157 @@ def test_the_largest_numbers(data_file, reference_cli):
     largest = ["--limit", 2**31 - 1, "--rng", 2**63 - 1, "--most-bytes", 2**63 - 1]
     reference_cli.printed("train", data_file, "--epochs", 1, *largest)
     assert reference.kernels.Polynomial(2**31 - 1, 0.0)(np.eye(2), np.eye(2))[0, 0] == 1
+
+
+UNSEEN = {"job", "saved", "log", "checkpoint", "resume"}  # the words themselves
+
+
+def on_panels(names, cases):
+    """Each case on both panels; in the first tier on one of them, in turn."""
+    other = pytest.mark.beyond("the other panel")
+    return pytest.mark.parametrize(
+        f"{names}, panel",
+        [
+            pytest.param(*case, panel, marks=[] if (i + k) % 2 == 0 else other)
+            for i, case in enumerate(cases)
+            for k, panel in enumerate(PANELS)
+        ],
+    )
+
+
+every = on_panels("name", [(name,) for name in COMMANDS])
+
+
+@pytest.fixture
+def prepared_cli(panel, tmp_path, monkeypatch, capsys):
+    """The command in a panel, in a folder with all files."""
+    prepare(import_module(panel), tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return Command(import_module(panel), capsys)
+
+
+def reported(cli, *words):
+    """A report, where all goes well and nothing is said."""
+    status, out, err = cli.run(*words, "--json", "--quiet")
+    assert status == 0 and err == "", err
+    return json.loads(out)
+
+
+def of(command, words):
+    """Words for the saved model."""
+    return ["m.npz" if word == "MODEL" else word for word in getattr(command, words)]
+
+
+def untimed(found):
+    """A report without times and without the words that it repeats."""
+    if isinstance(found, dict):
+        return {key: untimed(value) for key, value in found.items() if key not in UNSEEN and "seconds" not in key}
+    return [untimed(each) for each in found] if isinstance(found, list) else found
+
+
+def timeless(printed):
+    """What is printed, without how long it took."""
+    return re.sub(r"in \S+ seconds|\"seconds\": [^,]+,", "", printed)
+
+
+def leaves(path):
+    """The settings of a saved model, and the arrays of its weights."""
+    model, w, _ = load_model(path, "reference")
+    flat = [w] if isinstance(w, np.ndarray) else [x for each in w for x in ([each] if hasattr(each, "shape") else each)]
+    return model.settings(), flat
+
+
+@every
+def test_a_model_scores_as_its_training_said_and_answers_the_same_again(prepared_cli, name):
+    """By evaluate, on the training data; what predict prints is what --out holds, as text and as JSON. show has the
+    number of weights that are not 0, and the names that the command has for them; other tasks refuse the model.
+    """
+    command = COMMANDS[name]
+    report = reported(prepared_cli, *command.train("--save", "m.npz"), "--epochs", command.epochs[1])
+    assert report["command"] == " ".join([*command.task, "train"])
+    ours, theirs = command.agree(report, reported(prepared_cli, *of(command, "evaluate")))
+    assert {key: theirs[key] for key in ours} == ours if isinstance(ours, dict) else theirs == ours
+    assert prepared_cli.printed(*of(command, "evaluate"))
+    for form in ([], ["--json"]):
+        words = [*of(command, "predict"), *form]
+        printed = prepared_cli.printed(*words)
+        assert timeless(printed) == timeless(prepared_cli.printed(*words)) != ""
+        if name != "segment":  # it writes a picture, and prints what there is to say of it
+            assert prepared_cli.printed(*words, "--out", "out.txt") == ""
+            with open("out.txt", newline="", encoding="utf-8") as file:
+                assert file.read() == printed
+    shown, words, (key, found) = (
+        reported(prepared_cli, *command.task, "show", "m.npz"), " ".join([*command.task, "show"]), command.shown)  # fmt: skip
+    w = load_model("m.npz", "reference")[1]
+    assert shown["command"] == words and found in shown[key]
+    assert not isinstance(w, np.ndarray) or shown["nonzeros"] == np.count_nonzero(w)
+    assert len(prepared_cli.printed(*command.task, "show", "m.npz")) > 20
+    for other in {"", "tag", "segment", "align", "localize", "parse"} - {" ".join(command.task)}:
+        err = prepared_cli.refused(*other.split(), "show", "m.npz")
+        assert "expected a model of" in err and err.endswith(f"diptych {words} reads it\n")
+
+
+@pytest.mark.beyond("a training through every command")
+@every
+def test_a_run_cut_in_two_is_that_of_one_run(prepared_cli, name):
+    """But for the time: reports, weights to the bit, and logs, of which the second part goes on in one file."""
+    command = COMMANDS[name]
+    few, many = command.epochs
+    uncut = reported(prepared_cli, *command.train("--epochs", many, "--log", "uncut.jsonl", "--save", "uncut.npz"))
+    second = []
+    if command.checkpoint:
+        reported(prepared_cli, *command.train("--epochs", few, "--log", "cut.jsonl", "--checkpoint", "run.npz"))
+        second = ["--resume", "run.npz"]
+    found = reported(prepared_cli, *command.train("--epochs", many, "--log", "cut.jsonl", "--save", "cut.npz", *second))
+    assert untimed(found) == untimed(uncut)
+    (settings, w), (same, v) = leaves("uncut.npz"), leaves("cut.npz")
+    assert settings == same and len(w) == len(v) and all(map(np.array_equal, w, v))
+    if command.checkpoint:  # else lines are values of beta, or as many as are needed
+        logs = [load_log(each) for each in ("uncut.jsonl", "cut.jsonl")]
+        plain = [[{**row.as_dict(), "seconds": None} for row in each.rows] for each in logs]
+        assert plain[0] == plain[1] and len(plain[0]) == many and untimed(logs[0].outcome) == untimed(logs[1].outcome)
+
+
+@on_panels("first, second", STARTS)
+def test_a_run_starts_from_a_saved_model(prepared_cli, first, second):
+    """Without an epoch its objective, settings and weights are those of the model, whatever optimiser wrote it."""
+    before = reported(prepared_cli, *first.split(), "--save", "m.npz", "--epochs", 3)
+    again = reported(prepared_cli, *second.split(), "--save", "n.npz", "--epochs", 0, "--start", "m.npz")
+    assert again.get("start", "m.npz") == "m.npz"
+    for one, other in zip(before.get("classes", [before]), again.get("classes", [again]), strict=True):
+        close(other["objective"], one["objective"])
+    (settings, (w,)), (same, (v,)) = leaves("m.npz"), leaves("n.npz")
+    assert settings == same and np.array_equal(v, w)
+
+
+@pytest.mark.beyond("a picture of every command")
+@every
+def test_pictures_are_drawn_and_a_full_disk_is_said(prepared_cli, name, tmp_path):
+    """--limit, where the command has it, is the number of examples."""
+    pytest.importorskip("matplotlib")
+    command = COMMANDS[name]
+    report = reported(prepared_cli, *command.train("--epochs", command.epochs[0], "--plot", "p.png"))
+    assert (tmp_path / "p.png").read_bytes().startswith(PNG) and report["plot"] == "p.png"
+    if not {"--limit", "--partitions"} & {*command.options}:
+        few = reported(prepared_cli, *command.train("--limit", 2, "--epochs", command.epochs[0]))
+        every = [few, *few.get("classes", [])]
+        assert [x[key] for x in every for key in ("sequences", "sentences", "examples", "images") if key in x] == [2]
+    status, _, err = prepared_cli.run(*command.train("--epochs", command.epochs[0], "--save", "/dev/full", "--quiet"))
+    assert status == 1 and err == f"diptych {' '.join([*command.task, 'train'])}: /dev/full: no space left on device\n"
+
+
+@pytest.mark.beyond("a training through every command")
+@every
+def test_sigterm_keeps_the_weights(prepared_cli, name, monkeypatch, installed):
+    """It comes after the first epoch; a second one, as timeout(1) sends it, changes nothing."""
+
+    def terminated(self, row):
+        write(self, row)
+        if {"epoch", "value"} & set(row):
+            signal.raise_signal(signal.SIGTERM)
+
+    write = LogWriter.write
+    monkeypatch.setattr(LogWriter, "write", terminated)
+    status, out, _ = prepared_cli.run(*COMMANDS[name].train("--quiet", "--save", "m.npz", "--log", "log.jsonl"))
+    assert status == 143 and "not converged: " in out and load_log("log.jsonl").outcome["interrupted"]
+    assert all(np.all(np.isfinite(each)) for each in leaves("m.npz")[1])

@@ -1,19 +1,32 @@
-"""Logs, curves, checkpoints and starts by the command line; a real Ctrl-C."""
+"""Logs, curves and checkpoints by the command line, a real Ctrl-C, and files on a full disk and after killed processes:
+whole, as they were, or not there; errors name them.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from conformance.application.processes import ended, lines_of, started, until
+import reference
+from conformance.application.processes import ROOT, begun, ended, lines_of, started, until
 from conformance.application.test_app import PNG
 from conformance.specimens.requests import FILES
 from conformance.tolerances import close
-from diptych.files import load_log, load_model, load_sequences
+from diptych.files import LocalizationImage, load_log, load_model, load_sequences, save_localization, save_model
+from diptych.pictures.grids import write_picture
+from diptych.pictures.plots import convergence
+from reference.files import NotWritten, save_bytes
 
 
 def test_a_log_has_the_job_the_rows_and_the_outcome(backend, data_file, tmp_path, cli):
@@ -142,3 +155,185 @@ def test_logs_of_different_problems_have_no_curves(data_file, tmp_path, monkeypa
         error = reference_cli.refused("curves", f"{one}.jsonl", f"{other}.jsonl").strip()
         assert re.search(message, error), error
     assert len(reference_cli.reported("curves", "a.jsonl", "path.jsonl", "l2.jsonl")["runs"]) == 3
+
+
+SAVING = """
+import sys, time
+import numpy as np
+from diptych.files import LocalizationImage, save_localization
+
+def images():
+    yield LocalizationImage([[0, 0, 1, 1]], np.ones((1, 1, 1, 1), np.float32), (2, 2))
+    print("begun", flush=True)
+    time.sleep(600)
+
+save_localization(sys.argv[1], images(), ["spot"])
+"""
+no_device = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")  # Linux has one
+
+
+@contextmanager
+def full_disk(room):
+    """No file grows beyond so many bytes meanwhile; the last write that begins below ends there."""
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def written(path, rng=None):
+    """Write a file of the kind that its name says."""
+    rng = np.random.default_rng() if rng is None else rng
+    if path.suffix in (".png", ".svg"):
+        pytest.importorskip("matplotlib")
+    if path.suffix == ".npz":
+        model = reference.MulticlassModel(2, 2)
+        save_model(path, model, rng.normal(size=model.size))
+    elif path.suffix == ".boxes":
+        features = rng.normal(size=(1, 1, 1, 1)).astype(np.float32)
+        save_localization(path, [LocalizationImage([[0, 0, 1, 1]], features, (2, 2))], ["spot"])
+    elif path.suffix == ".svg":
+        rows = [reference.Row(k, k, 0.1 * k, float(rng.normal())) for k in (1, 2)]
+        convergence(path, {"run": rows}, "title")
+    else:
+        write_picture(path, rng.integers(0, 2, (40, 50)))
+
+
+@pytest.mark.parametrize("name", ["a.npz", "a.boxes", "a.npy", "a.pbm", "a.pgm", "a.png", "a.svg"])
+def test_a_full_disk_is_named_and_leaves_the_old_file_or_none(name, tmp_path, rng):
+    """So is a folder that is not there, by the file."""
+    path = tmp_path / name
+    with pytest.raises(OSError, match="File too large") as error, full_disk(0):
+        written(path, rng)
+    assert error.value.filename == str(path) and not list(tmp_path.iterdir())
+    written(path, rng)
+    whole = path.read_bytes()
+    with pytest.raises(OSError, match="File too large"), full_disk(100):
+        written(path, rng)
+    assert path.read_bytes() == whole and [each.name for each in tmp_path.iterdir()] == [name]
+    with pytest.raises(FileNotFoundError) as error:
+        written(tmp_path / "none" / name, rng)
+    assert error.value.filename == str(tmp_path / "none" / name)
+
+
+def test_a_checkpoint_on_a_full_disk_is_a_warning_and_the_run_goes_on(backend, tmp_path, rng):
+    """The weights are those of a run without; the file is written when there is room again, else the old one stays."""
+    model = backend.MulticlassModel(2, 2)
+    loss, path = backend.LogLoss(model, model.pack(rng.normal(size=(4, 2)), [0, 1, 0, 1])), tmp_path / "run.npz"
+    options = {"lam": 0.1, "epochs": 3, "rng": 0}
+    with pytest.warns(NotWritten, match=f"{path}: file too large: the checkpoint is not written") as said, full_disk(0):
+        result = backend.sgd(loss, checkpoint=path, **options)
+    assert len(said) == 1 and not list(tmp_path.iterdir()) and "; the checkpoint is of epoch 0 (file" in result.message
+    assert np.array_equal(result.x, backend.sgd(loss, **options).x)
+    backend.sgd(loss, checkpoint=path, **options)
+    whole = path.read_bytes()
+    with pytest.warns(NotWritten), full_disk(100):
+        backend.sgd(loss, checkpoint=path, **options | {"epochs": 2})
+    assert path.read_bytes() == whole and backend.sgd(loss, resume=path, **options).nit == 3
+
+
+@no_device
+@pytest.mark.parametrize("option", ["--log", "--checkpoint"])
+def test_a_command_goes_on_when_the_disk_of_a_log_or_a_checkpoint_is_full(data_file, tmp_path, reference_cli, option):
+    saved, words = tmp_path / "m.npz", ["train", data_file, "--epochs", 3, "--lam", 0.1, "--quiet"]
+    status, out, err = reference_cli.run(*words, "--save", saved, option, "/dev/full")
+    assert status == 1 and err.count("\n") == 1 and "train: /dev/full: no space left on device: the " in err
+    assert f"saved {saved}" in out and reference_cli.printed(*words, "--save", tmp_path / "n.npz")
+    assert np.array_equal(load_model(saved, reference)[1], load_model(tmp_path / "n.npz", reference)[1])
+    kept, vary = tmp_path / "kept.jsonl", ["--vary", "lam=0.1", "--quiet", "train", data_file, "--epochs", 1]
+    status, _, err = reference_cli.run("grid", "--kept", kept, *vary, option, "/dev/full")
+    assert status == 1 and "1 files of the runs are not written; /dev/full: no space" in err and kept.exists()
+
+
+def test_a_log_on_a_full_disk_ends_with_a_whole_line(data_file, tmp_path, reference_cli):
+    """Wherever in a line the disk is full; the run is not taken for one that has ended."""
+    log = tmp_path / "log.jsonl"
+    words = ["train", data_file, "--epochs", 3, "--lam", 0.1, "--log", log]
+    reference_cli.printed(*words)
+    size, first = len(log.read_bytes()), len(log.read_bytes().split(b"\n")[0]) + 1
+    for room in (first + 1, size - 150, size - 60):  # digits of seconds vary by less than the length of the last line
+        with full_disk(room):
+            status, out, err = reference_cli.run(*words)
+        assert status == 1 and "objective" in out and err.count("\n") == 1 and f"{log}: file too large" in err
+        text = log.read_text()
+        assert text.endswith("\n") and all(isinstance(json.loads(line), dict) for line in text.splitlines())
+        assert load_log(log).outcome is None and len(text) <= room
+    log.unlink()
+    with full_disk(0):
+        assert reference_cli.run(*words)[0] == 1
+    with pytest.raises(ValueError, match="log.jsonl: not a log of training: it is empty"):
+        load_log(log)
+
+
+def test_a_log_whose_last_line_was_cut_off_is_gone_on_with(data_file, tmp_path, reference_cli):
+    log, file = tmp_path / "log.jsonl", tmp_path / "run.npz"
+    words = ["train", data_file, "--lam", 0.1, "--log", log]
+    reference_cli.printed(*words, "--epochs", 2, "--checkpoint", file)
+    log.write_bytes(log.read_bytes()[:-30])  # within the outcome
+    assert load_log(log).outcome is None
+    reference_cli.printed(*words, "--epochs", 4, "--resume", file)
+    found = load_log(log)
+    assert [row.epoch for row in found.rows] == [1, 2, 3, 4] and found.outcome is not None
+
+
+@no_device
+@pytest.mark.beyond("starts processes")
+def test_a_full_standard_output_is_said():
+    with open("/dev/full", "wb") as full:
+        command = [sys.executable, "-m", "diptych", "reproduce", "--list"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "standard output: no space left on device" in done.stderr
+
+
+@pytest.mark.beyond("starts processes")
+def test_parts_of_killed_saves_are_removed_and_those_of_live_ones_are_not(tmp_path):
+    path, other = tmp_path / "a.boxes", tmp_path / ".a.boxes.old.abcdefgh.part"
+    other.write_bytes(b"of another name")
+    with begun(ROOT, "-c", SAVING, path) as process:
+        try:
+            assert process.stdout.readline() == "begun\n"
+            (part,) = (each for each in tmp_path.glob(".a.boxes.*.part") if each != other)
+            written(path)
+            assert part.exists()
+        finally:
+            process.kill()
+    assert part.exists()
+    written(path)
+    assert sorted(each.name for each in tmp_path.iterdir()) == [other.name, "a.boxes"]
+
+
+def test_saves_of_one_name_at_once(tmp_path):
+    """Each leaves a whole file; none takes another's part away."""
+    path, model = tmp_path / "m.npz", reference.MulticlassModel(20, 3)
+
+    def save(k):
+        save_model(path, model, np.full(model.size, float(k)))
+        weights = load_model(path, reference)[1]
+        assert np.all(weights == weights[0])
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(save, range(160)))
+    assert [each.name for each in tmp_path.iterdir()] == ["m.npz"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_links_pipes_and_permissions_stay(tmp_path):
+    """A link is followed, permissions stay, and what is no file is written to, not replaced."""
+    target, link, pipe = tmp_path / "m.npz", tmp_path / "link.npz", tmp_path / "pipe"
+    written(target)
+    before = target.read_bytes()
+    target.chmod(0o600)
+    link.symlink_to(target)
+    written(link)
+    assert link.is_symlink() and target.stat().st_mode & 0o777 == 0o600 and target.read_bytes() != before
+    os.mkfifo(pipe)
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
+    reader.start()
+    save_bytes(pipe, b"whole")
+    reader.join()
+    assert read == [b"whole"] and pipe.is_fifo()

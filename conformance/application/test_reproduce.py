@@ -157,34 +157,22 @@ def made_up(tmp_path):
     return tmp_path
 
 
-RUNS = [  # an experiment and its data or options, its report, and options that it refuses
-    *((f"casimir-figure-{k} SENTENCES.zip", f"figure-{k}", "--draw TREES.zip") for k in ("2", "5a", "5b", "5c", "5d")),
-    *((f"casimir-figure-{k} --classes a", f"localization-figure-{k}", "") for k in "3467"),
-    ("ssvm-optimizers", "ssvm", "--draw SENTENCES.zip"),
-    ("mkl-table-1", "handwriting", "--folds 11"),
-    ("mkl-figure-1 TREES.zip", "parsing-templates", ""),
-    ("screening-table-1 syn1 letters --values 3", "sparse-table", "syn4"),
-    ("screening-chains letters --examples 12 --values 3", "sparse-letters", "letters --ratio 2"),
-    ("screening-chains SENTENCES.zip --examples 12 --values 3", "sparse-chunks", "none.zip"),
-]
-
-
 @pytest.mark.beyond("runs every experiment of the papers")
-@pytest.mark.parametrize(("words", "title", "wrong"), RUNS)
-def test_every_experiment_runs_and_is_drawn_again(made_up, ended, monkeypatch, words, title, wrong):
+@pytest.mark.parametrize(("words", "rest"), entries("experiments.txt"))
+def test_every_experiment_runs_and_is_drawn_again(made_up, ended, monkeypatch, words, rest):
     """The picture is made again from the report alone; a report of another experiment is rejected, as is a text."""
     pytest.importorskip("matplotlib", reason="draws pictures: pip install 'diptych[app]'")
     monkeypatch.chdir(made_up)
-    (name, *data), report = words.split(), made_up / f"{title}.json"
+    (name, *data), (report, *wrong) = words.split(), rest.split()
+    report, picture = made_up / f"{report}.json", made_up / f"{report}.png"
     assert ended(name, *data, "--quick", "--out", ".")[0] == 0
     found = json.loads(report.read_text(encoding="utf-8"))
     assert found.get("curves", found.get("runs", True))
-    report.with_suffix(".png").unlink()
-    assert ended(name, "--draw", report)[0] == 0
-    assert report.with_suffix(".png").read_bytes().startswith(PNG)
+    picture.unlink()
+    assert ended(name, "--draw", report)[0] == 0 and picture.read_bytes().startswith(PNG)
     other = "mkl-table-1" if name.startswith(("casimir", "ssvm", "screening")) else "screening-chains"
     assert ended(other, "--draw", report)[0] == 2
-    assert not wrong or ended(name, *wrong.split(), *([] if "--draw" in wrong else ["--quick", "--out", "."]))[0] == 2
+    assert not wrong or ended(name, *wrong, *([] if "--draw" in wrong else ["--quick", "--out", "."]))[0] == 2
 
 
 @pytest.mark.beyond("runs every experiment of the papers")
