@@ -28,10 +28,10 @@ class Command:
         self.panel, self.capsys = panel.__name__, capsys
 
     def run(self, *words):
-        """Status, output and errors, without the line that says that kernels are compiled."""
-        both = BOTH & {*map(str, words)}
+        """Status, output and errors, without the line that says that kernels are compiled; the first may be several."""
+        words = [*(words[0].split() if words else []), *map(str, words[1:])]
         try:
-            status = main([*map(str, words), *([] if both else ["--panel", self.panel])])
+            status = main([*words, *([] if BOTH & {*words} else ["--panel", self.panel])])
         except SystemExit as stop:  # the parser's
             status = stop.code
         out, err = self.capsys.readouterr()
@@ -55,14 +55,16 @@ class Command:
 
 
 @pytest.fixture
-def cli(backend, capsys):
-    """The command in each panel."""
+def cli(backend, capsys, tmp_path, monkeypatch):
+    """The command in each panel, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
     return Command(backend, capsys)
 
 
 @pytest.fixture
-def reference_cli(capsys):
-    """The command in the readable panel, where nothing depends on it."""
+def reference_cli(capsys, tmp_path, monkeypatch):
+    """The command in the readable panel, where nothing depends on it, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
     return Command(reference, capsys)
 
 
@@ -71,6 +73,17 @@ def estimators(request):
     """The learners, in a panel."""
     names = diptych.estimators.__all__
     return SimpleNamespace(**{name: partial(getattr(diptych.estimators, name), panel=request.param) for name in names})
+
+
+@pytest.fixture
+def write(tmp_path):
+    """A function that writes a file into that folder."""
+
+    def write(text, name="new.txt", codec="utf-8"):
+        (tmp_path / name).write_bytes(text.encode(codec))
+        return tmp_path / name
+
+    return write
 
 
 @pytest.fixture

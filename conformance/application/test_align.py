@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -91,57 +92,44 @@ def test_text_and_json_say_the_same(tmp_path):
 
 
 @pytest.fixture
-def some_names(tmp_path):
-    """Four short examples, with distractors."""
-    path = tmp_path / "some.tsv"
-    path.write_text(
-        "Januar\tJanuary\nMai\tMay\nJuni\tJune\nHerbst\t\n\nMontag\tMonday\nFreitag\tFriday\n\tWeek\n\n"
-        "Polen\tPoland\nNorwegen\tNorway\nItalien\tItaly\nBayern\t\n\nM4 nut\tnut (M4)\nM5 nut\tNut (M5)\nbolt "
-        "M4\tBolt M4\n",
-        "utf-8",
-    )
-    return path
+def some_names(write):
+    """Four short examples, with distractors; lists to align."""
+    nuts = "M4 nut\tnut (M4)\nM5 nut\tNut (M5)\nbolt M4\tBolt M4\n"
+    days = "Montag\tMonday\nFreitag\tFriday\n\tWeek\n\nPolen\tPoland\nNorwegen\tNorway\nItalien\tItaly\nBayern\t\n\n"
+    write(f"Januar\tJanuary\nMai\tMay\nJuni\tJune\nHerbst\t\n\n{days}{nuts}", "some.tsv")
+    for text, name in (
+        (nuts, "nuts.tsv"), ("Juli\nFinnland\n\nquux\n", "left.txt"), ("Finland\nJuly\n", "right.txt"),
+        ("zzz\nbolt M4\nyyy\n", "old.txt"), ("Bolt M4\nother\n", "new.txt"), ("", "none.txt"),
+    ):  # fmt: skip
+        write(text, name)
 
 
-def test_train_and_apply(backend, some_names, tmp_path, cli):
+def test_train_and_apply(backend, some_names, cli):
     pytest.importorskip("matplotlib")
-    saved, picture = tmp_path / "model.npz", tmp_path / "matrix.png"
-    command = ["align", "train", some_names, "--hold-out", 4, "--lam", 0.02, "--tol", 0.02, "--save", saved]
-    report = cli.reported(*command)
+    report = cli.reported("align train some.tsv --hold-out 4 --lam 0.02 --tol 0.02 --save m.npz")
     assert report["examples"] == 3 and report["success"]
     assert 0 <= report["certificate"] <= 0.02 * report["objective"]
     assert report["train"]["string"] >= 0.9 and set(report["weights"]) == {*FEATURES, "no partner"}
-    model, w, info = load_model(saved, backend.module)
+    model, w, info = load_model("m.npz", backend.module)
     assert type(model) is backend.AlignmentModel and model.null and info["features"] == list(FEATURES)
     assert w.tolist() == list(report["weights"].values())
-    (tmp_path / "left.txt").write_text("Juli\nFinnland\n\nquux\n", "utf-8")
-    (tmp_path / "right.txt").write_text("Finland\nJuly\n", "utf-8")
-    command = ["align", "predict", saved, tmp_path / "left.txt", tmp_path / "right.txt"]
-    report = cli.reported(*command, "--plot", picture)
-    assert picture.read_bytes().startswith(PNG)
+    predict = "align predict m.npz left.txt right.txt"
+    report = cli.reported(f"{predict} --plot p.png")
+    assert Path("p.png").read_bytes().startswith(PNG)
     assert report["pairs"] == [[0, 1], [1, 0]] and report["alone"] == {"left": [2], "right": []}
     features = pair_features(report["left"], report["right"])
     close(report["scores"], [features[i, j] @ w[:-1] for i, j in report["pairs"]])
-    assert cli.printed(*command) == "Juli\tJuly\nFinnland\tFinland\nquux\t\n"
-    assert cli.reported(*command, "--limit", 2)["left"] == ["Juli", "Finnland"]
-    assert cli.printed(*command, "--limit", 1) == "Juli\tJuly\n\tFinland\n"
+    assert cli.printed(predict) == "Juli\tJuly\nFinnland\tFinland\nquux\t\n"
+    assert cli.reported(f"{predict} --limit 2")["left"] == ["Juli", "Finnland"]
+    assert cli.printed(f"{predict} --limit 1") == "Juli\tJuly\n\tFinland\n"
 
 
-def test_every_string_of_the_shorter_list_without_null(cli, some_names, tmp_path):
-    saved = tmp_path / "m.npz"
-    for name, content in (
-        ("pairs.tsv", some_names.read_text("utf-8").split("\n\n")[3]),
-        ("left.txt", "zzz\nbolt M4\nyyy\n"),
-        ("right.txt", "Bolt M4\nother\n"),
-        ("none.txt", ""),
-    ):
-        (tmp_path / name).write_text(content, "utf-8")
-    out = cli.printed("align", "train", tmp_path / "pairs.tsv", "--no-null", "--save", saved)
+def test_every_string_of_the_shorter_list_without_null(cli, some_names):
+    out = cli.printed("align train nuts.tsv --no-null --save m.npz")
     assert "no partner" not in out and "train accuracy by string 100.00 %" in out
-    command = ["align", "predict", saved, tmp_path / "left.txt"]
-    pairs = dict(cli.reported(*command, tmp_path / "right.txt")["pairs"])
+    pairs = dict(cli.reported("align predict m.npz old.txt new.txt")["pairs"])
     assert pairs[1] == 0 and sorted(pairs.values()) == [0, 1]
-    assert cli.printed(*command, tmp_path / "none.txt") == "zzz\t\nbolt M4\t\nyyy\t\n"
+    assert cli.printed("align predict m.npz old.txt none.txt") == "zzz\t\nbolt M4\t\nyyy\t\n"
 
 
 @pytest.fixture
@@ -164,67 +152,56 @@ def rows(picture):
 
 
 def test_train_and_restore(backend, files, cli):
-    """The report is what the saved model does: objective, gap, weights, wrong pixels before and after; the picture
-    written is its prediction.
-    """
+    """The report is what the saved model does, and the picture written is its prediction."""
     pytest.importorskip("matplotlib")
-    model_file, out, plot = files / "m.npz", files / "r.pgm", files / "p.png"
-    words = ["--noise", 0.1, "--lam", 5, "--tol", 0.05, "--connectivity", 8, "--save", model_file]
-    report = cli.reported("segment", "train", files / "clean.npz", *words)
+    report = cli.reported("segment train clean.npz --noise 0.1 --lam 5 --tol 0.05 --connectivity 8 --save m.npz")
     assert report["success"] and report["images"] == 4 and report["pixels"] == 4 * 14 * 14
     assert 0 <= report["certificate"] <= 0.05 * report["objective"] and report["test"] is None
     assert report["relative_gap"] == report["certificate"] / report["objective"]
     assert report["train"]["after"] < 0.6 * report["train"]["before"] and 0.05 < report["train"]["before"] < 0.15
-    model, w, info = load_model(model_file, backend.module)
+    model, w, info = load_model("m.npz", backend.module)
     assert list(report["weights"].values()) == w.tolist() and info["noise"] == 0.1 and np.all(w[3:] >= 0)
-
-    command = ["segment", "predict", model_file, files / "noisy.pbm", "--clean", files / "one.npy"]
-    report = cli.reported(*command, "--out", out, "--plot", plot)
-    noisy, clean = grids.read_picture(files / "noisy.pbm"), np.load(files / "one.npy")
+    predict = "segment predict m.npz noisy.pbm --clean one.npy"
+    report, text = cli.reported(f"{predict} --out r.pgm --plot p.png"), cli.printed(predict)
+    noisy, clean = grids.read_picture(files / "noisy.pbm"), np.load("one.npy")
     (y,) = model.predict(model.pack([grids.features(noisy, 8)]), None, w)
-    restored = grids.read_picture(out)
-    assert plot.read_bytes().startswith(PNG) and np.array_equal(restored.ravel(), y)
+    restored = grids.read_picture(files / "r.pgm")
+    assert Path("p.png").read_bytes().startswith(PNG) and np.array_equal(restored.ravel(), y)
     assert report["error"] == {"before": np.mean(noisy != clean), "after": np.mean(restored != clean)}
     assert report["error"]["after"] < report["error"]["before"] and report["turned"] == np.sum(restored != noisy)
-    assert report["out"] == str(out) and "restored" not in report
-    assert cli.reported(*command)["restored"] == rows(restored)
-    text = cli.printed(*command)
+    assert report["out"] == "r.pgm" and "restored" not in report
+    assert cli.reported(predict)["restored"] == rows(restored)
     assert "wrong pixels, this picture" in text and "% after" in text
 
 
 def test_several_pictures_are_restored_each_as_if_alone(files, rng, cli):
     """--limit spreads what it takes evenly over the file."""
-    clean = list(np.load(files / "clean.npz").values())
+    clean, alone = [*np.load("clean.npz").values()], []
     noisy = [grids.noisy_copy(picture, 0.1, rng) for picture in clean]
-    np.savez(files / "noisy.npz", *noisy)
-    cli.printed("segment", "train", files / "clean.npz", "--epochs", 3, "--save", files / "m.npz")
-    predict, alone = ["segment", "predict", files / "m.npz"], []
+    np.savez("noisy.npz", *noisy)
+    cli.printed("segment train clean.npz --epochs 3 --save m.npz")
     for picture in noisy:
-        np.save(files / "alone.npy", picture)
-        alone.append(cli.reported(*predict, files / "alone.npy"))
-    command = [*predict, files / "noisy.npz", "--clean", files / "clean.npz"]
-    report, fields = cli.reported(*command), ("height", "width", "turned", "restored")
+        np.save("alone.npy", picture)
+        alone.append(cli.reported("segment predict m.npz alone.npy"))
+    predict = "segment predict m.npz noisy.npz --clean clean.npz"
+    report, fields = cli.reported(predict), ("height", "width", "turned", "restored")
     assert report["pictures"] == [{name: each[name] for name in fields} for each in alone]
     assert report["error"]["before"] == np.mean(np.array(noisy) != np.array(clean))
-    assert cli.reported(*command, "--limit", 2, "--out", files / "r.npz")["out"] == str(files / "r.npz")
-    written = list(np.load(files / "r.npz").values())
-    assert [rows(picture) for picture in written] == [alone[i]["restored"] for i in (0, 2)]
-    text = cli.printed(*command, "--limit", 2)
+    assert cli.reported(f"{predict} --limit 2 --out r.npz")["out"] == "r.npz"
+    assert [rows(picture) for picture in np.load("r.npz").values()] == [alone[i]["restored"] for i in (0, 2)]
+    text = cli.printed(f"{predict} --limit 2")
     assert "2 pictures of 14 x 14 pixels, " in text and "wrong pixels, all: " in text
     pytest.importorskip("matplotlib")
-    cli.printed(*command, "--limit", 1, "--plot", files / "p.png")
-    assert (files / "p.png").read_bytes().startswith(PNG)
+    assert cli.printed(f"{predict} --limit 1 --plot p.png") and Path("p.png").read_bytes().startswith(PNG)
 
 
-def test_letters(tmp_path, cli):
+def test_letters(cli):
     """A word to train on, another to test on; a page of words restored; too few epochs are said."""
-    job = ["--limit", 1, "--scale", 1, "--epochs", 1, "--tol", "1e-6", "--save", tmp_path / "m.npz"]
-    text = cli.printed("segment", "train", "letters", *job)
+    text = cli.printed("segment train letters --limit 1 --scale 1 --epochs 1 --tol 1e-6 --save m.npz")
     assert "new pictures" in text and "not converged: gap" in text
-    words = [tmp_path / "m.npz", "letters", "--words", 2, "--noise", 0.1, "--out", tmp_path / "r.npy"]
-    report = cli.reported("segment", "predict", *words)
+    report = cli.reported("segment predict m.npz letters --words 2 --noise 0.1 --out r.npy")
     assert 0.05 < report["error"]["before"] < 0.15
-    assert np.load(tmp_path / "r.npy").shape == (report["height"], report["width"])
+    assert np.load("r.npy").shape == (report["height"], report["width"])
 
 
 @given(picture=st.integers(0, 2**31), height=st.integers(1, 9), width=st.integers(1, 19))

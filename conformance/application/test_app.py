@@ -1,5 +1,5 @@
-"""What stands around the algorithms: data and model files, metrics, the command line, ``diptych check``, ``warm``; and a
-folder of the user's with the name of a package is not run in the package's place unseen.
+"""What stands around the algorithms: data and model files, metrics, the command line, ``diptych check``, ``warm``; and
+folders of the user's with the name of a package, which are not run in the package's place unseen.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -69,37 +70,36 @@ def test_what_cannot_be_saved_is_said_and_a_failed_save_leaves_the_old_file_whol
 
 @pytest.mark.parametrize("loss", ["crf", "hinge"])
 @pytest.mark.parametrize("optimizer", ["sgd", "lbfgs"])
-def test_train_evaluate_predict(backend, data_file, tmp_path, cli, loss, optimizer):
+def test_train_evaluate_predict(backend, data_file, cli, loss, optimizer):
     pytest.importorskip("matplotlib")
-    saved, picture = tmp_path / "model.npz", tmp_path / "curve.png"
-    job = ["--loss", loss, "--optimizer", optimizer, "--lam", 0.01, "--epochs", 20, "--rng", 1]
-    report = cli.reported("train", data_file, *job, "--fold", 1, "--save", saved, "--plot", picture)
-    assert picture.read_bytes().startswith(PNG)
+    job = f"--loss {loss} --optimizer {optimizer} --lam 0.01 --epochs 20 --rng 1 --fold 1"
+    report = cli.reported(f"train toy.npz {job} --save m.npz --plot p.png")
+    assert Path("p.png").read_bytes().startswith(PNG)
     assert report["sequences"] == 3 and report["train"]["letter"] > 0.9 and report["job"]["loss"] == loss
     assert len(report["history"]) <= 20 and report["history"][-1]["objective"] == report["objective"]
-    model, w, info = load_model(saved, backend.module)
+    (model, w, info), data = load_model("m.npz", backend.module), load_sequences(data_file)
     assert model.labels == ("a", "b", "c") and info["lam"] == 0.01
-    train = load_sequences(data_file).split(1)[0]
+    train = data.split(1)[0]
     objective = (backend.LogLoss if loss == "crf" else backend.StructuralHinge)(model, model.pack(train.X, train.Y))
     assert abs(objective.value_and_gradient(w)[0] + 0.005 * w @ w - report["objective"]) < 1e-9
-    assert cli.reported("evaluate", saved, data_file, "--fold", 1)["accuracy"] == report["test"]
-    labels = cli.printed("predict", saved, data_file)
-    assert list(map(len, labels.split())) == list(map(len, load_sequences(data_file).Y))
-    assert "accuracy by letter" in cli.printed("evaluate", saved, data_file)
+    assert cli.reported("evaluate m.npz toy.npz --fold 1")["accuracy"] == report["test"]
+    labels = cli.printed("predict m.npz toy.npz")
+    assert list(map(len, labels.split())) == list(map(len, data.Y))
+    assert "accuracy by letter" in cli.printed("evaluate m.npz toy.npz")
     with np.load(data_file) as archive:  # predict needs no labels
-        np.savez(tmp_path / "new.npz", features=archive["features"], offsets=archive["offsets"])
-    assert cli.printed("predict", saved, tmp_path / "new.npz") == labels
-    assert "no field labels" in cli.refused("evaluate", saved, tmp_path / "new.npz")
+        np.savez("new.npz", features=archive["features"], offsets=archive["offsets"])
+    assert cli.printed("predict m.npz new.npz") == labels
+    assert "no field labels" in cli.refused("evaluate m.npz new.npz")
 
 
 def test_each_optimiser_has_its_own_number_of_passes(cli, data_file):
     """What --help says is what a job gets; Frank-Wolfe gets to its gap with it, where 10 passes may be too few."""
-    said = " ".join(cli.run("train", "--help-all")[1].split()).replace("- ", "-")  # argparse breaks lines at hyphens
+    said = " ".join(cli.run("train --help-all")[1].split()).replace("- ", "-")  # argparse breaks lines at hyphens
     assert all(f"{optimizer} {epochs_of(optimizer)}" in said for optimizer in OPTIMIZERS)
-    report = cli.reported("train", data_file, "--loss", "hinge", "--optimizer", "bcfw", "--lam", 0.01)
+    report = cli.reported("train toy.npz --loss hinge --optimizer bcfw --lam 0.01")
     assert report["success"] and report["job"]["epochs"] == epochs_of("bcfw")
-    assert len(cli.reported("train", data_file)["history"]) == epochs_of("sgd")
-    assert cli.reported("train", data_file, "--epochs", 0)["job"]["epochs"] == 0
+    assert len(cli.reported("train toy.npz")["history"]) == epochs_of("sgd")
+    assert cli.reported("train toy.npz --epochs 0")["job"]["epochs"] == 0
 
 
 def test_the_version_is_said(reference_cli):
@@ -108,40 +108,39 @@ def test_the_version_is_said(reference_cli):
 
 def test_lam_is_two_over_the_number_of_sequences(cli, data_file):
     """As in tag train and SequenceLabeler; of those that are trained on: three of six."""
-    command = ["train", data_file, "--epochs", 1, "--optimizer"]
-    for arguments, n in (((), 6), (("--fold", 0), 3), (("--limit", 4), 4), (("--partitions", 2), 6)):
-        assert cli.reported(*command, "lbfgs", *arguments)["job"]["lam"] == 2 / n
-    for regularizer, lam in ((["l2"], 2 / 6), (["l1", "--tau", 0.1], 0.0)):
-        assert cli.reported(*command, "online-proximal", "--regularizer", *regularizer)["job"]["lam"] == lam
+    for more, lam in (
+        ("lbfgs", 2 / 6),
+        ("lbfgs --fold 0", 2 / 3),
+        ("lbfgs --limit 4", 2 / 4),
+        ("lbfgs --partitions 2", 2 / 6),
+        ("online-proximal --regularizer l2", 2 / 6),
+        ("online-proximal --regularizer l1 --tau 0.1", 0.0),
+    ):
+        assert cli.reported(f"train toy.npz --epochs 1 --optimizer {more}")["job"]["lam"] == lam
 
 
 def test_compare_shows_both_panels(data_file, reference_cli):
-    words = ["compare", data_file, "--loss", "crf", "--lam", 0.1, "--epochs", 3, "--rng", 4]
-    report = reference_cli.reported(*words)
+    words = "compare toy.npz --loss crf --lam 0.1 --epochs 3 --rng 4"
+    report, out = reference_cli.reported(words), reference_cli.printed(words)
     ours, theirs = (report[name] for name in ("reference", "accelerated"))
     assert report["job"]["scale"] == 1e-6 and report["largest_weight_difference"] < 1e-9
     assert abs(ours["objective"] - theirs["objective"]) <= 1e-10 * ours["objective"]
-    assert ours["accuracy"] == theirs["accuracy"]
-    out = reference_cli.printed(*words)
-    assert "reference" in out and "largest difference of weights" in out
+    assert ours["accuracy"] == theirs["accuracy"] and "reference" in out and "largest difference of weights" in out
 
 
-def test_a_training_that_diverges_is_one_line_and_status_1(cli, data_file):
-    status, out, err = cli.run("train", data_file, "--step-size", "1e300", "--lam", "1")
+def test_a_training_that_diverges_or_lacks_matplotlib_is_one_line(cli, data_file, monkeypatch):
+    status, out, err = cli.run("train toy.npz --step-size 1e300 --lam 1")
     assert status == 1 and out == "" and "diverged in epoch 1" in err.splitlines()[-1]
-
-
-def test_no_matplotlib_is_said_before_the_run(cli, data_file, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    assert "pip install 'diptych[plots]'" in cli.refused("train", data_file, "--plot", tmp_path / "x.png")
+    assert "pip install 'diptych[plots]'" in cli.refused("train toy.npz --plot x.png")  # before the run
 
 
-def test_demo_writes_its_pictures(tmp_path, reference_cli):
+def test_demo_writes_its_pictures(reference_cli):
     pytest.importorskip("matplotlib")
-    out = reference_cli.printed("demo", "--epochs", 1, "--limit", 20, "--out", tmp_path / "demo")
+    out = reference_cli.printed("demo --epochs 1 --limit 20 --out demo")
     assert "accelerated" in out and "read as" in out
-    assert all((tmp_path / "demo" / f"{name}.png").read_bytes().startswith(PNG) for name in ("convergence", "words"))
-    assert json.loads((tmp_path / "demo" / "compare.json").read_text())["words"]
+    assert all(Path("demo", f"{name}.png").read_bytes().startswith(PNG) for name in ("convergence", "words"))
+    assert json.loads(Path("demo/compare.json").read_text())["words"]
 
 
 WITHOUT_EXTRAS = """

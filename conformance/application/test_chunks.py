@@ -51,9 +51,7 @@ def sets_of_chunks(n, first=0):
 
 @pytest.mark.parametrize("scheme", PREFIXES)
 def test_valid_sequences_are_sets_of_chunks(scheme):
-    """Over all label sequences of up to four tokens: those that a scheme allows are what all sets of chunks are written
-    as. They are read as these sets, and converted to any scheme and back.
-    """
+    """Of up to four tokens: what a scheme allows is how sets of chunks are written, read and converted."""
     labels = ["O", *(f"{prefix}-{kind}" for prefix in sorted(set(PREFIXES[scheme])) for kind in "XY")]
     follows, begins, ends = allowed(labels, scheme)
     for n in range(5):
@@ -98,9 +96,7 @@ def test_labels_that_mark_chunks(labels, expected):
 
 
 def test_scores_by_hand():
-    """Three sentences: of five true chunks and four found, two are right, a wrong boundary and a wrong type count on
-    both sides.
-    """
+    """Of five true chunks and four found two are right; a wrong boundary and a wrong type count on both sides."""
     truth = ["B-X I-X O B-Y", "B-X O", "I-X B-X"]
     guess = ["B-X I-X O B-X", "B-X I-X", "I-X O"]
     scores = chunk_scores([y.split() for y in truth], [z.split() for z in guess])

@@ -288,9 +288,7 @@ def leaves(path):
 
 @every
 def test_a_model_scores_as_its_training_said_and_answers_the_same_again(prepared_cli, name):
-    """By evaluate, on the training data; what predict prints is what --out holds, as text and as JSON. show has the
-    number of weights that are not 0, and the names that the command has for them; other tasks refuse the model.
-    """
+    """By evaluate; --out holds what predict prints; show has its weights and names, and other tasks refuse it."""
     command = COMMANDS[name]
     report = reported(prepared_cli, *command.train("--save", "m.npz"), "--epochs", command.epochs[1])
     assert report["command"] == " ".join([*command.task, "train"])
@@ -305,9 +303,8 @@ def test_a_model_scores_as_its_training_said_and_answers_the_same_again(prepared
             assert prepared_cli.printed(*words, "--out", "out.txt") == ""
             with open("out.txt", newline="", encoding="utf-8") as file:
                 assert file.read() == printed
-    shown, words, (key, found) = (
-        reported(prepared_cli, *command.task, "show", "m.npz"), " ".join([*command.task, "show"]), command.shown)  # fmt: skip
-    w = load_model("m.npz", "reference")[1]
+    shown, words = reported(prepared_cli, *command.task, "show", "m.npz"), " ".join([*command.task, "show"])
+    (key, found), w = command.shown, load_model("m.npz", "reference")[1]
     assert shown["command"] == words and found in shown[key]
     assert not isinstance(w, np.ndarray) or shown["nonzeros"] == np.count_nonzero(w)
     assert len(prepared_cli.printed(*command.task, "show", "m.npz")) > 20

@@ -136,9 +136,7 @@ def test_search_and_cross_validation_over_sequences(estimators):
 
 
 def test_margins_are_costs_in_the_order_of_classes(estimators):
-    """Where examples cannot be told apart, the most frequent class wins by a margin of what it costs to miss it. 10
-    comes after 2 among integers, and before it among the model's names.
-    """
+    """The most frequent class wins by what it costs to miss it. Among the model's names 10 comes before 2."""
     options = {"loss": "hinge", "lam": 1e-3, "random_state": 0}
     X, y = np.ones((10, 1)), np.array(["b"] * 6 + ["a"] * 4)
     for cost, margin in ((None, 1.0), (COST, 2.0)):
@@ -227,9 +225,7 @@ def test_sparse_weights_behind_fit(estimators):
 
 @pytest.mark.parametrize("name", ["MulticlassClassifier", "SequenceLabeler"])
 def test_one_pass_over_one_example_is_the_step_of_sgd(estimators, name):
-    """w <- (1 - gamma lam) w - gamma g with gamma = 1/(lam (t + 1/lam)), across calls; fit forgets the passes, and
-    they go on from it.
-    """
+    """w <- (1 - gamma lam) w - gamma g with gamma = 1/(lam (t + 1/lam)), across calls, and on from fit."""
     X, Y = words(4) if name == "SequenceLabeler" else (np.eye(4)[:, :3], ["a", "b", "c", "a"])
     classes = np.unique(np.concatenate(Y)) if name == "SequenceLabeler" else ["c", "b", "a"]
     learner, lam = getattr(estimators, name)(lam=0.5), 0.5

@@ -170,9 +170,7 @@ def test_labels_that_do_not_occur_are_no_labels(tmp_path, labels):
 
 
 def test_what_inflates_is_bounded_and_the_bound_is_an_argument(tmp_path, reference_cli):
-    """By the directory of the archive, and where features are in memory: a bit of a compressed file is a number of
-    eight bytes there. The command line says and raises the bound as well.
-    """
+    """By the directory of an archive, and where a bit of a file is a number of eight bytes in memory."""
     path, model = tmp_path / "m.npz", reference.SequenceModel(128, [*"abcdefghijklmnopqrstuvwxyz"])
     save_model(path, model, np.zeros(model.size))
     with np.load(path) as archive:

@@ -117,18 +117,16 @@ def test_an_interrupt_waits_for_the_end_of_a_pass_of_the_compiler(installed):
     reached = []
     with pytest.raises(KeyboardInterrupt), listening():
         with global_compiler_lock:
-            signal.raise_signal(signal.SIGINT)
-            reached.append("the first")
-            signal.raise_signal(signal.SIGINT)
-            reached.append("the second")
+            for each in ("the first", "the second"):
+                signal.raise_signal(signal.SIGINT)
+                reached.append(each)
         reached.append("compiled")
-    assert reached == ["the first", "the second"]
     with listening(), global_compiler_lock:
         reached.append("compiles again")
     with pytest.raises(KeyboardInterrupt), listening():
         signal.raise_signal(signal.SIGINT)
         reached.append("out of the compiler")
-    assert reached[2:] == ["compiles again"]
+    assert reached == ["the first", "the second", "compiles again"]
 
 
 def test_an_interrupt_comes_before_the_next_pass(installed):
@@ -177,16 +175,15 @@ def test_what_a_callback_loses_comes_again():
     signal.signal(signal.SIGINT, before)
 
 
-class _HalfClosed:
-    """As llvmlite's objects are, if an interrupt comes while they close."""
-
-    def __del__(self):
-        raise AttributeError("closed by half")
-
-
 def test_a_finalizer_that_fails_after_an_interrupt_says_nothing(monkeypatch):
+    """Such as those of llvmlite's objects, if an interrupt comes while they close."""
+
+    class HalfClosed:
+        def __del__(self):
+            raise AttributeError("closed by half")
+
     def work(end):
-        half_closed = _HalfClosed()
+        half_closed = HalfClosed()
         raise end(id(half_closed))
 
     said: list[type] = []

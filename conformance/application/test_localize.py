@@ -4,9 +4,9 @@ average precision, and the command ``localize``.
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,42 +26,61 @@ from diptych.scenes import SMALLEST, make_scenes
 from reference.structures.boxes import iou
 
 
-def images(rng, n=3, shape=(2, 2, 3), pixels=True):
+def images(rng):
     """Images of several sizes and numbers of candidates."""
-    for i in range(n):
-        size = (10 + i, 12)
-        low = rng.integers(0, 5, (4 + i, 2))
+    for i in range(3):
+        low, size = rng.integers(0, 5, (4 + i, 2)), (10 + i, 12)
         boxes = np.concatenate([low, low + rng.integers(1, 6, low.shape)], axis=1)
-        page = rng.integers(0, 256, size).astype(np.uint8) if pixels else None
-        features = rng.normal(size=(len(boxes), *shape)).astype(np.float32)
-        yield LocalizationImage(boxes, features, size, [1, 2, 4, 5], np.int32(i % 2), page)
+        page, features = rng.integers(0, 256, size).astype(np.uint8), rng.normal(size=(len(boxes), 2, 2, 3))
+        yield LocalizationImage(boxes, features.astype(np.float32), size, [1, 2, 4, 5], np.int32(i % 2), page)
 
 
-@pytest.mark.parametrize("pixels", [True, False])
-def test_read_as_written(tmp_path, rng, pixels):
-    given = list(images(rng, pixels=pixels))
-    path = tmp_path / "a.boxes"
-    save_localization(path, iter(given), ["cat", "Hündin"], {"made": "by hand"})
-    found = load_localization(path)
+@pytest.fixture
+def stored(tmp_path):
+    """A function that writes images to ``a.boxes``, and reads them."""
+
+    def store(images, classes=("a", "b"), info=None):
+        save_localization(tmp_path / "a.boxes", images, classes, info)
+        return load_localization(tmp_path / "a.boxes")
+
+    return store
+
+
+@pytest.mark.parametrize("without", [(), ("pixels",), ("truth", "label")])
+def test_read_as_written(stored, rng, without):
+    """Of images that lie one after another the features are the file's own; of others copies."""
+    given = [image._replace(**dict.fromkeys(without)) for image in images(rng)]
+    found = stored(iter(given), ["cat", "Hündin"], {"made": "by hand"})
     assert found.classes == ("cat", "Hündin") and found.info == {"made": "by hand"} and found.n == 3
     assert found.features.dtype == np.float32 and found.features.shape == (15, 2, 2, 3)
+    assert "3 images, 15 candidates, features 2 x 2 x 3" in repr(found)
     for i, image in enumerate(given):
         assert np.array_equal(found.candidates(i), image.boxes) and np.array_equal(found.features_of(i), image.features)
-        assert found.truth[i].tolist() == image.truth and found.labels[i] == image.label
         assert tuple(found.sizes[i]) == image.size
-        assert (found.picture(i) is None) if not pixels else np.array_equal(found.picture(i), image.pixels)
-    assert found.of_class("cat").tolist() == [0, 2] and "3 images, 15 candidates, features 2 x 2 x 3" in repr(found)
-    with pytest.raises(ValueError, match="no class 'dog'; it has cat, Hündin"):
-        found.of_class("dog")
+        assert found.picture(i) is None if "pixels" in without else np.array_equal(found.picture(i), image.pixels)
+    for some in ([0, 1], [1, 2], [2], [2, 0], [0, 2], []):
+        X = found.examples(np.array(some, np.int64))
+        for k, i in enumerate(some):
+            assert np.array_equal(X.boxes[X.offsets[k] : X.offsets[k + 1]], given[i].boxes)
+            assert np.array_equal(X.features[X.offsets[k] : X.offsets[k + 1]], given[i].features)
+        assert X.offsets[-1] == len(X.boxes) == len(X.features)
+        assert np.shares_memory(X.features, found.features) == (some in ([0, 1], [1, 2], [2]))
+    if "truth" in without:
+        assert found.truth is None and found.labels is None
+        for ask, message in ((found.best_candidates, "truth"), (lambda: found.of_class("cat"), "labels")):
+            with pytest.raises(ValueError, match=f"a.boxes: no field {message}"):
+                ask()
+    else:
+        assert found.truth.tolist() == [image.truth for image in given] and found.labels.tolist() == [0, 1, 0]
+        assert found.of_class("cat").tolist() == [0, 2]
+        with pytest.raises(ValueError, match="no class 'dog'; it has cat, Hündin"):
+            found.of_class("dog")
 
 
-def test_features_are_mapped_and_checked_when_they_are_needed(tmp_path, rng):
-    """What the format promises to other readers: two lines, arrays at multiples of 64 bytes; features are not read,
-    and cannot be written.
-    """
+def test_features_are_mapped_and_checked_when_they_are_needed(stored, tmp_path, rng):
+    """Other readers may rely on two lines, then arrays at multiples of 64 bytes, which are not read."""
     path, given = tmp_path / "a.boxes", list(images(rng))
-    save_localization(path, given, ["a", "b"])
-    found, content = load_localization(path), path.read_bytes()
+    found, content = stored(given), path.read_bytes()
     assert isinstance(found.features, np.memmap) and not found.features.flags.writeable
     assert content.startswith(MAGIC)
     start = content.index(b"\n", len(MAGIC)) + 1
@@ -80,71 +99,39 @@ def test_features_are_mapped_and_checked_when_they_are_needed(tmp_path, rng):
 @pytest.mark.parametrize(("entry", "message"), entries("wrong_images.txt"))
 def test_what_is_no_image_is_not_written(tmp_path, rng, entry, message):
     """An older file stays."""
-    given = {"images": list(images(rng)), "classes": ["a", "b"], "info": None}
+    given, path = {"images": list(images(rng)), "classes": ["a", "b"], "info": None}, tmp_path / "a.boxes"
     exec(entry, {"np": np}, given)
-    kind = TypeError if message.startswith("TypeError: ") else ValueError
-    path = tmp_path / "a.boxes"
     path.write_bytes(b"older")
+    kind = TypeError if message.startswith("TypeError: ") else ValueError
     with pytest.raises(kind, match=message.removeprefix("TypeError: ")):
         save_localization(path, *given.values())
     assert path.read_bytes() == b"older" and list(tmp_path.iterdir()) == [path]
 
 
-def test_without_answers(tmp_path, rng):
-    """Images to find objects in: no true boxes, no classes; who asks for them is told. Else the best candidate is that
-    of the highest intersection over union, the first of equals.
-    """
-    given = [image._replace(truth=None, label=None) for image in images(rng)]
-    save_localization(tmp_path / "a.boxes", given, ["a", "b"])
-    found = load_localization(tmp_path / "a.boxes")
-    assert found.n == 3 and found.truth is None and found.labels is None
-    with pytest.raises(ValueError, match="a.boxes: no field truth"):
-        found.best_candidates()
-    with pytest.raises(ValueError, match="a.boxes: no field labels"):
-        found.of_class("a")
+def test_the_best_candidate_is_the_first_of_the_highest_overlap(stored):
     boxes = np.array([[0, 0, 4, 4], [1, 1, 4, 4], [1, 1, 4, 4], [4, 4, 8, 8]])
-    image = LocalizationImage(boxes, np.ones((4, 1, 1, 1)), (9, 9), [1, 1, 4, 5], 0)
-    save_localization(tmp_path / "a.boxes", [image], ["a"])
-    found = load_localization(tmp_path / "a.boxes")
+    found = stored([LocalizationImage(boxes, np.ones((4, 1, 1, 1)), (9, 9), [1, 1, 4, 5], 0)], ["a"])
     assert found.best_candidates().tolist() == [1] and found.overlaps(0).tolist() == [9 / 19, 0.75, 0.75, 0.0]
-
-
-def test_examples_are_those_of_the_images(tmp_path, rng):
-    """Of images that lie one after another the features are the file's own; of others copies."""
-    given = list(images(rng))
-    save_localization(tmp_path / "a.boxes", given, ["a", "b"])
-    found = load_localization(tmp_path / "a.boxes")
-    for some in ([0, 1], [1, 2], [2], [2, 0], [0, 2], []):
-        X = found.examples(np.array(some, np.int64))
-        for k, i in enumerate(some):
-            assert np.array_equal(X.boxes[X.offsets[k] : X.offsets[k + 1]], given[i].boxes)
-            assert np.array_equal(X.features[X.offsets[k] : X.offsets[k + 1]], given[i].features)
-        assert X.offsets[-1] == len(X.boxes) == len(X.features)
-        assert np.shares_memory(X.features, found.features) == (some in ([0, 1], [1, 2], [2]))
 
 
 SMALL = {"candidates": 30, "directions": 4, "scales": 2, "size": 64}
 
 
 def test_scenes_are_what_they_promise():
-    """As many of each class, together; different boxes inside the image; some on the object, most not; the object is
-    darker than the page.
-    """
+    """As many of each class; different boxes, some on the object, most not; the object is dark, the box tight."""
     found = list(make_scenes(7, classes="gae", **SMALL))
     assert [image.label for image in found] == [0, 0, 0, 1, 1, 2, 2]
     for image in found:
+        (top, left, bottom, right), overlap = image.truth, iou(image.boxes, image.truth)
         assert image.boxes.shape == (30, 4) and len(set(map(tuple, image.boxes.tolist()))) == 30
-        assert image.boxes.min() >= 0 and image.boxes.max() <= 64
+        assert image.boxes.min() >= 0 and image.boxes.max() <= 64 and image.pixels.shape == (64, 64)
         assert (image.boxes[:, 2:] - image.boxes[:, :2]).min() >= SMALLEST
         assert image.features.shape == (30, 3, 3, 16) and image.features.dtype == np.float32
-        overlap = iou(image.boxes, image.truth)
         assert overlap.max() >= 0.5 and np.mean(overlap >= 0.5) <= 0.3
-        top, left, bottom, right = image.truth
-        assert image.pixels.shape == (64, 64) and 0 <= top < bottom <= 64 and 0 <= left < right <= 64
-        inside = image.pixels[top:bottom, left:right]
-        assert inside.min() < np.median(image.pixels) - 40
-        for edge in (inside[0], inside[-1], inside[:, 0], inside[:, -1]):  # the box is tight: ink on each side
-            assert edge.min() < np.median(image.pixels) - 20
+        assert 0 <= top < bottom <= 64 and 0 <= left < right <= 64
+        inside, page = image.pixels[top:bottom, left:right], np.median(image.pixels)
+        assert inside.min() < page - 40
+        assert all(edge.min() < page - 20 for edge in (inside[0], inside[-1], inside[:, 0], inside[:, -1]))
 
 
 def test_scenes_are_drawn_by_rng():
@@ -153,8 +140,7 @@ def test_scenes_are_drawn_by_rng():
     for a, b in ((three[0], six[0]), (three[1], six[1]), (three[2], six[3])):
         assert np.array_equal(a.pixels, b.pixels) and np.array_equal(a.features, b.features)
     others = [next(make_scenes(1, classes="ae", **how, **SMALL)) for how in ({"rng": 4}, {"rng": 3, "test": True})]
-    for a, b in itertools.combinations([six[0], six[1], six[3], *others], 2):
-        assert not np.array_equal(a.pixels, b.pixels)
+    assert len({image.pixels.tobytes() for image in (six[0], six[1], six[3], *others)}) == 5
 
 
 @pytest.mark.parametrize(("entry", "message"), entries("wrong_scenes.txt"))
@@ -164,9 +150,7 @@ def test_wrong_requests_are_refused_at_once(entry, message):
 
 
 def test_cells_are_means_of_their_pixels(rng):
-    """Of mean square 1. Parts of pixels count by their share: an image that is enlarged threefold has whole pixels
-    only, and there the cells are plain means.
-    """
+    """Of mean square 1; parts of pixels count by their share, as in an image that is enlarged threefold."""
     responses = rng.random((8, 9, 2))
     large = np.repeat(np.repeat(responses, 3, axis=0), 3, axis=1)
     boxes = np.array([[1, 2, 5, 6], [0, 0, 8, 9], [7, 8, 8, 9]])
@@ -179,9 +163,7 @@ def test_cells_are_means_of_their_pixels(rng):
 
 
 def test_filters_know_directions():
-    """A dark stroke upright answers in the channel across it; turned by a quarter of a turn, channels move by as
-    much. On a flat image there is nothing to see.
-    """
+    """A dark stroke answers in the channel across it; by a quarter of a turn channels move by as much."""
     image = np.ones((31, 31))
     image[:, 14:17] = 0.0
     found, turned = filter_responses(image, 8, 2), filter_responses(image.T, 8, 2)
@@ -203,11 +185,9 @@ A, B, C = [0, 0, 4, 4], [10, 10, 14, 14], [20, 0, 24, 4]
 
 def test_corloc_by_hand():
     """Overlaps 1, 1/2 (counts), 8/24, 0."""
-    truth = np.array([A, A, A, A])
-    guess = np.array([A, [0, 0, 4, 2], [0, 2, 4, 6], B])
-    assert corloc(truth, guess) == 0.5 and corloc(truth, guess, threshold=0.51) == 0.25
-    assert corloc(truth, guess, threshold=1 / 3) == 0.75
-    assert math.isnan(corloc(np.zeros((0, 4)), np.zeros((0, 4))))
+    truth, guess = np.array([A, A, A, A]), np.array([A, [0, 0, 4, 2], [0, 2, 4, 6], B])
+    assert [corloc(truth, guess, threshold=t) for t in (0.5, 0.51, 1 / 3)] == [0.5, 0.25, 0.75]
+    assert corloc(truth, guess) == 0.5 and math.isnan(corloc(np.zeros((0, 4)), np.zeros((0, 4))))
     with pytest.raises(ValueError, match="guess: expected 4 boxes, one for each true one, got 3"):
         corloc(truth, guess[:3])
 
@@ -238,19 +218,14 @@ def test_one_box_an_image_against_the_definition(found, missed):
     assert average_precision(truth, guess, scaled) == average_precision(truth, guess, confidence)
 
 
-FEW = ["--candidates", 24, "--directions", 4, "--scales", 2, "--size", 64, "--quiet"]
-
-
 @pytest.fixture
 def told(cli):
     """The report of a command ``localize`` that ends well."""
-    return lambda *words: cli.reported("localize", *words)
+    return lambda words, *more: cli.reported(f"localize {words}", *more)
 
 
 def spots(rng, n, classes=1, pixels=True):
-    """Images whose object is told by one feature: it is the overlap with the true box, channel by class, beside
-    noise.
-    """
+    """Images whose object is told by a feature, the overlap with the true box, channel by class, beside noise."""
     for i in range(n):
         low = rng.integers(0, 8, (9, 2))
         boxes = np.concatenate([low, low + rng.integers(3, 8, low.shape)], axis=1)
@@ -290,41 +265,32 @@ def test_every_optimizer_finds_the_objects(backend, two_classes, told, kind, opt
 
 
 def test_classes_have_models_and_logs_of_their_own(backend, two_classes, cli, told):
-    """{class} in names; each model scores the images of its class; evaluate and predict say what the models do. Logs
-    of one class are drawn together, those of two are not of one problem.
-    """
-    folder = two_classes.parent
-    job = ["--save", folder / "m-{class}.npz", "--log", folder / "{class}.log", "--tol", "1e-6"]
-    report = told("train", two_classes, *job)
-    models = [folder / f"m-{name}.npz" for name in ("left", "right")]
-    assert [each["class"] for each in report["classes"]] == ["left", "right"] and all(p.exists() for p in models)
+    """By {class} in names; evaluate and predict say what the models do; only logs of one class are compared."""
+    report = told("train spots.boxes --save m-{class}.npz --log {class}.log --tol 1e-6")
+    assert [each["class"] for each in report["classes"]] == ["left", "right"]
     assert all(each["success"] and each["images"] == 6 for each in report["classes"])
     assert [each["job"]["lam"] for each in report["classes"]] == [10 / 6, 10 / 6]  # lam = 10/n, as in Figure 3
-    assert load_log(folder / "left.log").job["class"] == "left"
-    scores = told("evaluate", two_classes, *models)
+    assert load_log("left.log").job["class"] == "left"
+    scores = told("evaluate spots.boxes m-left.npz m-right.npz")
     assert [x["corloc"] for x in scores["models"]] == [each["train"]["corloc"] for each in report["classes"]]
     assert scores["mean"]["corloc"] == np.mean([x["corloc"] for x in scores["models"]])
-    found = told("predict", two_classes, models[1], "--top", 3)["boxes"]
-    data, (_, w, _) = load_localization(two_classes), load_model(models[1], backend.module)
+    found = told("predict spots.boxes m-right.npz --top 3")["boxes"]
+    data, (_, w, _) = load_localization(two_classes), load_model("m-right.npz", backend.module)
     assert [x["image"] for x in found] == np.repeat([1, 3, 5, 7, 9, 11], 3).tolist()
     for x in found:
         (at,) = np.flatnonzero((data.candidates(x["image"]) == x["box"]).all(axis=1))[:1]
         assert x["score"] == pytest.approx(float(data.features_of(x["image"])[at].ravel() @ w), rel=1e-5)
         assert x["overlap"] == pytest.approx(float(iou(x["box"], data.truth[x["image"]])))
-    assert all(a["score"] >= b["score"] for a, b in itertools.pairwise(found) if a["image"] == b["image"])
-    every = told("predict", two_classes, models[1], "--all-images")["boxes"]
+    every = told("predict spots.boxes m-right.npz --all-images")["boxes"]
     assert [x["image"] for x in every] == list(range(12)) and every[0]["overlap"] is None
-    assert cli.printed("localize", "evaluate", two_classes, *models).splitlines()[-1].startswith("mean")
-    told("train", two_classes, "--class", "left", "--optimizer", "sgd", "--log", folder / "sgd.log")
-    assert "above bound" in cli.printed("curves", folder / "left.log", folder / "sgd.log")
-    error = cli.refused("curves", folder / "left.log", folder / "right.log")
-    assert "different problems: class left and right" in error
+    last = cli.printed("localize evaluate spots.boxes m-left.npz m-right.npz").splitlines()[-1]
+    told("train spots.boxes --class left --optimizer sgd --log sgd.log")
+    assert last.startswith("mean") and "above bound" in cli.printed("curves left.log sgd.log")
+    assert "different problems: class left and right" in cli.refused("curves left.log right.log")
 
 
 def test_predictions_are_ordered_by_score_and_then_by_number(tmp_path, backend, told):
-    """Ties go to the lower number, as the oracle's do; fewer boxes than asked for where there are fewer candidates.
-    What is evaluated is the first box of an image: here they overlap the true one by 2/4, which is right, and 1/4.
-    """
+    """Ties go to the lower number. Evaluated is the first box of an image: overlaps are 2/4, right, and 1/4."""
     boxes, x = np.array([[0, 0, 1 + k, 1] for k in range(4)]), np.array([[1.0, 0], [2, 0], [2, 0], [0, 1]])
     images = [
         LocalizationImage(boxes[: len(each)], each.reshape(-1, 1, 1, 2), (4, 4), boxes[3], 0) for each in (x, np.eye(2))
@@ -339,39 +305,36 @@ def test_predictions_are_ordered_by_score_and_then_by_number(tmp_path, backend, 
     assert scores["average_precision"] == pytest.approx(6 / 11)
 
 
-def test_from_scenes_to_a_picture(tmp_path, told):
+def test_from_scenes_to_a_picture(told):
     """make, train, show, as in docs/images.md, on few small scenes."""
     pytest.importorskip("matplotlib")
-    train, test = tmp_path / "train.boxes", tmp_path / "test.boxes"
-    made = told("make", train, "--images", 12, "--classes", "ag", *FEW)
+    few = "--candidates 24 --directions 4 --scales 2 --size 64 --classes ag --quiet"
+    made = told(f"make train.boxes --images 12 {few}")
     assert made["features"] == [3, 3, 16] and made["images"] == 12 and made["best_overlap"] > 0.7
-    told("make", test, "--images", 6, "--classes", "ag", "--test", *FEW)
-    report = told("train", train, "--test", test, "--save", tmp_path / "{class}.npz", "--epochs", 10)
+    told(f"make test.boxes --images 6 --test {few}")
+    report = told("train train.boxes --test test.boxes --save {class}.npz --epochs 10")
     assert all(each["train"]["corloc"] >= 0.5 for each in report["classes"])
-    models = [tmp_path / "a.npz", tmp_path / "g.npz"]
-    shown = told("draw", test, *models, "--plot", tmp_path / "p.png", "--limit", 4)
+    shown = told("draw test.boxes a.npz g.npz --plot p.png --limit 4")
     assert len(shown["images"]) == 4 and shown["images"][0] == 0 and shown["images"][-1] == 5
-    assert (tmp_path / "p.png").read_bytes().startswith(PNG)
-    found = told("predict", test, *models)["boxes"]
+    found = told("predict test.boxes a.npz g.npz")["boxes"]
     assert shown["right"] == sum(x["overlap"] >= 0.5 for x in found if x["image"] in shown["images"])
-    shown = told("draw", test, "--plot", tmp_path / "q.png")
+    shown = told("draw test.boxes --plot q.png")
     assert shown["right"] is None and len(shown["images"]) == 6
+    assert all(Path(name).read_bytes().startswith(PNG) for name in ("p.png", "q.png"))
 
 
 def test_classes_that_a_run_did_not_come_to_begin_anew(two_classes, told):
     """Of several classes some have a checkpoint to go on from."""
-    folder = two_classes.parent
-    job = ["--optimizer", "sgd", "--step-size", 0.1, "--epochs", 4, "--checkpoint", folder / "{class}.run"]
-    whole = told("train", two_classes, *job)["classes"]
-    (folder / "right.run").unlink()
-    again = told("train", two_classes, *job, "--resume", folder / "{class}.run")["classes"]
-    assert [each["objective"] for each in again] == [each["objective"] for each in whole]
+    job = "train spots.boxes --optimizer sgd --step-size 0.1 --epochs 4 --checkpoint {class}.run"
+    whole = told(job)["classes"]
+    Path("right.run").unlink()
+    assert [each["objective"] for each in told(f"{job} --resume {{class}}.run")["classes"]] == [
+        each["objective"] for each in whole
+    ]
 
 
 def test_images_that_lack_something(tmp_path, rng, cli, told):
-    """Boxes are found where objects are not known. True boxes that no candidate touches are misses. Classes without
-    images are passed over; without test images they have no scores, neither nan nor an error.
-    """
+    """Without answers boxes are found; without candidates near they are missed; without images there is no score."""
     good, new, far, top = (tmp_path / f"{name}.boxes" for name in ("good", "new", "far", "top"))
     for path, images in (
         (good, spots(rng, 6)),
@@ -395,13 +358,10 @@ def test_images_that_lack_something(tmp_path, rng, cli, told):
     assert "top.boxes: no field pixels" in cli.refused("localize", "draw", top, "--plot", picture)
 
 
-def test_no_weight_of_the_norm_needs_no_tolerance(two_classes, told):
-    report = told("train", two_classes, "--class", "left", "--optimizer", "svrg", "--lam", 0, "--epochs", 2)
-    assert report["classes"][0]["job"]["tol"] is None and report["classes"][0]["success"]
-
-
-def test_wrong_images_are_named(two_classes, cli):
+def test_no_weight_of_the_norm_needs_no_tolerance_and_wrong_images_are_named(two_classes, cli, told):
     """By their numbers in the file, not within a class."""
+    (report,) = told("train spots.boxes --class left --optimizer svrg --lam 0 --epochs 2")["classes"]
+    assert report["job"]["tol"] is None and report["success"]
     spoil(two_classes, "features[31] = np.nan")
-    error = cli.refused("localize", "train", two_classes, "--class", "right")
+    error = cli.refused("localize train spots.boxes --class right")
     assert "spots.boxes: image 3: features: expected finite numbers, candidate 4" in error

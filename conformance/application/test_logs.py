@@ -29,30 +29,25 @@ from diptych.pictures.plots import convergence
 from reference.files import NotWritten, save_bytes
 
 
-def test_a_log_has_the_job_the_rows_and_the_outcome(backend, data_file, tmp_path, cli):
+def test_a_log_has_the_job_the_rows_and_the_outcome(backend, data_file, write, cli):
     """As far as it goes, if it was cut off."""
-    log = tmp_path / "log.jsonl"
-    found = cli.reported("train", data_file, "--epochs", 3, "--lam", 0.1, "--log", log)
-    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    found = cli.reported("train toy.npz --epochs 3 --lam 0.1 --log log.jsonl")
+    lines = [json.loads(line) for line in Path("log.jsonl").read_text().splitlines()]
     assert len(lines) == 5 and lines[1:4] == found["history"]
-    job, rows, outcome = load_log(log)
+    job, rows, outcome = load_log("log.jsonl")
     assert job["job"] == found["job"] and job["command"] == "train" and job["panel"] == backend.__name__
     assert [row.as_dict() for row in rows] == found["history"] and all(type(row) is backend.Row for row in rows)
     assert outcome["objective"] == found["objective"] and outcome["outcome"] == found["message"]
     assert outcome["success"] == found["success"] and not outcome["interrupted"]
     row = '{"epoch": 1, "oracle_calls": 3, "seconds": 0.1, "objective": null}'
-    log.write_text(f'{{"command": "train"}}\n{row}\n{row[:30]}')  # killed while it wrote
-    assert np.isnan(load_log(log).rows[0].objective) and load_log(log).outcome is None
-    with pytest.raises(ValueError, match="none.jsonl: no such file"):
-        load_log(tmp_path / "none.jsonl")
+    log = load_log(write(f'{{"command": "train"}}\n{row}\n{row[:30]}'))  # killed while it wrote
+    assert np.isnan(log.rows[0].objective) and log.outcome is None
 
 
 @pytest.mark.beyond("starts processes")
 @pytest.mark.parametrize(("number", "optimizer"), [(2, "sgd"), (2, "bcfw"), (15, "sgd")])  # Ctrl-C and SIGTERM
 def test_a_signal_saves_the_best_weights(backend, data_file, tmp_path, optimizer, number):
-    """A real signal to a real process: status 130 or 143, the model, the report, the log's last line and a checkpoint
-    to go on from.
-    """
+    """Status 130 or 143, the model, the report, the log's last line and a checkpoint to go on from."""
     log, model, file = tmp_path / "log.jsonl", tmp_path / "model.npz", tmp_path / "run.npz"
     words = ["train", data_file, "--loss", "hinge", "--optimizer", optimizer, "--epochs", 10**6, "--json"]
     words += ["--tol", 0] if optimizer == "bcfw" else []
@@ -77,7 +72,7 @@ def test_a_signal_saves_the_best_weights(backend, data_file, tmp_path, optimizer
     assert len(gone_on.history) == len(rows) + 1
 
 
-def test_an_interrupt_before_anything_is_done_or_in_a_comparison(backend, data_file, tmp_path, cli, monkeypatch):
+def test_an_interrupt_before_anything_is_done_or_in_a_comparison(backend, data_file, cli, monkeypatch):
     """A comparison would say little of two runs of which one was cut short."""
 
     def interrupted(*arguments, **options):
@@ -85,11 +80,11 @@ def test_an_interrupt_before_anything_is_done_or_in_a_comparison(backend, data_f
 
     with monkeypatch.context() as patched:
         patched.setattr(backend.LogLoss, "value_and_gradient", interrupted)
-        status, out, err = cli.run("train", data_file, "--save", tmp_path / "m.npz", "--epochs", 2)
-        assert status == 130 and not out and "interrupted" in err and not (tmp_path / "m.npz").exists()
+        status, out, err = cli.run("train toy.npz --save m.npz --epochs 2")
+        assert status == 130 and not out and "interrupted" in err and not Path("m.npz").exists()
     monkeypatch.setattr("diptych.commands.output.Progress.__call__", interrupted)
-    for words in (["compare", data_file], ["demo", "--limit", 5, "--out", tmp_path / "demo"]):
-        status, out, err = cli.run(*words)
+    for words in ("compare toy.npz", "demo --limit 5 --out demo"):
+        status, out, err = cli.run(words)
         assert status == 130 and "interrupted" in err and "relative difference" not in out
 
 
@@ -103,58 +98,52 @@ def test_a_reader_that_has_gone_is_no_error(data_file, tmp_path):
     assert not [line for line in err.splitlines() if not line.startswith("compiling kernels")], err
 
 
-def test_curves_are_distances_from_the_best_dual(data_file, tmp_path, cli):
-    """One problem by several optimisers: the bound is below all, and a picture is drawn. Where a dual is above other
-    objectives, as of a smoothed problem, there is no bound, and objectives are shown as they are.
-    """
+def test_curves_are_distances_from_the_best_dual(data_file, write, cli):
+    """The bound is below all. With a dual above an objective, as of a smoothed problem, there is none."""
     pytest.importorskip("matplotlib")
-    logs = [tmp_path / f"{name}.jsonl" for name in ("sgd", "svrg", "lbfgs")]
-    for log in logs:
-        cli.reported("train", data_file, "--optimizer", log.stem, "--lam", 0.1, "--epochs", 6, "--log", log)
-    picture, other = tmp_path / "curves.png", tmp_path / "other.jsonl"
-    found = cli.reported("curves", *logs, "--plot", picture)
-    assert picture.read_bytes().startswith(PNG) and [each["name"] for each in found["runs"]] == [p.stem for p in logs]
-    duals = [row.dual for log in logs for row in load_log(log).rows if row.dual is not None]
+    names = ("sgd", "svrg", "lbfgs")
+    for name in names:
+        cli.reported(f"train toy.npz --optimizer {name} --lam 0.1 --epochs 6 --log {name}.jsonl")
+    logs, curves = [load_log(f"{name}.jsonl") for name in names], "curves sgd.jsonl svrg.jsonl lbfgs.jsonl --plot p.png"
+    found = cli.reported(curves)
+    assert Path("p.png").read_bytes().startswith(PNG) and [each["name"] for each in found["runs"]] == [*names]
+    duals = [row.dual for log in logs for row in log.rows if row.dual is not None]
     assert found["bound"] == max(duals) and found["against"] == ["calls", "seconds"]
     for log, each in zip(logs, found["runs"], strict=True):
-        rows = load_log(log).rows
-        assert each["calls"] == [row.oracle_calls for row in rows] and each["objective"] == [r.objective for r in rows]
+        assert each["calls"] == [row.oracle_calls for row in log.rows]
+        assert each["objective"] == [row.objective for row in log.rows] and min(each["distance"]) >= -1e-12
         close(np.array(each["distance"]) * abs(found["bound"]) + found["bound"], each["objective"])
-        assert min(each["distance"]) >= -1e-12
-    assert cli.printed("curves", *logs, "--against", "epochs", "--plot", picture).count("\n") == 5
-    job, *rows, outcome = (json.loads(line) for line in logs[1].read_text().splitlines())
+    assert cli.printed(f"{curves} --against epochs").count("\n") == 5
+    job, *rows, outcome = (json.loads(line) for line in Path("svrg.jsonl").read_text().splitlines())
     rows = [{**row, "objective": row["objective"] / 2, "dual": None} for row in rows]
-    other.write_text("".join(f"{json.dumps(line)}\n" for line in (job, *rows, outcome)))
-    found = cli.reported("curves", logs[1], other, "--plot", picture)
+    write("".join(f"{json.dumps(line)}\n" for line in (job, *rows, outcome)), "other.jsonl")
+    found = cli.reported("curves svrg.jsonl other.jsonl --plot p.png")
     assert found["bound"] is None and all(each["distance"] is None for each in found["runs"])
-    assert "none.jsonl: no such file" in cli.refused("curves", tmp_path / "none.jsonl")
+    assert "none.jsonl: no such file" in cli.refused("curves none.jsonl")
 
 
-def test_logs_of_different_problems_have_no_curves(data_file, tmp_path, monkeypatch, reference_cli):
+def test_logs_of_different_problems_have_no_curves(data_file, write, reference_cli):
     """The error says what differs; one file by two paths is one file, and a log may say less of its problem."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "bank.txt").write_text(FILES["bank.txt"])
-    (tmp_path / "more.txt").write_text(2 * f"{FILES['bank.txt']}\n")
+    write(FILES["bank.txt"], "bank.txt"), write(2 * f"{FILES['bank.txt']}\n", "more.txt")
     ridge = "train toy.npz --optimizer online-proximal --regularizer"
     for name, words in (
         ("a", "train toy.npz --lam 0.1"),
         ("lam", "train toy.npz --lam 1 --loss hinge"),
-        ("path", f"train {tmp_path}/./toy.npz --lam 0.1 --optimizer lbfgs"),
+        ("path", f"train {data_file.parent}/./toy.npz --lam 0.1 --optimizer lbfgs"),
         ("l2", f"{ridge} l2 --lam 0.1"),
         ("l1", f"{ridge} l1 --tau 0.1"),
         ("tag", "tag train bank.txt --lam 0.1"),
         ("more", "tag train more.txt --lam 0.1"),
     ):
-        reference_cli.printed(*words.split(), "--epochs", 1, "--log", f"{name}.jsonl", "--quiet")
-    for one, other, message in (
-        ("a", "lam", "a.jsonl and .*lam.jsonl are logs of different problems: loss crf and hinge, lam 0.1 and 1.0$"),
-        ("a", "l1", "different problems: lam 0.1 and 0.0, regularizer None and l1, tau None and 0.1$"),
-        ("a", "tag", "different problems: command train and tag train"),
-        ("tag", "more", "different problems: file .*bank.txt and .*more.txt, sentences 2 and 4$"),
+        reference_cli.printed(f"{words} --epochs 1 --log {name}.jsonl --quiet")
+    for logs, message in (
+        ("a.jsonl lam.jsonl", "a.jsonl and .*lam.jsonl are logs of .*: loss crf and hinge, lam 0.1 and 1.0$"),
+        ("a.jsonl l1.jsonl", "different problems: lam 0.1 and 0.0, regularizer None and l1, tau None and 0.1$"),
+        ("a.jsonl tag.jsonl", "different problems: command train and tag train"),
+        ("tag.jsonl more.jsonl", "different problems: file .*bank.txt and .*more.txt, sentences 2 and 4$"),
     ):
-        error = reference_cli.refused("curves", f"{one}.jsonl", f"{other}.jsonl").strip()
-        assert re.search(message, error), error
-    assert len(reference_cli.reported("curves", "a.jsonl", "path.jsonl", "l2.jsonl")["runs"]) == 3
+        assert re.search(message, reference_cli.refused(f"curves {logs}").strip())
+    assert len(reference_cli.reported("curves a.jsonl path.jsonl l2.jsonl")["runs"]) == 3
 
 
 SAVING = """
@@ -237,44 +226,42 @@ def test_a_checkpoint_on_a_full_disk_is_a_warning_and_the_run_goes_on(backend, t
 
 @no_device
 @pytest.mark.parametrize("option", ["--log", "--checkpoint"])
-def test_a_command_goes_on_when_the_disk_of_a_log_or_a_checkpoint_is_full(data_file, tmp_path, reference_cli, option):
-    saved, words = tmp_path / "m.npz", ["train", data_file, "--epochs", 3, "--lam", 0.1, "--quiet"]
-    status, out, err = reference_cli.run(*words, "--save", saved, option, "/dev/full")
+def test_a_command_goes_on_when_the_disk_of_a_log_or_a_checkpoint_is_full(data_file, reference_cli, option):
+    words = "train toy.npz --epochs 3 --lam 0.1 --quiet --save"
+    status, out, err = reference_cli.run(f"{words} m.npz {option} /dev/full")
     assert status == 1 and err.count("\n") == 1 and "train: /dev/full: no space left on device: the " in err
-    assert f"saved {saved}" in out and reference_cli.printed(*words, "--save", tmp_path / "n.npz")
-    assert np.array_equal(load_model(saved, reference)[1], load_model(tmp_path / "n.npz", reference)[1])
-    kept, vary = tmp_path / "kept.jsonl", ["--vary", "lam=0.1", "--quiet", "train", data_file, "--epochs", 1]
-    status, _, err = reference_cli.run("grid", "--kept", kept, *vary, option, "/dev/full")
-    assert status == 1 and "1 files of the runs are not written; /dev/full: no space" in err and kept.exists()
+    assert "saved m.npz" in out and reference_cli.printed(f"{words} n.npz")
+    assert np.array_equal(load_model("m.npz", reference)[1], load_model("n.npz", reference)[1])
+    vary = "grid --kept kept.jsonl --vary lam=0.1 --quiet train toy.npz --epochs 1"
+    status, _, err = reference_cli.run(f"{vary} {option} /dev/full")
+    assert status == 1 and "1 files of the runs are not written; /dev/full: no space" in err
+    assert Path("kept.jsonl").exists()
 
 
 def test_a_log_on_a_full_disk_ends_with_a_whole_line(data_file, tmp_path, reference_cli):
     """Wherever in a line the disk is full; the run is not taken for one that has ended."""
-    log = tmp_path / "log.jsonl"
-    words = ["train", data_file, "--epochs", 3, "--lam", 0.1, "--log", log]
-    reference_cli.printed(*words)
+    log, words = tmp_path / "log.jsonl", "train toy.npz --epochs 3 --lam 0.1 --log log.jsonl"
+    reference_cli.printed(words)
     size, first = len(log.read_bytes()), len(log.read_bytes().split(b"\n")[0]) + 1
     for room in (first + 1, size - 150, size - 60):  # digits of seconds vary by less than the length of the last line
         with full_disk(room):
-            status, out, err = reference_cli.run(*words)
-        assert status == 1 and "objective" in out and err.count("\n") == 1 and f"{log}: file too large" in err
+            status, out, err = reference_cli.run(words)
+        assert status == 1 and "objective" in out and err.count("\n") == 1 and "log.jsonl: file too large" in err
         text = log.read_text()
         assert text.endswith("\n") and all(isinstance(json.loads(line), dict) for line in text.splitlines())
         assert load_log(log).outcome is None and len(text) <= room
     log.unlink()
     with full_disk(0):
-        assert reference_cli.run(*words)[0] == 1
+        assert reference_cli.run(words)[0] == 1
     with pytest.raises(ValueError, match="log.jsonl: not a log of training: it is empty"):
         load_log(log)
 
 
 def test_a_log_whose_last_line_was_cut_off_is_gone_on_with(data_file, tmp_path, reference_cli):
-    log, file = tmp_path / "log.jsonl", tmp_path / "run.npz"
-    words = ["train", data_file, "--lam", 0.1, "--log", log]
-    reference_cli.printed(*words, "--epochs", 2, "--checkpoint", file)
+    log, words = tmp_path / "log.jsonl", "train toy.npz --lam 0.1 --log log.jsonl"
+    reference_cli.printed(f"{words} --epochs 2 --checkpoint run.npz")
     log.write_bytes(log.read_bytes()[:-30])  # within the outcome
-    assert load_log(log).outcome is None
-    reference_cli.printed(*words, "--epochs", 4, "--resume", file)
+    reference_cli.printed(f"{words} --epochs 4 --resume run.npz")
     found = load_log(log)
     assert [row.epoch for row in found.rows] == [1, 2, 3, 4] and found.outcome is not None
 

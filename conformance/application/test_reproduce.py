@@ -126,9 +126,7 @@ def test_shared_options_may_stand_before_the_name(monkeypatch, reference_cli):
 
 @pytest.mark.beyond("starts processes")
 def test_a_whole_experiment(tmp_path, ended):
-    """In a process of its own, where a folder of the user's that is called as a panel is not taken for it. A picture
-    has the name and the format of --plot.
-    """
+    """In a process of its own, where a folder of the user's that is called as a panel is not taken for it."""
     pytest.importorskip("matplotlib")
     (tmp_path / "reference").mkdir()
     (tmp_path / "reference" / "__init__.py").write_text("raise SystemExit('the wrong reference')")

@@ -9,6 +9,7 @@ import itertools
 import json
 import zipfile
 from ast import literal_eval
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -101,9 +102,7 @@ def test_conllu_by_hand(tmp_path):
 
 @pytest.mark.parametrize("parts", range(1, 10))
 def test_sentences_know_their_lines_whatever_the_part(tmp_path, parts):
-    """Comments, documents and blank lines count; an error is named by the line of its word, and one beyond the last
-    token by the line of that.
-    """
+    """An error is named by the line of its word, and one beyond the last token by the line of that."""
     path, layout = str(tmp_path / "a"), Layout(comment="# ")
     text = "-DOCSTART- O\n\n# x\nNew York\tA\n\t \n\nis\tB\ngreat\tA\n\n"
     (tmp_path / "a").write_text(text)
@@ -167,9 +166,7 @@ def test_trees_written_and_read_again(data):
 
 @given(data=st.data())
 def test_tag_and_parse_read_the_same_sentences_and_all_else_stays(data):
-    """Whatever the columns of CoNLL-U Plus; with comments, ranges, empty nodes and blank lines anywhere. All else: but
-    for predicted heads, and for the relations, which belong to other heads.
-    """
+    """Whatever the columns of CoNLL-U Plus; but for predicted heads and the relations, which belong to heads."""
     draw, plus = data.draw, data.draw(st.booleans())
     names = draw(st.permutations(["ID", "FORM", "UPOS", "HEAD", "DEPREL", "x:y"])) if plus else STANDARD
     lines = [f"# global.columns = {' '.join(names)}"] if plus else []
@@ -245,48 +242,37 @@ WORDS = "The DT B-NP\nduck NN I-NP\n\n# # O\n5 CD B-NP\n"
 
 
 @pytest.fixture
-def write(tmp_path):
-    """A function that writes a file."""
-
-    def write(text, name="new.txt", codec="utf-8"):
-        (tmp_path / name).write_bytes(text.encode(codec))
-        return tmp_path / name
-
-    return write
-
-
-@pytest.fixture
-def train(write, reference_cli, tmp_path):
+def train(write, reference_cli):
     """A function that trains a model on a text."""
 
-    def train(text, *options, codec="utf-8"):
-        words = [write(text, "train.txt", codec), "--save", tmp_path / "m.npz", "--quiet", *options]
-        reference_cli.printed("tag", "train", *words)
-        return tmp_path / "m.npz"
+    def train(text, options="", codec="utf-8"):
+        write(text, "train.txt", codec)
+        reference_cli.printed(f"tag train train.txt --save m.npz --quiet {options}")
 
     return train
 
 
 @pytest.mark.parametrize("cities", [CITIES, CITIES.replace("Bonn", "New York")])
-def test_the_separator_belongs_to_the_model(train, write, tmp_path, reference_cli, cities):
+def test_the_separator_belongs_to_the_model(train, write, reference_cli, cities):
     """Whether or not a word of the training file has a blank; each part of each file is read by it."""
-    cli, saved, new = reference_cli, train(cities), write("New York\tNNP\n")
-    (sentence,) = cli.reported("tag", "predict", saved, new)["sentences"]
+    cli, predict = reference_cli, "tag predict m.npz new.txt"
+    train(cities), write("New York\tNNP\n")
+    (sentence,) = cli.reported(predict)["sentences"]
     assert sentence["columns"] == {"word": ["New York"], "tag": ["NNP"]}
-    assert cli.printed("tag", "predict", saved, new).startswith("New York\tNNP\t")
+    assert cli.printed(predict).startswith("New York\tNNP\t")
     for text in ("a DT\n", "a DT B-LOC\n"):
-        assert "new.txt, line 1: expected 3 columns" in cli.refused("tag", "evaluate", saved, write(text))
-    places = write("New York\tNNP\tB-LOC\n\n" * 3)
-    for more in (["--test", places], [places], [places, "--partitions", 4]):
-        cli.printed("tag", "train", tmp_path / "train.txt", *more, "--epochs", 2, "--quiet")
-    cli.printed("tag", "train", places, "--start", saved, "--epochs", 2)
-    saved = train(WORDS)
-    err = cli.refused("tag", "predict", saved, write("a DT\nNew York\tNNP\n"))
-    assert "new.txt, line 2: expected columns separated by blanks, got a tab (--separator any" in err
-    cli.printed("tag", "predict", saved, write("a\tDT\n"), "--separator", "tab")
-    model, w, _ = load_model(saved, cli.panel)
-    save_model(saved, model, w, {"columns": ["word", "tag", "label"]})  # as files were written before
-    cli.printed("tag", "evaluate", saved, write(WORDS))
+        write(text)
+        assert "new.txt, line 1: expected 3 columns" in cli.refused("tag evaluate m.npz new.txt")
+    write("New York\tNNP\tB-LOC\n\n" * 3)
+    for more in ("--test new.txt", "new.txt", "new.txt --partitions 4", "--start m.npz"):
+        cli.printed(f"tag train train.txt {more} --epochs 2 --quiet")
+    train(WORDS), write("a DT\nNew York\tNNP\n")
+    assert "new.txt, line 2: expected columns separated by blanks, got a tab (--separator any" in cli.refused(predict)
+    write("a\tDT\n")
+    cli.printed(f"{predict} --separator tab")
+    model, w, _ = load_model("m.npz", cli.panel)
+    save_model("m.npz", model, w, {"columns": ["word", "tag", "label"]})  # as files were written before
+    cli.printed("tag evaluate m.npz train.txt")
 
 
 LINES = " |-DOCSTART- -X- O||Köln\tNNP|is\tVBZ |\t||big\tJJ\t|% x|is\tVBZ||-DOCSTART-"
@@ -294,13 +280,14 @@ LINES = " |-DOCSTART- -X- O||Köln\tNNP|is\tVBZ |\t||big\tJJ\t|% x|is\tVBZ||-DOC
 
 @pytest.mark.parametrize(("end", "codec"), [("\n", "utf-8-sig"), ("\r", "utf-16"), ("\r\n", "latin-1")])
 @pytest.mark.parametrize("last", [[], [""], ["", "", ""]])
-def test_predict_keeps_the_lines_of_its_input(train, write, reference_cli, tmp_path, end, codec, last):
+def test_predict_keeps_the_lines_of_its_input(train, write, reference_cli, end, codec, last):
     """But for a label behind each token: separators, ends, encoding, byte order mark, empty lines, comments."""
-    saved, lines, out = train(CITIES, "--comment", "%"), [*LINES.split("|"), *last], tmp_path / "out.txt"
-    named = ["--encoding", codec] if codec == "latin-1" else []
+    train(CITIES, "--comment %")
+    lines, named = [*LINES.split("|"), *last], f"--encoding {codec}" if codec == "latin-1" else ""
 
-    def predicted(text, *more):
-        return reference_cli.printed("tag", "predict", saved, write(text, codec=codec), *named, *more)
+    def predicted(text, more=""):
+        write(text, codec=codec)
+        return reference_cli.printed(f"tag predict m.npz new.txt {named} {more}")
 
     given = end.join(lines)
     labels = iter(x for each in json.loads(predicted(given, "--json"))["sentences"] for x in each["labels"])
@@ -309,47 +296,53 @@ def test_predict_keeps_the_lines_of_its_input(train, write, reference_cli, tmp_p
     wanted = [f"{line.rstrip()}\t{next(labels)}" if token else line for line, token in zip(lines, tokens, strict=True)]
     text = end.join(wanted) + ("" if last else end)
     assert predicted(given) == text and next(labels, None) is None
-    assert predicted(given, "--out", out) == "" and out.read_bytes() == text.encode(codec)
-    first, second = predicted(given, "--limit", 1), predicted(given, "--top", 1)
-    assert text.startswith(first) and first == end.join([*wanted[:7], ""])
+    assert predicted(given, "--out out.txt") == "" and Path("out.txt").read_bytes() == text.encode(codec)
+    first, second = predicted(given, "--limit 1"), predicted(given, "--top 1")
+    assert text.startswith(first) and first == end.join([*wanted[:7], ""]) and predicted(end.join(wanted)) != ""
     assert end.join(line for line in second.split(end) if not line.startswith("# ")) == text and second.count("# ") == 2
-    assert predicted(end.join(wanted)) != ""
-    saved, named, codec = train(WORDS), [], "utf-8"
+    train(WORDS)
+    named, codec = "", "utf-8"
     assert [line.rsplit(" ", 1)[0] for line in predicted(WORDS).splitlines()] == WORDS.splitlines()
-    first, second = predicted("The  DT\nduck \tNN\n", "--separator", "any").splitlines()
+    first, second = predicted("The  DT\nduck \tNN\n", "--separator any").splitlines()
     assert first.startswith("The  DT ") and second.startswith("duck \tNN\t")
 
 
 def test_the_encoding_belongs_to_the_model(train, write, reference_cli):
-    saved = train("né A\nu B\n", "--encoding", "latin-1", codec="latin-1")
-    words = ["tag", "predict", saved, write("u\nné\n", codec="latin-1")]
-    for more in ([], ["--tokens"]):
-        assert "né A" in reference_cli.printed(*words, *more)
-    err = reference_cli.refused(*words, "--encoding", "utf-8")
-    assert "new.txt, line 2: not UTF-8: byte 0xe9; --encoding names another" in err
-    assert "encoding: expected one such as utf-8" in reference_cli.refused(*words, "--encoding", "unknown")
+    train("né A\nu B\n", "--encoding latin-1", codec="latin-1"), write("u\nné\n", codec="latin-1")
+    for more in ("", "--tokens"):
+        assert "né A" in reference_cli.printed(f"tag predict m.npz new.txt {more}")
+    for encoding, message in (
+        ("utf-8", "new.txt, line 2: not UTF-8: byte 0xe9; --encoding names another"),
+        ("unknown", "encoding: expected one such as utf-8"),
+    ):
+        assert message in reference_cli.refused(f"tag predict m.npz new.txt --encoding {encoding}")
 
 
 def test_hashtags_and_the_sign_are_tokens_and_comments_are_not(train, write, reference_cli):
     """``# doc 7`` is not learned as a token, wherever it comes from; its label may be known of other files."""
-    cli, tags = reference_cli, "#sunday HT\nwe PRP\n# #\nrun V\n\n#fun HT\n"
-    saved = train(tags)
-    for words in (["evaluate", saved, write(tags, "t")], ["train", write(tags, "t"), "--test", write(tags, "u")]):
-        assert "tokens 100.00 %" in cli.printed("tag", *words)
-    new = write("#sunday\nwe\n#rain\n")
-    assert "#sunday HT\nwe PRP\n#rain " in cli.printed("tag", "predict", saved, new)
-    saved = train(WORDS)
+    cli = reference_cli
+    train("#sunday HT\nwe PRP\n# #\nrun V\n\n#fun HT\n"), write("#sunday\nwe\n#rain\n")
+    for words in ("evaluate m.npz train.txt", "train train.txt --test train.txt"):
+        assert "tokens 100.00 %" in cli.printed(f"tag {words}")
+    assert "#sunday HT\nwe PRP\n#rain " in cli.printed("tag predict m.npz new.txt")
+    train(WORDS), write(WORDS)
     for sign in ("#", "%", "//"):
-        doc = write(f"{sign} doc 7\n{WORDS}", "doc.txt")
-        others = ["train", "--partitions", 2, write(WORDS, "words.txt")]
-        for words in (["evaluate", saved], ["predict", saved], ["train"], ["train", write(WORDS), "--test"], others):
-            status, _, err = cli.run("tag", *words, doc)
+        write(f"{sign} doc 7\n{WORDS}", "doc.txt")
+        for words in (
+            "evaluate m.npz",
+            "predict m.npz",
+            "train",
+            "train new.txt --test",
+            "train --partitions 2 new.txt",
+        ):
+            status, _, err = cli.run(f"tag {words} doc.txt")
             assert status == 2 and f"doc.txt, line 1: '{sign} doc 7' looks like a comment: --comment '{sign} '" in err
     for line in ("# doc 7", "# doc", "# a long note"):
-        words = ["tag", "predict", saved, write(f"{line}\nThe DT\n", "doc.txt")]
-        assert "--comment '# ' leaves out" in cli.refused(*words)
-        assert cli.printed(*words, "--comment", "# ").startswith(f"{line}\nThe DT ")
-    cli.printed("tag", "evaluate", saved, write("# # I-NP\n5 CD B-NP\n"))  # its label is the model's
+        write(f"{line}\nThe DT\n", "doc.txt")
+        assert "--comment '# ' leaves out" in cli.refused("tag predict m.npz doc.txt")
+        assert cli.printed("tag predict m.npz doc.txt", "--comment", "# ").startswith(f"{line}\nThe DT ")
+    write("# # I-NP\n5 CD B-NP\n")
+    cli.printed("tag evaluate m.npz new.txt")  # its label is the model's
 
 
 NEW = {"c.txt": "A DT\nduck NN\n", "a.txt": "dogs NNS\nswim VBP\n\nducks NNS\n", "b.txt": "swim VBP\n"}
@@ -367,36 +360,37 @@ def folder(tmp_path, write):
 def test_a_pattern_is_the_sorted_files_that_match(folder, monkeypatch):
     monkeypatch.chdir(folder)
     (folder / "deeper").mkdir()
-    (folder / "deeper" / "d.txt").touch()
-    (folder / "[e].txt").touch()
+    for name in ("deeper/d.txt", "[e].txt"):
+        (folder / name).touch()
     assert paths_of(["*.txt"]) == ["[e].txt", "a.txt", "b.txt", "c.txt"]
     assert paths_of(["[bc].txt", "a.txt"]) == ["b.txt", "c.txt", "a.txt"]
     assert paths_of(["**/d.txt", "none.txt", "a.zip:*.txt"]) == ["deeper/d.txt", "none.txt", "a.zip:*.txt"]
     assert paths_of(["[e].txt"]) == ["[e].txt"] and not are_many(["[e].txt"])  # a file of this name
     assert are_many(["a.txt", "b.txt"]) and are_many(["d*.txt"]) and not are_many(["a.zip:*.txt"])
-    with pytest.raises(ValueError, match=r"^none\*: no file matches$"):
-        paths_of(["a.txt", "none*"])
-    with pytest.raises(ValueError, match=r"^a\.txt: named twice$"):
-        paths_of(["a.txt", "*.txt"])
+    for wrong, message in (
+        (["a.txt", "none*"], r"none\*: no file matches"),
+        (["a.txt", "*.txt"], r"a\.txt: named twice"),
+    ):
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            paths_of(wrong)
 
 
-def test_each_file_has_the_result_that_it_would_have_alone(cli, train, folder, tmp_path):
-    words = ["tag", "predict", train(WORDS), "--probabilities"]
+def test_each_file_has_the_result_that_it_would_have_alone(train, folder, reference_cli):
+    train(WORDS)
+    words = "tag predict m.npz --probabilities"
     for pattern, names in (("*.txt", sorted(NEW)), ("c*.txt", ["c.txt"])):
-        out = tmp_path / f"out{len(names)}"
-        files = cli.reported(*words, folder / pattern, "--out", out)["files"]
-        assert [each["file"] for each in files] == [str(folder / name) for name in names]
+        files = reference_cli.reported(f"{words} new/{pattern} --out out{len(names)}")["files"]
+        assert [each["file"] for each in files] == [f"new/{name}" for name in names]
         assert [each["sentences"] for each in files] == [NEW[name].count("\n\n") + 1 for name in names]
-        assert sorted(path.name for path in out.iterdir()) == names
+        assert sorted(path.name for path in Path(f"out{len(names)}").iterdir()) == names
         for name in names:
-            assert (out / name).read_text() == cli.printed(*words, folder / name)
+            assert Path(f"out{len(names)}", name).read_text() == reference_cli.printed(f"{words} new/{name}")
 
 
-def test_a_cut_run_goes_on(cli, train, folder, tmp_path, monkeypatch):
+def test_a_cut_run_goes_on(train, write, folder, reference_cli, monkeypatch):
     """What is there stays as it is; an interrupt and an error in a file leave complete files alone."""
-    out = tmp_path / "out"
-    words = ["tag", "predict", train(WORDS), *(folder / name for name in sorted(NEW)), "--out", out]
-    save, saved = many_files.save_bytes, []
+    train(WORDS)
+    words, save, saved = "tag predict m.npz new/a.txt new/b.txt new/c.txt --out", many_files.save_bytes, []
 
     def save_once(path, content):
         if saved:
@@ -406,13 +400,13 @@ def test_a_cut_run_goes_on(cli, train, folder, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(many_files, "save_bytes", save_once)
-        assert cli.run(*words)[0] == 130
-    assert [path.name for path in out.iterdir()] == ["a.txt"]
-    (out / "a.txt").write_text("mine")
-    assert cli.printed(*words) == f"2 files tagged into {out}, 1 were there already\n"
-    assert (out / "a.txt").read_text() == "mine" and (out / "b.txt").read_text() and (out / "c.txt").read_text()
-    files = cli.reported(*words)["files"]
+        assert reference_cli.run(f"{words} out")[0] == 130
+    assert [path.name for path in Path("out").iterdir()] == ["a.txt"]
+    write("mine", "out/a.txt")
+    assert reference_cli.printed(f"{words} out") == "2 files tagged into out, 1 were there already\n"
+    assert [path.read_text() == "mine" for path in sorted(Path("out").iterdir())] == [True, False, False]
+    files = reference_cli.reported(f"{words} out")["files"]
     assert [(each["skipped"], each["sentences"]) for each in files] == 3 * [(True, None)]
-    (folder / "b.txt").write_text("a\n")
-    assert "b.txt, line 1" in cli.refused(*words[:-1], tmp_path / "other")
-    assert [path.name for path in (tmp_path / "other").iterdir()] == ["a.txt"]
+    write("a\n", "new/b.txt")
+    assert "b.txt, line 1" in reference_cli.refused(f"{words} other")
+    assert [path.name for path in Path("other").iterdir()] == ["a.txt"]

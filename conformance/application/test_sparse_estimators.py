@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import reference
 from conformance.tolerances import close
-from diptych.sparse_fits import HeldOut, choose, follow, splits
+from diptych.sparse_fits import HeldOut, choose, splits
 
 pytestmark = pytest.mark.filterwarnings("ignore:sparse_path")
 
@@ -101,21 +103,6 @@ def test_nothing_to_tell_classes_by(estimators):
         np.testing.assert_allclose(learner.predict_proba(X), 0.5)
 
 
-def test_the_path_is_of_all_examples(paths):
-    for make, X, y in paths:
-        learner = make(count=4, ratio=0.05, tol=1e-12, random_state=0).fit(X, y)
-        close(learner.betas_, learner.beta_max_ * 0.05 ** (np.arange(4) / 3))
-        assert learner.held_out_losses_.shape == (4, 1)
-        flat = [np.asarray(learner.path_.weights(k)) for k in range(4)]
-        for w, beta in zip(flat, learner.betas_, strict=True):
-            assert off_optimum(learner, X, y, w, 1.0, beta) < 1e-4 * beta
-        (k,) = np.flatnonzero(learner.betas_ == learner.beta_)
-        assert np.array_equal(learner.weights_, flat[k]) and np.array_equal(learner.coef_, learner.coefs_[k])
-        if hasattr(learner, "intercepts_"):
-            assert learner.coefs_.shape == (4, 3, 5) and np.array_equal(learner.intercept_, learner.intercepts_[k])
-        assert np.array_equal(learner.support_, learner.path_.points[k].support)
-
-
 def test_beta_is_the_best_of_what_is_held_out(singles, paths):
     """By fits of single betas to the training examples, and the losses of the held-out ones."""
     for (single, X, y), (make, _, _) in zip(singles, paths, strict=True):
@@ -134,9 +121,7 @@ def test_beta_is_the_best_of_what_is_held_out(singles, paths):
 
 @pytest.mark.beyond("a long training through a command or learner")
 def test_alpha_is_the_best_of_what_is_held_out(paths):
-    """Of several alphas each has the path that it has alone, and the one with the least loss is kept; of equals the
-    first.
-    """
+    """Each alpha has the path that it has alone; that with the least loss is kept, of equals the first."""
     for make, X, y in paths:
         options = {"betas": [0.1, 0.03, 0.003], "cv": 2, "tol": 1e-10, "random_state": 0}
         alone = [make(alpha=alpha, **options).fit(X, y) for alpha in (4.0, 0.0, 1.0)]
@@ -210,6 +195,7 @@ def test_a_path_goes_as_deep_as_it_gains(paths):
             usual.fit(X, y)
         learner = make(count=4, cv=2, tol=1e-10, random_state=0).fit(X, y)
         many, losses = len(learner.betas_), learner.held_out_losses_.mean(axis=1)
+        close(usual.betas_, usual.beta_max_ * 0.1 ** (np.arange(4) / 3))
         close(learner.betas_[:4], usual.betas_)
         close(learner.betas_[4:], usual.betas_[-1] * 10.0 ** (-np.arange(1, many - 3) / 4))
         close(learner.held_out_losses_[:4], usual.held_out_losses_, scale=1e4)
@@ -217,32 +203,25 @@ def test_a_path_goes_as_deep_as_it_gains(paths):
         assert losses[-2] - losses[-1] < 1e-3 * losses[0] and losses.min() < usual.held_out_losses_.mean(axis=1).min()
         for k, beta in enumerate(learner.betas_):
             assert off_optimum(learner, X, y, learner.path_.weights(k), 1.0, beta) < 1e-3 * beta
+        (k,) = np.flatnonzero(learner.betas_ == learner.beta_)
+        assert np.array_equal(learner.weights_, learner.path_.weights(k))
+        assert np.array_equal(learner.coef_, learner.coefs_[k])
+        assert np.array_equal(learner.support_, learner.path_.points[k].support)
+        if hasattr(learner, "intercepts_"):
+            assert learner.coefs_.shape == (many, 3, 5) and np.array_equal(learner.intercept_, learner.intercepts_[k])
 
 
-class Interrupting:
-    """A rule that screens nothing, and is interrupted as soon as beta is small enough."""
+def test_ctrl_c_keeps_what_is_there(estimators, rows):
+    """Here of a rule that screens nothing, and is interrupted as soon as beta is small enough."""
 
-    def screen(self, state):
+    def screen(state):
         if state.problem.beta <= 0.01:
             raise KeyboardInterrupt
         return np.zeros(state.problem.size, dtype=bool)
 
-
-def test_ctrl_c_keeps_what_is_there(estimators, backend, rows):
-    betas = [0.1, 0.05, 0.02, 0.01, 0.005]
+    betas, rule = [0.1, 0.05, 0.02, 0.01, 0.005], SimpleNamespace(screen=screen)
     with pytest.warns(UserWarning, match="sparse_path"):
-        learner = estimators.SparseClassifierPath(betas=betas, rule=Interrupting()).fit(*rows)
+        learner = estimators.SparseClassifierPath(betas=betas, rule=rule).fit(*rows)
     assert learner.path_.interrupted and learner.betas_.tolist() == betas[:4] and learner.held_out_losses_.size == 0
     assert learner.beta_ == 0.02 and learner.path_.points[2].success  # the last that was solved
     assert learner.score(*rows) > 0.4
-    model, seen = backend.MulticlassModel(5, 3), []
-    objective = backend.LogLoss(model, model.pack(rows[0], np.unique(rows[1], return_inverse=True)[1]))
-
-    def callback(point):
-        seen.append(point)
-        if len(seen) == 3:
-            raise KeyboardInterrupt
-
-    path = follow(backend.module, objective, callback, count=9, alpha=0.5)
-    assert path.interrupted and path.alpha == 0.5 and list(path.points) == seen and path.size == 15
-    close(path.beta_max, backend.beta_max(objective))

@@ -6,6 +6,7 @@ import io
 import itertools
 import re
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -22,65 +23,62 @@ from diptych.files.treebank import load_treebank
 from reference.models import token_templates
 
 SENTENCES = f"{FILES['bank.txt']}\nA DT B-NP\ndog NN I-NP\nsees VBZ B-VP\nthe DT B-NP\nduck NN I-NP\n. . O\n"
+TREES = f"{FILES['bank.dp']}\nA\tDT\t2\ndog\tNN\t3\nsees\tVBZ\t0\nthe\tDT\t5\nduck\tNN\t3\n.\t.\t3\n"
 
 
 @pytest.fixture
-def bank(tmp_path):
-    path = tmp_path / "bank.txt"
-    path.write_text(SENTENCES)
-    return path
+def bank(write):
+    """Files of sentences and of trees."""
+    write(TREES, "bank.dp")
+    return write(SENTENCES, "bank.txt")
 
 
-def test_standard_input_is_a_file(bank, tmp_path, reference_cli, monkeypatch):
+def test_standard_input_is_a_file(bank, reference_cli, monkeypatch):
     """``-`` is read once, and the labels are those of the file."""
-    saved = tmp_path / "model.npz"
-    reference_cli.printed("tag", "train", bank, "--quiet", "--save", saved)
-    expected = reference_cli.run("tag", "predict", saved, bank)
+    reference_cli.printed("tag train bank.txt --quiet --save m.npz")
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(bank.read_bytes())))
     _standard_input.cache_clear()
-    assert reference_cli.run("tag", "predict", saved, "-") == expected and expected[0] == 0 and expected[1]
+    assert reference_cli.printed("tag predict m.npz -") == reference_cli.printed("tag predict m.npz bank.txt") != ""
     _standard_input.cache_clear()
 
 
 @pytest.mark.parametrize("name", ["chunks", "entities"])
-def test_sets_of_templates_do_without_tags(tmp_path, reference_cli, name):
+def test_sets_of_templates_do_without_tags(write, reference_cli, name):
     """Words and labels alone: the set's templates that look at the tag are left out, and this is said."""
-    path, saved = tmp_path / "names.txt", tmp_path / "model.npz"
-    path.write_text("EU B-ORG\nrejects O\n\nPeter B-PER\nBlackburn I-PER\n")
-    status, _, err = reference_cli.run("tag", "train", path, "--templates", name, "--save", saved)
+    write("EU B-ORG\nrejects O\n\nPeter B-PER\nBlackburn I-PER\n", "names.txt")
+    status, _, err = reference_cli.run(f"tag train names.txt --templates {name} --transitions iob2 --save m.npz")
     assert status == 0 and f"templates {name} without tag" in err
+    model = load_model("m.npz", "reference")[0]
     kept = [each for each in token_templates.TOKEN_TEMPLATES[name] if "tag" not in each]
-    assert load_model(saved, "reference")[0].templates == token_templates.check_templates(kept)
-    reference_cli.printed("tag", "evaluate", saved, path)
+    assert model.templates == token_templates.check_templates(kept) and model.transitions == "bio"
+    reference_cli.printed("tag evaluate m.npz names.txt")
 
 
 @pytest.mark.parametrize(
     "how",
     [
-        [],
-        ["--bits", 14, "--transitions", "bio", "--optimizer", "sgd", "--epochs", 40],
-        ["--pairs", "all", "--loss", "hinge", "--optimizer", "bcfw", "--lam", 0.01],
-        ["--loss", "hinge", "--templates", "words", "--columns", "word,tag,label", "--least", 2],
-        ["--loss", "hinge", "--optimizer", "casimir", "--smoothing", "top-k", "--k", 3, "--epochs", 20, "--lam", 0.01],
-        ["--loss", "hinge", "--optimizer", "casimir-svrg-adapt", "--epochs", 30, "--lam", 0.01],
+        "",
+        "--bits 14 --transitions bio --optimizer sgd --epochs 40",
+        "--pairs all --loss hinge --optimizer bcfw --lam 0.01",
+        "--loss hinge --templates words --columns word,tag,label --least 2",
+        "--loss hinge --optimizer casimir --smoothing top-k --k 3 --epochs 20 --lam 0.01",
+        "--loss hinge --optimizer casimir-svrg-adapt --epochs 30 --lam 0.01",
     ],
 )
-def test_train_evaluate_predict_show(backend, bank, tmp_path, cli, how):
+def test_train_evaluate_predict_show(backend, bank, write, cli, how):
     """Scores, the best labellings and probabilities by enumeration; weights as show has them."""
-    saved, unlabelled = tmp_path / "model.npz", tmp_path / "new.txt"
-    report = cli.reported("tag", "train", bank, "--test", bank, "--save", saved, "--quiet", *how)
+    report = cli.reported(f"tag train bank.txt --test bank.txt --save m.npz --quiet {how}")
     assert report["train"] == report["test"] and report["labels"] == ["B-NP", "B-VP", "I-NP", "O"]
-    assert report["job"]["lam"] == (0.01 if "--lam" in how else 2 / 3)
+    assert report["job"]["lam"] == (0.01 if "--lam" in how else 2 / 3) and len(report["history"]) >= 1
     assert report["test"]["accuracy"] == {"token": 1.0, "sentence": 1.0} and report["test"]["chunks"]["f1"] == 1.0
-    assert len(report["history"]) >= 1 and report["saved"] == str(saved)
-    out = cli.printed("tag", "evaluate", saved, bank)
+    out = cli.printed("tag evaluate m.npz bank.txt")
     assert "tokens 100.00 %" in out and "F1 100.00 (7 found, 7 true)" in out and "  VP" in out
 
-    unlabelled.write_text("a DT\nduck NN\n\nswim VBP\n")
-    model, w, info = load_model(saved, backend.module)
+    unlabelled = write("a DT\nduck NN\n\nswim VBP\n")
+    model, w, info = load_model("m.npz", backend.module)
     assert info["columns"] == ["word", "tag", "label"]
-    command = ["tag", "predict", saved, unlabelled, "--top", 3, "--probabilities"]
-    sentences = cli.reported(*command)["sentences"]
+    command = "tag predict m.npz new.txt --top 3 --probabilities"
+    sentences, out = cli.reported(command)["sentences"], cli.printed(command)
     data = model.pack(load_columns(str(unlabelled), ("word", "tag", "label")))
     for i, each in enumerate(sentences):
         scores, n = model.scores(data, np.array([i]), w), len(each["labels"])
@@ -94,13 +92,12 @@ def test_train_evaluate_predict_show(backend, bank, tmp_path, cli, how):
         shares = np.exp(totals) / np.exp(totals).sum()
         for t, (label, p) in enumerate(zip(each["labels"], each["probabilities"], strict=True)):
             close(p, shares[[y[t] == model.labels.index(label) for y in outputs]].sum())
-    out = cli.printed(*command)
     assert out.startswith("# ") and out.count("# ") == 6
     again = read_columns("out", out.encode(), ("word", "tag", "found", "p"), comment="# ")
     assert [s["word"] for s in again] == [("a", "duck"), ("swim",)]
     assert [list(s["found"]) for s in again] == [each["labels"] for each in sentences]
 
-    report = cli.reported("tag", "show", saved, "--top", 2)
+    report, out = cli.reported("tag show m.npz --top 2"), cli.printed("tag show m.npz")
     weights, transitions = model.split(w)
     assert sorted(report["labels"]) == sorted(model.labels) and len(report["transitions"]) == len(model.label_pairs)
     for k, label in enumerate(model.labels):
@@ -110,36 +107,26 @@ def test_train_evaluate_predict_show(backend, bank, tmp_path, cli, how):
             close(weights[int(name[4:]) if model.vocabulary is None else model.vocabulary.index(name), k], x)
     for a, b, x in report["transitions"]:
         close(transitions[model.labels.index(a), model.labels.index(b)], x)
-    out = cli.printed("tag", "show", saved)
     assert "transitions" in out and " B-NP -> I-NP" in out
 
 
-def test_predictions_are_what_the_scorer_reads(bank, tmp_path, cli):
+def test_predictions_are_what_the_scorer_reads(bank, cli):
     """Columns, then the label found: the last two columns give the chunk scores of evaluate."""
-    saved = tmp_path / "model.npz"
-    cli.printed("tag", "train", bank, "--save", saved, "--quiet")
+    cli.printed("tag train bank.txt --save m.npz --quiet")
     bank.write_text(SENTENCES.replace("dog NN I-NP", "dog NN B-NP").replace(". . O", ". . B-NP", 1))
-    out = cli.printed("tag", "predict", saved, bank)
-    again = read_columns("out", out.encode(), ("word", "tag", "label", "found"))
+    again = read_columns("out", cli.printed("tag predict m.npz bank.txt").encode(), ("word", "tag", "label", "found"))
     expected = chunk_scores([s["label"] for s in again], [s["found"] for s in again])
-    chunks = cli.reported("tag", "evaluate", saved, bank)["chunks"]
+    chunks = cli.reported("tag evaluate m.npz bank.txt")["chunks"]
     assert 0 < chunks["f1"] < 1
     assert all(chunks[name] == getattr(expected, name) for name in ("correct", "found", "expected", "f1"))
 
 
-def test_templates_of_a_file_and_labels_that_are_no_chunks(tmp_path, cli):
-    (tmp_path / "t.toml").write_text('templates = ["bias", "form", "form.suffix1"]\n', "utf-8-sig")
-    (tmp_path / "tags.txt").write_text("# x\na D\ndog N\n\nruns V\n")
-    files = [tmp_path / "tags.txt", "--comment", "#", "--test", tmp_path / "tags.txt"]
-    command = ["tag", "train", *files, "--columns", "form,label", "--templates", tmp_path / "t.toml", "--quiet"]
-    assert cli.reported(*command)["test"] == {"accuracy": {"token": 1.0, "sentence": 1.0}, "chunks": None}
-    assert "test  tokens 100.00 %, sentences 100.00 %\n" in cli.printed(*command)
-
-
-def test_schemes_by_their_other_names(bank, tmp_path, reference_cli):
-    for name in ("iob2", "bio2", "bio"):
-        reference_cli.printed("tag", "train", bank, "--transitions", name, "--save", tmp_path / "m.npz")
-        assert load_model(tmp_path / "m.npz", "reference")[0].transitions == "bio"
+def test_templates_of_a_file_and_labels_that_are_no_chunks(write, cli):
+    write('templates = ["bias", "form", "form.suffix1"]\n', "t.toml", "utf-8-sig")
+    write("# x\na D\ndog N\n\nruns V\n", "tags.txt")
+    command = "tag train tags.txt --comment # --test tags.txt --columns form,label --templates t.toml --quiet"
+    assert cli.reported(command)["test"] == {"accuracy": {"token": 1.0, "sentence": 1.0}, "chunks": None}
+    assert "test  tokens 100.00 %, sentences 100.00 %\n" in cli.printed(command)
 
 
 TWO = "The D\nduck N\nswims V\n\nA D\ndog N\nsees V\nthe D\nduck N\n"
@@ -159,17 +146,16 @@ CONLLU = """# text = Vámonos
         (CONLLU, "one sentence (an empty line ends a sentence), CoNLL-U, label = UPOS (", None, "words"),
     ],
 )
-def test_files_are_read_without_options(tmp_path, reference_cli, content, said, columns, templates):
+def test_files_are_read_without_options(write, reference_cli, content, said, columns, templates):
     """What was inferred is said, and kept: files are read in the same way later."""
-    path, saved = tmp_path / "a.txt", tmp_path / "m.npz"
-    path.write_text(content, encoding="utf-8")
-    status, out, err = reference_cli.run("tag", "train", path, "--test", path, "--save", saved)
+    write(content, "a.txt")
+    status, out, err = reference_cli.run("tag train a.txt --test a.txt --save m.npz")
     assert status == 0 and out.count("tokens 100.00 %") == 2
     (line,) = err.splitlines()
-    assert line.startswith(f"{path}: ") and said in line and line.endswith(f"templates {templates} (--templates)")
-    assert columns is None or load_model(saved, "reference")[2]["columns"] == columns
-    assert "100.00 %" in reference_cli.printed("tag", "evaluate", saved, path)
-    status, _, err = reference_cli.run("tag", "train", path, "--quiet")
+    assert line.startswith("a.txt: ") and said in line and line.endswith(f"templates {templates} (--templates)")
+    assert columns is None or load_model("m.npz", "reference")[2]["columns"] == columns
+    assert "100.00 %" in reference_cli.printed("tag evaluate m.npz a.txt")
+    status, _, err = reference_cli.run("tag train a.txt --quiet")
     assert status == 0 and "sentences" not in err
 
 
@@ -185,69 +171,49 @@ NOTED = """# newdoc
 """
 
 
-@pytest.mark.parametrize("columns", [None, "id,word,lemma,upos,label,feats,head,deprel,deps,misc"])
-def test_conllu_is_tagged_in_place(tmp_path, cli, columns):
+@pytest.mark.parametrize("columns", ["", "--columns id,word,lemma,upos,label,feats,head,deprel,deps,misc"])
+def test_conllu_is_tagged_in_place(write, cli, columns):
     """All but the labels of words stays, and the other commands read it: evaluate finds each label right."""
-    path, new, saved, out = (tmp_path / name for name in ("a.conllu", "new.conllu", "m.npz", "out.conllu"))
-    path.write_text(CONLLU, encoding="utf-8")
-    new.write_text(NOTED, encoding="utf-8")
-    named = [] if columns is None else ["--columns", columns]
-    cli.printed("tag", "train", path, *named, "--save", saved, "--quiet")
-    command = ["tag", "predict", saved, new]
-    sentences = cli.reported(*command)["sentences"]
+    write(CONLLU, "a.conllu"), write(NOTED, "new.conllu")
+    cli.printed(f"tag train a.conllu {columns} --save m.npz --quiet")
+    command = "tag predict m.npz new.conllu"
+    sentences = cli.reported(command)["sentences"]
     labels = iter(label for each in sentences for label in each["labels"])
     expected = [line.split("\t") for line in NOTED.splitlines()]
     for cells in expected:
         if cells[0].isdecimal():
-            cells[3 if columns is None else 4] = next(labels)
+            cells[4 if columns else 3] = next(labels)
     text = "".join("\t".join(cells) + "\n" for cells in expected)
-    assert next(labels, None) is None and text != NOTED
-    assert cli.printed(*command) == text
-    assert cli.printed(*command, "--out", out) == "" and out.read_text(encoding="utf-8") == text
-    assert "tokens 100.00 %, sentences 100.00 %" in cli.printed("tag", "evaluate", saved, out)
-    assert cli.printed(*command, "--limit", 1) == text.partition("\n\n")[0] + "\n\n"
-    noted = cli.printed(*command, "--top", 2, "--probabilities").splitlines()
+    assert next(labels, None) is None and text != NOTED and cli.printed(command) == text
+    assert cli.printed(f"{command} --out out.conllu") == "" and Path("out.conllu").read_text(encoding="utf-8") == text
+    assert "tokens 100.00 %, sentences 100.00 %" in cli.printed("tag evaluate m.npz out.conllu")
+    assert cli.printed(f"{command} --limit 1") == text.partition("\n\n")[0] + "\n\n"
+    noted = cli.printed(f"{command} --top 2 --probabilities").splitlines()
     assert noted[:2] == text.splitlines()[:2] and noted[2].endswith(f": {' '.join(sentences[0]['labels'])}")
     added = [line for line in noted if line.startswith(("# labels = ", "# probabilities = "))]
     assert len(added) == 6 and [line for line in noted if line not in added] == text.splitlines()
 
 
-def test_tagging_a_sentence_a_line(tmp_path, cli):
+def test_tagging_a_sentence_a_line(write, cli):
     """The same labels as from columns."""
-    two, saved, lines = tmp_path / "two.txt", tmp_path / "m.npz", tmp_path / "new.txt"
-    two.write_text(TWO)
-    cli.printed("tag", "train", two, "--save", saved, "--quiet")
-    lines.write_text("the dog swims\nduck\n")
-    by_line = cli.printed("tag", "predict", saved, lines, "--tokens")
-    lines.write_text("the\ndog\nswims\n\nduck\n")
-    assert by_line == cli.printed("tag", "predict", saved, lines) + "\n" != "\n"
+    write(TWO, "two.txt")
+    cli.printed("tag train two.txt --save m.npz --quiet")
+    write("the dog swims\nduck\n")
+    by_line = cli.printed("tag predict m.npz new.txt --tokens")
+    write("the\ndog\nswims\n\nduck\n")
+    assert by_line == cli.printed("tag predict m.npz new.txt") + "\n" != "\n"
     assert [line.split(" ")[0] for line in by_line.splitlines()] == ["the", "dog", "swims", "", "duck", ""]
-    lines.write_text("duck _\nswims _\n")  # a label that is not known
-    cli.printed("tag", "predict", saved, lines)
+    write("duck _\nswims _\n")  # a label that is not known
+    cli.printed("tag predict m.npz new.txt")
 
 
-@pytest.mark.parametrize("how", [[], ["--learner", "sparse-crf", "--path", 3, "--held-out", 0.4]])
+@pytest.mark.parametrize("how", ["", "--learner sparse-crf --path 3 --held-out 0.4"])
 def test_attributes_are_looked_up_once(bank, cli, monkeypatch, how):
     """Once for the sentences to train on, which are tagged too, and once for those to test on."""
     seen, whole = [], token_templates._Window
-
-    def window(X, offsets):
-        seen.append(len(X))
-        return whole(X, offsets)
-
-    monkeypatch.setattr(token_templates, "_Window", window)
-    cli.printed("tag", "train", bank, "--test", bank, "--quiet", *how)
+    monkeypatch.setattr(token_templates, "_Window", lambda X, offsets: seen.append(len(X)) or whole(X, offsets))
+    cli.printed(f"tag train bank.txt --test bank.txt --quiet {how}")
     assert seen == [3, 3]
-
-
-TREES = f"{FILES['bank.dp']}\nA\tDT\t2\ndog\tNN\t3\nsees\tVBZ\t0\nthe\tDT\t5\nduck\tNN\t3\n.\t.\t3\n"
-
-
-@pytest.fixture
-def treebank(tmp_path):
-    path = tmp_path / "bank.dp"
-    path.write_text(TREES)
-    return path
 
 
 def test_trees_as_text():
@@ -256,99 +222,55 @@ def test_trees_as_text():
     assert drawn((), (), np.zeros(0, np.int64)) == []
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        [],
-        ["--vocabulary", 1, "--many-roots"],
-        ["--loss", "crf", "--epochs", 30, "--step-size", 0.1],
-        ["--loss", "crf", "--optimizer", "lbfgs", "--epochs", 20],
-    ],
-)
-def test_train_evaluate_predict(backend, treebank, tmp_path, cli, how):
-    saved = tmp_path / "model.npz"
-    command = [
-        "parse",
-        "train",
-        treebank,
-        "--test",
-        treebank,
-        "--bits",
-        12,
-        "--lam",
-        0.01,
-        "--save",
-        saved,
-        "--quiet",
-        *how,
-    ]
-    report = cli.reported(*command)
+TRAININGS = ["--vocabulary 1 --many-roots", "--epochs 30 --step-size 0.1", "--optimizer lbfgs --epochs 20"]
+
+
+@pytest.mark.parametrize("how", ["", TRAININGS[0], *(f"--loss crf {each}" for each in TRAININGS[1:])])
+def test_train_evaluate_predict(backend, bank, write, cli, how):
+    """What heads there are makes no difference to predictions, and the scores of trees are sums over their arcs."""
+    report = cli.reported(f"parse train bank.dp --test bank.dp --save m.npz --bits 12 --lam 0.01 --quiet {how}")
     assert report["train"] == report["test"] == {"uas": 1.0, "uas_without_punctuation": 1.0}
-    assert "right heads 100.00 %" in cli.printed("parse", "evaluate", saved, treebank)
-    options = ["--top", 2, "--probabilities", "--draw"]
-    out = cli.printed("parse", "predict", saved, treebank, *options)
-    (tmp_path / "out.conllu").write_text(out)
-    again = load_treebank(str(tmp_path / "out.conllu"))
-    for a, b in zip(again, load_treebank(str(treebank)), strict=True):
+    assert "right heads 100.00 %" in cli.printed("parse evaluate m.npz bank.dp")
+    options = "--top 2 --probabilities --draw"
+    out = cli.printed(f"parse predict m.npz bank.dp {options}")
+    again = load_treebank(str(write(out, "out.conllu")))
+    for a, b in zip(again, load_treebank("bank.dp"), strict=True):
         assert a.words == b.words and a.tags == b.tags and a.heads.tolist() == b.heads.tolist()
         assert sum(c.startswith("# tree = ") for c in a.block.comments) == 2
         assert sum("└─" in c or "├─" in c for c in a.block.comments) == len(a.words)
-    for name, heads in (("without", ""), ("some", "\t_")):  # what heads there are makes no difference
-        (tmp_path / name).write_text(re.sub(r"\t2$" if heads else r"\t\d$", heads, TREES, flags=re.MULTILINE))
-        assert cli.printed("parse", "predict", saved, tmp_path / name, *options) == out
-        assert f"{name}, line 1: " in cli.refused("parse", "evaluate", saved, tmp_path / name)
-    sentences = cli.reported("parse", "predict", saved, treebank, *options)["sentences"]
-    model, w, _ = load_model(saved, backend.module)
+    for name, heads in (("without", ""), ("some", "\t_")):
+        write(re.sub(r"\t2$" if heads else r"\t\d$", heads, TREES, flags=re.MULTILINE), name)
+        assert cli.printed(f"parse predict m.npz {name} {options}") == out
+        assert f"{name}, line 1: " in cli.refused(f"parse evaluate m.npz {name}")
+    model, w, _ = load_model("m.npz", backend.module)
     data = model.pack([s.fields() for s in again])
-    for i, each in enumerate(sentences):
+    for i, each in enumerate(cli.reported(f"parse predict m.npz bank.dp {options}")["sentences"]):
         scores = model.scores(data, np.array([i]), w).values
         for tree in each["trees"]:
             close(tree["score"], scores[np.arange(len(scores)), tree["heads"]].sum())
         assert each["trees"][0]["heads"] == each["heads"] and all(0 < p <= 1 for p in each["probabilities"])
 
 
-@pytest.mark.parametrize(
-    ("how", "alive"),
-    [
-        ([], None),
-        (["--loss", "crf", "--vocabulary", 1], None),
-        (["--regularizer", "l2"], None),
-        (["--regularizer", "l21", "--lam", 1e-4], 20),
-        (["--regularizer", "l21", "--lam", 1e3], 0),
-    ],
-)
-def test_templates_are_weighed(backend, treebank, tmp_path, cli, how, alive):
-    """By online-proximal: train and show give the norms of the saved weights, largest first, and their shares; a
-    strong penalty leaves no template, and shares of a sum of 0 are 0.
-    """
-    saved = tmp_path / "model.npz"
-    command = [
-        "parse",
-        "train",
-        treebank,
-        "--bits",
-        8,
-        "--optimizer",
-        "online-proximal",
-        "--save",
-        saved,
-        "--quiet",
-        *how,
-    ]
-    report = cli.reported(*command)
-    model, w, _ = load_model(saved, backend.module)
+PENALTIES = {"": None, "--loss crf --vocabulary 1": None, "--regularizer l2": None}
+PENALTIES |= {"--regularizer l21 --lam 1e-4": 20, "--regularizer l21 --lam 1e3": 0}
+
+
+@pytest.mark.parametrize(("how", "alive"), PENALTIES.items())
+def test_templates_are_weighed(backend, bank, cli, how, alive):
+    """By the norms of the saved weights, largest first, and their shares; a strong penalty leaves no template."""
+    command = f"parse train bank.dp --bits 8 --optimizer online-proximal --save m.npz --quiet {how}"
+    report, out = cli.reported(command), cli.printed(command)
+    model, w, _ = load_model("m.npz", backend.module)
     assert model.blocks and (model.keys is None) == ("--vocabulary" not in how)
     norms = {template: np.linalg.norm(w[model.groups == t]) for t, template in enumerate(model.templates)}
-    found, total = report["template_weights"], sum(norms.values())
+    found, total, count = report["template_weights"], sum(norms.values()), sum(x > 0 for x in norms.values())
     assert len(found) == len(norms) == 20
     close([e["norm"] for e in found], [norms[tuple(e["template"])] for e in found])
     assert np.all(np.diff([e["norm"] for e in found]) <= 0)
     close([e["beta"] for e in found], np.array([e["norm"] for e in found]) / (total or 1.0))
-    count = sum(norm > 0 for norm in norms.values())
     assert (alive is None and report["train"]["uas"] > 0.8) or count == alive
-    assert cli.reported("parse", "show", saved)["template_weights"] == found
-    lines, said = cli.printed("parse", "show", saved).splitlines(), f"{count} of 20 templates have weights"
+    assert cli.reported("parse show m.npz")["template_weights"] == found
+    lines, said = cli.printed("parse show m.npz").splitlines(), f"{count} of 20 templates have weights"
     first = next(i for i, line in enumerate(lines) if line.startswith(said))
     assert "ParsingModel" in lines[0] and len(lines[first:]) == 21
-    out = cli.printed(*command)
     assert said in out and ("parse show lists them" in out) == (count > 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from conformance.application.test_tag import bank
 from conformance.tolerances import close
 from diptych.commands import sparse_jobs
 from diptych.estimators import SparseClassifier, SparseCRF, SparseCRFPath
-from diptych.files import load_model, load_sequences, save_model
+from diptych.files import load_log, load_model, load_sequences, save_model
 from diptych.sparse_fits import RULES
 from reference.models.kernel_names import described, named, restored
 
@@ -23,9 +24,7 @@ __all__ = ["bank"]  # a fixture
 
 @pytest.mark.parametrize("tau", [0.0, 0.01, 1e6])
 def test_a_file_of_kernels_is_all_that_a_prediction_needs(backend, tmp_path, rng, tau):
-    """In both panels: the same labels as before it was saved; only training positions with coefficients are in it. With
-    a penalty in single precision; a large one prunes everything.
-    """
+    """In both panels; only positions with coefficients are in it. A large penalty prunes everything."""
     kernels, mean = backend.kernels, [backend.kernels.Polynomial(3, 0.5), backend.kernels.B1Spline(1.5)]
     every = [kernels.Linear(True), kernels.Mean(mean), kernels.Explicit(), kernels.Gaussian(2.0)]
     how = {"transitions": "each", "cost": [[0, 2, 1], [1, 0, 1], [3, 1, 0]]}
@@ -74,21 +73,20 @@ def test_names_of_kernels(rng):
     assert all(restored(json.loads(json.dumps(described(kernel)))) == kernel for kernel in [*found, spline])
 
 
-def test_kernels_from_training_to_labels(data_file, tmp_path, cli):
+def test_kernels_from_training_to_labels(data_file, cli):
     """lam is 1/(C n); beta has a share for each kernel and the transitions."""
-    saved, log, mkl = tmp_path / "m.npz", tmp_path / "run.jsonl", ["train", data_file, "--learner", "mkl"]
-    how = ["--kernels", "linear,gaussian,explicit", "--C", 20, "--epochs", 5, "--rng", 3]
-    report = cli.reported(*mkl, *how, "--save", saved, "--log", log)
+    mkl = "train toy.npz --learner mkl"
+    how = f"{mkl} --kernels linear,gaussian,explicit --C 20 --epochs 5 --rng 3"
+    report, out = cli.reported(f"{how} --save m.npz --log run.jsonl"), cli.printed(how)
     assert report["lam"] == 1 / (20 * 6) and len(report["norms"]) == 5
     assert list(report["beta"]) == ["linear", "gaussian", "explicit", "transitions"]
     assert abs(sum(report["beta"].values()) - 1) < 1e-12 and report["train"]["letter"] == 1.0
-    assert len(log.read_text().splitlines()) == 7
-    assert list(cli.reported(*mkl, *how, "--transitions", "each")["beta"]) == ["linear", "gaussian", "explicit"]
-    out = cli.printed(*mkl, *how)
+    assert len(Path("run.jsonl").read_text().splitlines()) == 7
+    assert list(cli.reported(f"{how} --transitions each")["beta"]) == ["linear", "gaussian", "explicit"]
     assert "beta" in out and "gaussian 0." in out and "accuracy by letter 100.00 %" in out
-    assert "letters has 128 features" in cli.refused("evaluate", saved, "letters")
-    for more, lam in ([], 1 / 600), (["--lam", 0.3], 0.3):
-        assert cli.reported(*mkl, "--epochs", 1, *more)["lam"] == lam
+    assert "letters has 128 features" in cli.refused("evaluate m.npz letters")
+    for more, lam in ("", 1 / 600), ("--lam 0.3", 0.3):
+        assert cli.reported(f"{mkl} --epochs 1 {more}")["lam"] == lam
 
 
 NAMED = {  # with the value, of the weights w and the norms n of their groups
@@ -127,11 +125,7 @@ def test_every_regularizer_by_name(backend, data_file, tmp_path, cli, name, monk
     assert info["regularizer"] == name and len(found["history"]) == 3 and np.any(w != 0)
 
 
-@pytest.fixture
-def sparse(data_file):
-    return ["train", data_file, "--learner", "sparse-crf"]
-
-
+TRAIN = "train toy.npz --learner sparse-crf"
 SPARSE = {  # the words of a command, and the settings of the learner
     "--path 5 --ratio 0.02 --alpha 0.5 --held-out 0.34": {"count": 5, "ratio": 0.02, "alpha": 0.5},
     "--path 3 --held-out 0.34": {"count": 3},
@@ -143,23 +137,21 @@ SPARSE = {  # the words of a command, and the settings of the learner
 
 
 @pytest.mark.parametrize("words", SPARSE)
-def test_sparse_weights_are_those_of_the_learners(backend, sparse, data_file, tmp_path, cli, words):
+def test_sparse_weights_are_those_of_the_learners(backend, data_file, cli, words):
     """Which are at the optimum; reports, logs and files have what the learner has, and labels are its predictions."""
-    path, chains, saved, log = "--path" in words, "--positions" not in words, tmp_path / "m.npz", tmp_path / "run.jsonl"
-    how = [*words.split(), "--tol", 1e-10, "--rng", 3, "--save", saved, "--log", log]
-    status, out, err = cli.run(*sparse, *how, "--json")
-    report, data = json.loads(out), load_sequences(data_file)
+    path, chains, data = "--path" in words, "--positions" not in words, load_sequences(data_file)
+    status, out, err = cli.run(f"{TRAIN} {words} --tol 1e-10 --rng 3 --save m.npz --log run.jsonl --json")
     settings = {"tol": 1e-10, "random_state": 3, "panel": backend.__name__, **SPARSE[words]}
     learner = SparseCRFPath(held_out=0.34, **settings) if path else SparseCRF(**settings) if chains else None
     X, Y = (data.X, data.Y) if chains else (np.concatenate(data.X), np.concatenate(data.Y))
-    made = (learner or SparseClassifier(**settings)).fit(X, Y)
-    _, w, info = load_model(saved, backend.module)
+    report, made = json.loads(out), (learner or SparseClassifier(**settings)).fit(X, Y)
+    _, w, info = load_model("m.npz", backend.module)
     np.testing.assert_allclose(w, made.weights_, atol=1e-5)
     close([report["beta"], report["beta_max"], info["beta"]], [made.beta_, made.beta_max_, made.beta_])
     assert status == 0 and report["success"] and report["weights"] == len(w)
     assert report["support"] == np.count_nonzero(w) and report["train"]["letter"] > 0.9
-    assert cli.printed("predict", saved, data_file).split() == ["".join(data.labels[k] for k in y) for y in data.Y]
-    first, *lines, last = map(json.loads, log.read_text().splitlines())
+    assert cli.printed("predict m.npz toy.npz").split() == ["".join(data.labels[k] for k in y) for y in data.Y]
+    first, *lines, last = map(json.loads, Path("run.jsonl").read_text().splitlines())
     assert last["success"] and last["objective"] == report["objective"] and first["job"]["learner"] == "sparse-crf"
     if path:
         values = report["values"]
@@ -173,53 +165,53 @@ def test_sparse_weights_are_those_of_the_learners(backend, sparse, data_file, tm
     else:
         assert len(report["history"]) == report["iterations"] == len(lines)
         assert bool(report["reservation"]) == ("none" not in words)
-        assert f"{report['iterations']:7}" in cli.printed("curves", log)
+        assert f"{report['iterations']:7}" in cli.printed("curves run.jsonl")
 
 
-def test_what_is_said_of_sparse_weights(sparse, data_file, tmp_path, cli):
+def test_what_is_said_of_sparse_weights(data_file, cli):
     """Which value of a path, what has not converged, warnings; where no feature tells labels, beta_max = 0."""
     pytest.importorskip("matplotlib")
-    picture, path = tmp_path / "path.png", [*sparse, "--path", 5, "--ratio", 0.02]
-    out = cli.printed(*path, "--quiet", "--fold", 0, "--plot", picture)
+    path = f"{TRAIN} --path 5 --ratio 0.02"
+    out = cli.printed(f"{path} --quiet --fold 0 --plot p.png")
     assert "5 values of beta" in out and "test  accuracy" in out and "not converged" not in out
-    assert "(value 5 of 5; --held-out SHARE would choose one)" in out and picture.read_bytes().startswith(PNG)
-    assert "not converged: 4 of the values" in cli.printed(*path, "--epochs", 0)  # at the first, all weights are 0
+    assert "(value 5 of 5; --held-out SHARE would choose one)" in out and Path("p.png").read_bytes().startswith(PNG)
+    assert "not converged: 4 of the values" in cli.printed(f"{path} --epochs 0")  # at the first, all weights are 0
     for more, message in (
-        (["--path", 3, "--held-out", 0.34, "--ratio", 0.1, "--rng", 3], "0.1 of beta_max, is the best"),
-        (["--beta-share", 0.999], "is predicted everywhere in the training data"),
+        ("--path 3 --held-out 0.34 --ratio 0.1 --rng 3", "0.1 of beta_max, is the best"),
+        ("--beta-share 0.999", "is predicted everywhere in the training data"),
     ):
-        status, out, err = cli.run(*sparse, *more, "--json")
+        status, out, err = cli.run(f"{TRAIN} {more} --json")
         (line,) = json.loads(out)["warnings"]
         assert status == 0 and message in line and f"warning: {line}\n" in err
-    report = cli.reported(*sparse, "--beta-share", 0.25, "--plot", picture)
-    assert cli.reported(*sparse, "--beta", report["beta"])["objective"] == report["objective"]
-    assert "support 0 of" in cli.printed(*sparse, "--beta", 10 * report["beta_max"])
-    out = cli.printed(*sparse, "--beta-share", 0.01, "--tol", 0, "--epochs", 3)
-    assert "not converged: the duality gap is" in out
-    np.savez(data_file, features=np.ones((3, 1)), labels=np.zeros(3, int), offsets=[0, 2, 3])
-    assert "--path: no feature tells the labels from one another" in cli.refused(*sparse)
-    assert "support 0 of" in cli.printed(*sparse, "--beta-share", 0.5)
+    report = cli.reported(f"{TRAIN} --beta-share 0.25 --plot c.png")
+    assert Path("c.png").read_bytes().startswith(PNG)
+    assert cli.reported(f"{TRAIN} --beta {report['beta']!r}")["objective"] == report["objective"]
+    assert "support 0 of" in cli.printed(f"{TRAIN} --beta {10 * report['beta_max']}")
+    assert "not converged: the duality gap is" in cli.printed(f"{TRAIN} --beta-share 0.01 --tol 0 --epochs 3")
+    np.savez("toy.npz", features=np.ones((3, 1)), labels=np.zeros(3, int), offsets=[0, 2, 3])
+    assert "--path: no feature tells the labels from one another" in cli.refused(TRAIN)
+    assert "support 0 of" in cli.printed(f"{TRAIN} --beta-share 0.5")
 
 
-@pytest.mark.parametrize("how", [[], ["--bits", 8], ["--pairs", "all", "--transitions", "bio"]])
+@pytest.mark.parametrize("how", ["", "--bits 8", "--pairs all --transitions bio"])
 @pytest.mark.parametrize("share", [0.2, 2.0])
-def test_saved_taggers_have_no_weights_that_are_zero(bank, tmp_path, cli, how, share):
+def test_saved_taggers_have_no_weights_that_are_zero(bank, cli, how, share):
     """The file's model has as many weights as the support; also where all are 0. It scores as the whole one."""
-    saved, sparse = tmp_path / "m.npz", ["--learner", "sparse-crf", "--beta-share", share, "--tol", 1e-9]
-    report = cli.reported("tag", "train", bank, *how, *sparse, "--templates", "words", "--save", saved)
-    model, w, _ = load_model(saved, cli.panel)
+    sparse = f"--learner sparse-crf --beta-share {share} --tol 1e-9 --templates words"
+    report = cli.reported(f"tag train bank.txt {how} {sparse} --save m.npz")
+    model, w, _ = load_model("m.npz", cli.panel)
     assert report["weights"] > model.size == report["support"] == np.count_nonzero(w)
     assert (model.size > 0) == (share < 1) and (model.vocabulary is None or len(model.vocabulary) <= model.size)
-    assert cli.reported("tag", "evaluate", saved, bank)["accuracy"] == report["train"]["accuracy"]
-    shown = cli.reported("tag", "show", saved, "--top", 1000)
+    assert cli.reported("tag evaluate m.npz bank.txt")["accuracy"] == report["train"]["accuracy"]
+    shown = cli.reported("tag show m.npz --top 1000")
     moves = sum(move[2] != 0 for move in shown["transitions"])
     assert sum(map(len, shown["labels"].values())) + moves == report["support"]
 
 
 @pytest.mark.beyond("a long training through a command or learner")
-def test_ctrl_c_keeps_the_values_there_are(sparse, tmp_path, cli, monkeypatch):
+def test_ctrl_c_keeps_the_values_there_are(data_file, cli, monkeypatch):
     """It comes after nine lines of progress; of what is held out, the values seen so far choose."""
-    said, saved, log = [], tmp_path / "m.npz", tmp_path / "run.jsonl"
+    said = []
 
     def say(options, line):
         said.append(line)
@@ -227,11 +219,11 @@ def test_ctrl_c_keeps_the_values_there_are(sparse, tmp_path, cli, monkeypatch):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(sparse_jobs, "_say", say)
-    status, out, _ = cli.run(*sparse, "--path", 5, "--save", saved, "--log", log, "--held-out", 0.34, "--json")
+    status, out, _ = cli.run(f"{TRAIN} --path 5 --save m.npz --log run.jsonl --held-out 0.34 --json")
     report = json.loads(out)
-    assert status == 130 and report["interrupted"] and not report["success"] and saved.exists()
+    assert status == 130 and report["interrupted"] and not report["success"] and Path("m.npz").exists()
     assert report["message"].startswith("Ctrl-C ended it") and len(report["values"]) == 5
     losses = [value["held_out"] for value in report["values"] if "held_out" in value]
     assert len(losses) == 3 and report["chosen"] == int(np.argmin(losses)) + 1
-    assert json.loads(log.read_text().splitlines()[-1])["interrupted"]
-    assert "of a path of sparse CRFs, which train --plot draws" in cli.refused("curves", log)
+    assert load_log("run.jsonl").outcome["interrupted"]
+    assert "of a path of sparse CRFs, which train --plot draws" in cli.refused("curves run.jsonl")
