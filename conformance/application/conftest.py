@@ -19,6 +19,16 @@ from diptych.panels import PANELS
 BOTH = {"check", "compare", "demo", "help", "reproduce", "--panel", "--pannel"}  # they choose no panel
 
 
+def outcome(capsys, call, *given):
+    """The status, output and errors of a call, without the line that says that kernels are compiled."""
+    try:
+        status = call(*given)
+    except SystemExit as stop:  # the parser's
+        status = stop.code
+    out, err = capsys.readouterr()
+    return status, out, "".join(f"{line}\n" for line in err.splitlines() if not line.startswith("compiling"))
+
+
 class Command:
     """The command ``diptych`` in a panel."""
 
@@ -28,14 +38,9 @@ class Command:
         self.panel, self.capsys = panel.__name__, capsys
 
     def run(self, *words):
-        """Status, output and errors, without the line that says that kernels are compiled; the first may be several."""
+        """The outcome of words, of which the first may be several."""
         words = [*(words[0].split() if words else []), *map(str, words[1:])]
-        try:
-            status = main([*words, *([] if BOTH & {*words} else ["--panel", self.panel])])
-        except SystemExit as stop:  # the parser's
-            status = stop.code
-        out, err = self.capsys.readouterr()
-        return status, out, "".join(f"{line}\n" for line in err.splitlines() if not line.startswith("compiling"))
+        return outcome(self.capsys, main, [*words, *([] if BOTH & {*words} else ["--panel", self.panel])])
 
     def printed(self, *words):
         """The output, where all goes well."""

@@ -1,6 +1,4 @@
-"""The commands ``align`` and ``segment``, their files, and what drawn figures show: labels that do not overlap, whole
-numbers of what is counted, error bars of several runs.
-"""
+"""The commands ``align`` and ``segment`` with their files, and figures: labels that do not overlap, whole numbers."""
 
 from __future__ import annotations
 
@@ -250,8 +248,8 @@ def figure(monkeypatch):
     kept = []
     monkeypatch.setattr(plots, "save_figure", lambda figure, path: kept.append(figure))
 
-    def draw(function, *arguments, **options):
-        function("figure.png", *arguments, **options)
+    def draw(function, *arguments):
+        function("figure.png", *arguments)
         kept[-1].draw_without_rendering()
         return kept[-1]
 
@@ -297,14 +295,11 @@ def test_a_grid_has_a_logarithmic_axis_from_two_positive_numbers_on(figure, valu
     assert labels(axes.xaxis) and (values != "0 1 2" or labels(axes.xaxis) == ["0", "1", "2"])
 
 
-def test_error_bars_are_of_several_runs(figure):
+def test_error_bars_are_of_several_runs_and_a_path_counts_weights_in_whole_numbers(figure, rng):
     points = [("1e-3", 0.5, 0.1), ("1e-2", 0.6, None), ("1e-1", None, None)]
     (axes,) = figure(plots.grid, {"a": points, "b": [("1e-3", 0.4, None)]}, "lam", "score").axes
     (bars,) = axes.containers
     assert np.allclose(bars.lines[2][0].get_segments(), [[[1e-3, 0.4], [1e-3, 0.6]]])
-
-
-def test_a_path_counts_weights_in_whole_numbers(figure, rng):
     model = reference.MulticlassModel(2, 2)
     loss = reference.LogLoss(model, model.pack(rng.normal(size=(6, 2)), [0, 1, 0, 1, 0, 1]))
     for count in (1, 2):

@@ -1,6 +1,4 @@
-"""Chunks: their schemes, by hand and over all sets of chunks, and their scores by hand as the shared tasks' scorer
-counts.
-"""
+"""Chunks: their schemes, by hand and over all sets of chunks, and scores as the shared tasks' scorer counts."""
 
 from __future__ import annotations
 
@@ -83,16 +81,9 @@ def test_conversion_of_other_labels():
             convert(*words)
 
 
-@pytest.mark.parametrize(
-    ("labels", "expected"),
-    [
-        *((f"O {prefixes}", True) for prefixes in ("B-X I-X", "I-X", "b-x", "U-X", "B M E S", "B I", "S-X M-X")),
-        *((labels, True) for labels in ("0 B-X I-X", "O B_X I_X", "O X-B X-I", "B-X L-X M-X NN", "S", "O E")),
-        *((labels, False) for labels in ("S M L", "M S", "o u", "N V B", "NN O", "S-x L-x M-x", "B_X NN")),
-    ],
-)
+@pytest.mark.parametrize(("labels", "expected"), entries("chunk_labels.txt"))
 def test_labels_that_mark_chunks(labels, expected):
-    assert mark_chunks(labels.split()) == expected
+    assert mark_chunks(labels.split()) == literal_eval(expected)
 
 
 def test_scores_by_hand():

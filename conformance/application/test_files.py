@@ -1,6 +1,4 @@
-"""Readers of files: damaged copies of valid files, files that ask for much more than they have, and files that earlier
-versions wrote. An answer, or a ValueError that names the file; never much memory.
-"""
+"""Readers on damaged files, on files that ask for much more than they have, and on files of earlier versions."""
 
 from __future__ import annotations
 
@@ -20,16 +18,10 @@ from conformance.damage import damaged, spoil
 from conformance.kept import CHECKPOINTS, FILES, FOLDERS, run
 from conformance.readers import READERS
 from conformance.specimens.pages import entries
-from diptych.files import (
-    LocalizationImage,
-    load_localization,
-    load_log,
-    load_model,
-    load_sequences,
-    save_localization,
-    save_model,
-)
+from diptych.files import load_log, load_model, load_sequences, save_model
 from diptych.files.columns import load_columns, read_columns
+from diptych.files.localization import load_localization
+from diptych.files.localization_writer import LocalizationImage, save_localization
 from diptych.files.treebank import load_treebank, read_sentences
 from reference.archives import MOST_BYTES
 from reference.models.token_templates import load_templates

@@ -1,6 +1,4 @@
-"""A real Ctrl-C to a real command, while Python imports and while kernels compile: status 130 and one line; and
-clusters that the command line starts, or is led to: interrupts, errors, encryption, kernels.
-"""
+"""A real Ctrl-C to a real command, and clusters that the command line starts or is led to."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from functools import partial
 
 import numba
 import pytest
@@ -21,6 +19,7 @@ from numba.core import event
 from numba.core.compiler_lock import global_compiler_lock
 
 from conformance.application.processes import ROOT, begun, ended, finished, group_of, lines_of, started, until
+from conformance.specimens.pages import entries
 from diptych import interrupts
 from diptych.commands import executors
 from diptych.distributed import local_client
@@ -29,14 +28,6 @@ from diptych.interrupts import finishing, listening
 
 pytestmark = pytest.mark.beyond("starts processes")
 SCRIPT = "from diptych.commands.main import main\nraise SystemExit(main())\n"
-IMPORTS = [  # the panel, what it has just imported, seconds after that
-    ("reference", "reference.arrays", 0.0),
-    ("reference", "numpy.linalg", 0.02),
-    ("accelerated", "reference.objectives", 0.0),
-    ("accelerated", "numba.core.config", 0.0),
-    ("accelerated", "numba.core.types", 0.1),
-    ("accelerated", "accelerated.kernel", 0.0),
-]
 
 
 def interrupted(words, seen, seconds, number=signal.SIGINT, **variables):
@@ -52,16 +43,17 @@ def interrupted(words, seen, seconds, number=signal.SIGINT, **variables):
     return status, out, [x for x in err.splitlines() if not x.startswith("import time:")]
 
 
-@pytest.mark.parametrize(("panel", "imported", "seconds"), IMPORTS)
-def test_ctrl_c_while_python_imports(panel, imported, seconds, tmp_path):
+@pytest.mark.parametrize(("imported", "seconds"), entries("imports.txt"))
+def test_ctrl_c_while_python_imports(imported, seconds, tmp_path):
     """Started as a module; and SIGTERM to the script as it is installed."""
     (tmp_path / "script").write_text(SCRIPT)
     for program, number, said in (
         (["-m", "diptych"], signal.SIGINT, (130, "", ["interrupted"])),
         ([tmp_path / "script"], signal.SIGTERM, (143, "", ["terminated"])),
     ):
+        panel, module = imported.split()
         words = ["-X", "importtime", *program, "train", "letters", "--panel", panel]
-        assert interrupted(words, imported, seconds, number) == said
+        assert interrupted(words, module, float(seconds), number) == said
 
 
 def test_the_handlers_come_before_slow_imports():
@@ -296,21 +288,9 @@ def test_tls_options_reach_the_scheduler(files):
 
     if shutil.which("openssl") is None:
         pytest.skip("no openssl to make certificates")
-    make = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-        "-days",
-        "2",
-    ]
-    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
-    where = ["-keyout", "key.pem", "-out", "cert.pem", "-days", "2"]
-    subprocess.run([*make, *where, *names], cwd=files, check=True, capture_output=True)
+    make = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout key.pem -out cert.pem"
+    names = ["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    subprocess.run([*make.split(), *names], cwd=files, check=True, capture_output=True)
     cert, key = str(files / "cert.pem"), str(files / "key.pem")
     sides = {f"tls_{side}_{what}": file for side in ("scheduler", "worker", "client")
              for what, file in (("cert", cert), ("key", key))}  # fmt: skip
@@ -325,21 +305,16 @@ def test_tls_options_reach_the_scheduler(files):
         assert (status, out) == (2, "") and "--tls-ca-file and --tls-cert name certificates" in err
 
 
-@dataclass(frozen=True)
-class Noted:
+def noted(path):
     """A rehearsal that leaves a line in a file."""
-
-    path: str
-
-    def __call__(self):
-        with open(self.path, "a") as file:
-            file.write(f"{os.getpid()}\n")
+    with open(path, "a") as file:
+        file.write(f"{os.getpid()}\n")
 
 
 def test_one_worker_of_each_machine_rehearses(tmp_path):
     pytest.importorskip("distributed")
     with local_client(3) as client:
-        executors._compile(client, Noted(str(tmp_path / "lines")))
+        executors._compile(client, partial(noted, str(tmp_path / "lines")))
         assert int((tmp_path / "lines").read_text()) in client.run(os.getpid).values()
 
 

@@ -1,6 +1,4 @@
-"""Images with candidate boxes: files that are mapped and not read, made scenes, the features of boxes, CorLoc and
-average precision, and the command ``localize``.
-"""
+"""Images with candidate boxes: files, made scenes, features, scores, and the command ``localize``."""
 
 from __future__ import annotations
 

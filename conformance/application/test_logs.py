@@ -1,6 +1,4 @@
-"""Logs, curves and checkpoints by the command line, a real Ctrl-C, and files on a full disk and after killed processes:
-whole, as they were, or not there; errors name them.
-"""
+"""Logs, curves and checkpoints by the command line; files on a full disk and after killed processes."""
 
 from __future__ import annotations
 
@@ -21,6 +19,7 @@ import pytest
 import reference
 from conformance.application.processes import ROOT, begun, ended, lines_of, started, until
 from conformance.application.test_app import PNG
+from conformance.specimens.pages import entries
 from conformance.specimens.requests import FILES
 from conformance.tolerances import close
 from diptych.files import LocalizationImage, load_log, load_model, load_sequences, save_localization, save_model
@@ -125,25 +124,11 @@ def test_curves_are_distances_from_the_best_dual(data_file, write, cli):
 def test_logs_of_different_problems_have_no_curves(data_file, write, reference_cli):
     """The error says what differs; one file by two paths is one file, and a log may say less of its problem."""
     write(FILES["bank.txt"], "bank.txt"), write(2 * f"{FILES['bank.txt']}\n", "more.txt")
-    ridge = "train toy.npz --optimizer online-proximal --regularizer"
-    for name, words in (
-        ("a", "train toy.npz --lam 0.1"),
-        ("lam", "train toy.npz --lam 1 --loss hinge"),
-        ("path", f"train {data_file.parent}/./toy.npz --lam 0.1 --optimizer lbfgs"),
-        ("l2", f"{ridge} l2 --lam 0.1"),
-        ("l1", f"{ridge} l1 --tau 0.1"),
-        ("tag", "tag train bank.txt --lam 0.1"),
-        ("more", "tag train more.txt --lam 0.1"),
-    ):
-        reference_cli.printed(f"{words} --epochs 1 --log {name}.jsonl --quiet")
-    for logs, message in (
-        ("a.jsonl lam.jsonl", "a.jsonl and .*lam.jsonl are logs of .*: loss crf and hinge, lam 0.1 and 1.0$"),
-        ("a.jsonl l1.jsonl", "different problems: lam 0.1 and 0.0, regularizer None and l1, tau None and 0.1$"),
-        ("a.jsonl tag.jsonl", "different problems: command train and tag train"),
-        ("tag.jsonl more.jsonl", "different problems: file .*bank.txt and .*more.txt, sentences 2 and 4$"),
-    ):
+    for name, words in entries("logs.txt"):
+        reference_cli.printed(f"{words} --epochs 1 --log {name} --quiet")
+    for logs, message in entries("different_logs.txt"):
         assert re.search(message, reference_cli.refused(f"curves {logs}").strip())
-    assert len(reference_cli.reported("curves a.jsonl path.jsonl l2.jsonl")["runs"]) == 3
+    assert len(reference_cli.reported("curves a path l2")["runs"]) == 3
 
 
 SAVING = """
@@ -173,20 +158,17 @@ def full_disk(room):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def written(path, rng=None):
+def written(path, rng):
     """Write a file of the kind that its name says."""
-    rng = np.random.default_rng() if rng is None else rng
     if path.suffix in (".png", ".svg"):
         pytest.importorskip("matplotlib")
     if path.suffix == ".npz":
-        model = reference.MulticlassModel(2, 2)
-        save_model(path, model, rng.normal(size=model.size))
+        save_model(path, model := reference.MulticlassModel(2, 2), rng.normal(size=model.size))
     elif path.suffix == ".boxes":
         features = rng.normal(size=(1, 1, 1, 1)).astype(np.float32)
         save_localization(path, [LocalizationImage([[0, 0, 1, 1]], features, (2, 2))], ["spot"])
     elif path.suffix == ".svg":
-        rows = [reference.Row(k, k, 0.1 * k, float(rng.normal())) for k in (1, 2)]
-        convergence(path, {"run": rows}, "title")
+        convergence(path, {"run": [reference.Row(k, k, 0.1 * k, float(rng.normal())) for k in (1, 2)]}, "title")
     else:
         write_picture(path, rng.integers(0, 2, (40, 50)))
 
@@ -239,7 +221,7 @@ def test_a_command_goes_on_when_the_disk_of_a_log_or_a_checkpoint_is_full(data_f
 
 
 def test_a_log_on_a_full_disk_ends_with_a_whole_line(data_file, tmp_path, reference_cli):
-    """Wherever in a line the disk is full; the run is not taken for one that has ended."""
+    """Wherever in a line the disk is full; the run is not taken for one that has ended, and can be gone on with."""
     log, words = tmp_path / "log.jsonl", "train toy.npz --epochs 3 --lam 0.1 --log log.jsonl"
     reference_cli.printed(words)
     size, first = len(log.read_bytes()), len(log.read_bytes().split(b"\n")[0]) + 1
@@ -255,13 +237,9 @@ def test_a_log_on_a_full_disk_ends_with_a_whole_line(data_file, tmp_path, refere
         assert reference_cli.run(words)[0] == 1
     with pytest.raises(ValueError, match="log.jsonl: not a log of training: it is empty"):
         load_log(log)
-
-
-def test_a_log_whose_last_line_was_cut_off_is_gone_on_with(data_file, tmp_path, reference_cli):
-    log, words = tmp_path / "log.jsonl", "train toy.npz --lam 0.1 --log log.jsonl"
-    reference_cli.printed(f"{words} --epochs 2 --checkpoint run.npz")
+    reference_cli.printed("train toy.npz --lam 0.1 --log log.jsonl --epochs 2 --checkpoint run.npz")
     log.write_bytes(log.read_bytes()[:-30])  # within the outcome
-    reference_cli.printed(f"{words} --epochs 4 --resume run.npz")
+    reference_cli.printed("train toy.npz --lam 0.1 --log log.jsonl --epochs 4 --resume run.npz")
     found = load_log(log)
     assert [row.epoch for row in found.rows] == [1, 2, 3, 4] and found.outcome is not None
 
@@ -277,19 +255,19 @@ def test_a_full_standard_output_is_said():
 
 
 @pytest.mark.beyond("starts processes")
-def test_parts_of_killed_saves_are_removed_and_those_of_live_ones_are_not(tmp_path):
+def test_parts_of_killed_saves_are_removed_and_those_of_live_ones_are_not(tmp_path, rng):
     path, other = tmp_path / "a.boxes", tmp_path / ".a.boxes.old.abcdefgh.part"
     other.write_bytes(b"of another name")
     with begun(ROOT, "-c", SAVING, path) as process:
         try:
             assert process.stdout.readline() == "begun\n"
             (part,) = (each for each in tmp_path.glob(".a.boxes.*.part") if each != other)
-            written(path)
+            written(path, rng)
             assert part.exists()
         finally:
             process.kill()
     assert part.exists()
-    written(path)
+    written(path, rng)
     assert sorted(each.name for each in tmp_path.iterdir()) == [other.name, "a.boxes"]
 
 
@@ -308,14 +286,14 @@ def test_saves_of_one_name_at_once(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
-def test_links_pipes_and_permissions_stay(tmp_path):
+def test_links_pipes_and_permissions_stay(tmp_path, rng):
     """A link is followed, permissions stay, and what is no file is written to, not replaced."""
     target, link, pipe = tmp_path / "m.npz", tmp_path / "link.npz", tmp_path / "pipe"
-    written(target)
+    written(target, rng)
     before = target.read_bytes()
     target.chmod(0o600)
     link.symlink_to(target)
-    written(link)
+    written(link, rng)
     assert link.is_symlink() and target.stat().st_mode & 0o777 == 0o600 and target.read_bytes() != before
     os.mkfifo(pipe)
     read: list[bytes] = []

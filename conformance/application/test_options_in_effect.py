@@ -1,15 +1,15 @@
 """Every option that concerns the result changes the fit or is refused by name, for each loss and optimiser of every
 learner and command. The others are listed here; with them the fit is the same, bit for bit.
 
-An option is looked at where the optimiser is called, which is one place for all learners and one for all commands, or
-where the task makes its model and data. So each optimiser is tried with one learner and with one command, and each
-learner and task with one or two optimisers, not every pair.
+An option is looked at where the optimiser is called, one place for learners and one for commands, or where the task
+makes its model. So each optimiser is tried with one learner and one command, and each learner and task with a few.
 """
 
 from __future__ import annotations
 
 import argparse
 import inspect
+from ast import literal_eval
 from functools import cache
 
 import numpy as np
@@ -18,6 +18,7 @@ import pytest
 import diptych.estimators
 import reference
 from conformance.application.test_commands import commands
+from conformance.specimens.pages import entries
 from diptych.commands import localize_jobs, main
 from diptych.commands.jobs import OPTIMIZERS as SOLVERS
 from diptych.commands.solvers import own
@@ -132,22 +133,8 @@ def test_parameters_that_options_replace_are_not_needed():
     assert not isinstance(fitted("MulticlassClassifier", **l1), str)
 
 
-UNFITTED = {  # options of what is written, of the workers, of which examples there are, and of what is shown
-    "json", "quiet", "log", "plot", "checkpoint", "save", "out", "most_bytes", "panel", "workers", "scheduler",
-    "tls_ca_file", "tls_cert", "tls_key", "memory", "partitions", "processes", "fold", "reverse", "limit", "test",
-    "start", "resume", "columns", "comment", "classes", "clean", "words", "images", "candidates", "directions",
-    "scales", "size", "tokens", "all_images", "separator", "encoding", "scheme", "top", "probabilities", "draw",
-    "against", "vary", "kept", "mean", "by", "list", "version", "print_completion", argparse.SUPPRESS,
-}  # fmt: skip
-FIT = {  # another value of each option of the fit that is not a solver's own
-    "C": 5, "alpha": 0.3, "beta": 0.02, "beta_share": 0.7, "bits": 5, "blocks": "", "connectivity": 8, "epochs": 1,
-    "group_tau": 0.3, "groups": "labels", "held_out": 0.4, "hidden": 3, "hold_out": 2, "k": 2, "kernels": "linear",
-    "lam": 5, "learner": "", "least": 2, "loss": "", "model": "", "mu": 0.3, "noise": 0.3, "null": "",
-    "optimizer": "", "pairs": "", "path": 2, "positions": "", "power": 1.7, "radius": 0.1, "ratio": 0.4,
-    "regularizer": "", "rng": 5, "rule": "", "scale": 2, "schedule": "", "single_root": "", "smoothing": "",
-    "start_stop": "", "step_every": 2, "step_offset": 0.3, "tau": 0.3, "templates": "words", "tol": 1e9,
-    "transitions": "", "vocabulary": 2, "batch_size": 2, "step_size": 0.07,
-}  # fmt: skip
+FIT = {name: literal_eval(value) for name, value in entries("fit_options.txt")}
+UNFITTED = {argparse.SUPPRESS, *dict(entries("other_options.txt"))}
 
 
 def jobs(solvers, *words):

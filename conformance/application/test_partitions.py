@@ -1,6 +1,4 @@
-"""Many runs and many files by the command line: partitions, with the same model for any number of workers, and
-``diptych grid``, whose runs are the commands that it stands for, kept as they come.
-"""
+"""Training over partitions, the same for any number of workers; and ``diptych grid``, many runs of a command."""
 
 from __future__ import annotations
 
@@ -61,11 +59,16 @@ def test_other_partitions_do_not_resume(folder, reference_cli):
     reference_cli.printed(*words, "--epochs", 3, "--partitions", 4, "--resume", "run.npz")
 
 
-@pytest.mark.parametrize(("asked", "files", "parts"), [
-    (None, 1, [8]), (None, 3, [2, 3, 3]), (None, 20, 20 * [1]), (5, 4, [1, 1, 1, 2]), (2, 3, [1, 1, 1]), (9, 2, [4, 5]),
-])  # fmt: skip
-def test_partitions_are_as_many_in_all_as_were_asked_for(asked, files, parts):
-    assert parts_a_file(Namespace(partitions=asked), files) == parts
+def test_partitions_are_as_many_in_all_as_were_asked_for_and_sizes_have_units():
+    for asked, files, parts in (
+        (None, 1, [8]), (None, 3, [2, 3, 3]), (None, 20, 20 * [1]), (5, 4, [1, 1, 1, 2]), (2, 3, [1, 1, 1]),
+        (9, 2, [4, 5]),
+    ):  # fmt: skip
+        assert parts_a_file(Namespace(partitions=asked), files) == parts
+    assert (size("500MB"), size("2 GiB"), size("1.5kB")) == (500_000_000, 2**31, 1500)
+    for wrong in ("3", "-1MB", "x", "10", "1e9", "5 parsecs"):
+        with pytest.raises(ArgumentTypeError, match="expected a number of bytes such as 500MB"):
+            size(wrong)
 
 
 def test_several_files_are_one_training_set(folder, reference_cli):
@@ -121,13 +124,6 @@ def test_progress_shows_workers_and_what_they_moved(folder, reference_cli, monke
     names = {"objective", "workers", "partitions", "lost", "repeated", "bytes_a_pass"}
     assert [set(each) for each in shown] == 3 * [names]
     assert all((each["workers"], each["partitions"], each["repeated"]) == (1, 6, 0) for each in shown)
-
-
-def test_sizes_have_units():
-    assert (size("500MB"), size("2 GiB"), size("1.5kB")) == (500_000_000, 2**31, 1500)
-    for wrong in ("3", "-1MB", "x", "10", "1e9", "5 parsecs"):
-        with pytest.raises(ArgumentTypeError, match="expected a number of bytes such as 500MB"):
-            size(wrong)
 
 
 @pytest.mark.parametrize("address", ["tcp://10.1.2.3:8786", "scheduler.example:8786"])
@@ -192,7 +188,7 @@ def test_means_and_the_best_first(grid, tmp_path):
             by,
             *(["--plot", picture] if count == 2 else []),
         ]
-        report, _ = grid(["--epochs", 3], options)
+        report, _ = grid(["--epochs", 3], VARIED + options)
         for each in report["means"]:
             rows = [row["scores"] for row in report["runs"] if each["values"].items() <= row["values"].items()]
             assert each["runs"] == len(rows) == count and each["values"].keys() == {"lam", "fold"} - {*mean}

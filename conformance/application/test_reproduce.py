@@ -1,6 +1,4 @@
-"""The papers' experiments by name: each is listed, says its options, names the data that it lacks; in their quick form
-on made-up data they run, write their results, and draw them again.
-"""
+"""The papers' experiments by name: listed, refused, run in their quick form, and drawn again."""
 
 from __future__ import annotations
 
@@ -14,6 +12,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from conformance.application.conftest import outcome
 from conformance.application.processes import finished
 from conformance.application.test_app import PNG
 from conformance.specimens.pages import entries
@@ -28,23 +27,17 @@ WITH_DATA = [name for name, found in EXPERIMENTS.items() if found.data.endswith(
 @pytest.fixture
 def ended(capsys):
     """A function that runs an experiment: its status, output and errors."""
-
-    def run(name, *words):
-        try:
-            status = perform(name, [str(word) for word in words])
-        except SystemExit as stop:  # the parser's, where an option is wrong
-            status = stop.code
-        out, err = capsys.readouterr()
-        return status, out, "".join(f"{line}\n" for line in err.splitlines() if not line.startswith("compiling"))
-
-    return run
+    return lambda name, *words: outcome(capsys, perform, name, [str(word) for word in words])
 
 
-def test_the_list_has_every_experiment(reference_cli):
-    text, listed = (reference_cli.printed("reproduce", "--list", *more) for more in ([], ["--json"]))
+def test_the_list_has_every_experiment_and_shared_options_may_stand_before_the_name(reference_cli, monkeypatch):
+    text, listed = reference_cli.printed("reproduce --list"), reference_cli.reported("reproduce --list")["experiments"]
     assert all(f"{name} " in text and found.shows in text for name, found in EXPERIMENTS.items())
-    listed = json.loads(listed)["experiments"]
     assert [each["name"] for each in listed] == list(EXPERIMENTS) and all(each["data"] for each in listed)
+    given = []
+    monkeypatch.setattr(reproduce, "_in_one_thread", lambda name, words: given.append((name, words)) or 0)
+    reference_cli.run("reproduce --quiet --json casimir-slopes --out x")
+    assert given == [("casimir-slopes", ["--json", "--quiet", "--out", "x"])]
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -115,13 +108,6 @@ def test_quiet_drops_progress_but_not_warnings_and_errors(capsys, monkeypatch):
         out, err = capsys.readouterr()
         assert out == "the table\n" and ("halfway" in err) == expected and "not encrypted" in err
         assert "the data are odd" in err and err.endswith("diptych reproduce casimir-slopes: the end is missing\n")
-
-
-def test_shared_options_may_stand_before_the_name(monkeypatch, reference_cli):
-    given = []
-    monkeypatch.setattr(reproduce, "_in_one_thread", lambda name, words: given.append((name, words)) or 0)
-    reference_cli.run("reproduce", "--quiet", "--json", "casimir-slopes", "--out", "x")
-    assert given == [("casimir-slopes", ["--json", "--quiet", "--out", "x"])]
 
 
 @pytest.mark.beyond("starts processes")

@@ -74,24 +74,23 @@ def test_the_weights_are_optimal(singles, alpha):
 
 def test_what_is_selected(estimators, rows, words):
     """By label, the largest first; the model's labels are in the order of classes_."""
-    learner = estimators.SparseClassifier().fit(*rows)
-    matrix, names = np.vstack([learner.coef_.T, learner.intercept_]), [*range(5), "intercept"]
-    for k, (label, found) in enumerate(learner.selected().items()):
-        sizes = [abs(weight) for _, weight in found]
-        assert label == learner.classes_[k] and sizes == sorted(sizes, reverse=True)
-        assert dict(found) == {names[j]: matrix[j, k] for j in range(6) if matrix[j, k]}
-        assert learner.selected(top=1)[label] == found[:1]
-    labeler = estimators.SparseCRF(beta_share=0.05).fit(*words)
-    found = labeler.selected()
-    assert list(found) == [2, 10] and found[10][0][0] == 0 and found[10][0][1] > 0  # by column 0
-    assert {name for each in found.values() for name, _ in each} <= {0, 1, 2, "start", "stop"}
+    learner, labeler = estimators.SparseClassifier().fit(*rows), estimators.SparseCRF(beta_share=0.05).fit(*words)
     matrix, transitions = (np.asarray(x) for x in labeler.model_.split(labeler.coef_))
-    for column, each in zip(matrix.T, found.values(), strict=True):
-        assert sorted(weight for _, weight in each) == sorted(column[column != 0])
-    assert sum(map(len, found.values())) + np.count_nonzero(transitions) == len(labeler.support_)
+    for each, columns, names in (
+        (learner, np.column_stack([learner.coef_, learner.intercept_]), [*range(5), "intercept"]),
+        (labeler, matrix.T, [0, 1, 2, "start", "stop"]),
+    ):
+        found = each.selected()
+        assert list(found) == each.classes_.tolist()
+        for column, (label, one) in zip(columns, found.items(), strict=True):
+            sizes = [abs(weight) for _, weight in one]
+            assert sizes == sorted(sizes, reverse=True) and each.selected(top=1)[label] == one[:1]
+            assert dict(one) == {name: weight for name, weight in zip(names, column, strict=True) if weight}
+    assert found[10][0][0] == 0 and found[10][0][1] > 0  # by column 0
     moves = labeler.selected_transitions()
     assert moves == {([2, 10][a], [2, 10][b]): transitions[a, b] for a, b in np.argwhere(transitions)}
     assert list(moves.values()) == sorted(moves.values(), reverse=True)
+    assert sum(map(len, found.values())) + len(moves) == len(labeler.support_)
 
 
 def test_nothing_to_tell_classes_by(estimators):
@@ -140,21 +139,18 @@ def test_alpha_is_the_best_of_what_is_held_out(paths):
 def test_the_largest_of_equal_betas_is_chosen(backend, rows):
     model = backend.MulticlassModel(5, 3)
     objective = backend.LogLoss(model, model.pack(rows[0], np.unique(rows[1], return_inverse=True)[1]))
-    path = backend.sparse_path(objective, count=3)
-    rising = backend.sparse_path(objective, betas=[0.1, 0.3, 0.2])
-    for which, sizes, folds, expected in (
-        (path, [5], [[3.0, 1.0, 1.0]], 1),
-        (path, [5], [[2.0, 2.0, 3.0]], 0),
-        (path, [5], [[3.0, 2.0]], 1),
-        (path, [5], [[]], 2),
-        (rising, [5], [[1.0, 1.0, 1.0]], 1),
-        (rising, [5], [[1.0, 2.0, 1.0]], 2),
-        (path, [1, 3], [[4.0, 0.0, 9.0], [0.0, 1.0]], 1),  # means 1 and 0.75; the second fold is not done
-    ):
-        held_out = HeldOut(sizes)
-        held_out.folds[: len(folds)] = folds
+    path, rising = backend.sparse_path(objective, count=3), backend.sparse_path(objective, betas=[0.1, 0.3, 0.2])
+    for which, losses, expected in (
+        (path, [3.0, 1.0, 1.0], 1), (path, [2.0, 2.0, 3.0], 0), (path, [3.0, 2.0], 1), (path, [], 2),
+        (rising, [1.0, 1.0, 1.0], 1), (rising, [1.0, 2.0, 1.0], 2),
+    ):  # fmt: skip
+        held_out = HeldOut([5])
+        held_out.folds[0] = losses
         assert choose(which, held_out).chosen == expected
-    close(held_out.mean, [1.0, 0.75])
+    uneven = HeldOut([1, 3])
+    uneven.folds = [[4.0, 0.0, 9.0], [0.0, 1.0]]  # the second fold is not done
+    close(uneven.mean, [1.0, 0.75])
+    assert choose(path, uneven).chosen == 1
 
 
 def test_folds_are_masks_numbers_or_what_scikit_learn_has(estimators, paths, rows):

@@ -25,12 +25,9 @@ __all__ = ["bank"]  # a fixture
 @pytest.mark.parametrize("tau", [0.0, 0.01, 1e6])
 def test_a_file_of_kernels_is_all_that_a_prediction_needs(backend, tmp_path, rng, tau):
     """In both panels; only positions with coefficients are in it. A large penalty prunes everything."""
-    kernels, mean = backend.kernels, [backend.kernels.Polynomial(3, 0.5), backend.kernels.B1Spline(1.5)]
-    every = [kernels.Linear(True), kernels.Mean(mean), kernels.Explicit(), kernels.Gaussian(2.0)]
-    how = {"transitions": "each", "cost": [[0, 2, 1], [1, 0, 1], [3, 1, 0]]}
-    model = (
-        backend.KernelSequenceModel(every, [*"xyz"], **how) if not tau else backend.KernelSequenceModel(every[3:], 3)
-    )
+    k, how = backend.kernels, {"cost": [[0, 2, 1], [1, 0, 1], [3, 1, 0]], "transitions": "each"}
+    every = [k.Linear(True), k.Mean([k.Polynomial(3, 0.5), k.B1Spline(1.5)]), k.Explicit(), k.Gaussian(2.0)]
+    model = backend.KernelSequenceModel(every[3:] if tau else every, [*"xyz"], **how)
     X = [rng.normal(size=(n, 3)) for n in (2, 4, 1, 3, 0)]
     Y = [rng.integers(0, 3, len(x)) for x in X]
     data = model.pack(X, Y, like=np.zeros(0, np.float32)) if tau else model.pack(X, Y)
@@ -136,6 +133,7 @@ SPARSE = {  # the words of a command, and the settings of the learner
 }
 
 
+@pytest.mark.filterwarnings("ignore:sparse_path")
 @pytest.mark.parametrize("words", SPARSE)
 def test_sparse_weights_are_those_of_the_learners(backend, data_file, cli, words):
     """Which are at the optimum; reports, logs and files have what the learner has, and labels are its predictions."""
@@ -146,13 +144,13 @@ def test_sparse_weights_are_those_of_the_learners(backend, data_file, cli, words
     X, Y = (data.X, data.Y) if chains else (np.concatenate(data.X), np.concatenate(data.Y))
     report, made = json.loads(out), (learner or SparseClassifier(**settings)).fit(X, Y)
     _, w, info = load_model("m.npz", backend.module)
-    np.testing.assert_allclose(w, made.weights_, atol=1e-5)
+    np.testing.assert_allclose(w, made.weights_, atol=1e-4)
     close([report["beta"], report["beta_max"], info["beta"]], [made.beta_, made.beta_max_, made.beta_])
     assert status == 0 and report["success"] and report["weights"] == len(w)
     assert report["support"] == np.count_nonzero(w) and report["train"]["letter"] > 0.9
     assert cli.printed("predict m.npz toy.npz").split() == ["".join(data.labels[k] for k in y) for y in data.Y]
     first, *lines, last = map(json.loads, Path("run.jsonl").read_text().splitlines())
-    assert last["success"] and last["objective"] == report["objective"] and first["job"]["learner"] == "sparse-crf"
+    assert last["success"] and last["objective"] == report["objective"] and first["command"] == "train"
     if path:
         values = report["values"]
         close([value["beta"] for value in values], made.betas_)
