@@ -100,10 +100,6 @@ def test_each_optimiser_has_its_own_number_of_passes(cli, data_file):
     assert cli.reported("train toy.npz --epochs 0")["job"]["epochs"] == 0
 
 
-def test_the_version_is_said(reference_cli):
-    assert reference_cli.run("--version") == (0, f"diptych {reference.__version__}\n", "")
-
-
 def test_lam_is_two_over_the_number_of_sequences(cli, data_file):
     """As in tag train and SequenceLabeler; of those that are trained on: three of six."""
     for more, n in (("", 6), ("--fold 0", 3), ("--limit 4", 4), ("--partitions 2", 6)):

@@ -225,11 +225,10 @@ def test_examples_are_visited_by_kernels_or_a_warning_says_so(monkeypatch, kind,
     assert all(each.startswith(f"no kernel for {optimizer} on ") for each in said)
 
 
-def test_a_command_says_it_on_stderr(tmp_path, capsys):
-    path, line = tmp_path / "bank.txt", "no kernel for multisample on TaggingModel restricted: "
+def test_a_command_says_it_on_stderr(write, capsys):
+    line = "no kernel for multisample on TaggingModel restricted: "
     lines = ("\n".join(f"{x[0]} {y}" for x, y in zip(*one, strict=True)) for one in zip(MANY, THREE, strict=True))
-    path.write_text("\n\n".join(lines))
-    words = "tag", "train", path, "--loss", "hinge", "--epochs", 1, "--quiet", "--optimizer"
+    words = "tag", "train", write("\n\n".join(lines)), "--loss", "hinge", "--epochs", 1, "--quiet", "--optimizer"
     solvers._say_once.cache_clear()
     for more, slow in (["multisample"], True), (["bcfw"], False), (["multisample", "--pairs", "all"], False):
         status, _, err = Command(accelerated, capsys).run(*words, *more)

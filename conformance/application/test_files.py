@@ -88,8 +88,7 @@ def refused(read, path, content):
 def test_files_that_are_cut_turned_or_of_another_kind_are_refused_by_name(given, name):
     """Cut at 24 places, with one byte turned over at sixteen; another kind of file, a folder, none."""
     read, path, whole = given
-    last, some = len(whole) - 1, (24, 16)
-    cuts, turns = (np.linspace(0, last, count, dtype=int) for count in some)
+    cuts, turns = (np.linspace(0, len(whole) - 1, count, dtype=int) for count in (24, 16))
     cut = [refused(read, path, whole[:k]) for k in cuts]
     turned = [refused(read, path, whole[:k] + bytes([whole[k] ^ 255]) + whole[k + 1 :]) for k in turns]
     if path.suffix == ".npz" or name in ("a.npy", "a.pbm", "a.pgm"):  # they end with a directory or with pixels

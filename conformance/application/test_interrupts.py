@@ -191,12 +191,6 @@ ENDLESS = ["--lam", 1e-9, "--tol", 0, "--save", "m.npz", "--log", "log.jsonl"]
 CLUSTER = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": "localhost:0"}
 
 
-def alone(process):
-    """Whether all processes of a group end soon."""
-    until(lambda: group_of(process) == [], 5)
-    return group_of(process) == []
-
-
 def trained(files, *words):
     """Status, output and errors of a training of ten iterations."""
     return ended(started(files, *TRAIN, "--epochs", 10, *words))
@@ -214,7 +208,8 @@ def test_a_signal_ends_workers_and_keeps_the_best_weights(files, number):
     model, w, info = load_model(files / "m.npz", "reference")
     assert info["partitions"] == "8 of 25, 25, 25, 25, 25, 25, 25, 25 examples"
     assert w.any() and sorted(model.labels) == ["L0", "L1", "L2"]
-    assert alone(process)
+    until(lambda: group_of(process) == [], 5)
+    assert group_of(process) == []
 
 
 def test_ctrl_c_while_workers_start(files):
@@ -222,7 +217,8 @@ def test_ctrl_c_while_workers_start(files):
     until(lambda: len(group_of(process)) >= 3)
     os.killpg(process.pid, signal.SIGINT)
     assert ended(process) == (130, "", "interrupted\n") and not (files / "m.npz").exists()
-    assert alone(process)
+    until(lambda: group_of(process) == [], 5)
+    assert group_of(process) == []
 
 
 def test_a_killed_worker_is_said(files):

@@ -73,6 +73,9 @@ def test_read_as_written(stored, rng, without):
         assert found.of_class("cat").tolist() == [0, 2]
         with pytest.raises(ValueError, match="no class 'dog'; it has cat, Hündin"):
             found.of_class("dog")
+        boxes = np.array([[0, 0, 4, 4], [1, 1, 4, 4], [1, 1, 4, 4], [4, 4, 8, 8]])  # the first of the highest overlap
+        found = stored([LocalizationImage(boxes, np.ones((4, 1, 1, 1)), (9, 9), [1, 1, 4, 5], 0)], ["a"])
+        assert found.best_candidates().tolist() == [1] and found.overlaps(0).tolist() == [9 / 19, 0.75, 0.75, 0.0]
 
 
 def test_features_are_mapped_and_checked_when_they_are_needed(stored, tmp_path, rng):
@@ -104,12 +107,6 @@ def test_what_is_no_image_is_not_written(tmp_path, rng, entry, message):
     with pytest.raises(kind, match=message.removeprefix("TypeError: ")):
         save_localization(path, *given.values())
     assert path.read_bytes() == b"older" and list(tmp_path.iterdir()) == [path]
-
-
-def test_the_best_candidate_is_the_first_of_the_highest_overlap(stored):
-    boxes = np.array([[0, 0, 4, 4], [1, 1, 4, 4], [1, 1, 4, 4], [4, 4, 8, 8]])
-    found = stored([LocalizationImage(boxes, np.ones((4, 1, 1, 1)), (9, 9), [1, 1, 4, 5], 0)], ["a"])
-    assert found.best_candidates().tolist() == [1] and found.overlaps(0).tolist() == [9 / 19, 0.75, 0.75, 0.0]
 
 
 SMALL = {"candidates": 30, "directions": 4, "scales": 2, "size": 64}

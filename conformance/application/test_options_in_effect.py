@@ -156,11 +156,9 @@ WITHOUT_DRAWS = {"lbfgs", "cutting-planes", "sparse-crf"}
 
 
 def test_every_option_of_a_command_is_of_a_kind():
-    solvers = (*SOLVERS, *localize_jobs.OPTIMIZERS)
-    known = {*FIT, *UNFITTED, *(name for each in solvers for name in own(each))}
+    known = {*FIT, *UNFITTED, *(name for each in (*SOLVERS, *localize_jobs.OPTIMIZERS) for name in own(each))}
     for words, sub in commands().items():
-        for action in sub._actions:
-            assert not action.option_strings or action.dest in known, (words, action)
+        assert all(not action.option_strings or action.dest in known for action in sub._actions), words
 
 
 @pytest.mark.parametrize(

@@ -15,22 +15,18 @@ import pytest
 import reference
 from conformance.application.processes import ended, group_of, lines_of, started, until
 from diptych.commands.cluster import parts_a_file, size
-from diptych.commands.executors import LOCAL, executor_of
+from diptych.commands.executors import LOCAL
 from diptych.files import load_model
 
-SENTENCES = [
-    "the DT B-NP\ndog NN I-NP\nbarks VB O\n",
-    "a DT B-NP\ncat NN I-NP\n",
-    "birds NN B-NP\nsing VB O\n",
-    "he PR B-NP\nsees VB O\nthe DT B-NP\ncat NN I-NP\n",
-    "dogs NN B-NP\n",
-]
+SENTENCES = "the DT B-NP\ndog NN I-NP\nbarks VB O\n|a DT B-NP\ncat NN I-NP\n|birds NN B-NP\nsing VB O\n|"
+SENTENCES += "he PR B-NP\nsees VB O\nthe DT B-NP\ncat NN I-NP\n|dogs NN B-NP\n"
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """The working folder, with three files of five sentences, and one with all of them."""
-    texts = ["\n".join(SENTENCES[k:] + SENTENCES[:k]) for k in range(3)]
+    each = SENTENCES.split("|")
+    texts = ["\n".join(each[k:] + each[:k]) for k in range(3)]
     for k, text in enumerate(texts):
         (tmp_path / f"part{k}.txt").write_text(text)
     (tmp_path / "whole.txt").write_text("\n".join(texts))
@@ -127,16 +123,13 @@ def test_progress_shows_workers_and_what_they_moved(folder, reference_cli, monke
 
 
 @pytest.mark.parametrize("address", ["tcp://10.1.2.3:8786", "scheduler.example:8786"])
-def test_an_address_beyond_this_machine_without_tls_is_warned_of(address, capsys, monkeypatch):
+def test_an_address_beyond_this_machine_without_tls_is_warned_of(folder, reference_cli, monkeypatch, address):
     def refuse(*args, **options):
         raise OSError("no answer")
 
     monkeypatch.setattr(pytest.importorskip("distributed"), "Client", refuse)
-    names = ("workers", "scheduler", "partitions", "memory", "tls_ca_file", "tls_cert", "tls_key")
-    options = Namespace(**dict.fromkeys(names) | {"scheduler": address}, quiet=True)
-    with pytest.raises(ValueError, match=f"^--scheduler {address}: no answer"), executor_of(options, reference, None):
-        pass
-    assert capsys.readouterr().err.count("not encrypted") == 1
+    status, _, err = reference_cli.run(f"tag train part0.txt --quiet --scheduler {address}")
+    assert status == 2 and f"--scheduler {address}: no answer" in err and err.count("not encrypted") == 1
     assert not LOCAL.match(address) and all(map(LOCAL.match, ["tcp://127.0.0.1:8786", "localhost:8786", "inproc://x"]))
 
 
@@ -181,14 +174,9 @@ def test_means_and_the_best_first(grid, tmp_path):
     pytest.importorskip("matplotlib")
     picture, names = tmp_path / "grid.png", ("objective", "test.letter", "test.word")
     for by, mean, count in (("test.letter", ["fold"], 2), ("objective", ["fold", "lam"], 4), ("objective", [], 1)):
-        options = [
-            *VARIED,
-            *(word for name in mean for word in ("--mean", name)),
-            "--by",
-            by,
-            *(["--plot", picture] if count == 2 else []),
-        ]
-        report, _ = grid(["--epochs", 3], VARIED + options)
+        options = [*VARIED, "--by", by, *(word for name in mean for word in ("--mean", name))]
+        options += ["--plot", picture] if count == 2 else []
+        report, _ = grid(["--epochs", 3], options)
         for each in report["means"]:
             rows = [row["scores"] for row in report["runs"] if each["values"].items() <= row["values"].items()]
             assert each["runs"] == len(rows) == count and each["values"].keys() == {"lam", "fold"} - {*mean}
@@ -215,14 +203,11 @@ def test_a_run_that_fails_is_not_kept_and_the_others_go_on(grid, data_file, tmp_
     assert lines[-1].startswith("diptych grid: 2 of 2 runs failed; step-size=1e200: diverged in epoch 1")
 
 
-def test_values_with_commas(tmp_path, reference_cli):
+def test_values_with_commas(write, reference_cli):
     """Between semicolons; a path of a sparse CRF is a run."""
-    file = tmp_path / "train.txt"
-    file.write_text("a X\nb Y\n\nb Y\na X\n\n")
-    options = ["--vary", "columns=word,label;label,word", "--kept", tmp_path / "k", "--quiet", "--json"]
-    rows = json.loads(
-        reference_cli.printed("grid", *options, "tag", "train", file, "--learner", "sparse-crf", "--path", 3)
-    )["runs"]
+    write("a X\nb Y\n\nb Y\na X\n\n", "train.txt")
+    vary = "grid --vary columns=word,label;label,word --kept k --quiet --json"
+    rows = json.loads(reference_cli.printed(f"{vary} tag train train.txt --learner sparse-crf --path 3"))["runs"]
     assert [row["values"]["columns"] for row in rows] == ["word,label", "label,word"]
     assert all(row["scores"]["train.accuracy.token"] >= 0.5 for row in rows)
 

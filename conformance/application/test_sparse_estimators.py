@@ -30,15 +30,12 @@ def words(rng):
 
 
 @pytest.fixture
-def singles(estimators, rows, words):
-    """Learners at one beta, with examples: of classes and of labels."""
-    return [(estimators.SparseClassifier, *rows), (estimators.SparseCRF, *words)]
-
-
-@pytest.fixture
-def paths(estimators, rows, words):
-    """Learners along a path, with examples."""
-    return [(estimators.SparseClassifierPath, *rows), (estimators.SparseCRFPath, *words)]
+def both(estimators, rows, words):
+    """Learners at one beta and along a path, with examples: of classes and of labels."""
+    return [
+        (estimators.SparseClassifier, estimators.SparseClassifierPath, *rows),
+        (estimators.SparseCRF, estimators.SparseCRFPath, *words),
+    ]
 
 
 def loss(learner, X, y, w):
@@ -55,8 +52,8 @@ def off_optimum(learner, X, y, w, alpha, beta):
 
 
 @pytest.mark.parametrize("alpha", [1.0, 0.0])
-def test_the_weights_are_optimal(singles, alpha):
-    for make, X, y in singles:
+def test_the_weights_are_optimal(both, alpha):
+    for make, _, X, y in both:
         learner = make(beta_share=0.2, alpha=alpha, tol=1e-13).fit(X, y)
         w, beta = learner.weights_, learner.beta_
         close(learner.beta_max_, np.max(np.abs(loss(learner, X, y, np.zeros(learner.model_.size))[1])))
@@ -102,9 +99,9 @@ def test_nothing_to_tell_classes_by(estimators):
         np.testing.assert_allclose(learner.predict_proba(X), 0.5)
 
 
-def test_beta_is_the_best_of_what_is_held_out(singles, paths):
+def test_beta_is_the_best_of_what_is_held_out(both):
     """By fits of single betas to the training examples, and the losses of the held-out ones."""
-    for (single, X, y), (make, _, _) in zip(singles, paths, strict=True):
+    for single, make, X, y in both:
         n = len(y)
         pairs = [(np.arange(0, n - 4), np.arange(n - 4, n)), (np.arange(2, n), np.arange(2))]
         learner = make(betas=[0.1, 0.03, 0.003], cv=pairs, tol=1e-10).fit(X, y)
@@ -119,9 +116,9 @@ def test_beta_is_the_best_of_what_is_held_out(singles, paths):
 
 
 @pytest.mark.beyond("a long training through a command or learner")
-def test_alpha_is_the_best_of_what_is_held_out(paths):
+def test_alpha_is_the_best_of_what_is_held_out(both):
     """Each alpha has the path that it has alone; that with the least loss is kept, of equals the first."""
-    for make, X, y in paths:
+    for _, make, X, y in both:
         options = {"betas": [0.1, 0.03, 0.003], "cv": 2, "tol": 1e-10, "random_state": 0}
         alone = [make(alpha=alpha, **options).fit(X, y) for alpha in (4.0, 0.0, 1.0)]
         learner = make(alpha=[4.0, 0.0, 1.0], **options).fit(X, y)
@@ -153,9 +150,9 @@ def test_the_largest_of_equal_betas_is_chosen(backend, rows):
     assert choose(path, uneven).chosen == 1
 
 
-def test_folds_are_masks_numbers_or_what_scikit_learn_has(estimators, paths, rows):
+def test_folds_are_masks_numbers_or_what_scikit_learn_has(estimators, both, rows):
     model_selection = pytest.importorskip("sklearn.model_selection")
-    for make, X, y in paths:
+    for _, make, X, y in both:
         mask = np.arange(len(y)) % 3 == 0
         options = {"count": 3, "tol": 1e-8, "rule": "union", "alpha": [1, 0]}  # of which chains cannot use all
         by_mask = make(cv=[(~mask, mask)], **options).fit(X, y)
@@ -171,21 +168,21 @@ def test_folds_are_masks_numbers_or_what_scikit_learn_has(estimators, paths, row
 
 def test_what_is_held_out(rng):
     classes = np.array([0] * 20 + [1] * 10)
-    for share, counts in ((0.2, [4, 2]), (0.5, [10, 5]), (1e-9, None), (0.999, None)):
-        ((training, held),) = splits(30, share, None, rng, classes)
-        assert sorted([*training, *held]) == list(range(30)) and len(training) and len(held)
-        assert counts is None or np.bincount(classes[held]).tolist() == counts
-    folds = splits(30, 0.2, 5, rng, classes)
-    assert sorted(np.concatenate([held for _, held in folds])) == list(range(30))
-    for training, held in folds:
-        assert np.bincount(classes[held]).tolist() == [4, 2] and sorted([*training, *held]) == list(range(30))
+    for share, folds, counts in ((0.2, None, [4, 2]), (0.5, None, [10, 5]), (1e-9, None, None), (0.999, None, None),
+                                 (0.2, 5, [4, 2])):  # fmt: skip
+        found = splits(30, share, folds, rng, classes)
+        assert len(found) == (folds or 1)
+        for training, held in found:
+            assert sorted([*training, *held]) == list(range(30)) and len(training) and len(held)
+            assert counts is None or np.bincount(classes[held]).tolist() == counts
+    assert sorted(np.concatenate([held for _, held in found])) == list(range(30))
     again = [splits(30, 0.3, None, np.random.default_rng(s), None)[0][1].tolist() for s in (1, 1, 2)]
     assert again[0] == again[1] != again[2] and len(again[0]) == 9
 
 
-def test_a_path_goes_as_deep_as_it_gains(paths):
+def test_a_path_goes_as_deep_as_it_gains(both):
     """Four values a decade, each a solution; the loss at the end falls no more, and all folds go as deep."""
-    for make, X, y in paths:
+    for _, make, X, y in both:
         usual = make(count=4, cv=2, ratio=0.1, tol=1e-10, random_state=0)
         with pytest.warns(UserWarning, match="the last beta of the path, 0.1 of beta_max, is the best"):
             usual.fit(X, y)

@@ -11,15 +11,13 @@ import pytest
 import accelerated
 import reference
 from conformance.application.test_app import PNG
-from conformance.application.test_tag import bank
+from conformance.application.test_tag import SENTENCES
 from conformance.tolerances import close
 from diptych.commands import sparse_jobs
 from diptych.estimators import SparseClassifier, SparseCRF, SparseCRFPath
 from diptych.files import load_log, load_model, load_sequences, save_model
 from diptych.sparse_fits import RULES
 from reference.models.kernel_names import described, named, restored
-
-__all__ = ["bank"]  # a fixture
 
 
 @pytest.mark.parametrize("tau", [0.0, 0.01, 1e6])
@@ -48,26 +46,23 @@ def test_a_file_of_kernels_is_all_that_a_prediction_needs(backend, tmp_path, rng
         save_model(tmp_path / "m.npz", model, np.zeros(3))
 
 
-def test_kernels_without_a_file_form_are_refused(backend, tmp_path):
+def test_kernels_have_names_and_most_have_a_file_form(backend, tmp_path, rng):
+    X, k = [rng.normal(size=(30, 2)) for _ in range(3)], backend.kernels
+    *found, both, spline = named("linear, quadratic,gaussian:2.5,polynomial:3,explicit,linear+gaussian,spline:0.8", X)
+    assert found == [k.Linear(True), k.Polynomial(2), k.Gaussian(2.5), k.Polynomial(3), k.Explicit(True)]
+    assert list(both.parts) == [k.Linear(True), k.Gaussian(5.0)]
+    assert abs(np.mean(spline(np.concatenate(X)) == 0) - 0.8) < 0.02
+    assert all(restored(json.loads(json.dumps(described(kernel)))) == kernel for kernel in [*found, spline])
     for name, kernel in (
-        ("Function", backend.kernels.Function(lambda X, Y: X @ Y.T)),
-        ("Precomputed", backend.kernels.Mean([backend.kernels.Linear(), backend.kernels.Precomputed(np.eye(2))])),
-        ("Mine", type("Mine", (backend.kernels.Gaussian,), {})(1.0)),  # it has the name of none of ours
+        ("Function", k.Function(lambda X, Y: X @ Y.T)),
+        ("Precomputed", k.Mean([k.Linear(), k.Precomputed(np.eye(2))])),
+        ("Mine", type("Mine", (k.Gaussian,), {})(1.0)),  # it has the name of none of ours
     ):
         model = backend.KernelSequenceModel([kernel], 2)
         data = model.pack([[[0.0], [1.0]]], [[0, 1]])
         with pytest.raises(TypeError, match=f"groups: {name} cannot be saved; expected kernels among B1Spline"):
             save_model(tmp_path / "m.npz", model, model.zeros(data))
     assert not list(tmp_path.iterdir())
-
-
-def test_names_of_kernels(rng):
-    X, k = [rng.normal(size=(30, 2)) for _ in range(3)], reference.kernels
-    *found, both, spline = named("linear, quadratic,gaussian:2.5,polynomial:3,explicit,linear+gaussian,spline:0.8", X)
-    assert found == [k.Linear(True), k.Polynomial(2), k.Gaussian(2.5), k.Polynomial(3), k.Explicit(True)]
-    assert list(both.parts) == [k.Linear(True), k.Gaussian(5.0)]
-    assert abs(np.mean(spline(np.concatenate(X)) == 0) - 0.8) < 0.02
-    assert all(restored(json.loads(json.dumps(described(kernel)))) == kernel for kernel in [*found, spline])
 
 
 def test_kernels_from_training_to_labels(data_file, cli):
@@ -193,8 +188,9 @@ def test_what_is_said_of_sparse_weights(data_file, cli):
 
 @pytest.mark.parametrize("how", ["", "--bits 8", "--pairs all --transitions bio"])
 @pytest.mark.parametrize("share", [0.2, 2.0])
-def test_saved_taggers_have_no_weights_that_are_zero(bank, cli, how, share):
+def test_saved_taggers_have_no_weights_that_are_zero(write, cli, how, share):
     """The file's model has as many weights as the support; also where all are 0. It scores as the whole one."""
+    write(SENTENCES, "bank.txt")
     sparse = f"--learner sparse-crf --beta-share {share} --tol 1e-9 --templates words"
     report = cli.reported(f"tag train bank.txt {how} {sparse} --save m.npz")
     model, w, _ = load_model("m.npz", cli.panel)
