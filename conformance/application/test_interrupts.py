@@ -46,10 +46,10 @@ def interrupted(words, seen, seconds, number=signal.SIGINT, **variables):
 @pytest.mark.parametrize(("imported", "seconds"), entries("imports.txt"))
 def test_ctrl_c_while_python_imports(imported, seconds, tmp_path):
     """Started as a module; and SIGTERM to the script as it is installed."""
-    (tmp_path / "script").write_text(SCRIPT)
+    (tmp_path / "diptych").write_text(SCRIPT)
     for program, number, said in (
         (["-m", "diptych"], signal.SIGINT, (130, "", ["interrupted"])),
-        ([tmp_path / "script"], signal.SIGTERM, (143, "", ["terminated"])),
+        ([tmp_path / "diptych"], signal.SIGTERM, (143, "", ["terminated"])),
     ):
         panel, module = imported.split()
         words = ["-X", "importtime", *program, "train", "letters", "--panel", panel]
