@@ -43,13 +43,12 @@ class Command:
         return outcome(self.capsys, main, [*words, *([] if BOTH & {*words} else ["--panel", self.panel])])
 
     def printed(self, *words):
-        """The output, where all goes well."""
+        """The output, where all goes well; ``reported`` has it as JSON."""
         status, out, err = self.run(*words)
         assert status == 0, err
         return out
 
     def reported(self, *words):
-        """The report, where all goes well."""
         return json.loads(self.printed(*words, "--json"))
 
     def refused(self, *words):

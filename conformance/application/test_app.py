@@ -112,7 +112,7 @@ def test_lam_is_two_over_the_number_of_sequences(cli, data_file):
 def test_compare_shows_both_panels(data_file, reference_cli):
     words = "compare toy.npz --loss crf --lam 0.1 --epochs 3 --rng 4"
     report, out = reference_cli.reported(words), reference_cli.printed(words)
-    ours, theirs = (report[name] for name in ("reference", "accelerated"))
+    ours, theirs = report["reference"], report["accelerated"]
     assert report["job"]["scale"] == 1e-6 and report["largest_weight_difference"] < 1e-9
     assert abs(ours["objective"] - theirs["objective"]) <= 1e-10 * ours["objective"]
     assert ours["accuracy"] == theirs["accuracy"] and "reference" in out and "largest difference of weights" in out

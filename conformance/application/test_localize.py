@@ -323,9 +323,8 @@ def test_classes_that_a_run_did_not_come_to_begin_anew(two_classes, told):
     job = "train spots.boxes --optimizer sgd --step-size 0.1 --epochs 4 --checkpoint {class}.run"
     whole = told(job)["classes"]
     Path("right.run").unlink()
-    assert [each["objective"] for each in told(f"{job} --resume {{class}}.run")["classes"]] == [
-        each["objective"] for each in whole
-    ]
+    again = told(f"{job} --resume {{class}}.run")["classes"]
+    assert [each["objective"] for each in again] == [each["objective"] for each in whole]
 
 
 def test_images_that_lack_something(tmp_path, rng, cli, told):

@@ -240,8 +240,7 @@ def test_a_log_on_a_full_disk_ends_with_a_whole_line(data_file, tmp_path, refere
     reference_cli.printed("train toy.npz --lam 0.1 --log log.jsonl --epochs 2 --checkpoint run.npz")
     log.write_bytes(log.read_bytes()[:-30])  # within the outcome
     reference_cli.printed("train toy.npz --lam 0.1 --log log.jsonl --epochs 4 --resume run.npz")
-    found = load_log(log)
-    assert [row.epoch for row in found.rows] == [1, 2, 3, 4] and found.outcome is not None
+    assert [row.epoch for row in load_log(log).rows] == [1, 2, 3, 4] and load_log(log).outcome is not None
 
 
 @no_device

@@ -214,10 +214,13 @@ def test_ctrl_c_keeps_the_values_there_are(data_file, cli, monkeypatch):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(sparse_jobs, "_say", say)
-    status, out, _ = cli.run(f"{TRAIN} --path 5 --save m.npz --log run.jsonl --held-out 0.34 --json")
+    words = f"{TRAIN} --path 5 --save m.npz --log run.jsonl --held-out 0.34"
+    assert "not converged: Ctrl-C ended it" in cli.run(words)[1]
+    said.clear()
+    status, out, _ = cli.run(f"{words} --json")
     report = json.loads(out)
     assert status == 130 and report["interrupted"] and not report["success"] and Path("m.npz").exists()
-    assert report["message"].startswith("Ctrl-C ended it") and len(report["values"]) == 5
+    assert report["message"].endswith("as Ctrl-C ended the comparison") and len(report["values"]) == 5
     losses = [value["held_out"] for value in report["values"] if "held_out" in value]
     assert len(losses) == 3 and report["chosen"] == int(np.argmin(losses)) + 1
     assert load_log("run.jsonl").outcome["interrupted"]
