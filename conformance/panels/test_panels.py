@@ -13,7 +13,7 @@ import pytest
 import accelerated
 import diptych
 import reference
-from conformance.application.test_app import data_file
+from conformance.application.conftest import data_file
 from conformance.project.test_rooms import imported
 from diptych.commands.main import main
 from diptych.files import load_model, save_model
