@@ -215,7 +215,7 @@ def test_ctrl_c_keeps_the_values_there_are(backend, data_file, tmp_path, capsys,
         if len(said) == (5 + 1 + 3 if held_out else 3):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(sparse_jobs, "_say", say)
+    monkeypatch.setattr(sparse_jobs.SparseRun, "_say", say)
     how = [*HOW, "--path", 5, "--save", saved, "--log", log, "--plot", tmp_path / "p.png"]
     how += ["--held-out", 0.34] if held_out else []
     status, out, _ = run(backend, capsys, "train", data_file, *how)

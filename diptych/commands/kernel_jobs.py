@@ -45,10 +45,9 @@ class KernelJob:
             raise ValueError("--C and --lam: expected one of them, as lam = 1/(C n)")
         if self.C == 0 or self.step_size == 0:
             raise ValueError(f"--{'C' if self.C == 0 else 'step-size'}: expected a number > 0, got 0")
-        if self.average not in choices_of(mkl, "average"):
-            raise ValueError(
-                f"--average: mkl returns one of {', '.join(choices_of(mkl, 'average'))}, got {self.average}"
-            )
+        averages = choices_of(mkl, "average")
+        if self.average not in averages:
+            raise ValueError(f"--average: mkl returns one of {', '.join(averages)}, got {self.average}")
 
     def weight(self, n: int) -> float:
         """lam for n sequences; C = 100 if neither is given."""
@@ -74,9 +73,8 @@ def kernel_job(command: Any) -> KernelJob:
     """The job that a command describes. ValueError for an option that mkl does not have."""
     if command.start is not None:
         raise ValueError("--start: mkl starts from 0; --resume goes on from a checkpoint")
-    names = (*KERNEL_OPTIONS, *SHARED, "checkpoint", "resume")
-    fields = learner_options(command, "mkl", names)
-    return KernelJob(**{name: fields[name] for name in fields if name in KernelJob.__dataclass_fields__})
+    told = learner_options(command, "mkl", (*KERNEL_OPTIONS, *SHARED, "checkpoint", "resume"))
+    return KernelJob(**{name: value for name, value in told.items() if name in KernelJob.__dataclass_fields__})
 
 
 def train_kernels(panel: ModuleType, command: Any, training: Sequences, test: Sequences | None) -> Report:
@@ -94,22 +92,18 @@ def train_kernels(panel: ModuleType, command: Any, training: Sequences, test: Se
     info = {"data": command.data, "fold": command.fold, **asdict(job)}
     result, report = trained(panel, command, what, job.epochs, run, model, info)
     names = [*job.kernels.split(","), *(["transitions"] if job.transitions == "own" else [])]
-    report |= {
-        "iterate": result.iterate,
-        "seconds": result.history[-1].seconds if result.history else 0.0,
-        "seconds_of_gram_matrices": packed,
-        "seconds_in_all": time.perf_counter() - started,
-        "beta": dict(zip(names, result.beta.tolist(), strict=True)),
-        "support": int(model.support(result.x).rows.shape[0]),
-        "norms": result.norms.tolist(),
-        **accuracies(model, result.x, training, test),
-    }
+    support, positions = int(model.support(result.x).rows.shape[0]), int(np.sum(np.diff(data.offsets)))
+    seconds = result.history[-1].seconds if result.history else 0.0
+    report |= {"iterate": result.iterate, "seconds": seconds, "seconds_of_gram_matrices": packed}
+    report |= {"seconds_in_all": time.perf_counter() - started}
+    report |= {"beta": dict(zip(names, result.beta.tolist(), strict=True)), "support": support}
+    report |= {"norms": result.norms.tolist(), **accuracies(model, result.x, training, test)}
+    epochs = f"{report['sequences']} sequences, {result.nit} epochs ({result.iterate} iterate)"
     lines = [
-        f"{job.loss} by mkl on {command.data}: {report['sequences']} sequences, {result.nit} epochs "
-        f"({result.iterate} iterate)",
-        f"objective {result.fun:.6f}    seconds {report['seconds']:.3f}    and {packed:.3f} for Gram matrices",
+        f"{job.loss} by mkl on {command.data}: {epochs}",
+        f"objective {result.fun:.6f}    seconds {seconds:.3f}    and {packed:.3f} for Gram matrices",
         "beta      " + "    ".join(f"{name} {share:.3f}" for name, share in report["beta"].items()),
-        f"support   {report['support']} of {int(np.sum(np.diff(data.offsets)))} positions",
+        f"support   {support} of {positions} positions",
         *accuracy_lines(report),
     ]
     return Report(report, lines, {panel.__name__: result.history}, f"{job.loss}, {job.kernels}, lam = {lam:g}")

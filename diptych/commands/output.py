@@ -270,10 +270,10 @@ class Report(NamedTuple):
     problem: BaseException | None = None
 
 
-def performed(run: Callable[..., Report], panel: ModuleType, command: Command) -> Report:
-    """The complete report of a run, whose picture is drawn."""
+def performed(panel: ModuleType, command: Command) -> Report:
+    """The complete report of a command, whose picture is drawn."""
     writable(*command.written)
-    report = run(panel, command)
+    report: Report = command.run(panel)
     fields = opening(panel, command, **report.fields) if command.opens else report.fields
     lines = [*report.lines]
     if isinstance(command, Training):

@@ -112,151 +112,123 @@ class Trained(NamedTuple):
     lines: list[str]
 
 
-def run_sparse(
-    panel: ModuleType,
-    command: Any,
-    job: SparseJob,
-    what: dict[str, Any],
-    objective: Callable[[np.ndarray], Any],
-    n: int,
-    info: dict[str, Any],
-    kept: Callable[[np.ndarray], tuple[Any, np.ndarray]],
-) -> Trained:
-    """Train on n examples; write the model and the log and draw the picture if the command names files for them.
+@dataclass(frozen=True)
+class SparseRun:
+    """A training on n examples; it writes the model and the log and draws the picture if the command names files.
 
     objective: from indices of examples to their log loss. what: fields of the log's first line. info: saved with the
     model. kept: from the weights to what is saved, a model and its weights.
     """
-    announce_compilation(panel, command.quiet)
-    if hasattr(panel, "kernels_are_cold"):  # load or compile before the clock starts
-        panel.solve_sparse(objective(np.arange(min(n, 1))), beta=1e-3, iterations=2)
-    full = objective(np.arange(n))
-    rule = sparse_fits.rule_of(panel, job.rule, job.rng, listed=job.positions, alpha=job.alpha)
-    if job.path is None:
-        fit = _one(panel, command, job, what, full, rule)
-    else:
-        fit = _path(panel, command, job, what, objective, full, rule, n)
-    one_label = sparse_fits.one_label(full.model, full.data, fit.w, fit.report["beta_max"])
-    fit.report["warnings"] = [line for line in (*fit.report.get("warnings", []), one_label) if line]
-    for line in fit.report["warnings"]:
-        print(f"warning: {line}", file=sys.stderr, flush=True)
-    if command.save:
-        with finishing():
-            saved = {"learner": "sparse-crf", **info, **asdict(job), "beta": fit.report["beta"]}
-            save_model(command.save, *kept(fit.w), saved)
-    return fit._replace(report={"learner": "sparse-crf", **what, "job": asdict(job), **fit.report})
 
+    panel: ModuleType
+    command: Any
+    job: SparseJob
+    what: dict[str, Any]
+    objective: Callable[[np.ndarray], Any]
+    n: int
+    info: dict[str, Any]
+    kept: Callable[[np.ndarray], tuple[Any, np.ndarray]]
 
-# one beta -----------------------------------------------------------------------------------------------------------
+    def __call__(self) -> Trained:
+        announce_compilation(self.panel, self.command.quiet)
+        if hasattr(self.panel, "kernels_are_cold"):  # load or compile before the clock starts
+            self.panel.solve_sparse(self.objective(np.arange(min(self.n, 1))), beta=1e-3, iterations=2)
+        job, full = self.job, self.objective(np.arange(self.n))
+        rule = sparse_fits.rule_of(self.panel, job.rule, job.rng, listed=job.positions, alpha=job.alpha)
+        fit = self._one(full, rule) if job.path is None else self._path(full, rule, job.path or COUNT)
+        one_label = sparse_fits.one_label(full.model, full.data, fit.w, fit.report["beta_max"])
+        fit.report["warnings"] = [line for line in (*fit.report.get("warnings", []), one_label) if line]
+        for line in fit.report["warnings"]:
+            print(f"warning: {line}", file=sys.stderr, flush=True)
+        if self.command.save:
+            with finishing():
+                saved = {"learner": "sparse-crf", **self.info, **asdict(job), "beta": fit.report["beta"]}
+                save_model(self.command.save, *self.kept(fit.w), saved)
+        return fit._replace(report={"learner": "sparse-crf", **self.what, "job": asdict(job), **fit.report})
 
+    def _one(self, objective: LogLoss, rule: Any) -> Trained:
+        """At one beta."""
+        job, most = self.job, self.panel.beta_max(objective)
+        beta = sparse_fits.beta_of(job.beta, job.beta_share, most)
 
-def _one(
-    panel: ModuleType, command: Any, job: SparseJob, what: dict[str, Any], objective: LogLoss, rule: Any
-) -> Trained:
-    most = panel.beta_max(objective)
-    beta = sparse_fits.beta_of(job.beta, job.beta_share, most)
+        def run(callback: Any) -> Any:
+            result = self.panel.solve_sparse(objective, beta=beta, rule=rule, callback=callback, **job.problem)
+            return advised(self.panel, result, objective, {})
 
-    def run(callback: Any) -> Any:
-        result = panel.solve_sparse(objective, beta=beta, rule=rule, callback=callback, **job.problem)
-        return advised(panel, result, objective, {})
+        result: Any = watched(self.panel, self.command, {**self.what, "job": asdict(job)}, None, run)
+        report = {"beta_max": most, **_solution(beta, most, result, objective.model.size), **outcome(result)}
+        if self.command.plot:
+            curves = {self.panel.__name__: result.history}
+            plots.convergence(self.command.plot, curves, f"sparse CRF, beta = {beta:.4g}")
+        return Trained(result.x, report, [*_lines(report), *ending(report)])
 
-    result: Any = watched(panel, command, {**what, "job": asdict(job)}, None, run)
-    report = {"beta_max": most, **_solution(beta, most, result, objective.model.size), **outcome(result)}
-    if command.plot:
-        plots.convergence(command.plot, {panel.__name__: result.history}, f"sparse CRF, beta = {beta:.4g}")
-    lines = [*_lines(report), *ending(report)]
-    return Trained(result.x, report, lines)
+    def _path(self, full: LogLoss, rule: Any, total: int) -> Trained:
+        """Along a path of ``total`` values of beta, or more."""
+        job, most = self.job, self.panel.beta_max(full)
+        if most == 0:
+            raise ValueError("--path: no feature tells the labels from one another: all weights are 0 at any beta")
+        if job.held_out is not None and self.n < 2:
+            raise ValueError(f"--held-out: expected 2 or more sequences, got {self.n}")
+        rng, pairs = np.random.default_rng(job.rng), list[Any]()
+        if job.held_out is not None:
+            pairs = sparse_fits.splits(self.n, job.held_out, None, rng, None)
+        parts = [(self.objective(training), self.objective(held)) for training, held in pairs]
+        values, heard = list[dict[str, Any]](), list[float]()
+        with LogWriter(self.command.log, opening(self.panel, self.command, **self.what, job=asdict(job))) as log:
 
+            def tell(point: Any) -> None:
+                values.append(_solution(point.beta, most, point, full.model.size))
+                log.write({"value": len(values), **values[-1]})
+                self._say(_row(len(values), max(total, len(values)), values[-1]))
 
-# a path -------------------------------------------------------------------------------------------------------------
+            def tell_held_out(_: int, point: Any, loss: float) -> None:
+                if not heard:
+                    self._say(f"once more, on {parts[0][0].n} of the {self.n} examples:")
+                heard.append(loss)
+                log.write({"value": len(heard), "held_out": loss})
+                seconds = point.solver_seconds + point.screening_seconds
+                self._say(f"{len(heard):4}/{max(total, len(heard))}  held out {loss:.6f}    {seconds:.2f} s")
 
+            found, interrupted = sparse_fits.searched(self.panel, full, parts, {"count": total, "ratio": job.ratio},
+                job.ratio is None, tell, tell_held_out, rule=rule, **job.problem)  # fmt: skip
+            path, held, k = found.path, found.held_out, found.chosen
+            if len(values) < len(path.points):  # Ctrl-C interrupted the last value
+                tell(path.points[-1])
+            count = max(total, len(path.points))
+            for value, loss in zip(values, heard, strict=False):
+                value["held_out"] = loss
+            message = f"value {k + 1} of {count}" + (
+                "" if pairs or count == 1 else "; --held-out SHARE would choose one"
+            )
+            if not len(held.mean):
+                message += ", the last that has converged" if k + 1 < len(path.points) else ""
+                message += "; held-out examples were not looked at, as Ctrl-C ended it" if pairs else ""
+            else:
+                message += f", chosen by {len(pairs[0][1])} held-out example{'s' if len(pairs[0][1]) > 1 else ''}"
+                if len(held.mean) < len(path.points):
+                    message += f" among the first {len(held.mean)} values alone, as Ctrl-C ended the comparison"
+            ends = {
+                "success": not interrupted and all(point.success for point in path.points),
+                "interrupted": interrupted,
+            }
+            log.write({"outcome": message, **ends, "objective": path.points[k].fun})
+        if self.command.plot:
+            plots.plot_path(self.command.plot, path, held_out=held.mean, chosen=k)
+        report = {"beta_max": most, **values[k], "chosen": k + 1, "message": message, **ends}
+        report |= {"path_seconds": path.seconds, "warnings": [found.at_end], "values": values}
+        wrong, betas = sum(not point.success for point in path.points), path.betas
+        lines = [
+            f"{len(betas)} values of beta, from {betas[0]:.4g} to {betas[-1]:.4g}, in {path.seconds:.2f} seconds",
+            *_lines(report),
+            *([f"not converged: {wrong} of the values{scaling(full.data)}"] if wrong and not interrupted else []),
+            *([f"not converged: {held.unsolved} of the values without what is held out"] if held.unsolved else []),
+            *(["not converged: Ctrl-C ended it"] if interrupted else []),
+        ]
+        return Trained(path.weights(k), report, lines)
 
-def _path(
-    panel: ModuleType,
-    command: Any,
-    job: SparseJob,
-    what: dict[str, Any],
-    objective: Callable[[np.ndarray], Any],
-    full: Any,
-    rule: Any,
-    n: int,
-) -> Trained:
-    most, size, total = panel.beta_max(full), full.model.size, job.path or COUNT
-    if most == 0:
-        raise ValueError("--path: no feature tells the labels from one another: all weights are 0 at any beta")
-    if job.held_out is not None and n < 2:
-        raise ValueError(f"--held-out: expected 2 or more sequences, got {n}")
-    rng = np.random.default_rng(job.rng)
-    pairs = [] if job.held_out is None else sparse_fits.splits(n, job.held_out, None, rng, None)
-    arguments = {"rule": rule, **job.problem}
-    first = opening(panel, command, **what, job=asdict(job))
-    values, heard = list[dict[str, Any]](), list[float]()
-    with LogWriter(command.log, first) as log:
-
-        def tell(point: Any) -> None:
-            values.append(_solution(point.beta, most, point, size))
-            log.write({"value": len(values), **values[-1]})
-            _say(command, _row(len(values), max(total, len(values)), values[-1]))
-
-        def tell_held_out(_: int, point: Any, loss: float) -> None:
-            heard.append(loss)
-            log.write({"value": len(heard), "held_out": loss})
-            seconds = point.solver_seconds + point.screening_seconds
-            _say(command, f"{len(heard):4}/{max(total, len(heard))}  held out {loss:.6f}    {seconds:.2f} s")
-
-        path = sparse_fits.follow(panel, full, tell, count=total, ratio=job.ratio, **arguments)
-        if len(values) < len(path.points):  # Ctrl-C interrupted the last value
-            tell(path.points[-1])
-        held, interrupted, parts = sparse_fits.HeldOut([]), path.interrupted, list[Any]()
-        if pairs and not interrupted:
-            parts = [(objective(training), objective(held)) for training, held in pairs]
-            _say(command, f"once more, on {parts[0][0].n} of the {n} examples:")
-            held, interrupted = sparse_fits.held_out_losses(panel, parts, path.betas, tell_held_out, **arguments)
-        found = sparse_fits.choose(path, held)
-        if not interrupted and job.ratio is None:
-            found, interrupted = sparse_fits.deepened(panel, full, parts, found, tell, tell_held_out, **arguments)
-        path, held, k = found.path, found.held_out, found.chosen
-        total = max(total, len(path.points))
-        for value, loss in zip(values, heard, strict=False):
-            value["held_out"] = loss
-        message = f"value {k + 1} of {total}" + ("" if pairs or total == 1 else "; --held-out SHARE would choose one")
-        if not len(held.mean):
-            message += ", the last that has converged" if k + 1 < len(path.points) else ""
-            message += "; held-out examples were not looked at, as Ctrl-C ended it" if pairs else ""
-        else:
-            message += f", chosen by {len(pairs[0][1])} held-out example{'s' if len(pairs[0][1]) > 1 else ''}"
-            if len(held.mean) < len(path.points):
-                message += f" among the first {len(held.mean)} values alone, as Ctrl-C ended the comparison"
-        success = not interrupted and all(point.success for point in path.points)
-        log.write({"outcome": message, "success": success, "interrupted": interrupted, "objective": path.points[k].fun})
-    if command.plot:
-        plots.plot_path(command.plot, path, held_out=held.mean, chosen=k)
-    report = {
-        "beta_max": most,
-        **values[k],
-        "chosen": k + 1,
-        "message": message,
-        "success": success,
-        "interrupted": interrupted,
-        "path_seconds": path.seconds,
-        "warnings": [found.at_end],
-        "values": values,
-    }
-    wrong = sum(not point.success for point in path.points)
-    lines = [
-        f"{len(path.points)} values of beta, from {path.betas[0]:.4g} to {path.betas[-1]:.4g}, in "
-        f"{path.seconds:.2f} seconds",
-        *_lines(report),
-        *([f"not converged: {wrong} of the values{scaling(full.data)}"] if wrong and not interrupted else []),
-        *([f"not converged: {held.unsolved} of the values without what is held out"] if held.unsolved else []),
-        *(["not converged: Ctrl-C ended it"] if interrupted else []),
-    ]
-    return Trained(path.weights(k), report, lines)
-
-
-def _say(command: Any, line: str) -> None:
-    if not command.quiet:
-        print(line, file=sys.stderr, flush=True)
+    def _say(self, line: str) -> None:
+        if not self.command.quiet:
+            print(line, file=sys.stderr, flush=True)
 
 
 def _solution(beta: float, most: float, point: Any, size: int) -> dict[str, Any]:
@@ -293,11 +265,8 @@ def _lines(report: dict[str, Any]) -> list[str]:
     share = "" if report["share"] is None else f", {report['share']:.3g} of beta_max"
     chosen = f" ({report['message']})" if "chosen" in report else ""
     chosen += f", mean loss {report['held_out']:.6f} there" if "held_out" in report else ""
-    kept = (
-        f", {report['reservation'][-1] * report['weights']:.0f} of them left after screening"
-        if report["reservation"]
-        else ""
-    )
+    left = report["reservation"][-1] * report["weights"] if report["reservation"] else None
+    kept = "" if left is None else f", {left:.0f} of them left after screening"
     return [
         f"beta {report['beta']:.4g}{share}{chosen}",
         f"objective {report['objective']:.6f}    within {report['gap']:.3g} of the optimum",
