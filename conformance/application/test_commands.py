@@ -12,7 +12,7 @@ import pytest
 
 import reference
 from conformance.application.test_app import data_file, reported, run
-from diptych.commands import localize_jobs
+from diptych.commands import localize
 from diptych.commands.jobs import HINGE_ONLY, OPTIMIZERS
 from diptych.commands.main import main, parser
 from diptych.commands.options import FLAGS
@@ -25,7 +25,7 @@ from reference.declared import members, options_of
 __all__ = ["data_file"]  # a fixture
 TASKS = ("", "tag", "parse", "segment", "align", "localize")
 TRAINING = ("limit", "checkpoint", "resume", "save", "plot", "log")  # of every command that trains
-SOLVERS = tuple(dict.fromkeys((*OPTIMIZERS, *localize_jobs.OPTIMIZERS)))
+SOLVERS = tuple(dict.fromkeys((*OPTIMIZERS, *localize.OPTIMIZERS)))
 
 
 def commands(at: Parser | None = None, name: str = "") -> dict[str, Parser]:

@@ -10,7 +10,7 @@ import pytest
 import accelerated
 import reference
 from conformance.application.test_app import data_file, refused, reported, run  # noqa: F401 (a fixture)
-from diptych.commands.kernel_jobs import KernelJob
+from diptych.commands.learners import KernelJob
 from diptych.files import load_model, save_model
 from reference.models.kernel_names import described, named, restored
 

@@ -12,7 +12,7 @@ import pytest
 
 from conformance.application.test_app import PNG, run
 from conformance.damage import spoil
-from diptych.commands import localize_jobs
+from diptych.commands import localize
 from diptych.files import load_log, load_model
 from diptych.files.localization import load_localization
 from diptych.files.localization_writer import LocalizationImage, save_localization
@@ -49,7 +49,7 @@ def data_file(tmp_path, rng):
 
 
 @pytest.mark.beyond("long runs")
-@pytest.mark.parametrize("optimizer", localize_jobs.MODELS["linear"])
+@pytest.mark.parametrize("optimizer", localize.MODELS["linear"])
 def test_every_optimizer_finds_the_objects(backend, tmp_path, rng, capsys, optimizer):
     """The report is that of the saved weights: objective, CorLoc; and the objects of new images are found."""
     train, test, model_file = tmp_path / "a.boxes", tmp_path / "b.boxes", tmp_path / "m.npz"
@@ -71,7 +71,7 @@ def test_every_optimizer_finds_the_objects(backend, tmp_path, rng, capsys, optim
     assert each["test"]["average_precision"] >= 0.7 and each["objective"] < 0.5
 
 
-@pytest.mark.parametrize("optimizer", localize_jobs.MODELS["two-layer"])
+@pytest.mark.parametrize("optimizer", localize.MODELS["two-layer"])
 def test_two_layers(backend, tmp_path, rng, capsys, optimizer):
     """Objects told by whether a feature is near 1/2, which no linear score tells: two layers find them, and the
     saved weights are those reported.
@@ -228,15 +228,15 @@ def test_find_orders_by_score_and_then_by_number(backend, rng):
     model = backend.CandidateModel((2,))
     boxes = np.array([[0, 0, 1 + k, 1] for k in range(4)])
     data = model.pack([(boxes, np.array([[1.0, 0], [2, 0], [2, 0], [0, 1]])), (boxes[:2], np.eye(2))])
-    found = localize_jobs.find(model, data, np.array([1.0, 0.5]), 3)
+    found = localize.find(model, data, np.array([1.0, 0.5]), 3)
     assert found[0].boxes.tolist() == boxes[[1, 2, 0]].tolist() and found[0].scores.tolist() == [2, 2, 1]
     assert found[1].boxes.tolist() == boxes[:2].tolist()
 
 
 def test_judged_by_hand():
     found = [
-        localize_jobs.Found(np.array([[0, 0, 4, 4], [0, 0, 1, 1]]), np.array([0.2, 0.1])),
-        localize_jobs.Found(np.array([[0, 0, 4, 1]]), np.array([0.9])),
+        localize.Found(np.array([[0, 0, 4, 4], [0, 0, 1, 1]]), np.array([0.2, 0.1])),
+        localize.Found(np.array([[0, 0, 4, 1]]), np.array([0.9])),
     ]
-    scores = localize_jobs.judged(np.array([[0, 0, 4, 4], [0, 0, 4, 4]]), found)
+    scores = localize.judged(np.array([[0, 0, 4, 4], [0, 0, 4, 4]]), found)
     assert scores == {"corloc": 0.5, "average_precision": pytest.approx(6 / 11 / 2), "mean_overlap": 0.625}

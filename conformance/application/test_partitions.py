@@ -9,9 +9,9 @@ from argparse import ArgumentTypeError, Namespace
 
 import numpy as np
 import pytest
-from diptych.commands.executors import LOCAL, executor_of, parts_a_file, size
 
 import reference
+from diptych.commands.executors import LOCAL, executor_of, parts_a_file, size
 from diptych.commands.main import main
 from diptych.files import load_model
 

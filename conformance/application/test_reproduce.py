@@ -102,7 +102,7 @@ def test_quiet_does_not_hide_that_a_scheduler_is_not_encrypted(capsys, monkeypat
         print("not encrypted", file=sys.stderr)
         yield None
 
-    monkeypatch.setattr(shell, "executor_of_runs", executor)
+    monkeypatch.setattr(shell, "executor_of", executor)
     parser = shell.Parser("letters-accuracy", "A text.")
     options = parser.parse_args(["--quiet"])
 

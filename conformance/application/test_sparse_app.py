@@ -11,7 +11,7 @@ import pytest
 
 from conformance.application.test_app import PNG, data_file, printed, refused, reported, run  # noqa: F401 (a fixture)
 from conformance.application.test_tag import SENTENCES
-from diptych.commands import sparse_jobs
+from diptych.commands import learners
 from diptych.files import load_model, load_sequences
 from diptych.files.columns import load_columns
 from diptych.pictures.plots import plot_path
@@ -215,7 +215,7 @@ def test_ctrl_c_keeps_the_values_there_are(backend, data_file, tmp_path, capsys,
         if len(said) == (5 + 1 + 3 if held_out else 3):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(sparse_jobs.SparseRun, "_say", say)
+    monkeypatch.setattr(learners.SparseRun, "_say", say)
     how = [*HOW, "--path", 5, "--save", saved, "--log", log, "--plot", tmp_path / "p.png"]
     how += ["--held-out", 0.34] if held_out else []
     status, out, _ = run(backend, capsys, "train", data_file, *how)

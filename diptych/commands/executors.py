@@ -167,24 +167,18 @@ def line_of(report: dict[str, Any]) -> str:
 
 
 @contextmanager
-def executor_of_runs(options: Any) -> Iterator[Any]:
-    """The executor that the options ask for, None for this process, for runs that have nothing to do with one another.
-    Raises as :func:`executor_of`.
-    """
-    if any(getattr(options, name) is not None for name in EXECUTOR):
-        with executor_of(options, None, None) as executor:
-            yield executor
-    else:
-        yield None
-
-
-@contextmanager
-def executor_of(options: Any, panel: ModuleType | None, rehearsal: Callable[[], Any] | None) -> Iterator[Any]:
+def executor_of(
+    options: Any, panel: ModuleType | None = None, rehearsal: Callable[[], Any] | None = None
+) -> Iterator[Any]:
     """The executor that the options ask for, None for this process. ValueError for options that contradict one another,
     and for a scheduler that does not answer; ImportError without Dask.
 
-    rehearsal: compiles the panel's kernels, once on each machine, on one of its workers while the others wait.
+    panel: None for runs that have nothing to do with one another. rehearsal: compiles the panel's kernels, once on each
+    machine, on one of its workers while the others wait.
     """
+    if panel is None and all(getattr(options, name) is None for name in EXECUTOR):
+        yield None
+        return
     tls = {name: getattr(options, f"tls_{name}") for name in TLS}
     if options.workers is not None and options.scheduler is not None:
         raise ValueError("--workers: the workers are those of --scheduler; give one of both")

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diptych.commands.executors import EXECUTOR, Workers, executor_of_runs, workers
+from diptych.commands.executors import EXECUTOR, Workers, executor_of, workers
 from diptych.commands.line import parser, report_of
 from diptych.commands.options import Command, argument, flag, option
 from diptych.commands.output import Failed, Report, status_of, unwritten
@@ -90,7 +90,7 @@ class Grid(Workers, Command):
     def run(self, panel: ModuleType) -> Report:
         cells = self._cells(panel)
         self._check(cells)
-        with executor_of_runs(self) as executor:
+        with executor_of(self) as executor:
             describe = None if self.quiet else _described
             runs = Runs(_report, self.kept, executor, key=Cell._asdict, describe=describe,
                 failed=lambda report: "error" in report)  # fmt: skip

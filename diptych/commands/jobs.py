@@ -36,17 +36,16 @@ SCHEDULES = {
     "pegasos": ("Pegasos", ("step_offset",)),
     "steps": ("Steps", ("step_size", "step_every")),
 }
-# the job's options that each regularizer has
-REGULARIZERS = {
-    "l1": ("tau",),
-    "l2": ("lam",),
-    "elastic-net": ("tau", "lam"),
-    "l21": ("tau", "groups"),
-    "squared-l21": ("lam", "groups"),
-    "elastic-net-mkl": ("tau", "lam", "groups"),
-    "non-sparse-mkl": ("lam", "power", "groups"),
-    "sparse-group-lasso": ("tau", "group_tau", "groups"),
-    "l21-ball": ("radius", "groups"),
+REGULARIZERS = {  # the class of each, and its arguments, which are options of the job
+    "l1": ("L1", "tau"),
+    "l2": ("HalfSquaredL2", "lam"),
+    "elastic-net": ("ElasticNet", "tau", "lam"),
+    "l21": ("L21", "tau", "groups"),
+    "squared-l21": ("SquaredL21", "lam", "groups"),
+    "elastic-net-mkl": ("ElasticNetMKL", "tau", "lam", "groups"),
+    "non-sparse-mkl": ("NonSparseMKL", "lam", "power", "groups"),
+    "sparse-group-lasso": ("SparseGroupLasso", "tau", "groups", "group_tau"),
+    "l21-ball": ("L21Ball", "radius", "groups"),
 }
 OPTIONS = ("tau", "group_tau", "power", "radius", "groups")
 
@@ -217,21 +216,11 @@ class Job(Regularized, Solved):
 
     def regularizer_in(self, panel: ModuleType, model: Any) -> Any:
         """The regularizer of a sequence model's weights."""
-        groups = (
-            groups_of(model, self.groups or "columns") if "groups" in REGULARIZERS[self.regularizer or ""] else None
-        )
-        make: dict[str, Callable[[], Any]] = {
-            "l1": lambda: panel.L1(self.tau),
-            "l2": lambda: panel.HalfSquaredL2(self.lam),
-            "elastic-net": lambda: panel.ElasticNet(panel.L1(self.tau), self.lam),
-            "l21": lambda: panel.L21(self.tau, groups),
-            "squared-l21": lambda: panel.SquaredL21(self.lam, groups),
-            "elastic-net-mkl": lambda: panel.ElasticNetMKL(self.tau, self.lam, groups),
-            "non-sparse-mkl": lambda: panel.NonSparseMKL(self.lam, self.power, groups),
-            "sparse-group-lasso": lambda: panel.SparseGroupLasso(self.tau, groups, self.group_tau),
-            "l21-ball": lambda: panel.L21Ball(self.radius, groups),
-        }
-        return make[self.regularizer or ""]()
+        kind, *names = REGULARIZERS[self.regularizer or ""]
+        values = [groups_of(model, self.groups or "columns") if x == "groups" else getattr(self, x) for x in names]
+        if self.regularizer == "elastic-net":
+            values[0] = panel.L1(self.tau)
+        return getattr(panel, kind)(*values)
 
 
 NAMES = tuple(name for name in Job.__dataclass_fields__ if name not in ("solver", "tol", "mu"))

@@ -5,34 +5,48 @@ from, and draws the predicted boxes.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
 
 from diptych import scenes
-from diptych.commands import localize_jobs as work
 from diptych.commands.jobs import limited
 from diptych.commands.options import Command, Task, Training, argument, flag, option, positive
-from diptych.commands.output import Report, announce_compilation, ending, outcome, watched, writable
+from diptych.commands.output import Report, announce_compilation, ending, outcome, trained, writable
 from diptych.commands.show import loaded, show_of
-from diptych.commands.solvers import check_start, listed, solver_options
+from diptych.commands.solvers import check_start, given, listed, solve, solver_options
 from diptych.files.localization import Localization, load_localization
 from diptych.files.localization_writer import save_localization
-from diptych.files.models import save_model
+from diptych.metrics import average_precision, corloc
 from diptych.pictures.boxes import Frame, boxes
+from reference.arrays import host
 from reference.structures.boxes import iou
-from reference.training.result import Result, Row
+from reference.training.result import Callback, Result, Row
 
+MODELS = {
+    "linear": ("bcfw", "sgd", "svrg", "casimir-svrg-const", "casimir-svrg-adapt"),
+    "two-layer": ("prox-linear", "sgd"),
+}  # with the optimisers of each; the first is the default
+KINDS = {"linear": "CandidateModel", "two-layer": "TwoLayerModel"}
+SMOOTHED = ("svrg", "casimir-svrg-const", "casimir-svrg-adapt", "prox-linear")  # smoothing by the K best boxes
+OPTIMIZERS = tuple(dict.fromkeys(name for names in MODELS.values() for name in names))
+EPOCHS = {"bcfw": 50, "sgd": 30, "svrg": 30, "casimir-svrg-const": 30, "casimir-svrg-adapt": 30, "prox-linear": 20}
+LAM = {"linear": 10.0, "two-layer": 1.0}  # divided by the number of images: Figures 3 and 4
+MU = {"svrg": 0.1, "casimir-svrg-const": 0.1, "casimir-svrg-adapt": 10.0, "prox-linear": 1.0}
+K = 10  # section 7.3
+TOL = 0.01
+STEP_SIZE = 3e-3  # for sgd on two layers
+SCHEDULES = {"constant": "Constant", "inverse-sqrt": "InverseSqrt", "inverse-time": "InverseTime"}
 NAMED = ("save", "log", "checkpoint", "resume", "start")  # options with one file for each class
 PLACE = "{class}"
-EACH = "; ".join(f"{model}: {', '.join(names)}" for model, names in work.MODELS.items())
-SMOOTHED = ", ".join(work.SMOOTHED)
-SHARES = ", ".join(f"{value:g}/images of a {name} model" for name, value in work.LAM.items())
+EACH = "; ".join(f"{model}: {', '.join(names)}" for model, names in MODELS.items())
+SHARES = ", ".join(f"{value:g}/images of a {name} model" for name, value in LAM.items())
 
 
 class Make(Command):
@@ -91,19 +105,19 @@ class Train(Training):
     most_bytes: int = flag()
     rng: int | None = flag()
     model: str = option("model", "scores linear in the features, or of two layers (default: linear)",
-        choices=list(work.MODELS), default="linear")  # fmt: skip
+        choices=list(MODELS), default="linear")  # fmt: skip
     hidden: int | None = option("model", "channels between the two layers (default: 16)", type=positive, rare=True)
-    optimizer: str | None = option("solver", f"{EACH} (default: the first)", choices=work.OPTIMIZERS)
+    optimizer: str | None = option("solver", f"{EACH} (default: the first)", choices=OPTIMIZERS)
     lam: float | None = flag(f"default: {SHARES}")
-    epochs: int | None = flag(f"default: {listed(work.EPOCHS)}")
+    epochs: int | None = flag(f"default: {listed(EPOCHS)}")
     tol: float | None = flag("default: 0.01")
     k: int | None = option(
-        "solver", f"outputs that the smoothed max is made of, of {SMOOTHED} (default: 10)", rare=True
+        "solver", f"outputs that the smoothed max is made of, of {', '.join(SMOOTHED)} (default: 10)", rare=True
     )
     schedule: str | None = option("solver",
         "step sizes of sgd, from --step-size on (default: 1/(lam (t + max(n, 1/lam))); two layers: constant)",
-        choices=list(work.SCHEDULES), rare=True)  # fmt: skip
-    solver: dict[str, Any] = solver_options(work.OPTIMIZERS, mu=f"default: {listed(work.MU)}",
+        choices=list(SCHEDULES), rare=True)  # fmt: skip
+    solver: dict[str, Any] = solver_options(OPTIMIZERS, mu=f"default: {listed(MU)}",
         step_size="default of sgd with two layers: 0.003", budget="default: 5")  # fmt: skip
 
     @property
@@ -125,9 +139,9 @@ class Train(Training):
                 raise ValueError(f"{self.data}: no image of class {name}")
             if test is not None and len(test.of_class(name)):
                 test.required("truth")
-        jobs = {name: work.job_of(self, len(images[name])) for name in classes}
+        jobs = {name: job_of(self, len(images[name])) for name in classes}
         if self.start is not None:
-            check_start(jobs[classes[0]]["optimizer"], work.OPTIMIZERS)
+            check_start(jobs[classes[0]]["optimizer"], OPTIMIZERS)
         files: dict[str, dict[str, Any]] = {}
         for name in classes:
             files[name] = {what: self._named(what, name, classes) for what in NAMED}
@@ -180,28 +194,23 @@ class Train(Training):
         started, w0 = time.perf_counter(), None
         if self.start is not None:
             model, w0, _ = loaded(panel, self, _check_kind, self.start)
-            if type(model).__name__ != work.KINDS[self.model]:
+            if type(model).__name__ != KINDS[self.model]:
                 kind = type(model).__name__
                 raise ValueError(f"--start: {self.start} has a {kind}, --model {self.model} is another")
         else:
-            model = work.new_model(panel, self.model, data.features.shape[1:], self.hidden or 16)
-        examples = work.packed(model, data, images, truth=True)
+            model = new_model(panel, self.model, data.features.shape[1:], self.hidden or 16)
+        examples = packed(model, data, images, truth=True)
         others = np.zeros(0, np.int64) if test is None else test.of_class(name)
-        held_out = work.packed(model, test, others) if test is not None and len(others) else None
+        held_out = packed(model, test, others) if test is not None and len(others) else None
         what = {"file": self.data, "class": name, "examples": len(images), "start": self.start, "job": job}
-        more = {"checkpoint": self.checkpoint, "resume": self.resume, **({} if w0 is None else {"w0": w0})}
-        run = partial(work.optimize, panel, model, examples, job, **more)
-
-        def save(result: Result) -> None:
-            if self.save:
-                save_model(self.save, model, result.x, {"data": self.data, "class": name, **job})
-
-        result = watched(panel, self, what, job["epochs"], run, save=save)
+        run = partial(optimize, panel, model, examples, job, **({} if w0 is None else {"w0": w0}))
+        info = {"data": self.data, "class": name, **job}
+        result, _ = trained(panel, self, what, job["epochs"], run, model, info)
         report = {"class": name, "images": len(images), "weights": model.size, "job": job, **outcome(result)}
-        report["train"] = work.judged(data.required("truth")[images], work.find(model, examples, result.x))
+        report["train"] = judged(data.required("truth")[images], find(model, examples, result.x))
         report["test"] = None
         if test is not None and len(others):
-            report["test"] = work.judged(test.required("truth")[others], work.find(model, held_out, result.x))
+            report["test"] = judged(test.required("truth")[others], find(model, held_out, result.x))
         if self.save:
             report["saved"] = str(self.save)
         return report | {"seconds": time.perf_counter() - started}
@@ -225,7 +234,7 @@ class Evaluate(Command):
             images = _limited(data.of_class(name), self.limit)
             if not len(images):
                 raise ValueError(f"{self.data}: no image of class {name}, which {path} finds")
-            scores = work.judged(data.required("truth")[images], work.find(model, work.packed(model, data, images), w))
+            scores = judged(data.required("truth")[images], find(model, packed(model, data, images), w))
             reports.append({"model": str(path), "class": name, "images": len(images), **scores})
         of = ("corloc", "average_precision", "mean_overlap")
         means = {what: float(np.mean([each[what] for each in reports])) for what in of}
@@ -237,7 +246,7 @@ class Evaluate(Command):
 
     def found(
         self, panel: ModuleType, data: Localization, path: str, limit: int | None, k: int, all_images: bool = False
-    ) -> tuple[str, np.ndarray, list[work.Found]]:
+    ) -> tuple[str, np.ndarray, list[Found]]:
         """A model's class, the images of that class, and the k best boxes of each image."""
         model, w, info = loaded(panel, self, _check_kind, path)
         name = info["class"]
@@ -246,7 +255,7 @@ class Evaluate(Command):
         if not len(images):
             hint = "--all-images of predict looks at the others"
             raise ValueError(f"{data.name}: no image of class {name}, which {path} finds; {hint}")
-        return name, images, work.find(model, work.packed(model, data, images), w, k)
+        return name, images, find(model, packed(model, data, images), w, k)
 
 
 class Predict(Evaluate):
@@ -287,7 +296,7 @@ class Draw(Evaluate):
             raise ValueError("--plot: expected a file for the picture")
         data = load_localization(self.data)
         data.required("pixels")
-        drawn: list[tuple[int, str | None, work.Found | None]] = [(i, None, None) for i in range(data.n)]
+        drawn: list[tuple[int, str | None, Found | None]] = [(i, None, None) for i in range(data.n)]
         if self.models:
             found = [self.found(panel, data, path, None, 1) for path in self.models]  # the limit is of all
             drawn = [
@@ -305,7 +314,7 @@ class Draw(Evaluate):
         return Report(report, [f"{len(frames)} of {len(drawn)} images{score}", f"plot {self.plot}"])
 
 
-def _frame(data: Localization, i: int, name: str | None, result: work.Found | None) -> Frame:
+def _frame(data: Localization, i: int, name: str | None, result: Found | None) -> Frame:
     """Image i with its true box and the predicted box."""
     picture, truth = data.picture(i), _truth(data, i, name)
     assert picture is not None
@@ -344,6 +353,103 @@ def _table(rows: list[tuple[str, ...]]) -> list[str]:
     widths = [max(map(len, column)) for column in kept]
     lines = zip(*kept, strict=True)
     return ["  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in lines]
+
+
+# the work for one class -----------------------------------------------------------------------------------------------
+
+
+class Found(NamedTuple):
+    """The best boxes (k, 4) of an image with their scores (k,), best first."""
+
+    boxes: np.ndarray
+    scores: np.ndarray
+
+
+def job_of(command: Any, n: int) -> dict[str, Any]:
+    """The settings of a run on n images. ValueError for an option of another model or optimiser."""
+    kind = command.model
+    optimizer = command.optimizer or MODELS[kind][0]
+    if optimizer not in MODELS[kind]:
+        raise ValueError(f"--optimizer: a {kind} model is trained by {' or '.join(MODELS[kind])}, got {optimizer}")
+    solver = given(command.solver, optimizer, OPTIMIZERS)
+    for name, having in (("k", SMOOTHED), ("schedule", ("sgd",))):
+        if getattr(command, name) is not None and optimizer not in having:
+            raise ValueError(f"--{name} has no effect with --optimizer {optimizer}; these have it: {', '.join(having)}")
+    if command.schedule is not None and command.solver.get("step_size") is None and kind == "linear":
+        raise ValueError(f"--schedule {command.schedule} needs --step-size")
+    lam = LAM[kind] / n if command.lam is None else command.lam
+    usual: dict[str, Any] = {}
+    if optimizer in SMOOTHED:
+        usual = {"k": K if command.k is None else command.k, "mu": MU[optimizer]}
+    if optimizer == "sgd":
+        usual = {"step_size": None, "schedule": command.schedule}
+        if kind == "two-layer":
+            usual = {"step_size": STEP_SIZE, "schedule": command.schedule or "constant", "average": "last"}
+    elif kind == "linear":
+        usual["tol"] = TOL if lam > 0 else None  # without lam there is no gap
+    else:
+        usual |= {"eta": 1.0, "budget": 5, "mu_schedule": "adapt"}
+    job = usual | solver
+    if "mu" in job and not job["mu"] > 0:
+        raise ValueError(f"--mu: {optimizer} needs a smoothing strength > 0, got {job['mu']}")
+    if "k" in job and job["k"] < 1:
+        raise ValueError(f"--k: expected an integer >= 1, got {job['k']}")
+    epochs = EPOCHS[optimizer] if command.epochs is None else command.epochs
+    return {"model": kind, "optimizer": optimizer, "lam": lam, "epochs": epochs, "rng": command.rng or 0, **job}
+
+
+def new_model(panel: ModuleType, kind: str, shape: Sequence[int], hidden: int) -> Any:
+    """A model of one class over candidates with features of this shape."""
+    make = getattr(panel, KINDS[kind])
+    return make(tuple(shape)) if kind == "linear" else make(tuple(shape), hidden)
+
+
+def packed(model: Any, data: Localization, images: np.ndarray, *, truth: bool = False) -> Any:
+    """Images packed by the model; with ``truth``, their true boxes too, for training. ValueError for one that does not
+    fit the model.
+    """
+    if data.features.shape[1:] != tuple(model.shape):
+        raise ValueError(
+            f"{data.name}: features: expected shape {tuple(model.shape)} as the model, got {data.features.shape[1:]}"
+        )
+    for i in images.tolist():
+        data.features_of(i)  # checks them
+        if truth and not data.overlaps(i).max() > 0:
+            box = data.required("truth")[i].tolist()
+            raise ValueError(f"{data.name}: image {i}: truth: no candidate touches the true box {box}")
+    return model.pack(data.examples(images), data.required("truth")[images] if truth else None)
+
+
+def optimize(panel: ModuleType, model: Any, data: Any, job: dict[str, Any], callback: Callback, **more: Any) -> Result:
+    """Run the job's optimiser on packed images. more: ``checkpoint``, ``resume`` and ``w0``."""
+    k = job.get("k")
+    objective = panel.StructuralHinge(model, data, **({} if k is None else {"smoothing": panel.smoothings.TopK(k)}))
+    arguments = {name: value for name, value in job.items() if name not in ("model", "optimizer", "k", "schedule")}
+    if job.get("schedule") is not None:
+        arguments["step_size"] = getattr(panel.steps, SCHEDULES[job["schedule"]])(job["step_size"])
+    return solve(panel, job["optimizer"], objective, callback=callback, **arguments, **more)
+
+
+def find(model: Any, data: Any, w: Any, k: int = 1) -> list[Found]:
+    """The k best boxes of each packed image, fewer if it has fewer candidates."""
+    results: list[Any] = [None] * data.n
+    for piece in model.chunks(data, np.arange(data.n)):
+        scores = host(model.scores(data, piece, w).values)
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        for i, chosen, values in zip(piece.tolist(), best, scores, strict=True):
+            results[i] = Found(data.boxes[data.offsets[i] + chosen], values[chosen])
+    return results
+
+
+def judged(truth: np.ndarray, boxes: Sequence[Found]) -> dict[str, float]:
+    """CorLoc, average precision, and the mean overlap of the best boxes with the true boxes (n, 4)."""
+    best = np.stack([each.boxes[0] for each in boxes]) if boxes else np.zeros((0, 4), np.int64)
+    scores = [each.scores[:1] for each in boxes]
+    return {
+        "corloc": corloc(truth, best),
+        "average_precision": average_precision([box[None] for box in truth], [box[None] for box in best], scores),
+        "mean_overlap": float(np.mean(iou(best, truth))) if boxes else float("nan"),
+    }
 
 
 TASK = Task(

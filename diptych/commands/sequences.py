@@ -19,13 +19,22 @@ import numpy as np
 from tqdm import tqdm
 
 from diptych.commands import executors, jobs
-from diptych.commands.kernel_jobs import KERNEL_OPTIONS, Kernels, kernel_job, train_kernels
+from diptych.commands.learners import (
+    KERNEL_OPTIONS,
+    SPARSE_OPTIONS,
+    Kernels,
+    Sparse,
+    SparseJob,
+    SparseRun,
+    kernel_job,
+    sparse_job,
+    train_kernels,
+)
 from diptych.commands.options import Command, Saved, Training, argument, flag, option
 from diptych.commands.output import Progress, Report, announce_compilation, ending, outcome, say, trained, whole
 from diptych.commands.scores import of_partition, shares_of
 from diptych.commands.show import show_of
 from diptych.commands.solvers import check_start, epochs_of, listed, solver_options
-from diptych.commands.sparse_jobs import SPARSE_OPTIONS, Sparse, SparseJob, SparseRun, sparse_job
 from diptych.distributed import Partitioned, SequenceFile, sequence_model
 from diptych.distributed.loaders import parts_of
 from diptych.files.models import load_model

@@ -16,13 +16,13 @@ import numpy as np
 from diptych.commands import executors, tag_files
 from diptych.commands.jobs import OPTIMIZERS as SOLVERS
 from diptych.commands.jobs import Job, Solved, job_of, limited, refuse_options, spread, train
+from diptych.commands.learners import SPARSE_OPTIONS, Sparse, SparseJob, SparseRun, sparse_job
 from diptych.commands.many_files import are_many, paths_of, write_each
 from diptych.commands.options import Saved, Task, Training, Words, argument, flag, option
 from diptych.commands.output import Report, announce_compilation, trained
 from diptych.commands.scores import counted, of_partition, tagging_lines, tagging_scores
 from diptych.commands.show import loaded, show_of
 from diptych.commands.solvers import check_start, solver_options
-from diptych.commands.sparse_jobs import SPARSE_OPTIONS, Sparse, SparseJob, SparseRun, sparse_job
 from diptych.distributed import column_parts, tagging_model
 from diptych.distributed.vocabulary import check_scheme
 from diptych.files.columns import SEPARATORS, Columns, Layout

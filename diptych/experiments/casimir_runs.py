@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -13,6 +14,7 @@ import numpy as np
 
 import accelerated
 from diptych.commands.output import whole
+from diptych.distributed import Runs
 from reference.training.prox_linear import casimir_svrg
 from reference.training.result import Result, Row
 
@@ -33,19 +35,6 @@ class Problem(Protocol):
     hinge: Any
 
     def smoothed(self, k: int = ..., /) -> Any: ...
-
-
-class Run(Protocol):
-    """A method with its options, lam = c/n, and the seed of orders and starts."""
-
-    @property
-    def method(self) -> str: ...
-    @property
-    def c(self) -> float: ...
-    @property
-    def options(self) -> dict[str, Any]: ...
-    @property
-    def rng(self) -> int: ...
 
 
 class Curve(NamedTuple):
@@ -138,15 +127,15 @@ METHODS: dict[str, Callable[[Problem, float, dict[str, Any], dict[str, Any]], Re
 # records --------------------------------------------------------------------------------------------------------------
 
 
-def rows_of(
+def record_of(
     problem: Problem,
-    run: Run,
+    run: Any,
     passes: int,
     steps: Callable[[Row], int],
     scores: Callable[[np.ndarray], dict[str, float]],
     names: Iterable[str],
-) -> tuple[list[dict[str, Any]], str]:
-    """A row for each pass (of prox-linear: for each step), and the final message.
+) -> dict[str, Any]:
+    """Run and return a record: settings, a row for each pass (of prox-linear: for each step), and the final message.
 
     Objectives are unsmoothed. Values that are missing or not finite are None. steps: the oracle calls without those of
     full gradients; scores: on other examples, with these names.
@@ -175,10 +164,11 @@ def rows_of(
 
     with np.errstate(over="ignore", invalid="ignore"):  # the grids contain steps that diverge
         common = {"epochs": passes, "rng": run.rng, "callback": note}
-        return rows, whole(METHODS[run.method](problem, lam, run.options, common)).message
+        message = whole(METHODS[run.method](problem, lam, run.options, common)).message
+    return {**run._asdict(), "n": problem.n, "rows": rows, "message": message}
 
 
-def described(what: str, run: Run, record: dict[str, Any]) -> str:
+def described(what: str, run: Any, record: dict[str, Any]) -> str:
     """A line about a run that is done."""
     last = record["rows"][-1]["objective"] if record["rows"] else None
     return f"{what}, {run.options}, rng {run.rng}: {last}"
@@ -210,3 +200,52 @@ def without_rows(report: dict[str, Any]) -> dict[str, Any]:
         for curve in report["curves"]
     ]
     return {**{name: report[name] for name in ("figure", "settings", "versions", "best")}, "curves": curves}
+
+
+# the runs of a figure -------------------------------------------------------------------------------------------------
+
+
+class Tuned(NamedTuple):
+    """The curves of a figure with their chosen options and their runs; the runs over each grid; all records."""
+
+    drawn: list[tuple[Curve, dict[str, Any], list[dict[str, Any]]]]
+    tuning: list[dict[str, Any]]
+    every: list[dict[str, Any]]
+
+
+def tuned_curves(
+    performed: Runs,
+    curves: Sequence[Curve],
+    repeats: int,
+    run: Callable[[Curve, dict[str, Any], int], Any],
+    *,
+    certificates: Sequence[Any],
+    choose: Callable[[Sequence[dict[str, Any]]], dict[str, Any]],
+    chosen: Callable[[Curve, dict[str, Any]], dict[str, Any]],
+) -> Tuned:
+    """Perform the runs that give bounds, those over each grid, and those of each curve with its tuned options.
+
+    run: of a curve, with options and a seed; choose: the best record over a grid; chosen: the options of a curve, from
+    those of that record.
+    """
+    print("best known objectives", file=sys.stderr)
+    every = performed.perform(certificates)
+    print("tuning", file=sys.stderr)
+    tuned = [curve for curve in curves if curve.tuned_as is None]
+    grids = [[run(curve, {**curve.options, **point}, 0) for point in curve.grid] for curve in tuned]
+    performed.perform(each for runs in grids for each in runs)
+    tuning, best = list[dict[str, Any]](), dict[Any, dict[str, Any]]()
+    for curve, runs in zip(tuned, grids, strict=True):
+        records = performed.perform(runs)
+        tuning.append({"column": curve.column, "label": curve.label, "runs": records})
+        best[curve.label] = best[curve.column, curve.label] = choose(records)["options"]
+    print("curves", file=sys.stderr)
+    drawn = []
+    for curve in curves:
+        label = curve.tuned_as or curve.label
+        options = chosen(curve, best.get((curve.column, label), best[label]))
+        drawn.append((curve, options, [run(curve, options, rng) for rng in range(repeats)]))
+    performed.perform(each for _, _, runs in drawn for each in runs)
+    shown = [(curve, options, performed.perform(runs)) for curve, options, runs in drawn]
+    every = [*every, *(x for each in tuning for x in each["runs"]), *(x for _, _, records in shown for x in records)]
+    return Tuned(shown, tuning, every)

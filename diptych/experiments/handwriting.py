@@ -151,19 +151,11 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     parser.quick(
         "a test run (two folds, 40 words to train on and 40 to test on, 4 epochs, two values of C and of eta0)"
     )
-    parser.option(
-        "data",
-        "--folds",
-        type=int,
-        nargs="+",
-        metavar="FOLD",
-        default=list(range(10)),
-        help="folds to train on (default: all ten)",
-    )
+    parser.option("data", "--folds", type=int, nargs="+", metavar="FOLD", default=list(range(10)),
+        help="folds to train on (default: all ten)")  # fmt: skip
     parser.number("solver", "--epochs", 20, "epochs of each run")
-    parser.option(
-        "data", "--words", type=positive, help="maximum number of training words, and of test words (default: all)"
-    )
+    parser.option("data", "--words", type=positive,
+        help="maximum number of training words, and of test words (default: all)")  # fmt: skip
     parser.option(
         "model",
         "--transitions",
@@ -171,13 +163,8 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
         default="own",
         help="transitions as a group of their own, as a part of each group, or without penalty (default: own)",
     )
-    parser.option(
-        "solver",
-        "--average",
-        choices=choices_of(learner, "average"),
-        default="last",
-        help="use the last model or the average (default: last)",
-    )
+    parser.option("solver", "--average", choices=choices_of(learner, "average"), default="last",
+        help="use the last model or the average (default: last)")  # fmt: skip
     shell.add_workers(parser)
     shell.add_report_options(parser)
     options = shell.parsed(parser, arguments, QUICK)

@@ -16,7 +16,7 @@ from typing import Any
 
 from accelerated.threads import set_num_threads
 from diptych.commands import parser as commands
-from diptych.commands.executors import add_executor, executor_of_runs
+from diptych.commands.executors import add_executor, executor_of
 from diptych.commands.options import above_zero, add_flags, positive
 from diptych.commands.output import error_text, status_of, writable
 from diptych.experiments.registry import EXPERIMENTS
@@ -144,7 +144,7 @@ def executor_of_one_thread(options: argparse.Namespace) -> Iterator[Any]:
     """The executor of --workers or --scheduler; None for this process, which uses one thread."""
     with one_thread(), ExitStack() as stack:
         with redirect_stderr(getattr(sys.stderr, "loud", sys.stderr)):  # --quiet hides no unsafe connection
-            executor = stack.enter_context(executor_of_runs(options))
+            executor = stack.enter_context(executor_of(options))
         yield executor
 
 

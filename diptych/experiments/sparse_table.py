@@ -28,9 +28,9 @@ from accelerated.threads import set_num_threads
 from diptych.commands.options import above_zero
 from diptych.commands.output import announce_compilation
 from diptych.distributed import Runs
-from diptych.experiments import shell, sparse_data, sparse_pictures
+from diptych.experiments import shell, sparse_data
 from diptych.experiments.machine import versions
-from diptych.pictures.plots import require_matplotlib
+from diptych.pictures.plots import require_matplotlib, save_figure
 
 RULES: dict[str, Callable[[], Any]] = {
     "none": lambda: None,
@@ -208,22 +208,54 @@ def _cell(value: Any) -> str:
     return "" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
+def draw_ratios(path: Path, report: dict[str, Any]) -> None:
+    """Rejection and reservation ratios against iterations: a line for each beta, a column for each rule, two rows for
+    each data set.
+    """
+    names = list(report["data"])
+    rules = [
+        row["rule"] for row in report["data"][names[0]]["rows"] if row["solver"] == "dense" and row["rule"] != "none"
+    ]
+    figure = require_matplotlib()(figsize=(0.6 + 3.0 * len(rules), 0.8 + 4.4 * len(names)), layout="constrained")
+    grid = figure.subplots(2 * len(names), len(rules), squeeze=False, sharey=True)
+    for number, name in enumerate(names):
+        rows = {row["rule"]: row for row in report["data"][name]["rows"] if row["solver"] == "dense"}
+        for column, rule in enumerate(rules):
+            above, below = grid[2 * number][column], grid[2 * number + 1][column]
+            for color, curve in enumerate(rows[rule]["curves"]):
+                _line(above, below, curve, f"C{color}")
+            above.set_title(f"{name}: {rule}", fontsize=9)
+            below.set_xlabel("iterations at this beta")
+            for axis in (above, below):
+                axis.set_ylim(-0.03, 1.03)
+                axis.grid(alpha=0.25)
+        grid[2 * number][0].set_ylabel("rejection ratio")
+        grid[2 * number + 1][0].set_ylabel("reservation ratio")
+    grid[0][0].legend(fontsize=7, title="beta / beta_max", title_fontsize=7)
+    save_figure(figure, path)
+
+
+def _line(above: Any, below: Any, curve: dict[str, Any], color: str) -> None:
+    """The ratios as steps, from the screening before the first iteration to the last iteration."""
+    size, zeros = curve["size"], curve["zeros"]
+    iterations = [s[0] for s in curve["screenings"]] + [curve["iterations"]]
+    kept = [s[2] for s in curve["screenings"]]
+    kept.append(kept[-1] if kept else size)
+    style = {"where": "post", "color": color, "linewidth": 1.3, "marker": ".", "markersize": 4}
+    above.step(iterations, [(size - k) / zeros if zeros else 1.0 for k in kept], label=f"{curve['beta']:.2f}", **style)
+    below.step(iterations, [k / size for k in kept], **style)
+
+
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, print and write; return the exit status."""
     parser = shell.Parser(name, __doc__)
     parser.add_argument("data", nargs="*", metavar="DATA", help=f"of {', '.join(sparse_data.NAMES)} (default: all)")
     parser.quick("small data; a default of 6 values")
-    parser.option(
-        "solver", "--rules", nargs="+", metavar="RULE", default=list(RULES), help=f"of {', '.join(map(repr, RULES))}"
-    )
+    parser.option("solver", "--rules", nargs="+", metavar="RULE", default=list(RULES),
+        help=f"of {', '.join(map(repr, RULES))}")  # fmt: skip
     parser.number("solver", "--values", 100, "number of values of beta")
-    parser.option(
-        "solver",
-        "--tol",
-        type=above_zero,
-        default=1e-6,
-        help="stop at this gap relative to the objective (default: 1e-6)",
-    )
+    parser.option("solver", "--tol", type=above_zero, default=1e-6,
+        help="stop at this gap relative to the objective (default: 1e-6)")  # fmt: skip
     parser.number("solver", "--repeats", 1, "runs of each measurement, of which the fastest counts")
     shell.add_report_options(parser)
     options = shell.parsed(parser, arguments, QUICK)
@@ -272,7 +304,7 @@ def _run(options: argparse.Namespace) -> None:
 
 def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path) -> None:
     print(json.dumps(lines(report), indent=1) if options.json else table(report), flush=True)
-    sparse_pictures.draw_ratios(picture, report)
+    draw_ratios(picture, report)
     shell.say_written(picture)
     for name, data in report["data"].items():
         for row in data["rows"]:
