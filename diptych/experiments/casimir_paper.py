@@ -42,7 +42,6 @@ from diptych.experiments.casimir_runs import (
     without_rows,
 )
 from diptych.experiments.entity_runs import FIGURES, Grids, Run, Sentences, chosen, runs_of
-from diptych.experiments.machine import versions
 from diptych.pictures.plots import require_matplotlib
 
 QUICK = {"sentences": 16, "passes": 2, "repeats": 2, "bits": 12}
@@ -133,6 +132,6 @@ def _run(figure: str, options: argparse.Namespace) -> None:
     with shell.executor_of_one_thread(options) as executor:
         results = measure(runs_of(sentences, kept, executor), curves, options.passes, options.repeats)
     settings = {name: getattr(options, name) for name in QUICK}
-    report = {"figure": figure, "settings": settings, "versions": versions(), **results}
+    report = {"figure": figure, "settings": settings, "versions": shell.versions(), **results}
     shown = shell.Shown(draw_entities, table, without_rows)
     shown.kept(options, report, folder / f"{figure}.json", kept)

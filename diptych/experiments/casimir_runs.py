@@ -19,6 +19,7 @@ from reference.training.prox_linear import casimir_svrg
 from reference.training.result import Result, Row
 
 CONST, ADAPT, PL = "casimir-svrg-const", "casimir-svrg-adapt", "prox-linear"
+WARM_STARTS = {"center": "Prox-center", "extrapolated": "Extrapolation", "last": "Prev-iterate"}
 CERTIFICATE = "certificate"  # the method that finds the best known objective and dual,
 LONGER = 4  # with this many times more passes
 SCHEDULES = {
@@ -149,17 +150,11 @@ def record_of(
         finite = math.isfinite(value)
         dual = row.dual if run.method in ("bcfw", CERTIFICATE) else None
         scored = scores(w) if finite and run.method != CERTIFICATE else dict.fromkeys(names)
-        rows.append(
-            {
-                "passes": row.epoch * run.options.get("budget", 1),
-                "oracle_calls": row.oracle_calls,
-                "without_full_gradients": steps(row),
-                "seconds": row.seconds,
-                "objective": value if finite else None,
-                "dual": dual if dual is not None and math.isfinite(dual) else None,
-                **{name: scored[name] for name in names},
-            }
-        )
+        passes = row.epoch * run.options.get("budget", 1)
+        one = {"passes": passes, "oracle_calls": row.oracle_calls, "without_full_gradients": steps(row)}
+        one |= {"seconds": row.seconds, "objective": value if finite else None}
+        one |= {"dual": dual if dual is not None and math.isfinite(dual) else None}
+        rows.append(one | {name: scored[name] for name in names})
         return not finite
 
     with np.errstate(over="ignore", invalid="ignore"):  # the grids contain steps that diverge

@@ -19,7 +19,7 @@ import accelerated
 from diptych.chunks import chunk_scores
 from diptych.commands.output import announce_compilation
 from diptych.distributed import Runs
-from diptych.experiments.casimir_runs import ADAPT, CONST, Curve, described, last_objective, record_of
+from diptych.experiments.casimir_runs import ADAPT, CONST, WARM_STARTS, Curve, described, last_objective, record_of
 from diptych.files.columns import Columns, load_columns
 from reference.models.token_templates import TOKEN_TEMPLATES
 from reference.training.result import Row
@@ -130,7 +130,6 @@ C = (0.01, 0.1, 1, 10)  # lam = c/n
 MU = 2.0  # section 7.3.1 for named entities
 CENTER = {"k": K, "warm_start": "center"}
 SHORT = {CONST: "C-SVRG-const", ADAPT: "C-SVRG-adapt", "svrg": "SVRG", "sgd": "SGD", "bcfw": "BCFW"}
-WARM_STARTS = {"center": "Prox-center", "extrapolated": "Extrapolation", "last": "Prev-iterate"}
 
 
 class Grids(NamedTuple):
@@ -178,17 +177,15 @@ def _curve(label: str, method: str, c: float, options: dict[str, Any], grid: Any
 
 def figure_2(grids: Grids) -> list[Curve]:
     """The optimisers, each tuned."""
-    curves = []
-    for c in C:
-        for method, options, grid in (
-            ("sgd", {}, grids.of("sgd")),
-            ("bcfw", {}, [{}]),
-            ("svrg", {"k": K}, grids.with_mu("svrg")),
-            (CONST, CENTER, grids.with_mu(CONST)),
-            (ADAPT, {**CENTER, "mu": MU}, grids.of(ADAPT)),
-        ):
-            curves.append(Curve(SHORT[method], method, options, grid, column=f"lam = {c:g}/n", c=c))
-    return curves
+    methods: dict[str, tuple[dict[str, Any], Any]] = {
+        "sgd": ({}, grids.of("sgd")),
+        "bcfw": ({}, [{}]),
+        "svrg": ({"k": K}, grids.with_mu("svrg")),
+        CONST: (CENTER, grids.with_mu(CONST)),
+        ADAPT: ({**CENTER, "mu": MU}, grids.of(ADAPT)),
+    }
+    each = [(c, method) for c in C for method in methods]
+    return [Curve(SHORT[m], m, *methods[m], column=f"lam = {c:g}/n", c=c) for c, m in each]
 
 
 def figure_5a(grids: Grids) -> list[Curve]:
@@ -211,17 +208,11 @@ def figure_5b(grids: Grids) -> list[Curve]:
 
 def figure_5c(grids: Grids) -> list[Curve]:
     """Starts of the subproblems, with settings tuned for the prox-center."""
+    center, each = WARM_STARTS["center"], [(c, method) for c in (0.01, 1) for method in (CONST, ADAPT)]
+    fixed = {"k": K, "mu": MU}
     return [
-        _curve(
-            label,
-            method,
-            c,
-            {"k": K, "mu": MU, "warm_start": start},
-            grids.of(method),
-            None if start == "center" else WARM_STARTS["center"],
-        )
-        for c in (0.01, 1)
-        for method in (CONST, ADAPT)
+        _curve(label, m, c, {**fixed, "warm_start": start}, grids.of(m), None if start == "center" else center)
+        for c, m in each
         for start, label in WARM_STARTS.items()
     ]
 
@@ -237,11 +228,7 @@ def figure_5d(grids: Grids) -> list[Curve]:
 
 
 FIGURES: dict[str, Callable[[Grids], list[Curve]]] = {
-    "figure-2": figure_2,
-    "figure-5a": figure_5a,
-    "figure-5b": figure_5b,
-    "figure-5c": figure_5c,
-    "figure-5d": figure_5d,
+    each.__name__.replace("_", "-"): each for each in (figure_2, figure_5a, figure_5b, figure_5c, figure_5d)
 }
 
 

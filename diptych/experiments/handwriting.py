@@ -31,7 +31,6 @@ from diptych.commands.options import positive
 from diptych.commands.output import announce_compilation
 from diptych.experiments import shell
 from diptych.experiments.kernel_folds import ROWS, Settings, folds_measured
-from diptych.experiments.machine import versions
 from diptych.pictures.plots import require_matplotlib, save_figure
 from reference.declared import choices_of
 from reference.models.kernel_sequence import TRANSITIONS
@@ -59,30 +58,15 @@ def summary(report: dict[str, Any]) -> dict[str, Any]:
         chosen = int(np.argmax(test.mean(axis=0)))
         own = [int(np.argmax(fold[row.name]["held_out"])) for fold in folds]
         best[row.name], inner[row.name] = test[:, chosen], test[np.arange(len(folds)), own]
-        rows.append(
-            {
-                "kernel": row.name,
-                "paper": list(row.paper),
-                "best": _spread(best[row.name]),
-                "C": Cs[chosen],
-                "held_out": _spread(inner[row.name]),
-                "held_out_C": [Cs[c] for c in own],
-                "eta0": [fold[row.name]["eta0"][chosen] for fold in folds],
-                "seconds": float(np.mean([fold[row.name]["seconds"][chosen] for fold in folds])),
-            }
-        )
+        line = {"kernel": row.name, "paper": list(row.paper), "best": _spread(best[row.name]), "C": Cs[chosen]}
+        line |= {"held_out": _spread(inner[row.name]), "held_out_C": [Cs[c] for c in own]}
+        line |= {"eta0": [fold[row.name]["eta0"][chosen] for fold in folds]}
+        rows.append(line | {"seconds": float(np.mean([fold[row.name]["seconds"][chosen] for fold in folds]))})
     printed = {row.name: row.paper[0] for row in ROWS}
-    differences = [
-        {
-            "of": mkl,
-            "to": other,
-            "paper": round(printed[mkl] - printed[other], 1),
-            "best": _spread(best[mkl] - best[other]),
-            "held_out": _spread(inner[mkl] - inner[other]),
-        }
-        for mkl, others in COMPARED.items()
-        for other in others
-    ]
+    differences = []
+    for mkl, other in ((mkl, other) for mkl, others in COMPARED.items() for other in others):
+        apart = {"best": _spread(best[mkl] - best[other]), "held_out": _spread(inner[mkl] - inner[other])}
+        differences.append({"of": mkl, "to": other, "paper": round(printed[mkl] - printed[other], 1), **apart})
     return {"rows": rows, "differences": differences}
 
 
@@ -105,13 +89,9 @@ def table(report: dict[str, Any]) -> str:
     for x in content["differences"]:
         cells = f"{_cell(x['best'], '+')} | {_cell(x['held_out'], '+')}"
         lines.append(f"| {x['of']} less {x['to']} | {x['paper']:+.1f} | {cells} |")
-    notes = (
-        f"{len(report['folds'])} folds, {settings['epochs']} epochs; {settings['average']} model; transitions: "
-        f"{settings['transitions']}; "
-    )
-    return "\n".join(
-        [*lines, "", notes + "kernels have a unit diagonal, the quadratic one a constant of 1; float32 Gram matrices"]
-    )
+    notes = f"{len(report['folds'])} folds, {settings['epochs']} epochs; {settings['average']} model; transitions: "
+    notes += f"{settings['transitions']}; kernels have a unit diagonal, the quadratic one a constant of 1; "
+    return "\n".join([*lines, "", f"{notes}float32 Gram matrices"])
 
 
 def _cell(x: Sequence[float], sign: str = "") -> str:
@@ -127,9 +107,8 @@ def draw(path: Path, report: dict[str, Any]) -> None:
     chosen = {row["kernel"]: report["settings"]["Cs"].index(row["C"]) for row in summary(report)["rows"]}
     rows = [row for row in ROWS if row.name in COMPARED]
     for axis, row in zip(axes, rows, strict=True):
-        norms = np.array(
-            [fold[row.name]["norms"][chosen[row.name]] for fold in report["records"]]
-        )  # (folds, epochs, groups)
+        # (folds, epochs, groups)
+        norms = np.array([fold[row.name]["norms"][chosen[row.name]] for fold in report["records"]])
         total = norms.sum(axis=2, keepdims=True)
         shares = norms / np.where(total > 0, total, 1.0)
         mean, deviation = shares.mean(axis=0), shares.std(axis=0)
@@ -176,22 +155,14 @@ def _run(options: argparse.Namespace) -> None:
     if not set(options.folds) <= set(range(10)) or len(set(options.folds)) < len(options.folds):
         raise ValueError(f"--folds: expected different numbers in 0..9, got {' '.join(map(str, options.folds))}")
     Cs, etas = ((CS[1], CS[3]), ETAS[1:3]) if options.quick else (CS, ETAS)
-    settings = Settings(
-        Cs,
-        etas,
-        options.epochs,
-        min(5, options.epochs),
-        options.transitions,
-        options.average,
-        options.words,
-        options.words,
-    )
+    how, words = (options.transitions, options.average), (options.words, options.words)
+    settings = Settings(Cs, etas, options.epochs, min(5, options.epochs), *how, *words)
     path = shell.output_folder(options) / "handwriting.json"
     kept = path.with_name("folds.jsonl")
     announce_compilation(accelerated)
     with shell.executor_of_one_thread(options) as executor:
         records = folds_measured(options.folds, settings, kept, executor)
-    report = {"settings": settings._asdict(), "folds": options.folds, "versions": versions(), "records": records}
+    report = {"settings": settings._asdict(), "folds": options.folds, "versions": shell.versions(), "records": records}
     report = json.loads(json.dumps(report))
     SHOWN.kept(options, report, path, kept)
 

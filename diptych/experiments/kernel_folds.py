@@ -78,12 +78,8 @@ class Trained(NamedTuple):
 
 def measure_fold(settings: Settings, fold: int) -> dict[str, dict[str, Any]]:
     """Train and test all rows on a fold; a record for each row, by name."""
-    training, test = (
-        _some(part, words)
-        for part, words in zip(
-            handwritten_words().split(fold, reverse=True), (settings.train_words, settings.test_words), strict=True
-        )
-    )
+    training, test = handwritten_words().split(fold, reverse=True)
+    training, test = _some(training, settings.train_words), _some(test, settings.test_words)
     held = np.arange(len(training.X)) % HELD_OUT == HELD_OUT - 1
     part, held_out = training.take(np.flatnonzero(~held)), training.take(np.flatnonzero(held))
     kernels = kernels_of(training)

@@ -50,7 +50,6 @@ from diptych.experiments.casimir_runs import (
 )
 from diptych.experiments.localization_plan import LINEAR, NONLINEAR, Figure, Sizes
 from diptych.experiments.localization_runs import Run, runs_of
-from diptych.experiments.machine import versions
 from diptych.pictures.plots import require_matplotlib
 
 FIELDS = ("figure", "settings", "best", "curves")
@@ -77,7 +76,7 @@ def _run(options: argparse.Namespace, name: str, figure: Figure, layers: int) ->
     folder = shell.output_folder(options)
     runs = runs_of(folder, layers)
     results = measure(runs, figure, options.classes or figure.classes, sizes, options.quick, layers)
-    report = {"figure": name, "settings": {**sizes._asdict(), "c": figure.c}, "versions": versions(), **results}
+    report = {"figure": name, "settings": {**sizes._asdict(), "c": figure.c}, "versions": shell.versions(), **results}
     path = folder / f"localization-{name}.json"
     SHOWN.kept(options, report, path, runs.kept)
 

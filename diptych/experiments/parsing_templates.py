@@ -31,7 +31,6 @@ import numpy as np
 
 from diptych.distributed import Runs
 from diptych.experiments import shell
-from diptych.experiments.machine import versions
 from diptych.experiments.template_runs import Run, Treebank, runs_of
 from diptych.metrics import PUNCTUATION
 from diptych.pictures.plots import require_matplotlib, save_figure, whole
@@ -186,14 +185,8 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     options = shell.parsed(parser, arguments, QUICK)
     if options.held_out >= options.files:
         parser.error(f"--held-out: expected fewer than the {options.files} files to train on, got {options.held_out}")
-    return shell.run_or_draw(
-        parser,
-        options,
-        lambda: _run(options),
-        SHOWN,
-        "parsing_templates",
-        ("settings", "templates", "grids", "full", "sets"),
-    )
+    fields = ("settings", "templates", "grids", "full", "sets")
+    return shell.run_or_draw(parser, options, lambda: _run(options), SHOWN, "parsing_templates", fields)
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -207,13 +200,8 @@ def _run(options: argparse.Namespace) -> None:
     with shell.executor_of_one_thread(options) as executor:
         results = measure(treebank, runs_of(treebank, kept, executor), plan, options.epochs)
     settings = {name: getattr(options, name) for name in QUICK}
-    report = {
-        "settings": settings,
-        "versions": versions(),
-        "templates": treebank.checked_templates(),
-        "grids": {"eta0": plan.eta0, "C": plan.C},
-        **results,
-    }
+    report = {"settings": settings, "versions": shell.versions(), "templates": treebank.checked_templates()}
+    report |= {"grids": {"eta0": plan.eta0, "C": plan.C}, **results}
     SHOWN.kept(options, report, path, kept)
 
 

@@ -6,6 +6,8 @@ import argparse
 import inspect
 import io
 import json
+import os
+import platform
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,6 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numba
+import numpy as np
+
+import reference
 from accelerated.threads import set_num_threads
 from diptych.commands import parser as commands
 from diptych.commands.executors import add_executor, executor_of
@@ -251,3 +257,9 @@ def say(text: str) -> None:
 def say_written(*paths: Path) -> None:
     """Print the names of the written files on stderr."""
     print(f"wrote {', '.join(map(str, paths))}", file=sys.stderr)
+
+
+def versions() -> dict[str, Any]:
+    """The versions and the machine of a measurement, for its record."""
+    libraries = {"diptych": reference.__version__, "python": platform.python_version(), "numpy": np.__version__}
+    return libraries | {"numba": numba.__version__, "machine": platform.machine(), "cores": os.cpu_count()}

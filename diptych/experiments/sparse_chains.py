@@ -30,7 +30,6 @@ from diptych.commands.options import above_zero, positive, share
 from diptych.commands.output import announce_compilation
 from diptych.experiments import shell
 from diptych.experiments.handwritten import handwritten_words
-from diptych.experiments.machine import versions
 from diptych.files.columns import load_columns
 from diptych.pictures.plots import logarithmic, require_matplotlib, save_figure
 
@@ -114,7 +113,13 @@ def _betas(objective: Any, values: int, ratio: float) -> np.ndarray:
 
 def _report(kind: str, objective: Any, betas: np.ndarray) -> dict[str, Any]:
     sizes = {"examples": objective.n, "weights": objective.model.size, "beta_max": float(betas[0])}
-    return {"settings": {"alpha": ALPHA, "gamma": GAMMA}, "versions": versions(), "kind": kind, **sizes, "rows": []}
+    return {
+        "settings": {"alpha": ALPHA, "gamma": GAMMA},
+        "versions": shell.versions(),
+        "kind": kind,
+        **sizes,
+        "rows": [],
+    }
 
 
 def _walk(
@@ -123,18 +128,10 @@ def _walk(
     """Follow the path; each value adds a row to the report and prints a line."""
 
     def each(point: Any) -> None:
-        row = {
-            "beta": point.beta / betas[0],
-            "nonzeros": point.nonzeros,
-            "objective": point.fun,
-            "gap": point.gap / point.fun,
-            "converged": point.success,
-            "iterations": point.iterations,
-            "work": point.work,
-            "solver s": point.solver_seconds,
-            "screening s": point.screening_seconds,
-            **note(point),
-        }
+        row = {"beta": point.beta / betas[0], "nonzeros": point.nonzeros, "objective": point.fun}
+        row |= {"gap": point.gap / point.fun, "converged": point.success, "iterations": point.iterations}
+        row |= {"work": point.work, "solver s": point.solver_seconds, "screening s": point.screening_seconds}
+        row |= note(point)
         report["rows"].append(row)
         keep(report)
         shell.say(
@@ -218,12 +215,8 @@ def draw_counts(path: Path, report: dict[str, Any]) -> None:
     figure = require_matplotlib()(figsize=(8, 5), layout="constrained")
     axis = figure.subplots()
     betas = [row["beta"] for row in report["rows"]]
-    for name, label in (
-        ("by counts", "removed by counts"),
-        ("by gap", "removed by the gap"),
-        ("left", "not removed"),
-        ("nonzeros", "not 0"),
-    ):
+    labels = {"by counts": "removed by counts", "by gap": "removed by the gap", "left": "not removed"}
+    for name, label in (labels | {"nonzeros": "not 0"}).items():
         axis.plot(betas, [row[name] for row in report["rows"]], marker=".", label=label)
     axis.set(xlabel="beta / beta_max", ylabel="weights")
     logarithmic(axis)
@@ -268,9 +261,8 @@ def _run(options: argparse.Namespace) -> None:
         if options.source == "letters":
             report = letters(options.examples, options.values, options.ratio or 0.1, options.tol or 1e-7, keep)
         else:
-            report = chunks(
-                options.source, options.examples, options.values, options.ratio or 1e-4, options.tol or 1e-4, keep
-            )
+            how = options.examples, options.values, options.ratio or 1e-4, options.tol or 1e-4
+            report = chunks(options.source, *how, keep)
     shell.say_written(path)
     _show(options, report, shell.picture_of(options, path))
 

@@ -29,7 +29,6 @@ from diptych.commands.options import above_zero
 from diptych.commands.output import announce_compilation
 from diptych.distributed import Runs
 from diptych.experiments import shell, sparse_data
-from diptych.experiments.machine import versions
 from diptych.pictures.plots import require_matplotlib, save_figure
 
 RULES: dict[str, Callable[[], Any]] = {
@@ -78,22 +77,13 @@ class Walk:
     def report(self, plain: Any) -> dict[str, Any]:
         """The numbers of the table, and the curves. plain: the path without screening."""
         points = self.path.points
-        solving, screening = (
-            sum(getattr(point, f"{what}_seconds") for point in points) for what in ("solver", "screening")
-        )
-        return {
-            "rule": self.rule,
-            "solver": self.solver,
-            "solver seconds": solving,
-            "screening seconds": screening,
-            "iterations": sum(point.iterations for point in points),
-            "oracle calls": sum(point.oracle_calls for point in points),
-            "work": sum(point.work for point in points),
-            "converged": all(point.success for point in points),
-            "largest relative gap": max(point.gap / point.fun for point in points),
-            **agreement(self.path, plain),
-            "curves": [curve(self.path, share) for share in SHARES],
-        }
+        solving, screening = (sum(getattr(x, f"{what}_seconds") for x in points) for what in ("solver", "screening"))
+        report = {"rule": self.rule, "solver": self.solver, "solver seconds": solving, "screening seconds": screening}
+        for what in ("iterations", "oracle_calls", "work"):
+            report[what.replace("_", " ")] = sum(getattr(point, what) for point in points)
+        report["converged"] = all(point.success for point in points)
+        report |= {"largest relative gap": max(point.gap / point.fun for point in points)}
+        return report | agreement(self.path, plain) | {"curves": [curve(self.path, share) for share in SHARES]}
 
 
 def agreement(path: Any, plain: Any) -> dict[str, float]:
@@ -112,13 +102,9 @@ def agreement(path: Any, plain: Any) -> dict[str, float]:
 def curve(path: Any, share: float) -> dict[str, Any]:
     """The weights left after each screening, for the beta nearest to that share of beta_max."""
     point = min(path.points, key=lambda p: abs(np.log(p.beta / (share * path.beta_max))))
-    return {
-        "beta": point.beta / path.beta_max,
-        "zeros": path.size - point.nonzeros,
-        "size": path.size,
-        "iterations": point.iterations,
-        "screenings": [[s.iteration, s.gap / point.fun, s.kept] for s in point.screenings],
-    }
+    screenings = [[s.iteration, s.gap / point.fun, s.kept] for s in point.screenings]
+    found = {"beta": point.beta / path.beta_max, "zeros": path.size - point.nonzeros, "size": path.size}
+    return found | {"iterations": point.iterations, "screenings": screenings}
 
 
 def measure(
@@ -135,14 +121,8 @@ def measure(
             shell.say(f"  {name}, {path.name}, run {repeat + 1} of {repeats}: {seconds:.2f} s, {iterations} iterations")
     rows = [path.report(paths[0].path) for path in paths]
     model = objective.model
-    return {
-        "examples": objective.n,
-        "features": model.n_features,
-        "weights": model.size,
-        "beta_max": most,
-        "nonzeros": [point.nonzeros for point in paths[0].path.points],
-        "rows": rows,
-    }
+    sizes = {"examples": objective.n, "features": model.n_features, "weights": model.size, "beta_max": most}
+    return sizes | {"nonzeros": [point.nonzeros for point in paths[0].path.points], "rows": rows}
 
 
 def lines(report: dict[str, Any]) -> list[dict[str, Any]]:
@@ -152,36 +132,18 @@ def lines(report: dict[str, Any]) -> list[dict[str, Any]]:
         paper = report["paper"][name]
         alone, theirs = paper["solver alone"], {"data": name, "solver": "the paper's"}
         rows.append({**theirs, "rule": "none", "solver s": alone, "screening s": 0.0, "speedup": 1.0})
-        rows.append(
-            {
-                **theirs,
-                "rule": "the paper's",
-                "solver s": paper["solver"],
-                "screening s": paper["screening"],
-                "speedup": paper["speedup"],
-                "screening %": 100 * paper["screening"] / (paper["solver"] + paper["screening"]),
-            }
-        )
+        share = 100 * paper["screening"] / (paper["solver"] + paper["screening"])
+        printed = {"solver s": paper["solver"], "screening s": paper["screening"], "speedup": paper["speedup"]}
+        rows.append({**theirs, "rule": "the paper's", **printed, "screening %": share})
         plain = _seconds(data["rows"][0])
-        skipping = next(
-            (_seconds(row) for row in data["rows"] if (row["rule"], row["solver"]) == ("none", "skips zeros")), None
-        )
+        skip = [_seconds(row) for row in data["rows"] if (row["rule"], row["solver"]) == ("none", "skips zeros")]
         for row in data["rows"]:
-            seconds = _seconds(row)
-            rows.append(
-                {
-                    "data": name,
-                    "rule": row["rule"],
-                    "solver": row["solver"],
-                    "solver s": row["solver seconds"],
-                    "screening s": row["screening seconds"],
-                    "speedup": plain / seconds,
-                    "against skipping": None if skipping is None else skipping / seconds,
-                    "screening %": 100 * row["screening seconds"] / seconds,
-                    "work": row["work"] / data["rows"][0]["work"] if data["rows"][0]["work"] else None,
-                    "iterations": row["iterations"],
-                }
-            )
+            seconds, work = _seconds(row), data["rows"][0]["work"]
+            line = {"data": name, "rule": row["rule"], "solver": row["solver"], "solver s": row["solver seconds"]}
+            line |= {"screening s": row["screening seconds"], "speedup": plain / seconds}
+            line |= {"against skipping": skip[0] / seconds if skip else None}
+            line |= {"screening %": 100 * row["screening seconds"] / seconds}
+            rows.append(line | {"work": row["work"] / work if work else None, "iterations": row["iterations"]})
     return rows
 
 
@@ -213,9 +175,8 @@ def draw_ratios(path: Path, report: dict[str, Any]) -> None:
     each data set.
     """
     names = list(report["data"])
-    rules = [
-        row["rule"] for row in report["data"][names[0]]["rows"] if row["solver"] == "dense" and row["rule"] != "none"
-    ]
+    first = [row for row in report["data"][names[0]]["rows"] if row["solver"] == "dense"]
+    rules = [row["rule"] for row in first if row["rule"] != "none"]
     figure = require_matplotlib()(figsize=(0.6 + 3.0 * len(rules), 0.8 + 4.4 * len(names)), layout="constrained")
     grid = figure.subplots(2 * len(names), len(rules), squeeze=False, sharey=True)
     for number, name in enumerate(names):
@@ -286,7 +247,7 @@ def _run(options: argparse.Namespace) -> None:
     settings = {"values": options.values, "tol": options.tol, "repeats": options.repeats, "quick": options.quick}
     report = {
         "settings": {**settings, "alpha": ALPHA, "ratio": RATIO},
-        "versions": versions(),
+        "versions": shell.versions(),
         "paper": {name: sparse_data.PAPER[name] for name in names},
     }
 
