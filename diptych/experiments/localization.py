@@ -102,7 +102,13 @@ def measure(runs: Runs, figure: Figure, classes: str, sizes: Sizes, quick: bool,
         report["tuning"] += [{"name": name, **each} for each in found.tuning]
         for curve, options, records in found.drawn:
             title = f"class {name}" + (f", {curve.column}" if curve.column else "")
-            row = {"column": title, "name": name, "label": curve.label, "method": curve.method, "options": options}
+            row: dict[str, Any] = {
+                "column": title,
+                "name": name,
+                "label": curve.label,
+                "method": curve.method,
+                "options": options,
+            }
             row |= {"tuned": ends(curve.grid, options) if curve.tuned_as is None else {}, "runs": records}
             report["curves"].append(row)
     return report
