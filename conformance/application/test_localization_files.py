@@ -9,8 +9,7 @@ import pytest
 
 from conformance.damage import spoil
 from conformance.specimens.pages import entries
-from diptych.files.localization import ALIGN, MAGIC, load_localization
-from diptych.files.localization_writer import LocalizationImage, save_localization
+from diptych.files.localization import ALIGN, MAGIC, LocalizationImage, load_localization, save_localization
 
 
 def images(rng, n=3, shape=(2, 2, 3), pixels=True):

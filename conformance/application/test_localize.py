@@ -14,8 +14,7 @@ from conformance.application.test_app import PNG, run
 from conformance.damage import spoil
 from diptych.commands import localize
 from diptych.files import load_log, load_model
-from diptych.files.localization import load_localization
-from diptych.files.localization_writer import LocalizationImage, save_localization
+from diptych.files.localization import LocalizationImage, load_localization, save_localization
 from reference.structures.boxes import iou
 
 SMALL = ["--candidates", 24, "--directions", 4, "--scales", 2, "--size", 64, "--quiet"]

@@ -24,7 +24,7 @@ from diptych.commands.jobs import OPTIMIZERS as SOLVERS
 from diptych.commands.solvers import own
 from diptych.estimators.learner import OPTIMIZERS
 from diptych.files import load_model
-from diptych.files.localization_writer import LocalizationImage, save_localization
+from diptych.files.localization import LocalizationImage, save_localization
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # few iterations are asked for
 SLOW = pytest.mark.beyond("all pairs of options and optimisers")

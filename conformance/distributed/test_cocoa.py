@@ -13,8 +13,7 @@ import pytest
 from conformance.distributed.test_partitioned import LOADERS, Drawn, whole
 from conformance.tolerances import close
 from diptych.distributed import Partitioned, cocoa
-from diptych.distributed.ascent import Change, CoCoA, CoCoAState, Round, next_share, passed
-from diptych.distributed.duals import Duals, Stand
+from diptych.distributed.ascent import Change, CoCoA, CoCoAState, Duals, Round, Stand, next_share, passed
 from diptych.distributed.partitions import objective_of
 from reference import UnsupportedError
 from reference.training.counterparts import counterpart

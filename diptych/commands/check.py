@@ -37,13 +37,8 @@ class Check(Command):
                 print("compiling kernels, once for this version of diptych (a minute or more) ...", file=sys.stderr)
         failed, seconds = [line.name for line in lines if line.status == "FAILED"], time.perf_counter() - started
         verdict = f"FAILED: {', '.join(failed)}" if failed else "everything works"
-        report: dict[str, Any] = {
-            "command": "check",
-            "status": "FAILED" if failed else "ok",
-            "failed": failed,
-            "seconds": seconds,
-        }
-        report |= {"checks": [line._asdict() for line in lines]}
+        report: dict[str, Any] = {"command": "check", "status": "FAILED" if failed else "ok", "failed": failed}
+        report |= {"seconds": seconds, "checks": [line._asdict() for line in lines]}
         return Report(report, [f"{verdict} ({seconds:.1f} s)"], problem=SystemExit(1) if failed else None)
 
 

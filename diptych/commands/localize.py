@@ -21,10 +21,9 @@ from diptych.commands.options import Command, Task, Training, argument, flag, op
 from diptych.commands.output import Report, announce_compilation, ending, outcome, trained, writable
 from diptych.commands.show import loaded, show_of
 from diptych.commands.solvers import check_start, given, listed, solve, solver_options
-from diptych.files.localization import Localization, load_localization
-from diptych.files.localization_writer import save_localization
+from diptych.files.localization import Localization, load_localization, save_localization
 from diptych.metrics import average_precision, corloc
-from diptych.pictures.boxes import Frame, boxes
+from diptych.pictures.plots import Frame, boxes
 from reference.arrays import host
 from reference.structures.boxes import iou
 from reference.training.result import Callback, Result, Row

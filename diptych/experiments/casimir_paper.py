@@ -30,12 +30,12 @@ from typing import Any
 
 from diptych.distributed import Runs
 from diptych.experiments import shell
-from diptych.experiments.casimir_pictures import draw_entities
 from diptych.experiments.casimir_runs import (
     CERTIFICATE,
     LONGER,
     Curve,
     best_known,
+    draw_entities,
     ends,
     last_objective,
     tuned_curves,

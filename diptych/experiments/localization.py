@@ -37,12 +37,12 @@ from typing import Any
 from diptych.commands.options import positive
 from diptych.distributed import Runs
 from diptych.experiments import shell
-from diptych.experiments.casimir_pictures import draw_boxes
 from diptych.experiments.casimir_runs import (
     CERTIFICATE,
     LONGER,
     Curve,
     best_known,
+    draw_boxes,
     ends,
     last_objective,
     tuned_curves,
@@ -102,13 +102,7 @@ def measure(runs: Runs, figure: Figure, classes: str, sizes: Sizes, quick: bool,
         report["tuning"] += [{"name": name, **each} for each in found.tuning]
         for curve, options, records in found.drawn:
             title = f"class {name}" + (f", {curve.column}" if curve.column else "")
-            row: dict[str, Any] = {
-                "column": title,
-                "name": name,
-                "label": curve.label,
-                "method": curve.method,
-                "options": options,
-            }
+            row = dict[str, Any](column=title, name=name, label=curve.label, method=curve.method, options=options)
             row |= {"tuned": ends(curve.grid, options) if curve.tuned_as is None else {}, "runs": records}
             report["curves"].append(row)
     return report

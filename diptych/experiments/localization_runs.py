@@ -18,8 +18,7 @@ from diptych.commands.localize import find, judged, packed
 from diptych.distributed import Runs
 from diptych.experiments.casimir_runs import described, record_of
 from diptych.experiments.localization_plan import K, Sizes
-from diptych.files.localization import load_localization
-from diptych.files.localization_writer import save_localization
+from diptych.files.localization import load_localization, save_localization
 from diptych.scenes import make_scenes
 from reference.training.result import Row
 

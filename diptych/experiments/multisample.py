@@ -110,11 +110,7 @@ def measure(
         common: dict[str, Any] = {"lam": problem.lam, "rng": 0}
         whole(run(problem.objective, epochs=1, tol=None, **common))  # compile kernels, fill caches
         result = whole(run(problem.objective, epochs=100_000, callback=lambda row, w: row.seconds > seconds, **common))
-        record: dict[str, Any] = {
-            "oracle_calls": result.oracle_calls,
-            "objective": result.fun,
-            "gap": result.certificate,
-        }
+        record = dict[str, Any](oracle_calls=result.oracle_calls, objective=result.fun, gap=result.certificate)
         record |= {"message": result.message, "history": [row.as_dict() for row in result.history]}
         return record | {"mean cost": None if mean_cost is None else mean_cost(result.x)}
 

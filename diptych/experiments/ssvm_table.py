@@ -101,11 +101,7 @@ class Problem:
         def note(row: Row, w: np.ndarray) -> bool:
             value = row.objective if method.smoothing is None else self.objective(w)
             steps = row.oracle_calls - method.full_gradients * row.epoch * self.data.n
-            one: dict[str, Any] = {
-                "passes": row.epoch,
-                "oracle_calls": row.oracle_calls,
-                "without_full_gradients": steps,
-            }
+            one = dict[str, Any](passes=row.epoch, oracle_calls=row.oracle_calls, without_full_gradients=steps)
             one |= {"seconds": row.seconds, "objective": value, "dual": row.dual if method.bounds else None}
             rows.append(one)
             return value - bound <= GAP * value or row.seconds >= seconds
