@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.commands.jobs import spread
+from diptych.commands.jobs import accuracy_line, spread
 from diptych.commands.options import Saved, Task, Training, argument, flag, option
 from diptych.commands.output import Report, announce_compilation, trained
 from diptych.commands.show import loaded, show_of
@@ -66,8 +66,8 @@ class Train(Training):
         lines = [
             f"{len(training)} examples of {self.pairs}: objective {result.fun:.6f}, {gap}, {seconds:.2f} seconds",
             *(f"  {name:18} {weight:8.3f}" for name, weight in weights.items()),
-            _accuracy_line("train", report["train"]),
-            *([_accuracy_line("test", report["test"])] if test else []),
+            accuracy_line("train", report["train"]),
+            *([accuracy_line("test", report["test"])] if test else []),
         ]
         return Report(report, lines, {panel.__name__: result.history}, f"hinge, bcfw, lam = {job['lam']:g}")
 
@@ -87,7 +87,7 @@ class Evaluate(Saved):
         announce_compilation(panel, self.quiet)
         scores = _accuracy(model, w, examples)
         report = {"model": str(self.model), "pairs": self.pairs, "examples": len(examples), "accuracy": scores}
-        return Report(report, [_accuracy_line(f"{len(examples)} examples:", scores)])
+        return Report(report, [accuracy_line(f"{len(examples)} examples:", scores)])
 
 
 class Predict(Saved):
@@ -156,10 +156,6 @@ def _accuracy(model: Any, w: np.ndarray, examples: Sequence[PairExample]) -> dic
     """The shares of left strings with the right partner (or rightly none), and of examples without a mistake."""
     truth, predicted = [e.columns for e in examples], model.predict(_packed(model, examples), None, w)
     return {"string": position_accuracy(truth, predicted), "example": sequence_accuracy(truth, predicted)}
-
-
-def _accuracy_line(name: str, scores: dict[str, float]) -> str:
-    return f"{name:5} accuracy by string {100 * scores['string']:.2f} %, by example {100 * scores['example']:.2f} %"
 
 
 TASK = Task(

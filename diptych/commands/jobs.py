@@ -360,7 +360,7 @@ def accuracies(model: Any, w: Any, training: Sequences, test: Sequences | None) 
 
 def accuracy_line(name: str, scores: dict[str, float]) -> str:
     """The shares as text."""
-    return f"{name:5} accuracy by letter {100 * scores['letter']:.2f} %, by word {100 * scores['word']:.2f} %"
+    return f"{name:5} accuracy {', '.join(f'by {what} {100 * share:.2f} %' for what, share in scores.items())}"
 
 
 def accuracy_lines(report: dict[str, Any]) -> list[str]:

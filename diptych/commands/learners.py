@@ -124,20 +124,39 @@ SPARSE_SHARED = ("loss", "epochs", "tol", "rng", "start_stop")  # options that s
 COUNT, RATIO = 100, 0.1
 
 
-@dataclass(frozen=True)
-class SparseJob:
+class Sparse(Words):
+    """The options of ``--learner sparse-crf``, which adds beta (alpha/2 ||w||^2 + ||w||_1) to the log loss."""
+
+    path: int | None = option("solver",
+        "sparse-crf: number of values of beta, the weight of alpha/2 ||w||^2 + ||w||_1, from the "
+        f"least at which all weights are 0 (default: {COUNT})", type=positive, metavar="N", rare=True)  # fmt: skip
+    ratio: float | None = option("solver",
+        f"the path's last beta, as a share of its first (default: {RATIO}, and below it four values a decade as "
+        "long as the loss falls)", type=share, metavar="R", rare=True)  # fmt: skip
+    alpha: float | None = option("solver", "0: the lasso (default: 1)", metavar="A", rare=True)
+    beta: float | None = option("solver", "train at this beta alone", type=above_zero, metavar="B", rare=True)
+    beta_share: float | None = option("solver", "train at S times the least beta at which all weights are 0",
+        type=above_zero, metavar="S", rare=True)  # fmt: skip
+    rule: str | None = option("solver",
+        "screening rule of the weights; every rule gives the same solution (default: l1-gap)",
+        choices=sparse_fits.RULES, rare=True)  # fmt: skip
+    held_out: float | None = option("solver",
+        "train again along the path without a random share of the examples, and keep the beta "
+        "at which that share is likeliest (default: keep the last beta)", type=share, metavar="SHARE",
+        rare=True)  # fmt: skip
+
+
+SPARSE_OPTIONS = (*(each.name for each in fields(Sparse)), "positions")  # options that only sparse-crf has
+
+
+class SparseJob(Sparse):
     """A job at one beta (given, or as a share of beta_max), or at ``path`` values of beta. Held-out examples choose a
-    value of the path.
+    value of the path. positions: each position is an example with a class.
     """
 
-    path: int | None = None
-    ratio: float | None = None
     alpha: float = 1.0
-    beta: float | None = None
-    beta_share: float | None = None
     rule: str = "l1-gap"
-    held_out: float | None = None
-    positions: bool = False  # each position is an example with a class
+    positions: bool = False
     loss: str = "crf"
     epochs: int = 10000
     tol: float = 1e-6
@@ -169,31 +188,6 @@ class SparseJob:
     def problem(self) -> dict[str, Any]:
         """The arguments that ``solve_sparse`` and ``sparse_path`` share, except the rule."""
         return {"alpha": self.alpha, "tol": self.tol, "iterations": self.epochs}
-
-
-class Sparse(Words):
-    """The options of ``--learner sparse-crf``, which adds beta (alpha/2 ||w||^2 + ||w||_1) to the log loss."""
-
-    path: int | None = option("solver",
-        "sparse-crf: number of values of beta, the weight of alpha/2 ||w||^2 + ||w||_1, from the "
-        f"least at which all weights are 0 (default: {COUNT})", type=positive, metavar="N", rare=True)  # fmt: skip
-    ratio: float | None = option("solver",
-        f"the path's last beta, as a share of its first (default: {RATIO}, and below it four values a decade as "
-        "long as the loss falls)", type=share, metavar="R", rare=True)  # fmt: skip
-    held_out: float | None = option("solver",
-        "train again along the path without a random share of the examples, and keep the beta "
-        "at which that share is likeliest (default: keep the last beta)", type=share, metavar="SHARE",
-        rare=True)  # fmt: skip
-    beta: float | None = option("solver", "train at this beta alone", type=above_zero, metavar="B", rare=True)
-    beta_share: float | None = option("solver", "train at S times the least beta at which all weights are 0",
-        type=above_zero, metavar="S", rare=True)  # fmt: skip
-    alpha: float | None = option("solver", "0: the lasso (default: 1)", metavar="A", rare=True)
-    rule: str | None = option("solver",
-        "screening rule of the weights; every rule gives the same solution (default: l1-gap)",
-        choices=sparse_fits.RULES, rare=True)  # fmt: skip
-
-
-SPARSE_OPTIONS = (*(each.name for each in fields(Sparse)), "positions")  # options that only sparse-crf has
 
 
 def sparse_job(command: Any) -> SparseJob:

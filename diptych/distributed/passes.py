@@ -1,4 +1,4 @@
-"""Passes over single examples that lie in partitions, SVRG and those of Casimir; and the elastic-net CRF over partitions.
+"""Passes over single examples that lie in partitions, SVRG and those of Casimir; the elastic-net CRF over partitions.
 
 A pass visits the partitions one after another. A random order of all examples is drawn. Partitions are visited in the
 order of their first example in it, and the examples of a partition in that same order. So the weights are sent once per
