@@ -118,7 +118,7 @@ def test_an_option_of_another_solver_is_refused_by_name(data_file, capsys, solve
     for name in {name for each in OPTIMIZERS for name in own(each)} - set(own(solver)) - {"mu", "k"}:
         option = own(next(each for each in OPTIMIZERS if name in own(each)))[name]
         flag = f"--{'no-' if option.default is True else ''}{name.replace('_', '-')}"
-        value = [] if option.kind == "bool" else [option.choices[0] if option.choices else "1"]
+        value = [] if option.kind is bool else [option.choices[0] if option.choices else "1"]
         status, out, err = run(reference, capsys, "train", data_file, "--optimizer", solver, *loss, flag, *value)
         having = [each for each in OPTIMIZERS if name in own(each)]
         assert status == 2 and out == "" and err.count("\n") == 1

@@ -38,7 +38,13 @@ class Train(Training):
     solver: dict[str, Any] = solver_options(OPTIMIZERS)
 
     def run(self, panel: ModuleType) -> Report:
-        training, test = _split(_read(self), self.hold_out)
+        training, test, every = _read(self), list[PairExample](), self.hold_out
+        if every is not None:  # every N-th example is for testing
+            if not 2 <= every <= len(training):
+                expected = f"2..{len(training)}, the number of examples"
+                raise ValueError(f"--hold-out: expected {expected}, got {every}")
+            test = training[every - 1 :: every]
+            training = [example for i, example in enumerate(training, 1) if i % every]
         if not training:
             raise ValueError(f"{self.pairs}: no examples to train on")
         for use, examples in (("to train on", training), ("to test on", test)):
@@ -136,15 +142,6 @@ def _check_kind(path: str, model: Any, info: dict[str, Any]) -> None:
 def _check_scorable(path: str, examples: Sequence[PairExample], what: str) -> None:
     if not any(len(example.left) for example in examples):
         raise ValueError(f"{path}: no string on the left of the examples {what}")
-
-
-def _split(examples: list[PairExample], every: int | None) -> tuple[list[PairExample], list[PairExample]]:
-    """(train, test): every N-th example is for testing; none if ``every`` is None."""
-    if every is None:
-        return examples, []
-    if not 2 <= every <= len(examples):
-        raise ValueError(f"--hold-out: expected 2..{len(examples)}, the number of examples, got {every}")
-    return [e for i, e in enumerate(examples) if (i + 1) % every], examples[every - 1 :: every]
 
 
 def _packed(model: Any, examples: Sequence[PairExample]) -> Any:

@@ -16,7 +16,7 @@ from diptych import sparse_fits
 from diptych.certificates import advised, scaling
 from diptych.commands.jobs import accuracies, accuracy_lines, learner_options
 from diptych.commands.options import Words, above_zero, option, positive, share
-from diptych.commands.output import Report, announce_compilation, ending, opening, outcome, trained, watched
+from diptych.commands.output import Report, announce_compilation, ending, opening, outcome, trained
 from diptych.files.logs import LogWriter
 from diptych.files.models import save_model
 from diptych.interrupts import finishing
@@ -242,11 +242,11 @@ class SparseRun:
         job, most = self.job, self.panel.beta_max(objective)
         beta = sparse_fits.beta_of(job.beta, job.beta_share, most)
 
-        def run(callback: Any) -> Any:
+        def run(callback: Any, **files: Any) -> Any:
             result = self.panel.solve_sparse(objective, beta=beta, rule=rule, callback=callback, **job.problem)
             return advised(self.panel, result, objective, {})
 
-        result: Any = watched(self.panel, self.command, {**self.what, "job": asdict(job)}, None, run)
+        result, _ = trained(self.panel, self.command, {**self.what, "job": asdict(job)}, None, run)
         report = {"beta_max": most, **_solution(beta, most, result, objective.model.size), **outcome(result)}
         if self.command.plot:
             curves = {self.panel.__name__: result.history}

@@ -197,7 +197,8 @@ class Train(Training):
                 kind = type(model).__name__
                 raise ValueError(f"--start: {self.start} has a {kind}, --model {self.model} is another")
         else:
-            model = new_model(panel, self.model, data.features.shape[1:], self.hidden or 16)
+            hidden = () if self.model == "linear" else (self.hidden or 16,)
+            model = getattr(panel, KINDS[self.model])(tuple(data.features.shape[1:]), *hidden)
         examples = packed(model, data, images, truth=True)
         others = np.zeros(0, np.int64) if test is None else test.of_class(name)
         held_out = packed(model, test, others) if test is not None and len(others) else None
@@ -395,12 +396,6 @@ def job_of(command: Any, n: int) -> dict[str, Any]:
         raise ValueError(f"--k: expected an integer >= 1, got {job['k']}")
     epochs = EPOCHS[optimizer] if command.epochs is None else command.epochs
     return {"model": kind, "optimizer": optimizer, "lam": lam, "epochs": epochs, "rng": command.rng or 0, **job}
-
-
-def new_model(panel: ModuleType, kind: str, shape: Sequence[int], hidden: int) -> Any:
-    """A model of one class over candidates with features of this shape."""
-    make = getattr(panel, KINDS[kind])
-    return make(tuple(shape)) if kind == "linear" else make(tuple(shape), hidden)
 
 
 def packed(model: Any, data: Localization, images: np.ndarray, *, truth: bool = False) -> Any:

@@ -178,12 +178,8 @@ class Command(Words):
 class Saved(Command):
     """A command that reads a saved model."""
 
-    model: str = declared(lambda sub, name, _: sub.add_argument(name, help=f"a file written by {_train(sub)} --save"))
-
-
-def _train(sub: Parser) -> str:
-    """The command that trains what an action of the same task reads."""
-    return " ".join([*sub.prog.split()[1:-1], "train"])
+    model: str = declared(lambda sub, name, _: sub.add_argument(
+        name, help=f"a file written by {' '.join([*sub.prog.split()[1:-1], 'train'])} --save"))  # fmt: skip
 
 
 class Training(Command):

@@ -12,7 +12,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -83,26 +82,29 @@ class Progress:
         self.bar.set_postfix({"objective": f"{row.objective:.4f}", **self.shown})
 
 
-def watched(
+def trained(
     panel: ModuleType,
     command: Any,
-    job: dict[str, Any],
+    what: dict[str, Any],
     epochs: int | None,
-    run: Callable[..., Result],
+    run: Callable[..., Any],
+    model: Any = None,
+    info: dict[str, Any] | None = None,
     over: Partitioned | None = None,
-    save: Callable[[Result], None] = lambda result: None,
-) -> Result:
-    """Train with a progress bar and, if the command names one, a log; save the model.
+) -> tuple[Any, dict[str, Any]]:
+    """Train with a progress bar and, if the command names one, a log; save the model with ``info``. Return the result
+    and the start of the report.
 
-    job: the fields of the log's first line, besides the command and the panel. over: the objective, where it is over
-    partitions: the bar shows its workers, looked at once a second at most, and those that are lost are a line on stderr
-    and in the log. KeyboardInterrupt if training is interrupted before its first evaluation; Failed if the objective is
-    not finite.
+    what: the fields of the log's first line, besides the command and the panel. run: called with ``callback``,
+    ``checkpoint`` and ``resume``. over: the objective, where it is over partitions: the bar shows its workers, looked
+    at once a second at most, and those that are lost are a line on stderr and in the log. KeyboardInterrupt if training
+    is interrupted before its first evaluation; Failed if the objective is not finite.
     """
     looked, lost = -math.inf, 0
+    to_convergence = command.epochs is None and epochs == LBFGS_ITERATIONS
     with (
-        Progress(epochs, command.quiet) as bar,
-        LogWriter(command.log, opening(panel, command, **job), more=command.resume is not None) as log,
+        Progress(None if to_convergence else epochs, command.quiet) as bar,
+        LogWriter(command.log, opening(panel, command, **what), more=command.resume is not None) as log,
     ):
 
         def callback(row: Row, w: Any) -> None:
@@ -116,11 +118,11 @@ def watched(
             looked, bar.shown = time.monotonic(), moved(over, epoch)
             before, lost = lost, over.transport.lost
             if lost > before:
-                what = f"workers lost so far: {lost}; tasks that ran again: {over.repeated}"
-                print(f"diptych {command.name}: {what}", file=sys.stderr)
+                told = f"workers lost so far: {lost}; tasks that ran again: {over.repeated}"
+                print(f"diptych {command.name}: {told}", file=sys.stderr)
                 log.write({"workers_lost": lost, "tasks_repeated": over.repeated})
 
-        result = run(callback=callback)
+        result = run(callback=callback, checkpoint=command.checkpoint, resume=command.resume)
         with finishing():
             if over is not None:
                 look(over, len(result.history))
@@ -129,8 +131,10 @@ def watched(
                 raise KeyboardInterrupt
             if not math.isfinite(result.fun):
                 raise Failed(result.message)
-            save(result)
-    return result
+            if command.save and model is not None:
+                partitions = {} if over is None else {"partitions": over.partitions}
+                save_model(command.save, model, result.x, {**(info or {}), **partitions})
+    return result, what | outcome(result) | ({} if over is None else moved(over, len(result.history)))
 
 
 def writable(*paths: str | None) -> None:
@@ -198,32 +202,6 @@ def ending(report: dict[str, Any]) -> list[str]:
     if not report["success"]:
         return [f"not converged: {report['message']}"]
     return [report["message"]] if UNCERTIFIED in report["message"] or SCALE in report["message"] else []
-
-
-def trained(
-    panel: ModuleType,
-    command: Any,
-    what: dict[str, Any],
-    epochs: int,
-    run: Callable[..., Any],
-    model: Any,
-    info: dict[str, Any],
-    over: Partitioned | None = None,
-) -> tuple[Any, dict[str, Any]]:
-    """Train with a bar and a log and save the model with ``info``. Return the result and the start of the report.
-
-    run: called with ``callback``, ``checkpoint`` and ``resume``. over: the objective, where it is over partitions.
-    """
-
-    def save(result: Result) -> None:
-        if command.save:
-            partitions = {} if over is None else {"partitions": over.partitions}
-            save_model(command.save, model, result.x, info | partitions)
-
-    run = partial(run, checkpoint=command.checkpoint, resume=command.resume)
-    to_convergence = command.epochs is None and epochs == LBFGS_ITERATIONS
-    result = watched(panel, command, what, None if to_convergence else epochs, run, over, save)
-    return result, what | outcome(result) | ({} if over is None else moved(over, len(result.history)))
 
 
 def whole(result: Result) -> Result:

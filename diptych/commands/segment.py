@@ -142,7 +142,12 @@ class Predict(Saved):
         report: dict[str, Any] = {"model": str(self.model), "noisy": self.noisy}
         report |= {"seconds": seconds, "error": None if clean is None else _wrong(clean, noisy, restored)}
         if self.out:
-            self._write(self.out, restored)
+            content = io.BytesIO()
+            if len(restored) == 1:
+                grids.write_picture(self.out, restored[0])
+            else:
+                np.savez(content, *(picture.astype(np.uint8) for picture in restored))
+                save_bytes(self.out, content.getvalue())
             report["out"] = str(self.out)
         else:
             for picture, labels in zip(each, restored, strict=True):
@@ -183,15 +188,6 @@ class Predict(Saved):
         scale, words = info.get("scale") or 2, 6 if self.words is None else self.words
         drawn = grids.page(grids.word_pictures(rng.integers(0, len(load_letters().X), words), scale), 2 * scale)
         return [grids.noisy_copy(drawn, info["noise"] if self.noise is None else self.noise, rng)], [drawn]
-
-    def _write(self, path: str, pictures: Sequence[np.ndarray]) -> None:
-        """Write one picture in the format of the suffix, or several as the arrays of an .npz."""
-        if len(pictures) == 1:
-            grids.write_picture(path, pictures[0])
-            return
-        content = io.BytesIO()
-        np.savez(content, *(picture.astype(np.uint8) for picture in pictures))
-        save_bytes(path, content.getvalue())
 
 
 def _check_info(path: str, model: Any, info: dict[str, Any]) -> None:
