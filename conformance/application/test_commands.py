@@ -24,7 +24,7 @@ from conformance.specimens.commands import COMMANDS, STARTS
 from conformance.specimens.pages import entries
 from conformance.specimens.requests import NOTICED, REQUESTS, prepare
 from conformance.tolerances import close
-from diptych.commands import localize_jobs
+from diptych.commands import localize
 from diptych.commands.jobs import HINGE_ONLY, OPTIMIZERS
 from diptych.commands.main import main, parser
 from diptych.commands.options import FLAGS
@@ -38,7 +38,7 @@ from reference.declared import members, options_of
 
 TASKS = ("", "tag", "parse", "segment", "align", "localize")
 TRAINING = ("limit", "checkpoint", "resume", "save", "plot", "log", "lam", "epochs", "tol", "rng")
-SOLVERS = tuple(dict.fromkeys((*OPTIMIZERS, *localize_jobs.OPTIMIZERS)))
+SOLVERS = tuple(dict.fromkeys((*OPTIMIZERS, *localize.OPTIMIZERS)))
 
 
 def commands(at: Parser | None = None, name: str = "") -> dict[str, Parser]:
@@ -101,7 +101,7 @@ def test_an_option_of_another_solver_is_refused_by_name(data_file, reference_cli
         having = [each for each in OPTIMIZERS if name in own(each)]
         option = own(having[0])[name]
         flag = f"--{'no-' if option.default is True else ''}{name.replace('_', '-')}"
-        value = [] if option.kind == "bool" else [option.choices[0] if option.choices else "1"]
+        value = [] if option.kind is bool else [option.choices[0] if option.choices else "1"]
         err = reference_cli.refused("train", data_file, "--optimizer", solver, *loss, flag, *value)
         assert f"{flag} has no effect with --optimizer {solver}; these have it: {', '.join(having)}" in err
         assert err.count("\n") == 1

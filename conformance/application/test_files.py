@@ -20,8 +20,7 @@ from conformance.readers import READERS
 from conformance.specimens.pages import entries
 from diptych.files import load_log, load_model, load_sequences, save_model
 from diptych.files.columns import load_columns, read_columns
-from diptych.files.localization import load_localization
-from diptych.files.localization_writer import LocalizationImage, save_localization
+from diptych.files.localization import LocalizationImage, load_localization, save_localization
 from diptych.files.treebank import load_treebank, read_sentences
 from reference.archives import MOST_BYTES
 from reference.models.token_templates import load_templates

@@ -15,10 +15,9 @@ from conformance.application.test_app import PNG
 from conformance.damage import spoil
 from conformance.specimens.pages import entries
 from diptych.box_features import box_features, filter_responses
-from diptych.commands import localize_jobs
+from diptych.commands import localize
 from diptych.files import load_log, load_model, save_model
-from diptych.files.localization import ALIGN, MAGIC, load_localization
-from diptych.files.localization_writer import LocalizationImage, save_localization
+from diptych.files.localization import ALIGN, MAGIC, LocalizationImage, load_localization, save_localization
 from diptych.metrics import average_precision, corloc
 from diptych.scenes import SMALLEST, make_scenes
 from reference.structures.boxes import iou
@@ -237,7 +236,7 @@ def two_classes(tmp_path, rng):
     return tmp_path / "spots.boxes"
 
 
-KINDS = [(kind, optimizer) for kind, several in localize_jobs.MODELS.items() for optimizer in several]
+KINDS = [(kind, optimizer) for kind, several in localize.MODELS.items() for optimizer in several]
 
 
 @pytest.mark.parametrize(("kind", "optimizer"), KINDS)

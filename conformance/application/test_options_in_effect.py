@@ -19,12 +19,12 @@ import diptych.estimators
 import reference
 from conformance.application.test_commands import commands
 from conformance.specimens.pages import entries
-from diptych.commands import localize_jobs, main
+from diptych.commands import localize, main
 from diptych.commands.jobs import OPTIMIZERS as SOLVERS
 from diptych.commands.solvers import own
 from diptych.estimators.learner import OPTIMIZERS
 from diptych.files import load_model
-from diptych.files.localization_writer import LocalizationImage, save_localization
+from diptych.files.localization import LocalizationImage, save_localization
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # few iterations are asked for
 SLOW = pytest.mark.beyond("all pairs of options and optimisers")
@@ -109,7 +109,7 @@ def test_parameters_of_learners_change_the_fit(name, loss, optimizer):
             assert changed != same or parameter in TINY, parameter
     for option, what in own(optimizer.replace("_", "-")).items():
         option, usually = "memory" if option == "corrections" else option, {"tol": 1e9, "mu": 0.7, "batch_size": 2}
-        values = what.choices or [not what.default if what.kind == "bool" else usually.get(option, 1)]
+        values = what.choices or [not what.default if what.kind is bool else usually.get(option, 1)]
         each = [fitted(name, **usual | {"options": {**usual["options"], option: value}}) for value in values]
         assert any(effect(option, before, w) for w in each) != (option in ROWS_ALONE) or option in TINY, option
     for option in ("lam", "rng"):  # parameters of the learner decide them
@@ -142,7 +142,7 @@ def jobs(solvers, *words):
 
 
 SPARSE_JOBS = [["--learner", "sparse-crf", "--beta-share", 0.3], ["--learner", "sparse-crf", "--path", 3]]
-OF_BOXES = [["--model", kind, "--optimizer", each] for kind, all in localize_jobs.MODELS.items() for each in all]
+OF_BOXES = [["--model", kind, "--optimizer", each] for kind, all in localize.MODELS.items() for each in all]
 JOBS = [  # the command, its data, and the words of its jobs
     ("train", ["random.npz"], [*jobs(SOLVERS), *SPARSE_JOBS, ["--learner", "mkl"]]),
     ("tag train", ["three.txt"], [*jobs(["bcfw", "lbfgs"]), *jobs(["lbfgs"], "--bits", 6), *SPARSE_JOBS]),
@@ -156,7 +156,7 @@ WITHOUT_DRAWS = {"lbfgs", "cutting-planes", "sparse-crf"}
 
 
 def test_every_option_of_a_command_is_of_a_kind():
-    known = {*FIT, *UNFITTED, *(name for each in (*SOLVERS, *localize_jobs.OPTIMIZERS) for name in own(each))}
+    known = {*FIT, *UNFITTED, *(name for each in (*SOLVERS, *localize.OPTIMIZERS) for name in own(each))}
     for words, sub in commands().items():
         assert all(not action.option_strings or action.dest in known for action in sub._actions), words
 

@@ -14,8 +14,7 @@ import pytest
 
 import reference
 from conformance.application.processes import ended, group_of, lines_of, started, until
-from diptych.commands.cluster import parts_a_file, size
-from diptych.commands.executors import LOCAL
+from diptych.commands.executors import LOCAL, parts_a_file, size
 from diptych.files import load_model
 
 SENTENCES = "the DT B-NP\ndog NN I-NP\nbarks VB O\n|a DT B-NP\ncat NN I-NP\n|birds NN B-NP\nsing VB O\n|"

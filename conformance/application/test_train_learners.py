@@ -13,7 +13,7 @@ import reference
 from conformance.application.test_app import PNG
 from conformance.application.test_tag import SENTENCES
 from conformance.tolerances import close
-from diptych.commands import sparse_jobs
+from diptych.commands import learners
 from diptych.estimators import SparseClassifier, SparseCRF, SparseCRFPath
 from diptych.files import load_log, load_model, load_sequences, save_model
 from diptych.sparse_fits import RULES
@@ -213,7 +213,7 @@ def test_ctrl_c_keeps_the_values_there_are(data_file, cli, monkeypatch):
         if len(said) == 5 + 1 + 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(sparse_jobs, "_say", say)
+    monkeypatch.setattr(learners.SparseRun, "_say", say)
     words = f"{TRAIN} --path 5 --save m.npz --log run.jsonl --held-out 0.34"
     assert "not converged: Ctrl-C ended it" in cli.run(words)[1]
     said.clear()

@@ -22,7 +22,7 @@ import numpy as np
 import accelerated
 import reference
 from conformance.counting import Counted, counted
-from diptych.distributed.sizes import nbytes_of
+from diptych.distributed.partitions import nbytes_of
 from reference.datasets import load_letters
 
 __all__ = ["COUNTS", "KEPT", "Count", "compared", "kept"]

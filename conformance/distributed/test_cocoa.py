@@ -13,8 +13,7 @@ from conformance.distributed.test_partitioned import LOADERS, Drawn, whole
 from conformance.specimens.models import labellings
 from conformance.tolerances import close
 from diptych.distributed import Partitioned, cocoa
-from diptych.distributed.ascent import Change, CoCoA, CoCoAState, Round, next_share, passed
-from diptych.distributed.duals import Duals, Stand
+from diptych.distributed.ascent import Change, CoCoA, CoCoAState, Duals, Round, Stand, next_share, passed
 from reference import UnsupportedError
 from reference.training.counterparts import counterpart
 
