@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from conformance.golden import beyond, broken, descent, duals, resumed, variance_reduced
-from conformance.golden.problems import Problems
+from conformance.golden import dual, primal
+from conformance.golden.problems import Problems, Runs
 from conformance.golden.records import record
 
 __all__ = ["FAMILIES", "recorded_runs", "runs"]
 
-FAMILIES: dict[str, Callable[[Problems], Iterator[tuple[str, Callable[[], Any]]]]] = {
-    "sgd": descent.sgd,
-    "lbfgs": descent.lbfgs,
-    "online_proximal": descent.online_proximal,
-    "svrg": variance_reduced.svrg,
-    "casimir": variance_reduced.casimir,
-    "presets": variance_reduced.presets,
-    "bcfw": duals.bcfw,
-    "exponentiated_gradient": duals.exponentiated_gradient,
-    "multisample": duals.multisample,
-    "cutting_planes": duals.cutting_planes,
-    "prox_linear": beyond.prox_linear,
-    "mkl": beyond.mkl,
-    "solve_sparse": beyond.solve_sparse,
-    "sparse_path": beyond.sparse_path,
-    "resumed": resumed.resumed,
-    "broken": broken.broken,
+FAMILIES: dict[str, Callable[[Problems], Runs]] = {
+    name: getattr(module, name) for module in (primal, dual) for name in module.__all__ if name != "kernels"
 }
 
 
