@@ -1,5 +1,5 @@
-"""``python -m conformance``: help, reports, seeds, backends by name, what is said where a package lacks; ``identities``,
-and ``fuzz``.
+"""``python -m conformance``: help, reports, seeds, backends by name, what is said where a package lacks; its
+commands ``identities`` and ``fuzz``.
 """
 
 from __future__ import annotations
