@@ -1,7 +1,6 @@
 """The data of the golden runs: small models with random features and different costs, so that outputs rarely tie.
 
-Numbers are those of NumPy's ``RandomState``, whose draws no version changes. ``sway`` multiplies each by 1 + sway u, u
-in [-1, 1]: where this changes a run, another machine's rounding may change it too.
+Numbers are those of NumPy's ``RandomState``, whose draws no version changes.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ HEADS = [[2, 3, 0], [], [2, 3, 0, 3], [2, 0]]
 class Problems:
     """The models, data and objectives of one backend, each made once."""
 
-    def __init__(self, backend: Any, sway: float = 0.0) -> None:
-        self.backend, self.sway = backend, sway
-        self.lam = 0.1 * (1.0 + sway)
+    lam = 0.1
+
+    def __init__(self, backend: Any) -> None:
+        self.backend = backend
         self._models: dict[str, tuple[Any, Any]] = {}
         self._objectives: dict[str, Any] = {}
 
     def numbers(self, seed: int, *shape: int) -> np.ndarray:
-        """Standard normal draws, swayed."""
-        x = np.random.RandomState(seed).standard_normal(shape)
-        return x * (1.0 + self.sway * np.random.RandomState(seed + 1000).uniform(-1.0, 1.0, shape))
+        """Standard normal draws."""
+        return np.random.RandomState(seed).standard_normal(shape)
 
     def model(self, name: str) -> tuple[Any, Any]:
         """A model and its data, by name."""

@@ -16,14 +16,14 @@ FAMILIES: dict[str, Callable[[Problems], Runs]] = {
 }
 
 
-def recorded_runs(backend: Any, families: Iterable[str] = tuple(FAMILIES), sway: float = 0.0) -> dict[str, Any]:
+def recorded_runs(backend: Any, families: Iterable[str] = tuple(FAMILIES)) -> dict[str, Any]:
     """The record of each run of these families, by name."""
-    return {name: record(run) for name, run in runs(backend, families, sway).items()}
+    return {name: record(run) for name, run in runs(backend, families).items()}
 
 
-def runs(backend: Any, families: Iterable[str] = tuple(FAMILIES), sway: float = 0.0) -> dict[str, Callable[[], Any]]:
+def runs(backend: Any, families: Iterable[str] = tuple(FAMILIES)) -> dict[str, Callable[[], Any]]:
     """The runs of these families, by name; each may be called once."""
-    problems, found = Problems(backend, sway), {}
+    problems, found = Problems(backend), {}
     for family in families:
         for name, run in FAMILIES[family](problems):
             if f"{family}/{name}" in found:
