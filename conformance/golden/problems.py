@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from conformance.recipes.structure import Subset
 from reference.screening.registry import known_of, register
 from reference.screening.restricted import restrict
 
@@ -223,18 +224,6 @@ def listed(P: Problems) -> tuple[Any, Any]:
 
 def subset(P: Problems) -> tuple[Any, Any]:
     """A structure of the user's: any of the subsets of three labels."""
-
-    class Subset(P.backend.Structure):  # type: ignore[name-defined]
-        def best(self) -> Any:
-            return float(np.sum(np.maximum(self.scores, 0.0))), tuple((self.scores > 0).astype(int))
-
-        def parts(self, y: Any) -> np.ndarray:
-            return np.array(y, dtype=np.float64)
-
-        def expectation(self, mu: float = 1.0) -> Any:
-            z = self.scores / mu
-            return mu * float(np.sum(np.logaddexp(0.0, z))), 1.0 / (1.0 + np.exp(-z))
-
     model = P.backend.ListModel(lambda x: np.kron(np.eye(3), x), Subset, size=6)
     return model, model.pack([P.numbers(110 + i, 2) for i in range(4)], [(0, 1, 1), (1, 0, 0), (1, 1, 0), (0, 0, 1)])
 

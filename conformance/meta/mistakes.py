@@ -6,6 +6,7 @@ import copy
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -117,11 +118,8 @@ class tree_siblings_in_step:
             best, pair = tree_k_best._largest(a[..., :n] + b[..., :n], k)
             return best, tree_k_best._Merge(pair, np.arange(n), np.arange(n))
 
-        right, tree_k_best._merged = tree_k_best._merged, merged
-        try:
+        with mock.patch.object(tree_k_best, "_merged", merged):
             return reference.Tree.ops.top_k_max_product(scores, k)
-        finally:
-            tree_k_best._merged = right
 
     Tree = with_ops(reference.Tree, top_k_max_product=top_k_max_product)
 
@@ -162,29 +160,19 @@ class residual_arcs_both_ways:
 class cycles_at_full_score:
     """When a cycle becomes one token, heads from outside keep their scores, instead of what the cycle gains by them."""
 
-    def maximum_arborescence(scores, single_root=False):
-        values = oracles.host_values(scores)
-        if not np.any(np.isfinite(values)):
-            return arborescence.maximum_arborescence(scores, single_root)
-        limited, undone = values, []
-        heads = oracles.greedy_heads(limited, single_root)
-        while heads is not None and len(cycle := oracles.find_cycle(heads)):
-            smaller, contraction = oracles.contract(limited, heads, cycle)
-            outside = limited[cycle][:, np.concatenate([[0], contraction.kept + 1])]
-            smaller[-1, :-1] = outside.max(axis=0)
-            undone.append(contraction._replace(entered=cycle[outside.argmax(axis=0)]))
-            limited = smaller
-            heads = oracles.greedy_heads(limited, single_root)
-        for contraction in reversed(undone):
-            heads = oracles.expand(heads, contraction) if heads is not None else None
-        if heads is None or (single_root and np.sum(heads == 0) > 1):
-            return arborescence.maximum_arborescence(scores, single_root)
-        place = arborescence.Place.of(scores.values)
-        return place.floats(oracles.tree_score(values, heads)), place.integers(heads)
+    base = reference
 
-    class Arborescence(with_ops(accelerated.Arborescence, maximum_arborescence=maximum_arborescence)):
-        def best(self):
-            return self.ops.maximum_arborescence(self.scores, self.single_root)
+    def maximum_arborescence(scores, single_root=False):
+        def contract(values, heads, cycle, right=oracles.contract):
+            smaller, contraction = right(values, heads, cycle)
+            outside = values[cycle][:, np.concatenate([[0], contraction.kept + 1])]
+            smaller[-1, :-1] = outside.max(axis=0)
+            return smaller, contraction._replace(entered=cycle[outside.argmax(axis=0)])
+
+        with mock.patch.object(oracles, "contract", contract):
+            return reference.Arborescence.ops.maximum_arborescence(scores, single_root)
+
+    Arborescence = with_ops(reference.Arborescence, maximum_arborescence=maximum_arborescence)
 
 
 class roots_all_counted:
