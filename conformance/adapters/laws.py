@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from fnmatch import fnmatchcase
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from conformance.adapters.checks import Wrong, check
 from conformance.adapters.instances import instances, numbers, shown
 from conformance.specimens.outputs import Listing, listing
 
-__all__ = ["EXAMPLES", "LAWS", "Law", "Outcome", "hold"]
+__all__ = ["EXAMPLES", "LAWS", "Law", "Outcome", "fits", "hold", "note_of"]
 
 EXAMPLES = 20  # instances of each law and size
 VERDICTS = ("fails", "holds", "not offered")
@@ -66,6 +67,19 @@ LAWS = tuple(
     for method in methods
     for kind in (*KINDS, *own, *(kind for kind, of in SOME.items() if method in of))
 )
+
+
+def fits(law: Law, patterns: str) -> bool:
+    """Whether one of the patterns of ``KNOWN`` is of a law."""
+    return any(fnmatchcase(str(law), pattern) for pattern in patterns.split("|"))
+
+
+def note_of(law: Law, library: ModuleType) -> str | None:
+    """What is known of the failure of a law, where the library has what it requires."""
+    structure = getattr(library, law.structure, None)
+    if structure is None or not offers(structure, law):
+        return None
+    return next((note for patterns, note in getattr(library, "KNOWN", {}).items() if fits(law, patterns)), None)
 
 
 def hold(law: Law, library: ModuleType, examples: int = EXAMPLES) -> Outcome:

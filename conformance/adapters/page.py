@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping
 
 from conformance.adapters import PANELS, adapter, library, version
-from conformance.adapters.laws import EXAMPLES, LAWS, Law, Outcome
+from conformance.adapters.laws import EXAMPLES, LAWS, Law, Outcome, note_of
 
 __all__ = ["page"]
 
@@ -99,7 +99,7 @@ def failures(name: str, outcomes: Mapping[Law, Outcome]) -> list[str]:
     failed = {law: outcome for law, outcome in outcomes.items() if outcome.verdict == "fails"}
     notes: dict[str, list[Law]] = {}
     for law in failed:
-        notes.setdefault(getattr(adapter(name), "KNOWN", {}).get(str(law), "Not yet checked by hand."), []).append(law)
+        notes.setdefault(note_of(law, library(name)) or "Not yet checked by hand.", []).append(law)
     lines, refused = [], {}
     for law, outcome in outcomes.items():
         if outcome.verdict == "not offered" and outcome.seen:
