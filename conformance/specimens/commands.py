@@ -40,6 +40,11 @@ def _command(
     return Command(task.split(), *words, agree, **others)
 
 
+def _agreeing(*names: str) -> Callable[[Any, Any], Any]:
+    """Some scores of a training's data are those of an evaluation."""
+    return lambda report, scores: (report["train"], {name: scores[name] for name in names})
+
+
 def _of_sequences(options: str, **others: Any) -> Command:
     """``train`` on the file of sequences."""
     agree = lambda report, scores: (report["train"], scores["accuracy"])  # noqa: E731
@@ -48,15 +53,15 @@ def _of_sequences(options: str, **others: Any) -> Command:
 
 def _of_columns(options: str) -> Command:
     """``tag train`` on the file of columns."""
-    agree = lambda report, scores: (report["train"], {name: scores[name] for name in ("accuracy", "chunks")})  # noqa: E731
     predict = "MODEL bank.txt --top 2 --probabilities"
+    agree = _agreeing("accuracy", "chunks")
     return _command("tag", "bank.txt", options, "MODEL bank.txt", predict, agree, shown=("labels", "B-NP"))
 
 
 def _of_trees(data: str, options: str, examples: str = "") -> Command:
     """``parse train`` on trees."""
-    agree = lambda report, scores: (report["train"], {n: scores[n] for n in ("uas", "uas_without_punctuation")})  # noqa: E731
     predict = "MODEL bank.dp --top 2 --draw"
+    agree = _agreeing("uas", "uas_without_punctuation")
     return _command("parse", data, options, f"MODEL {data} {examples}", predict, agree, shown=("sizes", "bits"))
 
 
