@@ -9,16 +9,7 @@ import numpy as np
 
 from conformance.golden.problems import LABELS, Problems, Runs, over
 
-__all__ = [
-    "bcfw",
-    "cutting_planes",
-    "exponentiated_gradient",
-    "kernels",
-    "mkl",
-    "multisample",
-    "solve_sparse",
-    "sparse_path",
-]
+__all__ = ["bcfw", "cutting_planes", "exponentiated_gradient", "mkl", "multisample", "solve_sparse", "sparse_path"]
 
 HINGE = ["chain", "mine", "sparse", "tags", "tags-all", "classes", "my-classes", "trees", "parsing", "boxes"]
 HINGE += ["windows", "listed", "subset"]

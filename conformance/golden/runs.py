@@ -12,7 +12,7 @@ from conformance.golden.records import record
 __all__ = ["FAMILIES", "recorded_runs", "runs"]
 
 FAMILIES: dict[str, Callable[[Problems], Runs]] = {
-    name: getattr(module, name) for module in (primal, dual) for name in module.__all__ if name != "kernels"
+    name: getattr(module, name) for module in (primal, dual) for name in module.__all__
 }
 
 
