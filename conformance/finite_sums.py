@@ -9,18 +9,28 @@ import reference
 
 
 class Quadratic:
-    """mean_i 1/2 ||w - c_i||^2: a plain finite sum, with nothing of ours in it."""
+    """mean_i curvature_i / 2 ||w - c_i||^2: a plain finite sum, with nothing of ours in it."""
 
-    def __init__(self, centres):
-        self.centres = np.asarray(centres, dtype=np.float64)
-        self.n = len(self.centres)
+    def __init__(self, centres, curvature=1.0):
+        self.centres, self.n = np.asarray(centres, dtype=np.float64), len(centres)
+        self.curvature = np.broadcast_to(np.asarray(curvature, dtype=np.float64), self.n)
 
     def zeros(self):
         return np.zeros(self.centres.shape[1])
 
     def value_and_gradient(self, w, batch=None, mu=None):
-        difference = w - self.centres[np.arange(self.n) if batch is None else batch]
-        return 0.5 * float((difference**2).sum(axis=1).mean()), difference.mean(axis=0)
+        i = np.arange(self.n) if batch is None else batch
+        difference, curvature = w - self.centres[i], self.curvature[i]
+        value = 0.5 * float((curvature * (difference**2).sum(axis=1)).mean())
+        return value, (curvature[:, None] * difference).mean(axis=0)
+
+
+class Parabolas(Quadratic):
+    """The same in one dimension."""
+
+    def __init__(self, curvature, centre):
+        self.centre = np.asarray(centre, dtype=np.float64)
+        super().__init__(self.centre[:, None], curvature)
 
 
 class Logistic:
@@ -61,23 +71,6 @@ class Counting:
     def value_and_gradient(self, w, batch=None, mu=None):
         self.asked.append(self.n if batch is None else len(batch))
         return self.objective.value_and_gradient(w, batch, mu)
-
-
-class Parabolas:
-    """mean_i curvature_i / 2 (w - centre_i)^2 in one dimension."""
-
-    def __init__(self, curvature, centre):
-        self.curvature, self.centre, self.n = np.asarray(curvature, float), np.asarray(centre, float), len(curvature)
-
-    def zeros(self):
-        return np.zeros(1)
-
-    def value_and_gradient(self, w, batch=None, mu=None):
-        i = np.arange(self.n) if batch is None else batch
-        difference = w[0] - self.centre[i]
-        return float((0.5 * self.curvature[i] * difference**2).mean()), np.array(
-            [(self.curvature[i] * difference).mean()]
-        )
 
 
 # One component of curvature 50, fifty of 0.01: the average's smoothness is 1.

@@ -14,7 +14,7 @@ import accelerated
 import diptych
 import reference
 from conformance.application.conftest import data_file
-from conformance.project.test_rooms import imported
+from conformance.project.test_source import imported
 from diptych.commands.main import main
 from diptych.files import load_model, save_model
 from diptych.panels import PANELS, panel_of
