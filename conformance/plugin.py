@@ -27,7 +27,7 @@ PROMISES = (
     "exact selections",
     "checked kernels",
 )  # values of a module's __conformance_promises__: more than equality up to rounding
-DRAWS, FEW_DRAWS = 40, 5  # random instances of a test; in the first tier
+DRAWS, FEW_DRAWS = 16, 5  # random instances of a test; in the first tier
 FEW = 3  # instances of a test on a backend in the first tier, of those that it is parametrised by
 _BACKENDS = pytest.StashKey[list[str]]()
 _SPACES: list[namespaces.Space] = []  # of this run
