@@ -29,8 +29,7 @@ from accelerated.optimizers.sgd import SGD
 from accelerated.optimizers.svrg import SVRG
 from accelerated.screening.scored import by_scores
 from accelerated.training import narrow
-from accelerated.training.offsets import OffsetSearch
-from accelerated.training.smoothness import Backtracking
+from accelerated.training.smoothness import Backtracking, OffsetSearch
 from reference.online_mkl.rounds import KernelProblem
 from reference.screening import registry
 from reference.screening.scored import made

@@ -14,7 +14,7 @@ import reference.objectives as reference
 from accelerated.arrays import like, view
 from accelerated.compiled.epochs.gradient import gradient_range, value_range
 from accelerated.compiled.problems import augmented_scores
-from accelerated.compiled.problems.answers import Kept, nothing
+from accelerated.compiled.problems.answers import StoredAnswers, nothing
 from accelerated.compiled.problems.corners import planes_of
 from accelerated.compiled.problems.weights import Weights, zeros_like
 from accelerated.models.multiclass import MulticlassModel
@@ -46,7 +46,7 @@ class StructuralHinge(reference.StructuralHinge):
     def _linearized(self, w: Array, batch: np.ndarray, mu: float) -> tuple[float, Array, float, float]:
         return self._kept(w, batch, mu, nothing())
 
-    def _kept(self, w: Array, batch: np.ndarray, mu: float, kept: Kept) -> tuple[float, Array, float, float]:
+    def _kept(self, w: Array, batch: np.ndarray, mu: float, kept: StoredAnswers) -> tuple[float, Array, float, float]:
         """The sums of :meth:`_linearized`. The oracles' answers are saved in ``kept``, if it has room."""
         problem, w_host = problem_of(self, mu), view("w", w)
         if problem is None:

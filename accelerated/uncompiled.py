@@ -20,7 +20,7 @@ from reference.weighted import Weighted
 __all__ = ["uncompiled"]
 
 NONE: Any = None  # for fields of boxes that do not decide whether there is a kernel
-BOXES: dict[str, Callable[..., Algorithm]] = {
+ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     "bcfw": lambda **_: BCFW(1.0),
     "casimir": lambda **_: SVRG(),
     "casimir_svrg_adapt": lambda **_: SVRG(),
@@ -45,8 +45,8 @@ def uncompiled(objective: Any, optimizer: str, options: Mapping[str, Any]) -> st
     if optimizer == "multisample":  # its mu is that of its draws
         mu = 0.0
     reason = ""
-    if optimizer in BOXES:
-        box = BOXES[optimizer](**options)
+    if optimizer in ALGORITHMS:
+        box = ALGORITHMS[optimizer](**options)
         if counterpart(box, objective) is box:
             weights = counterpart(box, inner) is not box
             few = " with weights of examples" if weights else " restricted" if _restricted(inner.model) else ""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from diptych.files.localization import load_localization
-from diptych.files.localization_writer import save_localization
+from diptych.files.localization import load_localization, save_localization
 from diptych.scenes import make_scenes
 
 

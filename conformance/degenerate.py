@@ -1,8 +1,5 @@
 """The smallest instances: models and data with no features, labels, positions, nodes, edges, rows or columns to
-speak of.
-
-A case is a function from a panel to a model, with inputs and true outputs; ``learners`` runs everything that learns on
-one.
+speak of. A case is a function from a panel to a model, with inputs and true outputs.
 """
 
 from __future__ import annotations
@@ -11,6 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+
+from conformance.specimens.learners import LEARNERS, Way, loss_of, run, seeded, unit
 
 WORDS, TAGS = [[["a"], ["b", "a"]], [["b"]]], [[0, 1], [1]]
 TEMPLATES = [("h.tag", "m.tag", "direction"), ("m.tag",)]
@@ -52,8 +51,13 @@ def form(name: str, *arguments: Any, **options: Any) -> Callable[[Any], Any]:
     return lambda p: getattr(p, name)(*arguments, **options)
 
 
+SPANS = ["B-X", "I-X", "O"]
+PAIRS = [none(0, 2, 1), none(2, 0, 1), some(1, 1, 1), some(2, 2, 1)]
+NO_NEIGHBOURS = [(some(n, 1), NO_EDGES, none(0, 1)) for n in (1, 0)]
+CANDIDATES = [(BOX, some(1, 1)), (BOXES, some(2, 1))]
+
 # one output for each example: there is nothing to learn
-SINGLE: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
+SINGLE: dict[str, Any] = {
     "chains of one label": (chains(2, 1, True), [some(3, 2), some(1, 2)], [[0, 0, 0], [0]]),
     "chains of one label, no features": (chains(0, 1), [none(2, 0)], [[0, 0]]),
     "chains without positions": (chains(2, 2), [none(0, 2), none(0, 2)], [[], []]),
@@ -79,13 +83,9 @@ SINGLE: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
     "one box": (form("SubwindowModel", 1), [some(1, 1, 1)], [[0, 0, 1, 1]]),
     "one listed output": (listed(1, 2), [0], [0]),
 }
-CASES: dict[str, tuple[Callable[[Any], Any], Any, Any]] = SINGLE | {
+CASES: dict[str, Any] = SINGLE | {
     "chains without features": (chains(0, 2), [none(2, 0)], [[0, 1]]),
-    "chains of several lengths without features": (
-        chains(0, 3),
-        [none(n, 0) for n in (2, 0, 3)],
-        [[0, 1], [], [2, 2, 0]],
-    ),
+    "lengths without features": (chains(0, 3), [none(n, 0) for n in (2, 0, 3)], [[0, 1], [], [2, 2, 0]]),
     "chains with ends alone": (chains(0, 2, True), [none(2, 0), none(1, 0)], [[0, 1], [1]]),
     "chains of blank positions": (chains(2, 2), [[[], []], [[]]], [[0, 1], [1]]),
     "chains of no, one and three positions": (chains(2, 3), [none(0, 2), some(1, 2), some(3, 2)], [[], [2], [0, 1, 0]]),
@@ -94,40 +94,20 @@ CASES: dict[str, tuple[Callable[[Any], Any], Any, Any]] = SINGLE | {
     "tags without weights": (tagger(vocabulary=["a", "b"], pairs=[], label_pairs=[]), WORDS, TAGS),
     "tags without transitions": (tagger(vocabulary=["a"], label_pairs=[]), [[["a"]], [["b"]]], [[0], [1]]),
     "tags of pairs and an empty sentence": (tagger(vocabulary=["a"], pairs=[0]), [[], [["a"]]], [[], [0]]),
-    "tags of spans without vocabulary": (
-        tagger(["B-X", "I-X", "O"], vocabulary=[], transitions="bio"),
-        WORDS,
-        [["B-X", "I-X"], ["O"]],
-    ),
+    "spans without vocabulary": (tagger(SPANS, vocabulary=[], transitions="bio"), WORDS, [SPANS[:2], SPANS[2:]]),
     "classes without features": (form("MulticlassModel", 0, 3), none(2, 0), [0, 2]),
     "blank classes": (form("MulticlassModel", 2, 2), [[], []], [0, 1]),
     "trees without features": (form("TreeModel", 0, 2), [(none(2, 0), [-1, 0])], [[0, 1]]),
-    "trees of no, one and three roots": (
-        form("TreeModel", 1, 2),
-        [(none(0, 1), []), (some(1, 1), [-1]), (some(3, 1), [-1, -1, -1])],
-        [[], [1], [0, 1, 0]],
-    ),
+    "trees of roots": (form("TreeModel", 1, 2), [(some(n, 1), [-1] * n) for n in (0, 1, 3)], [[], [1], [0, 1, 0]]),
     "alignments without features": (form("AlignmentModel", 0, null=True), [none(2, 2, 0)], [[0, 1]]),
-    "alignments of all shapes": (
-        form("AlignmentModel", 1),
-        [none(0, 2, 1), none(2, 0, 1), some(1, 1, 1), some(2, 2, 1)],
-        [[], [-1, -1], [0], [1, 0]],
-    ),
+    "alignments of all shapes": (form("AlignmentModel", 1), PAIRS, [[], [-1, -1], [0], [1, 0]]),
     "images without features": (form("SegmentationModel", 0, 0), [(none(2, 0), [[0, 1]], none(1, 0))], [[0, 1]]),
-    "images without edges": (
-        form("SegmentationModel", 1, 1),
-        [(some(1, 1), NO_EDGES, none(0, 1)), (none(0, 1), NO_EDGES, none(0, 1))],
-        [[1], []],
-    ),
+    "images without edges": (form("SegmentationModel", 1, 1), NO_NEIGHBOURS, [[1], []]),
     "arcs without vocabulary": (parser(vocabulary=[]), SENTENCES, HEADS),
     "arcs without vocabulary, blocks": (parser(vocabulary=[[], [5]], blocks=True), SENTENCES, HEADS),
     "arcs of short sentences": (parser(BETWEEN, bits=2, single_root=True), SENTENCES, HEADS),
-    "one candidate, and two": (form("CandidateModel", 1), [(BOX, some(1, 1)), (BOXES, some(2, 1))], [BOX[0], BOXES[1]]),
-    "one candidate, and two, in two layers": (
-        form("TwoLayerModel", 1, 1),
-        [(BOX, some(1, 1)), (BOXES, some(2, 1))],
-        [BOX[0], BOXES[1]],
-    ),
+    "one candidate, and two": (form("CandidateModel", 1), CANDIDATES, [BOX[0], BOXES[1]]),
+    "one candidate, and two, in two layers": (form("TwoLayerModel", 1, 1), CANDIDATES, [BOX[0], BOXES[1]]),
     "pixels without words": (form("SubwindowModel", 2), [np.full((2, 2), -1)], [[0, 0, 1, 1]]),
     "listed outputs without weights": (listed(3, 0), [0, 1], [0, 2]),
 }
@@ -147,56 +127,29 @@ def regularizers(p: Any, d: int) -> dict[str, Any]:
         "L1": p.L1(0.1),
         "HalfSquaredL2": p.HalfSquaredL2(0.1),
         "L21": p.L21(0.1, halves),
-        "L21 of one group": p.L21(0.1, np.zeros(d, np.int64)),
         "L21 of no group": p.L21(0.1, []),
         "SquaredL21": p.SquaredL21(0.1, halves),
         "two groupings": p.Sequential([p.L21(0.1, np.zeros(d, np.int64)), p.SquaredL21(0.1, halves)]),
     }
 
 
-def losses(p: Any) -> dict[str, tuple[Callable[..., Any], float | None]]:
-    """Objectives of a model and data, and the smoothing mu that goes with each."""
-    return {
-        "hinge": (p.StructuralHinge, None),
-        "entropy": (lambda m, d: p.StructuralHinge(m, d, smoothing=p.smoothings.Entropy()), 0.5),
-        "top-k": (lambda m, d: p.StructuralHinge(m, d, smoothing=p.smoothings.TopK(2)), 0.5),
-        "log loss": (p.LogLoss, None),
-    }
-
-
 def learners(p: Any, model: Any, data: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Every learner, by name."""
-    for loss, (objective, mu) in losses(p).items():
+    """Every learner in each of its ways, with further regularizers and rules, by name."""
 
-        def of(run: str, *arguments: Any, f: Any = objective, mu: Any = mu, **options: Any) -> Callable[[], Any]:
-            return lambda: getattr(p, run)(f(model, data), *arguments, mu=mu, **options)
+    def of(name: str, loss: str, **options: Any) -> Callable[[], Any]:
+        return lambda: run(p, name, loss_of(p, loss, model, data), **{unit(name): 2, **seeded(name, 4), **options})
 
-        both = {"lam": 0.1, "rng": 0}
-        yield f"sgd {loss}", of("sgd", epochs=2, **both)
-        for name, regularizer in regularizers(p, model.size).items():
-            options = {"step_size": 0.1, "epochs": 2, "rng": 0, "average": "uniform" if name == "L1" else "last"}
-            yield f"online_proximal {loss} {name}", of("online_proximal", regularizer, **options)
-        yield f"prox_linear {loss}", of("prox_linear", iterations=1, **both)
-        if loss != "hinge":  # its kinks make line searches end by rounding
-            yield f"lbfgs {loss}", of("lbfgs", lam=0.1, iterations=3)
-            yield f"svrg {loss}", of("svrg", epochs=2, **both)
-            for inner in ("svrg", "saga"):
-                yield f"casimir {inner} {loss}", of("casimir", inner=inner, epochs=2, **both)
-        if loss in ("entropy", "log loss"):
-            yield f"exponentiated_gradient {loss}", of("exponentiated_gradient", epochs=2, **both)
-    hinge, log = (lambda: p.StructuralHinge(model, data)), (lambda: p.LogLoss(model, data))
-    yield "bcfw", lambda: p.bcfw(hinge(), lam=0.1, epochs=3, rng=0)
-    yield "bcfw of one output", lambda: p.bcfw(hinge(), lam=0.1, epochs=3, capacity=1, average="weighted", rng=0)
-    yield "cutting_planes", lambda: p.cutting_planes(hinge(), lam=0.1, epochs=3)
-    for sampler in ("topk", "gibbs"):
+    for name, learner in LEARNERS.items():
+        if name not in ("mkl", "solve_sparse"):
+            for i, way in enumerate((Way(learner.options, learner.loss), *learner.ways)):
+                yield f"{name} {i}", of(name, way.loss, **way.options)
+    for title, regularizer in regularizers(p, model.size).items():
+        options = {"regularizer": regularizer, "step_size": 0.1}
+        for loss, mu in (("hinge", None), ("entropy", 0.5), ("top-k", 0.5), ("log loss", None)):
+            yield f"online_proximal {loss} {title}", of("online_proximal", loss, mu=mu, **options)
+    rules = {"L1": p.L1GapRule, "L2": p.L2GapRule, "count": p.CountRule, "half space": lambda: p.HalfSpaceRule(rng=0)}
+    for title, rule in rules.items():
         yield (
-            f"multisample {sampler}",
-            lambda s=sampler: p.multisample(hinge(), lam=0.1, k=3, sampler=s, epochs=2, rng=0),
-        )
-    rules = {"L1GapRule": p.L1GapRule, "L2GapRule": p.L2GapRule, "CountRule": p.CountRule}
-    rules |= {"HalfSpaceRule": lambda: p.HalfSpaceRule(rng=0)}
-    for name, rule in rules.items():
-        yield (
-            f"solve_sparse {name}",
-            lambda r=rule: p.solve_sparse(log(), beta=0.05, alpha=0.9, rule=r(), iterations=20),
+            f"solve_sparse {title}",
+            lambda r=rule: p.solve_sparse(p.LogLoss(model, data), beta=0.05, alpha=0.9, rule=r(), iterations=20),
         )

@@ -1,6 +1,4 @@
-"""A structural SVM with every output listed: its dual, its primal, and block-coordinate Frank-Wolfe on it by the
-equations.
-"""
+"""A structural SVM with every output listed: its dual and primal, and block-coordinate Frank-Wolfe by the equations."""
 
 from __future__ import annotations
 
@@ -70,20 +68,21 @@ def listed(X, Y, L, lam, *, start_stop=True, cost=None):
     return problem
 
 
-def listed_problem(problem, lam):
-    """A drawn sequence problem, listed."""
-    options = {"start_stop": problem.options["start_stop"], "cost": problem.options.get("cost")}
-    return listed(problem.X, problem.Y, problem.n_labels, lam, **options)
+def listed_classes(X, Y, cost, lam):
+    """A multiclass problem, listed."""
+    problem, K = Listed(lam), len(cost)
+    for x, y in zip(X, Y, strict=True):
+        order = [y, *(c for c in range(K) if c != y)]
+        problem.add([np.outer(x, np.eye(K)[c]).ravel() for c in order], cost[y, order])
+    return problem
 
 
 def by_hand(problem, epochs, seed, *, cached_passes, average, line_search=True):
-    """(w, dual) to be returned after each epoch, by the equations; weights alpha over every output, w = w(alpha)
-    afresh each time.
-    """
+    """(w, dual) to be returned after each epoch, by the equations: weights over every output, w computed afresh."""
     n, rng, t = len(problem.V), np.random.default_rng(seed), 0
-    alpha = [np.eye(len(loss))[0] for loss in problem.loss]
-    mean, known, returned = [a.copy() for a in alpha], [[0] for _ in alpha], []
-    restless = [False] * n
+    unit = [np.eye(len(loss)) for loss in problem.loss]
+    alpha = [each[0] for each in unit]
+    mean, known, restless, returned = [a.copy() for a in alpha], [[0] for _ in alpha], [False] * n, []
 
     def scores(i):
         return problem.loss[i] + problem.V[i] @ problem.w(alpha)
@@ -111,12 +110,12 @@ def by_hand(problem, epochs, seed, *, cached_passes, average, line_search=True):
                 _, s, violation = pair(i)
                 restless[i] = violation > 1e-6 * problem.loss[i][known[i]].max()
                 if number == 0:
-                    move(i, np.eye(len(alpha[i]))[s] - alpha[i], 1.0, None if line_search else 2 * n / (2 * n + t))
+                    move(i, unit[i][s] - alpha[i], 1.0, None if line_search else 2 * n / (2 * n + t))
                 for _ in range(10 if cached_passes else 0):
                     worst, best, left = pair(i)
                     if left <= 0.05 * violation:
                         break
-                    move(i, np.eye(len(alpha[i]))[best] - np.eye(len(alpha[i]))[worst], alpha[i][worst])
+                    move(i, unit[i][best] - unit[i][worst], alpha[i][worst])
                 t += 1
                 share = 1.0 if average == "last" else 2 / (t + 1)
                 mean = [m + share * (a - m) for m, a in zip(mean, alpha, strict=True)]

@@ -62,34 +62,19 @@ class Space(NamedTuple):
 HOST = Space("numpy", "float64", np.asarray)  # without a namespace to test
 
 
-def _numpy(device: str) -> Send:
-    return lambda x: np.asarray(x, device=device)  # type: ignore[arg-type]
-
-
-def _strict(device: str) -> Send:
-    xp = importlib.import_module("array_api_strict")
-    place = xp.Device(device)
+def _sending(namespace: str, device: str) -> Send:
+    """From host arrays to those of a namespace on a device, in its library's words."""
+    xp: Any = importlib.import_module(namespace)
+    place: Any = device
+    if namespace == "array_api_strict":
+        place = xp.Device(device)
+    if namespace == "jax":
+        xp.config.update("jax_enable_x64", True)  # labels are int64, certificates float64
+        xp, place = xp.numpy, xp.devices(device)[0]
     return lambda x: xp.asarray(x, device=place)
 
 
-def _torch(device: str) -> Send:
-    torch = importlib.import_module("torch")
-    return lambda x: torch.asarray(x, device=device)
-
-
-def _jax(device: str) -> Send:
-    jax = importlib.import_module("jax")
-    jax.config.update("jax_enable_x64", True)  # labels are int64, certificates float64
-    place = jax.devices(device)[0]
-    return lambda x: jax.numpy.asarray(x, device=place)
-
-
-NAMESPACES: dict[str, Callable[[str], Send]] = {
-    "numpy": _numpy,
-    "array_api_strict": _strict,
-    "torch": _torch,
-    "jax": _jax,
-}
+NAMESPACES = ("numpy", "array_api_strict", "torch", "jax")
 
 # The spaces of a run without --namespace: the namespace and the device of each.
 SPACES: dict[str, tuple[str, str]] = {
@@ -123,7 +108,7 @@ def spaces(names: list[str], device: str | None = None) -> tuple[list[Space], di
         raise ValueError(f"--device {device}: expected a --namespace beside it, one of {', '.join(NAMESPACES)}")
     for name, (namespace, where) in _asked(names, device).items():
         try:
-            send = _working(NAMESPACES[namespace](where))
+            send = _working(_sending(namespace, where))
         except ImportError as problem:
             if names:
                 raise ValueError(f"--namespace {namespace}: not installed ({problem})") from None

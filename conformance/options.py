@@ -12,6 +12,7 @@ __all__ = ["OPTIONS", "TIERS", "help_text", "missing", "seed_of"]
 
 TIERS = ("first", "rest", "all")
 
+INTEGER: dict[str, Any] = {"type": int, "metavar": "N"}
 OPTIONS: dict[str, dict[str, Any]] = {
     "--backend": {
         "action": "append",
@@ -33,23 +34,17 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "help": "run only on this namespace, such as torch (repeatable; default: all that are installed)",
     },
     "--device": {
-        "default": None,
         "help": "the device of each --namespace, in its library's words, such as cuda (default: cpu)",
     },
     "--examples": {
-        "type": int,
-        "default": None,
-        "metavar": "N",
+        **INTEGER,
         "help": "draw N random instances a test, from --seed (default: 40, in the first tier 5, the same each time)",
     },
     "--seed": {
-        "type": int,
-        "default": None,
-        "metavar": "N",
+        **INTEGER,
         "help": "the seed of random instances (default with --examples: drawn, and printed)",
     },
     "--report": {
-        "default": None,
         "metavar": "FILE",
         "help": "write a line of JSON for each law on each backend: ledger rows, outcome, smallest failing instance",
     },

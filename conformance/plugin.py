@@ -27,7 +27,7 @@ PROMISES = (
     "exact selections",
     "checked kernels",
 )  # values of a module's __conformance_promises__: more than equality up to rounding
-DRAWS, FEW_DRAWS = 40, 5  # random instances of a test; in the first tier
+DRAWS, FEW_DRAWS = 16, 5  # random instances of a test; in the first tier
 FEW = 3  # instances of a test on a backend in the first tier, of those that it is parametrised by
 _BACKENDS = pytest.StashKey[list[str]]()
 _SPACES: list[namespaces.Space] = []  # of this run
@@ -229,13 +229,22 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def parameters(item: pytest.Item) -> dict[str, Any]:
+    """What a test is parametrised by."""
+    return item.callspec.params if hasattr(item, "callspec") else {}
+
+
+def backend_of(item: pytest.Item) -> Any:
+    """The backend that a test runs on, None for a test of the project."""
+    return parameters(item).get("backend", parameters(item).get("other"))
+
+
 def _first_tier(items: list[pytest.Item]) -> set[pytest.Item]:
     """What is not marked beyond, on NumPy in float64; of a test on a backend FEW instances, from first to last."""
     tests: dict[tuple[str, str], list[pytest.Item]] = {}
     for item in items:
-        given = item.callspec.params if hasattr(item, "callspec") else {}
-        backend = given.get("backend", given.get("other", item.nodeid))  # a test of no backend runs on each instance
-        if item.get_closest_marker("beyond") is None and ("space" not in given or _first(given["space"])):
+        space, backend = parameters(item).get("space"), backend_of(item) or item.nodeid  # of none: each instance
+        if item.get_closest_marker("beyond") is None and (space is None or _first(space)):
             tests.setdefault((item.nodeid.partition("[")[0], str(backend)), []).append(item)
     return {
         instances[k]
@@ -255,12 +264,10 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Further fields of ``--report``: the backend, and the last instance of hypothesis."""
     report = yield
-    given = item.callspec.params if hasattr(item, "callspec") else {}
-    backend = given.get("backend", given.get("other"))
-    if isinstance(backend, Backend):
+    if isinstance(backend := backend_of(item), Backend):
         report.user_properties.append(("backend", backend.__name__))
     notes = getattr(call.excinfo.value, "__notes__", []) if call.excinfo else []
-    if notes and hypothesis.is_hypothesis_test(getattr(item, "obj", None)):  # its arguments, then what it drew
+    if notes and _drawn(item):  # its arguments, then what it drew
         report.user_properties.append(("instance", "\n".join(notes)))
     return report
 
@@ -271,8 +278,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
     try:
         return (yield)
     except Exception as problem:
-        given = pyfuncitem.callspec.params if hasattr(pyfuncitem, "callspec") else {}
-        backend, space = given.get("backend", given.get("other")), given.get("space")
+        backend, space = backend_of(pyfuncitem), parameters(pyfuncitem).get("space")
         if backend is not None and space is not None and backend.refuses(problem, space.device):
             pytest.xfail(f"refused: {problem}")
         raise

@@ -10,7 +10,7 @@ import numpy as np
 
 import reference as r
 from diptych.commands.curves import curves
-from diptych.commands.regularizers import groups_of
+from diptych.commands.jobs import groups_of
 from diptych.files import (
     LocalizationImage,
     load_localization,

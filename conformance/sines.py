@@ -36,26 +36,21 @@ class SineModel(NonlinearModel):
         return (batch[i : i + 4] for i in range(0, len(batch), 4))
 
     def scores(self, data, batch, w):
-        xp = array_namespace(w)
-        return self.wrap(self.amplitude * xp.sin(self._angles(data, batch, w)))
+        return self.wrap(self.amplitude * array_namespace(w).sin(self._angles(data, batch, w)))
 
     def pushforward(self, data, batch, w, dw):
-        xp = array_namespace(w)
-        slopes = self.amplitude * xp.cos(self._angles(data, batch, w))
-        return self.wrap(slopes * (self._maps(data, batch) @ dw))
+        return self.wrap(self._slopes(data, batch, w) * (_take(data.maps, batch) @ dw))
 
     def pullback(self, data, batch, w, g):
-        xp = array_namespace(w)
-        back = g.values * self.amplitude * xp.cos(self._angles(data, batch, w))
-        return xp.reshape(back, (-1,)) @ xp.reshape(self._maps(data, batch), (-1, self.size))
+        xp, back = array_namespace(w), g.values * self._slopes(data, batch, w)
+        return xp.reshape(back, (-1,)) @ xp.reshape(_take(data.maps, batch), (-1, self.size))
 
     def task_loss(self, data, batch):
-        return self.wrap(array_namespace(data.losses).take(data.losses, self._index(data, batch), axis=0))
+        return self.wrap(_take(data.losses, batch))
 
     def gold(self, data, batch):
-        xp = array_namespace(data.maps)
-        best, m = xp.take(data.best, self._index(data, batch), axis=0), data.maps.shape[1]
-        return self.wrap(Place.of(data.maps).floats(np.eye(m)[np.asarray(best)]))
+        one_hot = np.eye(data.maps.shape[1])[np.asarray(_take(data.best, batch))]
+        return self.wrap(Place.of(data.maps).floats(one_hot))
 
     def zeros(self, data):
         return Place.of(data.maps).zeros((self.size,))
@@ -65,20 +60,19 @@ class SineModel(NonlinearModel):
 
     def smoothness(self, data):
         """Of every psi_i(y; .) = score_i(y; .) - score_i(y_i; .): the sum of both scores' constants."""
-        each = abs(self.amplitude) * np.sum(np.asarray(data.maps) ** 2, axis=2)
-        truth = each[np.arange(data.n), np.asarray(data.best)]
-        each[np.arange(data.n), np.asarray(data.best)] = 0.0  # nothing is left of the true output's own
-        return float(np.max(np.where(each > 0, each + truth[:, None], 0.0)))
-
-    def _maps(self, data, batch):
-        return array_namespace(data.maps).take(data.maps, self._index(data, batch), axis=0)
+        each, truth = abs(self.amplitude) * np.sum(np.asarray(data.maps) ** 2, axis=2), np.asarray(data.best)[:, None]
+        others = np.arange(each.shape[1]) != truth  # nothing is left of the true output's own
+        return float(np.max(np.where(others & (each > 0), each + np.take_along_axis(each, truth, 1), 0.0)))
 
     def _angles(self, data, batch, w):
-        phases = Place.of(w).floats(np.arange(data.maps.shape[1]))
-        return self._maps(data, batch) @ w + phases
+        return _take(data.maps, batch) @ w + Place.of(w).floats(np.arange(data.maps.shape[1]))
 
-    def _index(self, data, batch):
-        return Place.of(data.maps).integers(batch)
+    def _slopes(self, data, batch, w):
+        return self.amplitude * array_namespace(w).cos(self._angles(data, batch, w))
+
+
+def _take(x, batch):
+    return array_namespace(x).take(x, Place.of(x).integers(batch), axis=0)
 
 
 def sines(backend, rng, n=6, m=4, d=3, amplitude=1.0, send=np.asarray):
@@ -88,6 +82,14 @@ def sines(backend, rng, n=6, m=4, d=3, amplitude=1.0, send=np.asarray):
     losses[np.arange(n), best] = 0.0
     model = SineModel(backend, d, amplitude)
     return model, SineData(send(rng.normal(size=(n, m, d))), send(losses), send(best))
+
+
+def hinge(backend, rng, smoothing="Max", **options):
+    """The hinge of such a model; TopK: of two outputs."""
+    make = getattr(backend.smoothings, smoothing)
+    return backend.StructuralHinge(
+        *sines(backend, rng, **options), smoothing=make(2) if smoothing == "TopK" else make()
+    )
 
 
 def exact_step(objective, w, lam, eta):
@@ -100,7 +102,7 @@ def exact_step(objective, w, lam, eta):
     value, J = value - (gold * value).sum(1, keepdims=True), J - (gold[:, :, None] * J).sum(1, keepdims=True)
     value = value + np.asarray(model.task_loss(data, batch).values)
     c = w / (1 + eta * lam)
-    v, fun = _least(J, value + J @ (c - w), lam + 1 / eta)
+    v, fun = least_of_planes(J, value + J @ (c - w), lam + 1 / eta)
     return c + v, fun + 0.5 * lam / (1 + eta * lam) * w @ w
 
 
@@ -108,12 +110,12 @@ def exactly(problem):
     """An inner solver that solves: the planes of all outputs to a quadratic programme."""
     planes = problem.objective.corners(problem.objective.zeros(), None, 50)
     m = int(np.max(np.asarray(planes.count)))
-    v, fun = _least(np.asarray(planes.directions)[:, :m], np.asarray(planes.losses)[:, :m], problem.lam)
+    v, fun = least_of_planes(np.asarray(planes.directions)[:, :m], np.asarray(planes.losses)[:, :m], problem.lam)
     x = Place.of(problem.start).floats(v)
     return Result(x, fun, 1, True, "solved", "last", problem.objective.n, 0.0, ())
 
 
-def _least(J, b, lam):
+def least_of_planes(J, b, lam):
     """argmin_v mean_i max_y (b_iy + <J_iy, v>) + lam/2 ||v||^2 and the value: SLSQP over v and the examples' maxima."""
     n, m, d = J.shape
     rows, right = np.concatenate([-J.reshape(-1, d), np.repeat(np.eye(n), m, axis=0)], axis=1), b.reshape(-1)

@@ -21,8 +21,8 @@ from reference.optimizers.nonnegative import clipped, constraint
 from reference.smoothings import Entropy
 from reference.structures.base import IntractableError, UnsupportedError
 from reference.training.arguments import is_nonlinear
-from reference.training.online_proximal import as_regularizer
 from reference.training.result import UNCERTIFIED, Result, judged, padded
+from reference.training.stochastic import as_regularizer
 from reference.weighted import Weighted
 
 __all__ = ["SCALE", "advised", "certified", "scaling"]

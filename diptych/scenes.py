@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from diptych.box_features import box_features, filter_responses
-from diptych.files.localization_writer import LocalizationImage
+from diptych.files.localization import LocalizationImage
 from reference.datasets import load_letters
 
 __all__ = ["Scene", "make_scenes"]

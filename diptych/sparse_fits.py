@@ -31,6 +31,7 @@ __all__ = [
     "held_out_losses",
     "one_label",
     "rule_of",
+    "searched",
     "sequences_of",
     "splits",
 ]
@@ -211,6 +212,29 @@ def follow(
             raise
         alpha = float(options.get("alpha", 1.0))
         return SparsePath(alpha, panel.beta_max(objective), objective.model.size, tuple(points), interrupted=True)
+
+
+def searched(
+    panel: ModuleType,
+    full: LogLoss,
+    parts: Sequence[tuple[Any, Any]],
+    values: dict[str, Any],
+    deepen: bool,
+    callback: Callable[[PathPoint], Any] | None = None,
+    told: Callable[[int, PathPoint, float], Any] | None = None,
+    **options: Any,
+) -> tuple[ChosenPath, bool]:
+    """A path with its chosen point, and whether Ctrl-C interrupted the computation.
+
+    parts, callback, told: as in :func:`held_out_losses` and :func:`follow`. values: what says the values of beta.
+    deepen: whether the path goes on as long as it gains.
+    """
+    path = follow(panel, full, callback, **values, **options)
+    held, stopped = held_out_losses(panel, [] if path.interrupted else parts, path.betas, told, **options)
+    found, stopped = choose(path, held), path.interrupted or stopped
+    if stopped or not deepen:
+        return found, stopped
+    return deepened(panel, full, parts, found, callback, told, **options)
 
 
 def falls(betas: Sequence[float] | np.ndarray, losses: Sequence[float] | np.ndarray, least: float) -> bool:

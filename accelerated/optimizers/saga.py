@@ -10,7 +10,7 @@ import reference.optimizers.saga as reference
 from accelerated.arrays import like, view
 from accelerated.compiled.epochs.saga import Answers, saga_epoch, saga_table
 from accelerated.compiled.epochs.svrg import Steps
-from accelerated.compiled.problems.answers import Kept
+from accelerated.compiled.problems.answers import StoredAnswers
 from accelerated.optimizers.svrg import SVRG, kept_of
 from accelerated.problems import finite, problem_of, touched_of
 from reference.arrays import Array
@@ -50,12 +50,12 @@ def _first(problem: Any, objective: Any, snapshot: Any, w: Any, mu: float) -> An
     room = (np.empty((0, 0, 0)) if name == "pairs" else x.copy() for name, x in snapshot.kept._asdict().items())
     means = objective.model.padded(view("gradient", snapshot.gradient))
     finite_means = (np.where(np.isfinite(g), g, 0.0) for g in means)  # 0 where forbidden
-    answers = Answers(Kept(*room), np.empty((objective.n, *w.dense.shape[1:])), *finite_means)
+    answers = Answers(StoredAnswers(*room), np.empty((objective.n, *w.dense.shape[1:])), *finite_means)
     saga_table(problem, w, mu, snapshot.kept, answers)
     return answers
 
 
 def _copied(table: Answers) -> Answers:
     """A copy of the table, to change in place."""
-    kept = Kept(*(each.copy() for each in table.kept))
+    kept = StoredAnswers(*(each.copy() for each in table.kept))
     return Answers(kept, table.edges.copy(), table.mean_W.copy(), table.mean_A.copy())

@@ -20,17 +20,14 @@ from accelerated.models.tagging import TaggingModel
 from accelerated.objectives import LogLoss, StructuralHinge
 from reference.arrays import Array, Rows
 from reference.packed import lock
-from reference.training.bcfw import FrankWolfe
 from reference.training.casimir import CasimirRun
 from reference.training.counterparts import Domain
-from reference.training.cutting_planes import Planes
-from reference.training.exponentiated_gradient import Exponentiated
-from reference.training.inner import UserPass
+from reference.training.dual import DualUpdates, Exponentiated, FrankWolfe, Planes
 from reference.training.lbfgs import Smooth
-from reference.training.multisample import DualUpdates
 from reference.training.result import Report
-from reference.training.sgd import Descent
+from reference.training.smoothness import UserPass
 from reference.training.solver import Solver
+from reference.training.stochastic import Descent
 from reference.training.svrg import Backtracked
 
 __all__ = ["SOLVERS", "Narrow", "Narrowed", "narrowed", "occurring"]
@@ -58,7 +55,7 @@ class Narrow(Domain):
         model, data = objective.model, objective.data
         if model.size < LEAST or getattr(model, "pairs", None) is not None or objective.nonnegative is not None:
             return False
-        if isinstance(solver, CasimirRun) and isinstance(solver.inner.inner, UserPass):  # it sees all weights
+        if isinstance(solver, CasimirRun) and isinstance(solver.box.inner.box, UserPass):  # it sees all weights
             return False
         plain = type(data.rows.data) is np.ndarray and data.rows.data.dtype == np.float64
         return plain and 2 * int(np.sum(occurring(objective))) <= data.rows.width

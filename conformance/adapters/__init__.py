@@ -10,7 +10,8 @@ and does nothing else. It has
   ``log_partition()``, ``marginals()`` and ``log_probability(y)`` that the library can answer. A value that the library
   does not return is None;
 - ``MAPPING``, for each structure: what of the library is asked, and how scores become its own;
-- ``KNOWN``: for each law that fails, in a sentence, what was seen when its smallest instance was checked by hand.
+- ``KNOWN``: for the laws that fail, by patterns of their names (``|`` between several), what was seen when the smallest
+  instance was checked by hand, in a sentence. The first pattern that fits a law counts.
 
 ``NotOffered`` says that an instance has no counterpart in the library.
 """

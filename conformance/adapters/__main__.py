@@ -12,11 +12,11 @@ from pathlib import Path
 
 from conformance.adapters import LIBRARIES, library, missing, version
 from conformance.adapters.laws import EXAMPLES, LAWS, hold
-from conformance.adapters.page import page, table
+from conformance.adapters.page import page
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table, or everything as JSON; write the page. The exit status is 0 whatever fails."""
+    """Print the page, or everything as JSON; write the page. The exit status is 0 whatever fails."""
     parser = argparse.ArgumentParser(prog="python -m conformance.adapters", description=__doc__, allow_abbrev=False)
     parser.add_argument("--library", action="append", choices=LIBRARIES, help="ask only this one (repeatable)")
     parser.add_argument("--examples", type=int, default=EXAMPLES, help=f"of each law and size (default: {EXAMPLES})")
@@ -38,8 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for name, outcomes in results.items()
         }
         print(json.dumps({"versions": {name: version(name) for name in results}, "laws": laws}))
-    else:
-        print(table(results))
+    elif not options.write:
+        print(page(results, options.examples))
     if options.write:
         options.write.write_text(page(results, options.examples), encoding="utf-8")
     return 0

@@ -7,24 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-__all__ = [
-    "BESIDE",
-    "FORBIDDEN",
-    "KEPT",
-    "LARGE",
-    "MET",
-    "MIXED",
-    "MORE",
-    "NOTHING",
-    "PADDED",
-    "RAGGED",
-    "RECTANGLES",
-    "SINGLE",
-    "SMALL",
-    "instances",
-    "numbers",
-    "shown",
-]
+__all__ = ["MET", "instances", "numbers", "shown"]  # and the names of kinds
 
 FORBIDDEN, NOTHING, MORE = "forbidden parts", "every output forbidden", "more than there are"
 KEPT, BESIDE = "arguments afterwards", "another of one root made beside it"
@@ -49,8 +32,7 @@ def scores(draw: Any, shape: tuple[int, ...], kind: str) -> np.ndarray:
     return drawn * np.array(draw(st.lists(st.sampled_from(powers), min_size=size, max_size=size))).reshape(shape)
 
 
-@st.composite
-def chains(draw: Any, kind: str, L: int, *lengths: int) -> dict[str, Any]:
+def chain(draw: Any, kind: str, L: int, *lengths: int) -> dict[str, Any]:
     if kind not in (RAGGED, PADDED):
         return {"unary": scores(draw, (*lengths, L), kind), "pairwise": scores(draw, (L, L), kind)}
     longest = max(lengths) + (kind == PADDED)
@@ -58,19 +40,7 @@ def chains(draw: Any, kind: str, L: int, *lengths: int) -> dict[str, Any]:
     return {"unary": unary, "pairwise": pairwise, "lengths": np.array(lengths, np.int64)}
 
 
-@st.composite
-def trees(draw: Any, kind: str, n: int) -> dict[str, Any]:
-    instance = {"values": scores(draw, (n, n + 1), kind)}
-    return {**instance, "single_root": True} if kind.startswith("one root") else instance
-
-
-@st.composite
-def span_trees(draw: Any, kind: str, n: int) -> dict[str, Any]:
-    return {"values": np.triu(scores(draw, (n, n), kind))}
-
-
-@st.composite
-def cuts(draw: Any, kind: str, p: int) -> dict[str, Any]:
+def cut(draw: Any, kind: str, p: int) -> dict[str, Any]:
     """Supermodular edges: the first pair of equal labels is raised until it is ahead."""
     pairs = [(a, b) for a in range(p) for b in range(p) if a != b]
     edges = draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=6)) if pairs else []
@@ -82,34 +52,33 @@ def cuts(draw: Any, kind: str, p: int) -> dict[str, Any]:
     return {"unary": unary, "pairwise": pairwise, "edges": np.array(edges, np.int64).reshape(-1, 2)}
 
 
-@st.composite
-def matchings(draw: Any, kind: str, p: int, q: int) -> dict[str, Any]:
+def tree(draw: Any, kind: str, n: int) -> dict[str, Any]:
+    instance = {"values": scores(draw, (n, n + 1), kind)}
+    return {**instance, "single_root": True} if kind.startswith("one root") else instance
+
+
+def matching(draw: Any, kind: str, p: int, q: int) -> dict[str, Any]:
     return {"values": scores(draw, (p, q), kind)}
 
 
-DRAWN = {
-    "Chain": chains,
-    "Arborescence": trees,
-    "ProjectiveTree": trees,
-    "SpanTree": span_trees,
-    "Cut": cuts,
-    "Matching": matchings,
-}
+def span_tree(draw: Any, kind: str, n: int) -> dict[str, Any]:
+    return {"values": np.triu(scores(draw, (n, n), kind))}
+
+
+DRAWN = {"Chain": chain, "Arborescence": tree, "ProjectiveTree": tree, "SpanTree": span_tree}
+DRAWN |= {"Cut": cut, "Matching": matching}
 
 
 def instances(structure: str, kind: str) -> list[st.SearchStrategy[dict[str, Any]]]:
     """Those of one structure and kind: a strategy for each size, the smallest first."""
-    return [DRAWN[structure](kind, *size) for size in sizes(structure, kind)]
+    return [st.composite(DRAWN[structure])(kind, *size) for size in sizes(structure, kind)]
 
 
 def sizes(structure: str, kind: str) -> list[tuple[int, ...]]:
     """Of chains: how many labels, and the lengths; of trees and cuts: how many tokens or variables."""
-    if structure == "Matching" and kind == SINGLE:
-        return [(1, 1)]
     if structure == "Matching":
-        return (
-            [(1, 2), (2, 1), (2, 3), (3, 2), (2, 4), (4, 3)] if kind == RECTANGLES else [(p, p) for p in (1, 2, 3, 4)]
-        )
+        rectangles = [(1, 2), (2, 1), (2, 3), (3, 2), (2, 4), (4, 3)]
+        return [(1, 1)] if kind == SINGLE else rectangles if kind == RECTANGLES else [(p, p) for p in (1, 2, 3, 4)]
     if structure != "Chain":
         return [(1,)] if kind == SINGLE else [(2,), (3,)] if kind == MORE else [(2,), (3,), (4,)]
     if kind == SINGLE:
@@ -145,13 +114,7 @@ MET = {  # by structure, method and kind: instances that random draws would rare
     ),
     ("Cut", "best", "ordinary"): met(
         unary=[[2.5, 0], [0, 0], [0, 2.7]],
-        pairwise=[
-            [[0, -1.7], [-0.1, 0]],
-            [[0, -1.1], [-2.2, 0]],
-            [[0, -1.9], [-1.6, 0]],
-            [[0, -3], [0, 0]],
-            [[0, -1.3], [-2.4, 0]],
-        ],
+        pairwise=[[[0, a], [b, 0]] for a, b in ((-1.7, -0.1), (-1.1, -2.2), (-1.9, -1.6), (-3, 0), (-1.3, -2.4))],
         edges=[[1, 2], [0, 2], [1, 0], [2, 1], [0, 1]],
     ),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from fnmatch import fnmatchcase
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -12,28 +13,12 @@ import numpy as np
 from hypothesis import strategies as st
 
 from conformance.adapters import NotOffered
+from conformance.adapters import instances as kinds
 from conformance.adapters.checks import Wrong, check
-from conformance.adapters.instances import (
-    BESIDE,
-    FORBIDDEN,
-    KEPT,
-    LARGE,
-    MET,
-    MIXED,
-    MORE,
-    NOTHING,
-    PADDED,
-    RAGGED,
-    RECTANGLES,
-    SINGLE,
-    SMALL,
-    instances,
-    numbers,
-    shown,
-)
+from conformance.adapters.instances import instances, numbers, shown
 from conformance.specimens.outputs import Listing, listing
 
-__all__ = ["EXAMPLES", "LAWS", "Law", "Outcome", "hold"]
+__all__ = ["EXAMPLES", "LAWS", "Law", "Outcome", "fits", "hold", "note_of"]
 
 EXAMPLES = 20  # instances of each law and size
 VERDICTS = ("fails", "holds", "not offered")
@@ -61,23 +46,40 @@ class Outcome(NamedTuple):
 
 
 ANSWERS = ("best", "topk", "log_partition", "marginals", "log_probability")
-KINDS = ("ordinary", FORBIDDEN, LARGE, SMALL, MIXED, SINGLE)  # for all structures
-ROOTS = ("one root", f"one root and {FORBIDDEN}")
+KINDS = ("ordinary", kinds.FORBIDDEN, kinds.LARGE, kinds.SMALL, kinds.MIXED, kinds.SINGLE)  # for all structures
+ROOTS = ("one root", f"one root and {kinds.FORBIDDEN}")
 ASKED = {  # the methods of each structure, and its kinds beside KINDS
-    "Chain": (ANSWERS, ("one label", RAGGED, PADDED)),
+    "Chain": (ANSWERS, ("one label", kinds.RAGGED, kinds.PADDED)),
     "Arborescence": (ANSWERS, ROOTS),
-    "ProjectiveTree": (ANSWERS, (*ROOTS, BESIDE)),
+    "ProjectiveTree": (ANSWERS, (*ROOTS, kinds.BESIDE)),
     "SpanTree": (ANSWERS, ()),
     "Cut": (("best",), ()),
-    "Matching": (("best",), (RECTANGLES,)),
+    "Matching": (("best",), (kinds.RECTANGLES,)),
 }
-SOME = {MORE: ("topk",), NOTHING: ("best", "topk", "log_partition"), KEPT: ("best", "log_partition")}  # for these
+SOME = {  # kinds for these methods alone
+    kinds.MORE: ("topk",),
+    kinds.NOTHING: ("best", "topk", "log_partition"),
+    kinds.KEPT: ("best", "log_partition"),
+}
 LAWS = tuple(
     Law(structure, method, kind)
-    for structure, (methods, kinds) in ASKED.items()
+    for structure, (methods, own) in ASKED.items()
     for method in methods
-    for kind in (*KINDS, *kinds, *(kind for kind, of in SOME.items() if method in of))
+    for kind in (*KINDS, *own, *(kind for kind, of in SOME.items() if method in of))
 )
+
+
+def fits(law: Law, patterns: str) -> bool:
+    """Whether one of the patterns of ``KNOWN`` is of a law."""
+    return any(fnmatchcase(str(law), pattern) for pattern in patterns.split("|"))
+
+
+def note_of(law: Law, library: ModuleType) -> str | None:
+    """What is known of the failure of a law, where the library has what it requires."""
+    structure = getattr(library, law.structure, None)
+    if structure is None or not offers(structure, law):
+        return None
+    return next((note for patterns, note in getattr(library, "KNOWN", {}).items() if fits(law, patterns)), None)
 
 
 def hold(law: Law, library: ModuleType, examples: int = EXAMPLES) -> Outcome:
@@ -86,8 +88,8 @@ def hold(law: Law, library: ModuleType, examples: int = EXAMPLES) -> Outcome:
     if structure is None or not offers(structure, law):
         return Outcome("not offered")
     outcomes = []
-    if law in MET:
-        outcomes.append(ask(law, structure, *MET[law]))
+    if law in kinds.MET:
+        outcomes.append(ask(law, structure, *kinds.MET[law]))
     for strategy in instances(law.structure, law.kind):
         if any(outcome.verdict == "fails" for outcome in outcomes):
             break
@@ -133,9 +135,9 @@ def drawn(law: Law, structure: type, strategy: st.SearchStrategy[dict[str, Any]]
 def ask(law: Law, structure: type, instance: dict[str, Any], k: int) -> Outcome:
     """The outcome on one instance; "not offered" also where it is none of this kind."""
     listings = listed(law.structure, instance)
-    if any(each.scores.max() == -np.inf for each in listings) != (law.kind == NOTHING):
+    if any(each.scores.max() == -np.inf for each in listings) != (law.kind == kinds.NOTHING):
         return Outcome("not offered")
-    if FORBIDDEN in law.kind and not any(np.any(field == -np.inf) for field in instance.values()):
+    if kinds.FORBIDDEN in law.kind and not any(np.any(field == -np.inf) for field in instance.values()):
         return Outcome("not offered")
     text = shown(instance)
     try:
@@ -143,17 +145,17 @@ def ask(law: Law, structure: type, instance: dict[str, Any], k: int) -> Outcome:
             warnings.simplefilter("ignore")
             asked = structure(**instance)
             before = state(asked, instance)
-            if law.kind == BESIDE:
+            if law.kind == kinds.BESIDE:
                 structure(**instance, single_root=True)
             check(law.method, law.kind, asked, instance, listings, k)
-        if law.kind == KEPT:
+        if law.kind == kinds.KEPT:
             kept(before, state(asked, instance))
     except NotOffered as problem:
         return Outcome("not offered", seen=str(problem))
     except Wrong as problem:
         return Outcome("fails", text, str(problem))
     except Exception as problem:
-        if law.kind != NOTHING:  # where every output is forbidden, an exception says so
+        if law.kind != kinds.NOTHING:  # where every output is forbidden, an exception says so
             said = str(problem).strip().split("\n")[0]
             return Outcome("fails", text, f"raises {type(problem).__name__}" + (f": {said[:90]}" if said else ""))
     return Outcome("holds")
@@ -170,9 +172,9 @@ def listed(structure: str, instance: dict[str, Any]) -> list[Listing]:
 def offers(structure: type, law: Law) -> bool:
     """Whether the library's structure has what the law requires: batches, single roots, the method."""
     arguments = inspect.signature(structure).parameters
-    if law.kind in (RAGGED, PADDED) and "lengths" not in arguments:
+    if law.kind in (kinds.RAGGED, kinds.PADDED) and "lengths" not in arguments:
         return False
-    if (law.kind.startswith("one root") or law.kind == BESIDE) and "single_root" not in arguments:
+    if (law.kind.startswith("one root") or law.kind == kinds.BESIDE) and "single_root" not in arguments:
         return False
     return hasattr(structure, law.method) or (law.method == "log_probability" and hasattr(structure, "score"))
 

@@ -19,12 +19,10 @@ MAPPING = {
 KNOWN = {
     "Arborescence.best, forbidden parts": "A graph with the one arborescence 0 -> 1 -> 2 -> 3 of weight 0 and edges "
     "2 -> 1 and 3 -> 2 of weight 1: `No maximum spanning arborescence in G`.",
-    **{
-        f"Arborescence.topk, {kind}": "`ArborescenceIterator` leaves out arborescences, or raises `No maximum spanning "
-        "arborescence in G`: of five in the graph with edges 2 -> 1 (0), 3 -> 1 (1), 0 -> 2 (0), 3 -> 2 (3), 0 -> 3 "
-        "(0), 1 -> 3 (0), added in this order after nodes 0 to 3, that of edges 0 -> 2, 2 -> 1, 1 -> 3 does not come."
-        for kind in ("forbidden parts", "more than there are")
-    },
+    "Arborescence.topk, forbidden parts|Arborescence.topk, more than there are": "`ArborescenceIterator` leaves out "
+    "arborescences, or raises `No maximum spanning arborescence in G`: of five in the graph with edges 2 -> 1 (0), "
+    "3 -> 1 (1), 0 -> 2 (0), 3 -> 2 (3), 0 -> 3 (0), 1 -> 3 (0), added in this order after nodes 0 to 3, that of edges "
+    "0 -> 2, 2 -> 1, 1 -> 3 does not come.",
 }
 
 

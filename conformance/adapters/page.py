@@ -6,9 +6,9 @@ import textwrap
 from collections.abc import Mapping
 
 from conformance.adapters import PANELS, adapter, library, version
-from conformance.adapters.laws import EXAMPLES, LAWS, Law, Outcome
+from conformance.adapters.laws import EXAMPLES, LAWS, Law, Outcome, note_of
 
-__all__ = ["page", "table"]
+__all__ = ["page"]
 
 INTRODUCTION = """\
 What other libraries answer, held to laws that both our panels hold. Every answer is compared with the enumeration of
@@ -27,7 +27,7 @@ is forbidden is our convention.
   by an exception, -inf or no output; *more than there are* asks for a larger K; *arguments afterwards* compares what
   was handed over with what it was.
 
-`python -m conformance.adapters` prints the table. `--write FILE.md` writes this page, `--json` prints everything,
+`python -m conformance.adapters` prints this page, and `--write FILE.md` writes it. `--json` prints everything,
 `--library NAME` asks one library, `--examples N` draws more. A library that is not installed is left out;
 `pip install "diptych[peers]"` installs all. An adapter is one file in `conformance/adapters/`: it maps scores to the
 library's own and the answers back. None of these libraries has our `Tree`, labels on the nodes of a rooted tree;
@@ -44,30 +44,11 @@ MARKS = {"holds": "holds", "fails": "**fails**", "not offered": "-"}
 Results = Mapping[str, Mapping[Law, Outcome]]  # by library
 
 
-def table(results: Results) -> str:
-    """For a terminal: a line for each law and library that offers it; failures with their instances."""
-    lines = []
-    for law in LAWS:
-        found = {name: outcomes[law] for name, outcomes in results.items()}
-        if any(outcome.verdict != "not offered" for outcome in found.values()):
-            lines.append(str(law))
-            lines += [
-                f"    {name:20} {_line(outcome)}" for name, outcome in found.items() if offered(results, name, law)
-            ]
-    return "\n".join(lines)
-
-
 def offered(results: Results, name: str, law: Law) -> bool:
     """Whether a library offers the structure of a law."""
     return any(
         outcome.verdict != "not offered" for each, outcome in results[name].items() if each.structure == law.structure
     )
-
-
-def _line(outcome: Outcome) -> str:
-    if outcome.verdict != "fails":
-        return outcome.verdict
-    return f"fails: {outcome.instance}: {outcome.seen}"
 
 
 def page(results: Results, examples: int = EXAMPLES) -> str:
@@ -118,7 +99,7 @@ def failures(name: str, outcomes: Mapping[Law, Outcome]) -> list[str]:
     failed = {law: outcome for law, outcome in outcomes.items() if outcome.verdict == "fails"}
     notes: dict[str, list[Law]] = {}
     for law in failed:
-        notes.setdefault(getattr(adapter(name), "KNOWN", {}).get(str(law), "Not yet checked by hand."), []).append(law)
+        notes.setdefault(note_of(law, library(name)) or "Not yet checked by hand.", []).append(law)
     lines, refused = [], {}
     for law, outcome in outcomes.items():
         if outcome.verdict == "not offered" and outcome.seen:

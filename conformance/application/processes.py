@@ -12,7 +12,7 @@ from pathlib import Path
 
 import diptych
 
-__all__ = ["ROOT", "begun", "finished", "group_of", "lines_of", "started", "until"]
+__all__ = ["ROOT", "begun", "ended", "finished", "group_of", "lines_of", "started", "until"]
 
 ROOT = Path(diptych.__file__).parent.parent
 
@@ -31,11 +31,15 @@ def started(folder, *words, **variables):
     return begun(folder, "-m", "diptych", *words, **variables)
 
 
-def finished(folder, *words, **variables):
-    """The status, output and errors of Python."""
-    process = begun(folder, *words, **variables)
+def ended(process):
+    """The status, output and errors of a process."""
     out, err = process.communicate(timeout=300)
     return process.returncode, out, err
+
+
+def finished(folder, *words, **variables):
+    """The status, output and errors of Python."""
+    return ended(begun(folder, *words, **variables))
 
 
 def until(condition, seconds=120):

@@ -1,54 +1,29 @@
-"""Chunks: their schemes, by hand and over all sets of chunks, and their scores by hand as the shared tasks' scorer
-counts.
-"""
+"""Chunks: their schemes, by hand and over all sets of chunks, and scores as the shared tasks' scorer counts."""
 
 from __future__ import annotations
 
 import itertools
-import json
+from ast import literal_eval
 from functools import partial
 from types import SimpleNamespace
 
 import pytest
 
-from conformance.application.test_app import run
+from conformance.specimens.pages import entries
+from conformance.specimens.requests import FILES
 from conformance.tolerances import close
 from diptych.chunks import Chunk, chunk_scores, chunks, convert, is_chunk_label, mark_chunks
 from diptych.commands.scores import counted
 from diptych.metrics import chunk_f1, chunk_f1_scorer
 from reference.models.schemes import allowed
 
-SENTENCES = "The DT B-NP\nduck NN I-NP\nswims VBZ B-VP\n. . O\n\nDogs NNS B-NP\nswim VBP B-VP\n\nduck NN B-NP\n"
-# labels, and the chunks that the shared tasks' scorer sees in them: (type, first, last)
-BY_HAND = [
-    ("", []),
-    ("O O", []),
-    ("B-X I-X O", [("X", 0, 1)]),
-    ("B-X B-X", [("X", 0, 0), ("X", 1, 1)]),
-    ("I-X I-X", [("X", 0, 1)]),  # IOB1
-    ("I-X B-X I-X", [("X", 0, 0), ("X", 1, 2)]),  # IOB1: B between two of a type
-    ("I-X I-Y", [("X", 0, 0), ("Y", 1, 1)]),  # another type begins a chunk, B or not
-    ("B-X I-Y I-Y O", [("X", 0, 0), ("Y", 1, 2)]),
-    ("O I-X O I-X", [("X", 1, 1), ("X", 3, 3)]),
-    ("S-X B-X E-X S-Y", [("X", 0, 0), ("X", 1, 2), ("Y", 3, 3)]),
-    ("B-X I-X E-X I-X", [("X", 0, 2), ("X", 3, 3)]),
-    ("E-X E-X", [("X", 0, 0), ("X", 1, 1)]),
-    ("B-X E-X B-X", [("X", 0, 1), ("X", 2, 2)]),
-    ("B-a-b I-a-b I-a", [("a-b", 0, 1), ("a", 2, 2)]),  # the type is what is behind the first hyphen
-    ("B I O I", [("", 0, 1), ("", 3, 3)]),
-    ("b-x i-x o I-x", [("x", 0, 1), ("x", 3, 3)]),
-    ("U-X B-X L-X I-X", [("X", 0, 0), ("X", 1, 2), ("X", 3, 3)]),  # BILOU
-    ("L-X L-X U-Y", [("X", 0, 0), ("X", 1, 1), ("Y", 2, 2)]),
-    ("B-X M-X E-X S-X W-X", [("X", 0, 2), ("X", 3, 3), ("X", 4, 4)]),  # BMES, BMEWO
-    ("M-X M-X o e-X", [("X", 0, 1), ("X", 3, 3)]),
-]
 # the prefixes of a chunk's first token, of tokens inside, of the last, and of a single token
 PREFIXES = {"bio": "BIIB", "iob1": "BIIB", "iobes": "BIES", "bilou": "BILU", "bmes": "BMES", "bmewo": "BMEW"}
 
 
-@pytest.mark.parametrize(("labels", "expected"), BY_HAND)
+@pytest.mark.parametrize(("labels", "expected"), entries("chunks.txt"))
 def test_chunks_by_hand(labels, expected):
-    assert chunks(labels.split()) == [Chunk(*chunk) for chunk in expected]
+    assert chunks(labels.split()) == [Chunk(*chunk) for chunk in literal_eval(expected)]
 
 
 def written(n, found, scheme):
@@ -74,9 +49,7 @@ def sets_of_chunks(n, first=0):
 
 @pytest.mark.parametrize("scheme", PREFIXES)
 def test_valid_sequences_are_sets_of_chunks(scheme):
-    """Over all label sequences of up to four tokens: those that a scheme allows are what all sets of chunks are written
-    as. They are read as these sets, and converted to any scheme and back.
-    """
+    """Of up to four tokens: what a scheme allows is how sets of chunks are written, read and converted."""
     labels = ["O", *(f"{prefix}-{kind}" for prefix in sorted(set(PREFIXES[scheme])) for kind in "XY")]
     follows, begins, ends = allowed(labels, scheme)
     for n in range(5):
@@ -108,22 +81,13 @@ def test_conversion_of_other_labels():
             convert(*words)
 
 
-@pytest.mark.parametrize(
-    ("labels", "expected"),
-    [
-        *((f"O {prefixes}", True) for prefixes in ("B-X I-X", "I-X", "b-x", "U-X", "B M E S", "B I", "S-X M-X")),
-        *((labels, True) for labels in ("0 B-X I-X", "O B_X I_X", "O X-B X-I", "B-X L-X M-X NN", "S", "O E")),
-        *((labels, False) for labels in ("S M L", "M S", "o u", "N V B", "NN O", "S-x L-x M-x", "B_X NN")),
-    ],
-)
+@pytest.mark.parametrize(("labels", "expected"), entries("chunk_labels.txt"))
 def test_labels_that_mark_chunks(labels, expected):
-    assert mark_chunks(labels.split()) == expected
+    assert mark_chunks(labels.split()) == literal_eval(expected)
 
 
 def test_scores_by_hand():
-    """Three sentences: of five true chunks and four found, two are right, a wrong boundary and a wrong type count on
-    both sides.
-    """
+    """Of five true chunks and four found two are right; a wrong boundary and a wrong type count on both sides."""
     truth = ["B-X I-X O B-Y", "B-X O", "I-X B-X"]
     guess = ["B-X I-X O B-X", "B-X I-X", "I-X O"]
     scores = chunk_scores([y.split() for y in truth], [z.split() for z in guess])
@@ -133,15 +97,11 @@ def test_scores_by_hand():
     assert scores.types["X"][3:6] == (2, 4, 4) and scores.types["Y"][:6] == (0.0, 0.0, 0.0, 0, 0, 1)
 
 
-def test_sentences_end_chunks():
-    assert chunk_scores([["B-X"], ["I-X"]], [["B-X"], ["B-X"]]).f1 == 1.0
-    assert chunk_scores([["B-X", "I-X"]], [["B-X", "B-X"]]).correct == 0
-
-
 def test_nothing_to_divide_by():
     assert chunk_scores([], []) == chunk_scores([["O"]], [["O"]]) == (0.0, 0.0, 0.0, 0, 0, 0, {})
-    scores = chunk_scores([["B-X"]], [["O"]])
-    assert scores[:6] == (0.0, 0.0, 0.0, 0, 0, 1)
+    assert chunk_scores([["B-X"]], [["O"]])[:6] == (0.0, 0.0, 0.0, 0, 0, 1)
+    assert chunk_scores([["B-X"], ["I-X"]], [["B-X"], ["B-X"]]).f1 == 1.0  # sentences end chunks
+    assert chunk_scores([["B-X", "I-X"]], [["B-X", "B-X"]]).correct == 0
 
 
 def test_f1_of_learners_and_of_a_scheme():
@@ -165,18 +125,18 @@ def test_what_is_wrong_is_named():
 
 
 @pytest.mark.beyond("long runs")
-def test_a_label_that_is_none_of_a_chunk_is_named(backend, tmp_path, capsys):
+def test_a_label_that_is_none_of_a_chunk_is_named(tmp_path, cli):
     saved, good, bank = (tmp_path / name for name in ("m.npz", "good.txt", "bad.txt"))
-    good.write_text(SENTENCES)
-    bank.write_text(SENTENCES.replace(" O", " 0"))
+    good.write_text(FILES["bank.txt"])
+    bank.write_text(FILES["bank.txt"].replace(" O", " 0"))
     for more in ([], ["--partitions", 3, "--epochs", 9], ["--learner", "sparse-crf", "--scheme", "IOB2"]):
-        command = ["tag", "train", bank, "--quiet", *more]
-        report = json.loads(run(backend, capsys, *command, "--json")[1])["train"]
+        report = cli.reported("tag", "train", bank, "--quiet", *more)["train"]
         assert report["chunks"] is None and "label '0' in " in report["no_chunk_scores"], more
-        assert f"train no chunk scores: {report['no_chunk_scores']}" in run(backend, capsys, *command)[1]
-    assert run(backend, capsys, "tag", "train", good, "--quiet", "--save", saved)[0] == 0
-    for scheme, told in (("bioes", "F1 100.00 (5 found"), ("bmes", "no chunk scores: label 'I-NP'")):
-        assert told in run(backend, capsys, "tag", "evaluate", saved, good, "--scheme", scheme)[1]
+        said = cli.printed("tag", "train", bank, "--quiet", *more)
+        assert f"train no chunk scores: {report['no_chunk_scores']}" in said
+    cli.printed("tag", "train", good, "--quiet", "--save", saved)
+    for scheme, told in (("bioes", "F1 100.00 (4 found"), ("bmes", "no chunk scores: label 'I-NP'")):
+        assert told in cli.printed("tag", "evaluate", saved, good, "--scheme", scheme)
 
 
 def test_a_label_is_named_by_its_line():

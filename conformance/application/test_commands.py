@@ -1,31 +1,44 @@
-"""What the commands share: options of one meaning, solvers' own options, help of one screen, "did you mean", show."""
+"""What the commands share: options, help, what they refuse, and laws of every command that trains."""
 
 from __future__ import annotations
 
 import argparse
 import inspect
+import json
+import re
+import shlex
+import signal
 import sys
 import types
+from functools import cache
+from importlib import import_module
 
 import numpy as np
 import pytest
 
 import reference
-from conformance.application.test_app import data_file, reported, run
-from diptych.commands import localize_jobs
+from conformance.application.conftest import Command
+from conformance.application.test_app import PNG
+from conformance.damage import spoil
+from conformance.specimens.commands import COMMANDS, STARTS
+from conformance.specimens.pages import entries
+from conformance.specimens.requests import NOTICED, REQUESTS, prepare
+from conformance.tolerances import close
+from diptych.commands import localize
 from diptych.commands.jobs import HINGE_ONLY, OPTIMIZERS
 from diptych.commands.main import main, parser
 from diptych.commands.options import FLAGS
 from diptych.commands.parser import Parser
 from diptych.commands.solvers import RENAMED, epochs_of, own, takes
 from diptych.defaults import LBFGS_ITERATIONS
-from diptych.files import load_model, load_sequences
+from diptych.files import load_log, load_model, load_sequences
+from diptych.files.logs import LogWriter
+from diptych.panels import PANELS
 from reference.declared import members, options_of
 
-__all__ = ["data_file"]  # a fixture
 TASKS = ("", "tag", "parse", "segment", "align", "localize")
-TRAINING = ("limit", "checkpoint", "resume", "save", "plot", "log")  # of every command that trains
-SOLVERS = tuple(dict.fromkeys((*OPTIMIZERS, *localize_jobs.OPTIMIZERS)))
+TRAINING = ("limit", "checkpoint", "resume", "save", "plot", "log", "lam", "epochs", "tol", "rng")
+SOLVERS = tuple(dict.fromkeys((*OPTIMIZERS, *localize.OPTIMIZERS)))
 
 
 def commands(at: Parser | None = None, name: str = "") -> dict[str, Parser]:
@@ -39,51 +52,20 @@ def commands(at: Parser | None = None, name: str = "") -> dict[str, Parser]:
     return found
 
 
-def said(capsys, *words):
-    """What a command that ends by itself prints, and its status."""
-    with pytest.raises(SystemExit) as stop:
-        main([*map(str, words)])
-    out, err = capsys.readouterr()
-    return stop.value.code, out, err
-
-
-# options -------------------------------------------------------------------------------------------------------------
-
-
-def test_every_task_has_the_four_actions():
-    have = commands()
-    for task in TASKS:
-        for action in ("train", "evaluate", "predict", "show"):
-            assert f"{task} {action}".strip() in have
-
-
-def test_shared_options_mean_one_thing():
+def test_shared_options_mean_one_thing_and_are_wherever_they_make_sense():
     """Type, action and the first words of the help of an option are the same wherever it is."""
-    other = {("localize make", "--test")}  # which letters the scenes are of
+    expected = {"train": {*TRAINING}, "predict": {"out", "limit", "most_bytes"}}
+    expected |= {"evaluate": {"most_bytes"}, "show": {"most_bytes"}}
+    assert {f"{task} {action}".strip() for task in TASKS for action in expected} <= commands().keys()
     for words, sub in commands().items():
-        for name, flag in FLAGS.items():
-            option = f"--{name.replace('_', '-')}"
-            action = sub._option_string_actions.get(option)
-            if action is not None and (words, option) not in other:
-                assert action.help.startswith(flag.help) and action.type == flag.how.get("type"), (words, option)
-
-
-def test_shared_options_are_wherever_they_make_sense():
-    for words, sub in commands().items():
-        has = {name for name in FLAGS if f"--{name.replace('_', '-')}" in sub._option_string_actions}
-        action = words.split(" ")[-1]
-        if not isinstance(sub._defaults.get("command"), types.FunctionType):
-            continue  # a task
-        assert {"json", "quiet"} <= has, words
-        if action == "train":
-            assert {*TRAINING, "lam", "epochs", "tol", "rng"} <= has, words
-        if action in ("evaluate", "show"):
-            assert "most_bytes" in has, words
-        if action == "predict":
-            assert {"out", "limit", "most_bytes"} <= has, words
-
-
-# solvers -------------------------------------------------------------------------------------------------------------
+        has = {name: sub._option_string_actions.get(f"--{name.replace('_', '-')}") for name in FLAGS}
+        has = {name: action for name, action in has.items() if action is not None}
+        for name, action in has.items():
+            if (words, name) != ("localize make", "test"):  # which letters the scenes are of
+                flag = FLAGS[name]
+                assert action.help.startswith(flag.help) and action.type == flag.how.get("type"), (words, name)
+        if isinstance(sub._defaults.get("command"), types.FunctionType):  # it is no task
+            assert {"json", "quiet"} | expected.get(words.split(" ")[-1], set()) <= has.keys(), words
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -113,122 +95,269 @@ def test_options_of_a_solver_are_its_parameters(solver):
 
 
 @pytest.mark.parametrize("solver", OPTIMIZERS)
-def test_an_option_of_another_solver_is_refused_by_name(data_file, capsys, solver):
+def test_an_option_of_another_solver_is_refused_by_name(data_file, reference_cli, solver):
     loss = ["--loss", "hinge"] if solver in (*HINGE_ONLY, "casimir-svrg-adapt") else []
     for name in {name for each in OPTIMIZERS for name in own(each)} - set(own(solver)) - {"mu", "k"}:
-        option = own(next(each for each in OPTIMIZERS if name in own(each)))[name]
-        flag = f"--{'no-' if option.default is True else ''}{name.replace('_', '-')}"
-        value = [] if option.kind == "bool" else [option.choices[0] if option.choices else "1"]
-        status, out, err = run(reference, capsys, "train", data_file, "--optimizer", solver, *loss, flag, *value)
         having = [each for each in OPTIMIZERS if name in own(each)]
-        assert status == 2 and out == "" and err.count("\n") == 1
+        option = own(having[0])[name]
+        flag = f"--{'no-' if option.default is True else ''}{name.replace('_', '-')}"
+        value = [] if option.kind is bool else [option.choices[0] if option.choices else "1"]
+        err = reference_cli.refused("train", data_file, "--optimizer", solver, *loss, flag, *value)
         assert f"{flag} has no effect with --optimizer {solver}; these have it: {', '.join(having)}" in err
+        assert err.count("\n") == 1
 
 
-def test_options_reach_the_solver(backend, data_file, tmp_path, capsys):
-    """The command's weights are those of the public function with the same options, bit for bit."""
-    saved = tmp_path / "m.npz"
-    how = ["--loss", "hinge", "--optimizer", "bcfw", "--lam", 0.1, "--epochs", 3, "--rng", 5, "--save", saved]
-    own_options = ["--cached-passes", 0, "--capacity", 1, "--no-line-search", "--average", "weighted", "--tol", 1e-9]
-    status, _, err = run(backend, capsys, "train", data_file, *how, *own_options)
-    assert status == 0, err
-    model, w, info = load_model(saved, backend.module)
-    data = load_sequences(data_file)
+def test_options_reach_the_solver(backend, data_file, cli):
+    """The weights are those of the public function, bit for bit. Counts have 31 bits, seeds and bytes 63."""
+    shared = {"lam": 0.1, "epochs": 3, "rng": 2**63 - 1, "tol": 1e-9}
+    options = {"cached_passes": 0, "capacity": 1, "line_search": False, "average": "weighted"}
+    words = f"--lam 0.1 --epochs 3 --rng {2**63 - 1} --tol 1e-9 --limit {2**31 - 1} --most-bytes {2**63 - 1}"
+    words += " --cached-passes 0 --capacity 1 --no-line-search --average weighted"
+    cli.printed(f"train toy.npz --loss hinge --optimizer bcfw {words} --save m.npz")
+    (model, w, info), data = load_model("m.npz", backend.module), load_sequences(data_file)
     objective = backend.StructuralHinge(model, model.pack(data.X, data.Y))
-    expected = backend.bcfw(
-        objective,
-        lam=0.1,
-        epochs=3,
-        rng=5,
-        cached_passes=0,
-        capacity=1,
-        line_search=False,
-        average="weighted",
-        tol=1e-9,
-    )
-    assert np.array_equal(w, expected.x) and info["cached_passes"] == 0 and info["line_search"] is False
-    plain = backend.bcfw(objective, lam=0.1, epochs=3, rng=5, tol=1e-9)
-    assert not np.array_equal(w, plain.x)
-
-
-# help ----------------------------------------------------------------------------------------------------------------
+    assert np.array_equal(w, backend.bcfw(objective, **shared, **options).x) and options.items() <= info.items()
+    assert not np.array_equal(w, backend.bcfw(objective, **shared).x)
 
 
 @pytest.mark.parametrize("words", sorted(commands()))
-def test_help_is_one_screen_and_help_all_has_everything(capsys, monkeypatch, words):
+def test_help_is_one_screen_and_help_all_has_everything(reference_cli, monkeypatch, words):
+    """It is a word too, and what a command of commands shows."""
     monkeypatch.setenv("COLUMNS", "80")
-    status, brief, _ = said(capsys, *words.split(), "--help")
+    run, sub = reference_cli.run, commands()[words]
+    status, brief, _ = run(*words.split(), "--help")
     assert status == 0 and brief.startswith(f"usage: diptych {words}".strip()) and len(brief.splitlines()) <= 40
     assert all(len(line) <= 80 for line in brief.splitlines())
-    _, whole, _ = said(capsys, *words.split(), "--help-all")
-    sub = commands()[words]
+    whole = run(*words.split(), "--help-all")[1]
     shown = [action for action in sub._actions if action.help != argparse.SUPPRESS]
-    for action in shown:
-        for option in action.option_strings:
-            assert option in whole
+    assert all(option in whole for action in shown for option in action.option_strings)
     hidden = len([a for a in shown if a.option_strings and not any(o in brief for o in a.option_strings)])
     assert (f"{hidden} more option{'s' if hidden > 1 else ''}: --help-all" in brief) == (hidden > 0)
+    assert "--panel" not in whole or words not in ("check", "compare", "demo")
+    if words in ("", "tag", "localize"):
+        assert run("help", *words.split()) == (0, brief, "")
+        with pytest.raises(SystemExit):
+            main(words.split())
+        assert reference_cli.capsys.readouterr().out == brief
 
 
-@pytest.mark.parametrize("command", ["check", "compare", "demo"])
-@pytest.mark.parametrize("panel", ["reference", "accelerated"])
-def test_commands_of_both_panels_reject_panel(capsys, command, panel):
-    words = [command, *(["letters"] if command == "compare" else [])]
-    for given in (["--panel", panel, *words], [*words, "--panel", panel]):
-        assert main(given) == 2
-        out, err = capsys.readouterr()
-        assert out == "" and err == f"diptych {command}: --panel {panel}: {command} runs both panels\n"
-    assert "--panel" not in said(capsys, command, "--help-all")[1]
-
-
-def test_help_is_a_word_too(capsys):
-    for words in ([], ["tag"], ["tag", "train"]):
-        shown = []
-        for asked in (["help", *words], [*words, "--help"]):
-            with pytest.raises(SystemExit) as stop:
-                main(asked)
-            assert stop.value.code == 0
-            shown.append(capsys.readouterr().out)
-        assert shown[0] == shown[1] != ""
-
-
-@pytest.mark.parametrize("words", [[], ["tag"], ["localize"]])
-def test_a_command_of_commands_alone_shows_its_help(capsys, words):
-    assert said(capsys, *words) == said(capsys, *words, "--help")
-
-
-def test_what_follows_reproduce_is_of_the_experiment(capsys):
-    assert run(reference, capsys, "reproduce", "none", "--mine")[0] == 2
-
-
-def test_completion_needs_shtab(capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "shtab", None)
-    status, _, err = said(capsys, "--print-completion", "bash")
-    assert status == 2 and "pip install 'diptych[completion]'" in err
-
-
-def test_completion_knows_commands_and_options(capsys):
+def test_completion_and_the_version(reference_cli, monkeypatch):
+    run = reference_cli.run
+    assert run("--version") == (0, f"diptych {reference.__version__}\n", "")
+    with monkeypatch.context() as patched:
+        patched.setitem(sys.modules, "shtab", None)
+        status, _, err = run("--print-completion bash")
+        assert status == 2 and "pip install 'diptych[completion]'" in err
     pytest.importorskip("shtab")
-    status, out, _ = said(capsys, "--print-completion", "bash")
+    status, out, _ = run("--print-completion bash")
     assert status == 0 and "exponentiated-gradient" in out and "--print-completion" in out
-    status, _, err = said(capsys, "--print-completion", "none")
-    assert status == 2 and "expected one of bash" in err
+    assert "expected one of bash" in run("--print-completion none")[2]
 
 
-# show, out, limit ----------------------------------------------------------------------------------------------------
+def listed(folder):
+    """Every file, its size and when it was written; but for the runs that a grid keeps."""
+    files = (path for path in folder.rglob("*") if path.name != "kept.jsonl")
+    return {path: (path.stat().st_size, path.stat().st_mtime_ns) for path in files}
 
 
-def test_show_says_what_a_file_holds(backend, data_file, tmp_path, capsys):
-    saved = tmp_path / "m.npz"
-    run(backend, capsys, "train", data_file, "--epochs", 20, "--lam", 0.125, "--save", saved)
-    model, w, _ = load_model(saved, backend.module)
-    report = reported(backend, capsys, "show", saved, "--top", 1)
-    assert report["kind"] == "SequenceModel" and report["weights"] == len(w) == 24
-    assert report["nonzeros"] == np.count_nonzero(w) and report["trained"]["lam"] == 0.125
-    W, T = model.split(w)
-    for k, label in enumerate("abc"):  # label k follows feature k
-        ((name, weight),) = report["labels"][label]
-        assert abs(weight) == abs(W[:, k]).max() and (name != f"feature {k}" or weight == W[k, k])
-    assert sorted(move[2] for move in report["transitions"]) == sorted(T.reshape(-1).tolist())
-    status, out, _ = run(backend, capsys, "show", saved)
-    assert status == 0 and "SequenceModel" in out and "optimizer sgd" in out and "transitions" in out
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """A function of a panel: its folder with all that requests name."""
+
+    @cache
+    def prepared(sp):
+        prepare(sp, folder := tmp_path_factory.mktemp(sp.__name__))
+        return folder
+
+    return prepared
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda each: shlex.join(each.words)[:100])
+def test_a_wrong_request_is_one_line_and_status_2(backend, folders, monkeypatch, cli, request_):
+    folder = folders(backend.module)
+    monkeypatch.chdir(folder)
+    before = listed(folder)
+    status, out, err = cli.run(*request_.words)
+    *notes, line = err.splitlines()
+    assert status == 2 and line.startswith("diptych") and request_.said, err
+    assert not notes or {"tag", "grid"} & {*request_.words}  # how files are read, and which run failed
+    assert not out or "grid" in request_.words  # its table without scores
+    assert all(message in line for message in request_.said), line
+    assert listed(folder) == before
+
+
+@pytest.mark.parametrize("request_", NOTICED, ids=lambda each: shlex.join(each.words)[:100])
+def test_what_a_file_looks_like_is_said_and_ends_no_run(folders, monkeypatch, reference_cli, request_):
+    monkeypatch.chdir(folders(reference))
+    status, out, err = reference_cli.run(*request_.words)
+    assert status == 0 and out and all(message in err for message in request_.said), err
+    assert "train" not in request_.words or len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("entry", "message"), entries("wrong_infos.txt"))
+def test_a_model_file_that_does_not_say_what_a_command_needs_is_named(
+    tmp_path, monkeypatch, reference_cli, entry, message
+):
+    prepare(reference, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    words, _, change = entry.partition(": ")
+    spoil(tmp_path / next(word for word in words.split() if word.endswith(".npz")), change)
+    assert message in reference_cli.refused(*words.split())
+
+
+ODD = ("", "--", "nan", "inf", "-inf", "1e400", "-1", "x", "9" * 400, "9" * 5000)
+NUMBERS = ("lam", "mu", "tol", "step-size", "tau", "C", "beta", "alpha", "kappa", "sigma")
+COUNTS = ("k", "rng", "epochs", "fold", "limit", "path", "most-bytes")
+
+
+@pytest.mark.parametrize("option", [*NUMBERS, *COUNTS])
+def test_odd_values_are_one_line_and_status_2(reference_cli, option):
+    for value in ODD:
+        err = reference_cli.refused("train", "letters", f"--{option}={value}")
+        assert len(err.splitlines()) == 1 and f"argument --{option}: expected" in err and len(err) < 300
+
+
+UNSEEN = {"job", "saved", "log", "checkpoint", "resume"}  # the words themselves
+
+
+def on_panels(names, cases):
+    """Each case on both panels; in the first tier on one of them, in turn."""
+    other = pytest.mark.beyond("the other panel")
+    return pytest.mark.parametrize(
+        f"{names}, panel",
+        [
+            pytest.param(*case, panel, marks=[] if (i + k) % 2 == 0 else other)
+            for i, case in enumerate(cases)
+            for k, panel in enumerate(PANELS)
+        ],
+    )
+
+
+every = on_panels("name", [(name,) for name in COMMANDS])
+
+
+@pytest.fixture
+def prepared_cli(panel, tmp_path, monkeypatch, capsys):
+    """The command in a panel, in a folder with all files."""
+    prepare(import_module(panel), tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return Command(import_module(panel), capsys)
+
+
+def reported(cli, *words):
+    """A report, where all goes well and nothing is said."""
+    status, out, err = cli.run(*words, "--json", "--quiet")
+    assert status == 0 and err == "", err
+    return json.loads(out)
+
+
+def untimed(found):
+    """A report without times and without the words that it repeats."""
+    if isinstance(found, dict):
+        return {key: untimed(value) for key, value in found.items() if key not in UNSEEN and "seconds" not in key}
+    return [untimed(each) for each in found] if isinstance(found, list) else found
+
+
+def timeless(printed):
+    """What is printed, without how long it took."""
+    return re.sub(r"in \S+ seconds|\"seconds\": [^,]+,", "", printed)
+
+
+def leaves(path):
+    """The settings of a saved model, and the arrays of its weights."""
+    model, w, _ = load_model(path, "reference")
+    flat = [w] if isinstance(w, np.ndarray) else [x for each in w for x in ([each] if hasattr(each, "shape") else each)]
+    return model.settings(), flat
+
+
+@every
+def test_a_model_scores_as_its_training_said_and_answers_the_same_again(prepared_cli, name):
+    """By evaluate; --out holds what predict prints; show has its weights and names, and other tasks refuse it."""
+    command = COMMANDS[name]
+    report = reported(prepared_cli, *command.train("--save", "MODEL"), "--epochs", command.epochs[1])
+    assert report["command"] == " ".join([*command.task, "train"])
+    ours, theirs = command.agree(report, reported(prepared_cli, *command.evaluate))
+    assert {key: theirs[key] for key in ours} == ours if isinstance(ours, dict) else theirs == ours
+    assert prepared_cli.printed(*command.evaluate)
+    for form in ([], ["--json"]):
+        words = [*command.predict, *form]
+        printed = prepared_cli.printed(*words)
+        assert timeless(printed) == timeless(prepared_cli.printed(*words)) != ""
+        if name != "segment":  # it writes a picture, and prints what there is to say of it
+            assert prepared_cli.printed(*words, "--out", "out.txt") == ""
+            with open("out.txt", newline="", encoding="utf-8") as file:
+                assert file.read() == printed
+    shown, words = reported(prepared_cli, *command.task, "show", "MODEL"), " ".join([*command.task, "show"])
+    (key, found), w = command.shown, load_model("MODEL", "reference")[1]
+    assert shown["command"] == words and found in shown[key]
+    assert not isinstance(w, np.ndarray) or shown["nonzeros"] == np.count_nonzero(w)
+    assert len(prepared_cli.printed(*command.task, "show", "MODEL")) > 20
+    for other in {"", "tag", "segment", "align", "localize", "parse"} - {" ".join(command.task)}:
+        err = prepared_cli.refused(*other.split(), "show", "MODEL")
+        assert "expected a model of" in err and err.endswith(f"diptych {words} reads it\n")
+
+
+@pytest.mark.beyond("a training through every command")
+@every
+def test_a_run_cut_in_two_is_that_of_one_run(prepared_cli, name):
+    """But for the time: reports, weights to the bit, and logs, of which the second part goes on in one file."""
+    command = COMMANDS[name]
+    few, many = command.epochs
+    uncut = reported(prepared_cli, *command.train("--epochs", many, "--log", "uncut.jsonl", "--save", "uncut.npz"))
+    second = []
+    if command.checkpoint:
+        reported(prepared_cli, *command.train("--epochs", few, "--log", "cut.jsonl", "--checkpoint", "run.npz"))
+        second = ["--resume", "run.npz"]
+    found = reported(prepared_cli, *command.train("--epochs", many, "--log", "cut.jsonl", "--save", "cut.npz", *second))
+    assert untimed(found) == untimed(uncut)
+    (settings, w), (same, v) = leaves("uncut.npz"), leaves("cut.npz")
+    assert settings == same and len(w) == len(v) and all(map(np.array_equal, w, v))
+    if command.checkpoint:  # else lines are values of beta, or as many as are needed
+        logs = [load_log(each) for each in ("uncut.jsonl", "cut.jsonl")]
+        plain = [[{**row.as_dict(), "seconds": None} for row in each.rows] for each in logs]
+        assert plain[0] == plain[1] and len(plain[0]) == many and untimed(logs[0].outcome) == untimed(logs[1].outcome)
+
+
+@on_panels("first, second", STARTS)
+def test_a_run_starts_from_a_saved_model(prepared_cli, first, second):
+    """Without an epoch its objective, settings and weights are those of the model, whatever optimiser wrote it."""
+    before = reported(prepared_cli, *first.split(), "--save", "m.npz", "--epochs", 3)
+    again = reported(prepared_cli, *second.split(), "--save", "n.npz", "--epochs", 0, "--start", "m.npz")
+    assert again.get("start", "m.npz") == "m.npz"
+    for one, other in zip(before.get("classes", [before]), again.get("classes", [again]), strict=True):
+        close(other["objective"], one["objective"])
+    (settings, (w,)), (same, (v,)) = leaves("m.npz"), leaves("n.npz")
+    assert settings == same and np.array_equal(v, w)
+
+
+@pytest.mark.beyond("a picture of every command")
+@every
+def test_pictures_are_drawn_and_a_full_disk_is_said(prepared_cli, name, tmp_path):
+    """--limit, where the command has it, is the number of examples."""
+    pytest.importorskip("matplotlib")
+    command = COMMANDS[name]
+    report = reported(prepared_cli, *command.train("--epochs", command.epochs[0], "--plot", "p.png"))
+    assert (tmp_path / "p.png").read_bytes().startswith(PNG) and report["plot"] == "p.png"
+    if not {"--limit", "--partitions"} & {*command.options}:
+        few = reported(prepared_cli, *command.train("--limit", 2, "--epochs", command.epochs[0]))
+        every = [few, *few.get("classes", [])]
+        assert [x[key] for x in every for key in ("sequences", "sentences", "examples", "images") if key in x] == [2]
+    status, _, err = prepared_cli.run(*command.train("--epochs", command.epochs[0], "--save", "/dev/full", "--quiet"))
+    assert status == 1 and err == f"diptych {' '.join([*command.task, 'train'])}: /dev/full: no space left on device\n"
+
+
+@pytest.mark.beyond("a training through every command")
+@every
+def test_sigterm_keeps_the_weights(prepared_cli, name, monkeypatch, installed):
+    """It comes after the first epoch; a second one, as timeout(1) sends it, changes nothing."""
+
+    def terminated(self, row):
+        write(self, row)
+        if {"epoch", "value"} & set(row):
+            signal.raise_signal(signal.SIGTERM)
+
+    write = LogWriter.write
+    monkeypatch.setattr(LogWriter, "write", terminated)
+    status, out, _ = prepared_cli.run(*COMMANDS[name].train("--quiet", "--save", "m.npz", "--log", "log.jsonl"))
+    assert status == 143 and "not converged: " in out and load_log("log.jsonl").outcome["interrupted"]
+    assert all(np.all(np.isfinite(each)) for each in leaves("m.npz")[1])

@@ -1,54 +1,59 @@
-"""A real Ctrl-C to a real command, while Python imports and while kernels compile: status 130 and one line."""
+"""A real Ctrl-C to a real command, and clusters that the command line starts or is led to."""
 
 from __future__ import annotations
 
 import ctypes
 import json
+import os
+import shutil
 import signal
+import socket
+import subprocess
 import sys
 import time
+from functools import partial
 
 import numba
 import pytest
 from numba.core import event
 from numba.core.compiler_lock import global_compiler_lock
 
-from conformance.application.processes import ROOT, begun, finished, started
-from conformance.application.test_app import data_file
+from conformance.application.processes import ROOT, begun, ended, finished, group_of, lines_of, started, until
+from conformance.specimens.pages import entries
 from diptych import interrupts
+from diptych.commands import executors
+from diptych.distributed import local_client
+from diptych.files.models import load_model
 from diptych.interrupts import finishing, listening
 
 pytestmark = pytest.mark.beyond("starts processes")
-
-__all__ = ["data_file"]  # a fixture
-IMPORTS = [  # the panel, what it has just imported, seconds after that
-    ("reference", "reference.arrays", 0.0),
-    ("reference", "numpy.linalg", 0.02),
-    ("accelerated", "reference.objectives", 0.0),
-    ("accelerated", "numba.core.config", 0.0),
-    ("accelerated", "numba.core.types", 0.1),
-    ("accelerated", "accelerated.kernel", 0.0),
-]
+SCRIPT = "from diptych.commands.main import main\nraise SystemExit(main())\n"
 
 
-def interrupted(command, seen, seconds, number=signal.SIGINT, **variables):
+def interrupted(words, seen, seconds, number=signal.SIGINT, **variables):
     """Status, output, last lines of a command that gets the signal some seconds after a line that ``seen`` ends."""
-    with begun(ROOT, *command, **variables) as process:
+    with begun(ROOT, *words, **variables) as process:
         for line in iter(process.stderr.readline, ""):
             text = line.strip()
             if text.startswith(seen) or text.endswith(f" {seen}"):
                 break
         time.sleep(seconds)
         process.send_signal(number)
-        out, err = process.communicate(timeout=300)
-    return process.returncode, out, [x for x in err.splitlines() if not x.startswith("import time:")]
+        status, out, err = ended(process)
+    return status, out, [x for x in err.splitlines() if not x.startswith("import time:")]
 
 
-@pytest.mark.parametrize(("panel", "imported", "seconds"), IMPORTS)
-def test_ctrl_c_while_python_imports(panel, imported, seconds):
-    command = ["-X", "importtime", "-m", "diptych", "train", "letters", "--panel", panel]
-    assert interrupted(command, imported, seconds) == (130, "", ["interrupted"])
-    assert interrupted(command, imported, seconds, signal.SIGTERM) == (143, "", ["terminated"])
+@pytest.mark.parametrize(("imported", "seconds"), entries("imports.txt"))
+def test_ctrl_c_while_python_imports(imported, seconds, tmp_path):
+    """Started as a module; and SIGTERM to the script as it is installed."""
+    (tmp_path / "diptych").write_text(SCRIPT)
+    for program, number, said in (
+        (["-m", "diptych"], signal.SIGINT, (130, "", ["interrupted"])),
+        ([tmp_path / "diptych"], signal.SIGTERM, (143, "", ["terminated"])),
+    ):
+        panel, module = imported.split()
+        words = ["-X", "importtime", *program, "train", "letters", "--panel", panel]
+        assert interrupted(words, module, float(seconds), number) == said
 
 
 def test_the_handlers_come_before_slow_imports():
@@ -63,46 +68,23 @@ def test_the_handlers_come_before_slow_imports():
 def test_a_signal_when_the_output_is_written(number):
     """In the last moments of Python, too: status 0, or the line and the status of the signal; the output is whole."""
     words = ["train", "letters", "--limit", "5", "--epochs", "1", "--quiet", "--json"]
-    ended = {0: "", 130: "interrupted\n", 143: "terminated\n"}
+    said = {0: "", 130: "interrupted\n", 143: "terminated\n"}
     for k in range(6):
         with started(ROOT, *words) as process:
             out = process.stdout.readline()
             time.sleep(0.01 * k)
             process.send_signal(number)
-            rest, err = process.communicate(timeout=300)
-        assert process.returncode in (0, 128 + number) and err == ended[process.returncode]
+            status, rest, err = ended(process)
+        assert status in (0, 128 + number) and err == said[status]
         assert rest == "" and json.loads(out)["command"] == "train"
-
-
-def test_ctrl_c_while_the_installed_script_imports(tmp_path):
-    script = tmp_path / "diptych"
-    script.write_text("from diptych.commands.main import main\nraise SystemExit(main())\n")
-    command = ["-X", "importtime", str(script), "train", "letters"]
-    assert interrupted(command, "reference.objectives", 0.0) == (130, "", ["interrupted"])
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1.0, 3.0])
 def test_ctrl_c_while_kernels_compile(data_file, tmp_path, seconds):
     """Whether it comes between two kernels, within one, or within what C code calls back."""
-    command = ["-m", "diptych", "train", str(data_file), "--epochs", "1000000", "--save", str(tmp_path / "m.npz")]
-    assert interrupted(command, "compiling kernels", seconds, NUMBA_CACHE_DIR=str(tmp_path / "cold")) == (
-        130,
-        "",
-        ["interrupted"],
-    )
-    assert not (tmp_path / "m.npz").exists()
-
-
-@pytest.fixture
-def installed(monkeypatch):
-    """The command's handlers of Ctrl-C and SIGTERM."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    then = signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    monkeypatch.setattr(interrupts, "is_command", lambda package: True)
-    interrupts.handle()
-    yield
-    signal.signal(signal.SIGINT, before)
-    signal.signal(signal.SIGTERM, then)
+    words, cold = ["-m", "diptych", "train", data_file, "--epochs", 10**6, "--save", tmp_path / "m.npz"], tmp_path / "c"
+    found = interrupted(words, "compiling kernels", seconds, NUMBA_CACHE_DIR=str(cold))
+    assert found == (130, "", ["interrupted"]) and not (tmp_path / "m.npz").exists()
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -127,18 +109,16 @@ def test_an_interrupt_waits_for_the_end_of_a_pass_of_the_compiler(installed):
     reached = []
     with pytest.raises(KeyboardInterrupt), listening():
         with global_compiler_lock:
-            signal.raise_signal(signal.SIGINT)
-            reached.append("the first")
-            signal.raise_signal(signal.SIGINT)
-            reached.append("the second")
+            for each in ("the first", "the second"):
+                signal.raise_signal(signal.SIGINT)
+                reached.append(each)
         reached.append("compiled")
-    assert reached == ["the first", "the second"]
     with listening(), global_compiler_lock:
         reached.append("compiles again")
     with pytest.raises(KeyboardInterrupt), listening():
         signal.raise_signal(signal.SIGINT)
         reached.append("out of the compiler")
-    assert reached[2:] == ["compiles again"]
+    assert reached == ["the first", "the second", "compiles again"]
 
 
 def test_an_interrupt_comes_before_the_next_pass(installed):
@@ -163,50 +143,19 @@ def test_an_interrupt_comes_before_the_next_pass(installed):
     assert numba.njit(interrupting)(1) == 2
 
 
-@pytest.fixture
-def lost():
-    """Loses a KeyboardInterrupt as compilers do, which call back into Python."""
+def test_what_a_callback_loses_comes_again():
+    """Compilers call back into Python and lose a KeyboardInterrupt; an error that it led to is the interrupt."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     @ctypes.CFUNCTYPE(None)
-    def callback():
+    def lost():
         raise KeyboardInterrupt
 
-    yield callback
-    signal.signal(signal.SIGINT, before)
-
-
-def test_what_a_callback_loses_comes_again(lost):
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt), listening():
         lost()
         while time.monotonic() < started + 20:
             time.sleep(0.01)
-
-
-class _HalfClosed:
-    """As llvmlite's objects are, if an interrupt comes while they close."""
-
-    def __del__(self):
-        raise AttributeError("closed by half")
-
-
-def test_a_finalizer_that_fails_after_an_interrupt_says_nothing(monkeypatch):
-    def work(end):
-        half_closed = _HalfClosed()
-        raise end(id(half_closed))
-
-    said: list[type] = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda lost: said.append(lost.exc_type))
-    with pytest.raises(KeyboardInterrupt), listening():
-        work(KeyboardInterrupt)
-    assert said == []
-    with pytest.raises(OSError), listening():
-        work(OSError)
-    assert said == [AttributeError]
-
-
-def test_an_error_that_an_interrupt_led_to_is_the_interrupt(lost):
     with pytest.raises(KeyboardInterrupt), listening():
         lost()
         raise RuntimeError("the callback did not do what it should")
@@ -215,3 +164,179 @@ def test_an_error_that_an_interrupt_led_to_is_the_interrupt(lost):
     with pytest.raises(OSError, match="full"), listening():
         lost()
         raise OSError("the disk is full")
+    signal.signal(signal.SIGINT, before)
+
+
+def test_a_finalizer_that_fails_after_an_interrupt_says_nothing(monkeypatch):
+    """Such as those of llvmlite's objects, if an interrupt comes while they close."""
+
+    class HalfClosed:
+        def __del__(self):
+            raise AttributeError("closed by half")
+
+    def work(end):
+        half_closed = HalfClosed()
+        raise end(id(half_closed))
+
+    said: list[type] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda lost: said.append(lost.exc_type))
+    for end, expected in ((KeyboardInterrupt, []), (OSError, [AttributeError])):
+        with pytest.raises(end), listening():
+            work(end)
+        assert said == expected
+
+
+TRAIN = ["tag", "train", "part*.txt", "--quiet"]
+ENDLESS = ["--lam", 1e-9, "--tol", 0, "--save", "m.npz", "--log", "log.jsonl"]
+CLUSTER = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": "localhost:0"}
+
+
+def trained(files, *words):
+    """Status, output and errors of a training of ten iterations."""
+    return ended(started(files, *TRAIN, "--epochs", 10, *words))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_workers_and_keeps_the_best_weights(files, number):
+    """The terminal sends the signal to all processes of the group; only one of them heeds it."""
+    process = started(files, *TRAIN, "--workers", 2, *ENDLESS, "--epochs", 10**6)
+    until(lambda: lines_of(files / "log.jsonl") >= 3)
+    os.killpg(process.pid, number)
+    status, out, err = ended(process)
+    assert status == 128 + number and err == "" and "not converged: interrupted after" in out
+    assert "2 workers, 0 tasks repeated" in out
+    model, w, info = load_model(files / "m.npz", "reference")
+    assert info["partitions"] == "8 of 25, 25, 25, 25, 25, 25, 25, 25 examples"
+    assert w.any() and sorted(model.labels) == ["L0", "L1", "L2"]
+    until(lambda: group_of(process) == [], 5)
+    assert group_of(process) == []
+
+
+def test_ctrl_c_while_workers_start(files):
+    process = started(files, *TRAIN, "--workers", 2, "--save", "m.npz")
+    until(lambda: len(group_of(process)) >= 3)
+    os.killpg(process.pid, signal.SIGINT)
+    assert ended(process) == (130, "", "interrupted\n") and not (files / "m.npz").exists()
+    until(lambda: group_of(process) == [], 5)
+    assert group_of(process) == []
+
+
+def test_a_killed_worker_is_said(files):
+    import psutil
+
+    process = started(files, *TRAIN, *ENDLESS, "--epochs", 60, "--workers", 2, "--json")
+    log = files / "log.jsonl"
+    until(lambda: lines_of(log) >= 5)
+    workers = [each for each in psutil.Process(process.pid).children() if "spawn_main" in " ".join(each.cmdline())]
+    workers[0].kill()
+    status, out, err = ended(process)
+    assert status == 0 and err.startswith("diptych tag train: workers lost so far: 1; tasks that ran"), err
+    report = json.loads(out)
+    assert report["lost"] == 1 and '{"workers_lost": 1, ' in log.read_text()
+    assert len(workers) == 2 and len(report["history"]) > 10 and report["workers"] >= 1
+
+
+def test_an_error_of_a_worker_is_one_line(files):
+    (files / "part9.txt").write_text("w1 L1\nw2\n")
+    said = "diptych tag train: part9.txt, line 2: expected 2 columns, as above, got 1: 'w2'\n"
+    assert ended(started(files, *TRAIN, "--workers", 2)) == (2, "", said)
+
+
+def test_nobody_else_reaches_a_cluster_of_this_machine():
+    pytest.importorskip("distributed")
+    psutil = pytest.importorskip("psutil")
+    with local_client(2) as client:
+        assert len(client.nthreads()) == 2
+        processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
+        listening = [each for process in processes for each in process.net_connections() if each.status == "LISTEN"]
+        assert listening and {each.laddr.ip for each in listening} <= {"127.0.0.1", "::1"}
+
+
+def test_a_scheduler_gives_the_bits_of_this_machine(files):
+    from distributed import LocalCluster
+
+    assert trained(files, "--workers", 0, "--save", "here.npz")[0] == 0
+    with LocalCluster(**CLUSTER) as cluster:
+        status, out, err = trained(files, "--scheduler", cluster.scheduler_address, "--save", "there.npz", "--json")
+        assert (status, err) == (0, "") and json.loads(out)["workers"] == 2
+        (model, w, _), (expected, v, _) = (load_model(files / f"{name}.npz", "reference") for name in ("there", "here"))
+        assert model.settings() == expected.settings() and w.tobytes() == v.tobytes()
+        assert len(cluster.workers) == 2  # they go on
+    with LocalCluster(**CLUSTER | {"n_workers": 0}) as cluster:
+        status, out, err = trained(files, "--scheduler", cluster.scheduler_address)
+        said = f"--scheduler {cluster.scheduler_address}: it has no workers\n"
+        assert (status, out) == (2, "") and err.endswith(said)
+
+
+def test_an_address_that_answers_something_else_is_given_up(monkeypatch):
+    """A web server: it waits for a request, and Dask for its answer."""
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(executors, "PATIENCE", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(ValueError, match=f"^--scheduler {address}: no scheduler of Dask answers there$"):
+            executors._connected(distributed, address, None)
+
+
+def test_tls_options_reach_the_scheduler(files):
+    """By a certificate that signs itself, and its key."""
+    from distributed import LocalCluster, Security
+
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl to make certificates")
+    make = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout key.pem -out cert.pem"
+    names = ["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    subprocess.run([*make.split(), *names], cwd=files, check=True, capture_output=True)
+    cert, key = str(files / "cert.pem"), str(files / "key.pem")
+    sides = {f"tls_{side}_{what}": file for side in ("scheduler", "worker", "client")
+             for what, file in (("cert", cert), ("key", key))}  # fmt: skip
+    security = Security(tls_ca_file=cert, require_encryption=True, **sides)
+    with LocalCluster(security=security, protocol="tls", **CLUSTER | {"n_workers": 1}) as cluster:
+        address = cluster.scheduler_address
+        options = ["--tls-ca-file", cert, "--tls-cert", cert, "--tls-key", key]
+        for each in (address, address.removeprefix("tls://")):
+            status, out, err = trained(files, "--scheduler", each, *options, "--json")
+            assert (status, err) == (0, "") and json.loads(out)["workers"] == 1
+        status, out, err = trained(files, "--scheduler", address)
+        assert (status, out) == (2, "") and "--tls-ca-file and --tls-cert name certificates" in err
+
+
+def noted(path):
+    """A rehearsal that leaves a line in a file."""
+    with open(path, "a") as file:
+        file.write(f"{os.getpid()}\n")
+
+
+def test_one_worker_of_each_machine_rehearses(tmp_path):
+    pytest.importorskip("distributed")
+    with local_client(3) as client:
+        executors._compile(client, partial(noted, str(tmp_path / "lines")))
+        assert int((tmp_path / "lines").read_text()) in client.run(os.getpid).values()
+
+
+COLD = """
+import sys
+from pathlib import Path
+from diptych.commands import executors
+from diptych.commands.main import main
+
+if __name__ == "__main__":
+    local, before = executors.local_client, []
+
+    def counted(*arguments):
+        before.append(len(list(Path(sys.argv[1]).rglob("*.nbc"))))
+        return local(*arguments)
+
+    executors.local_client = counted
+    status = main(["tag", "train", "part0.txt", "--workers", "2", "--epochs", "5"])
+    print(status, before[0], len(list(Path(sys.argv[1]).rglob("*.nbc"))))
+"""
+
+
+def test_kernels_are_compiled_before_workers_start(files):
+    """And nothing is compiled after that, by no worker."""
+    (files / "cold.py").write_text(COLD)
+    status, out, err = finished(files, "cold.py", files / "cold", NUMBA_CACHE_DIR=str(files / "cold"))
+    assert status == 0 and err.count("compiling kernels") == 1, err
+    status, before, after = map(int, out.split()[-3:])
+    assert status == 0 and before == after > 0

@@ -1,15 +1,15 @@
 """Every option that concerns the result changes the fit or is refused by name, for each loss and optimiser of every
 learner and command. The others are listed here; with them the fit is the same, bit for bit.
 
-An option is looked at where the optimiser is called, which is one place for all learners and one for all commands, or
-where the task makes its model and data. So each optimiser is tried with one learner and with one command, and each
-learner and task with one or two optimisers, not every pair.
+An option is looked at where the optimiser is called, one place for learners and one for commands, or where the task
+makes its model. So each optimiser is tried with one learner and one command, and each learner and task with a few.
 """
 
 from __future__ import annotations
 
 import argparse
 import inspect
+from ast import literal_eval
 from functools import cache
 
 import numpy as np
@@ -17,14 +17,14 @@ import pytest
 
 import diptych.estimators
 import reference
-from conformance.application.test_app import run
 from conformance.application.test_commands import commands
-from diptych.commands import localize_jobs, main
+from conformance.specimens.pages import entries
+from diptych.commands import localize, main
 from diptych.commands.jobs import OPTIMIZERS as SOLVERS
 from diptych.commands.solvers import own
 from diptych.estimators.learner import OPTIMIZERS
 from diptych.files import load_model
-from diptych.files.localization_writer import LocalizationImage, save_localization
+from diptych.files.localization import LocalizationImage, save_localization
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # few iterations are asked for
 SLOW = pytest.mark.beyond("all pairs of options and optimisers")
@@ -38,7 +38,8 @@ TRAINED = {"lam": 0.5, "smoothing": ENTROPY, "random_state": 5}
 COST = {"cost": np.array([[0.0, 3.0, 1.0], [2.0, 0.0, 1.0], [1.0, 4.0, 0.0]])}
 LABELS = {"transitions": "bio", "pairs": "all", "bits": 6, "least": 2}
 SPARSE = {"alpha": 0.3, "tol": 1e3, "iterations": 1}
-PATH = {"betas": [0.1, 0.02], "count": 2, "ratio": 0.4, "held_out": 0.6, "cv": 2}
+ONE = SPARSE | {"beta": 0.02, "beta_share": 0.7}
+PATH = SPARSE | {"betas": [0.1, 0.02], "count": 2, "ratio": 0.4, "held_out": 0.6, "cv": 2}
 KERNELS = {"kernels": "linear", "C": 5.0, "step_size": 0.3, "epochs": 1, "average": "uniform", "single": False}
 PARSER = {"templates": [("h.tag", "m.tag")], "bits": 6}
 LEARNERS = {  # the data, usual parameters, another value of each parameter
@@ -48,11 +49,11 @@ LEARNERS = {  # the data, usual parameters, another value of each parameter
     "MulticlassClassifier": (ROWS, {}, TRAINED | COST | {"fit_intercept": False}),
     "DependencyParser": (TREES, PARSER, TRAINED | {"bits": 5, "single_root": True, "templates": [("h.tag",)]}),
     "KernelSequenceLabeler": ((ARRAYS, Y), {"epochs": 2}, KERNELS | {"transitions": "free", "random_state": 5}),
-    "SparseCRF": ((NAMED, Y), {}, SPARSE | LABELS | {"beta": 0.02, "beta_share": 0.7}),
-    "SparseCRF of arrays": ((ARRAYS, Y), {}, SPARSE | LABELS | {"beta": 0.02, "beta_share": 0.7}),
-    "SparseClassifier": (ROWS, {"beta": 0.01}, SPARSE | {"beta": 0.02, "beta_share": 0.7, "fit_intercept": False}),
-    "SparseCRFPath": ((NAMED, Y), {"betas": [0.05, 0.01]}, SPARSE | LABELS | PATH),
-    "SparseClassifierPath": (ROWS, {"betas": [0.05, 0.01]}, SPARSE | PATH | {"fit_intercept": False}),
+    "SparseCRF": ((NAMED, Y), {}, ONE | LABELS),
+    "SparseCRF of arrays": ((ARRAYS, Y), {}, ONE | LABELS),
+    "SparseClassifier": (ROWS, {"beta": 0.01}, ONE | {"fit_intercept": False}),
+    "SparseCRFPath": ((NAMED, Y), {"betas": [0.05, 0.01]}, PATH | LABELS),
+    "SparseClassifierPath": (ROWS, {"betas": [0.05, 0.01]}, PATH | {"fit_intercept": False}),
 }
 NEUTRAL = {"panel", "rule", "solver"}  # up to rounding, and up to the tolerance of the solution
 TRIED = {"loss", "optimizer", "options", "warm_start", "random_state"}  # in every combination, or in a second fit
@@ -95,9 +96,7 @@ def test_parameters_of_learners_change_the_fit(name, loss, optimizer):
     options |= {"step_size": 0.1} if optimizer == "online_proximal" else {}
     usual = {"loss": loss, "optimizer": optimizer, "options": options, "random_state": 0}
     before = fitted(name, **usual)
-    if isinstance(before, str) or (
-        optimizer == "lbfgs" and not np.any(before)
-    ):  # casimir, svrg and lbfgs need a smooth hinge
+    if isinstance(before, str) or (optimizer == "lbfgs" and not np.any(before)):  # some need a smooth hinge
         usual |= {"smoothing": ENTROPY, "options": options | {"mu": 0.5}}
         before = fitted(name, **usual)
     if isinstance(before, str):
@@ -110,25 +109,22 @@ def test_parameters_of_learners_change_the_fit(name, loss, optimizer):
             assert changed != same or parameter in TINY, parameter
     for option, what in own(optimizer.replace("_", "-")).items():
         option, usually = "memory" if option == "corrections" else option, {"tol": 1e9, "mu": 0.7, "batch_size": 2}
-        values = what.choices or [not what.default if what.kind == "bool" else usually.get(option, 1)]
+        values = what.choices or [not what.default if what.kind is bool else usually.get(option, 1)]
         each = [fitted(name, **usual | {"options": {**usual["options"], option: value}}) for value in values]
         assert any(effect(option, before, w) for w in each) != (option in ROWS_ALONE) or option in TINY, option
     for option in ("lam", "rng"):  # parameters of the learner decide them
         assert option in fitted(name, **usual | {"options": {**usual["options"], option: 7}})
 
 
-@pytest.mark.parametrize("name", [name for name, (_, _, others) in LEARNERS.items() if "smoothing" not in others])
-def test_parameters_of_other_learners_change_the_fit(name):
-    before = fitted(name, random_state=0)
-    for parameter, value in LEARNERS[name][2].items():
-        changed = effect(parameter, before, fitted(name, **{"random_state": 0, parameter: value}))
-        assert changed or parameter in TINY, parameter
-
-
 @pytest.mark.parametrize("name", LEARNERS)
-def test_every_parameter_of_a_learner_is_tried(name):
+def test_parameters_of_other_learners_change_the_fit(name):
     signature = inspect.signature(getattr(diptych.estimators, name.partition(" ")[0]))
     assert {*LEARNERS[name][2], *NEUTRAL, *TRIED} >= {*signature.parameters}
+    if name not in TRAINERS:
+        before = fitted(name, random_state=0)
+        for parameter, value in LEARNERS[name][2].items():
+            changed = effect(parameter, before, fitted(name, **{"random_state": 0, parameter: value}))
+            assert changed or parameter in TINY, parameter
 
 
 def test_parameters_that_options_replace_are_not_needed():
@@ -137,23 +133,8 @@ def test_parameters_that_options_replace_are_not_needed():
     assert not isinstance(fitted("MulticlassClassifier", **l1), str)
 
 
-# commands -------------------------------------------------------------------------------------------------------------
-
-WRITTEN = {"json", "quiet", "log", "plot", "checkpoint", "save", "out", "most_bytes"}
-WORKERS = {"workers", "scheduler", "tls_ca_file", "tls_cert", "tls_key", "memory", "partitions", "processes"}
-EXAMPLES = {"fold", "reverse", "limit", "test", "start", "resume", "columns", "comment", "classes", "clean", "words"}
-EXAMPLES |= {"images", "candidates", "directions", "scales", "size", "tokens", "all_images", "separator", "encoding"}
-SHOWN = {"scheme", "top", "probabilities", "draw", "against", "vary", "kept", "mean", "by", "list", "version"}
-SHOWN |= {"print_completion"}
-FIT = {  # another value of each option of the fit that is not a solver's own
-    "C": 5, "alpha": 0.3, "beta": 0.02, "beta_share": 0.7, "bits": 5, "blocks": "", "connectivity": 8, "epochs": 1,
-    "group_tau": 0.3, "groups": "labels", "held_out": 0.4, "hidden": 3, "hold_out": 2, "k": 2, "kernels": "linear",
-    "lam": 5, "learner": "", "least": 2, "loss": "", "model": "", "mu": 0.3, "noise": 0.3, "null": "",
-    "optimizer": "", "pairs": "", "path": 2, "positions": "", "power": 1.7, "radius": 0.1, "ratio": 0.4,
-    "regularizer": "", "rng": 5, "rule": "", "scale": 2, "schedule": "", "single_root": "", "smoothing": "",
-    "start_stop": "", "step_every": 2, "step_offset": 0.3, "tau": 0.3, "templates": "words", "tol": 1e9,
-    "transitions": "", "vocabulary": 2, "batch_size": 2, "step_size": 0.07,
-}  # fmt: skip
+FIT = {name: literal_eval(value) for name, value in entries("fit_options.txt")}
+UNFITTED = {argparse.SUPPRESS, *dict(entries("other_options.txt"))}
 
 
 def jobs(solvers, *words):
@@ -161,23 +142,23 @@ def jobs(solvers, *words):
 
 
 SPARSE_JOBS = [["--learner", "sparse-crf", "--beta-share", 0.3], ["--learner", "sparse-crf", "--path", 3]]
-OF_BOXES = [["--model", kind, "--optimizer", each] for kind, all in localize_jobs.MODELS.items() for each in all]
+OF_BOXES = [["--model", kind, "--optimizer", each] for kind, all in localize.MODELS.items() for each in all]
 JOBS = [  # the command, its data, and the words of its jobs
-    ("train", ["a.npz"], [*jobs(SOLVERS), *SPARSE_JOBS, ["--learner", "mkl"]]),
-    ("tag train", ["a.txt"], [*jobs(["bcfw", "lbfgs"]), *jobs(["lbfgs"], "--bits", 6), *SPARSE_JOBS]),
+    ("train", ["random.npz"], [*jobs(SOLVERS), *SPARSE_JOBS, ["--learner", "mkl"]]),
+    ("tag train", ["three.txt"], [*jobs(["bcfw", "lbfgs"]), *jobs(["lbfgs"], "--bits", 6), *SPARSE_JOBS]),
     ("parse train", ["sentences", "--limit", 4], jobs(["bcfw", "online-proximal"], "--bits", 6)),
     ("segment train", ["p.npz"], [[]]),
     ("align train", ["names", "--limit", 5], [[]]),
     ("localize train", ["a.boxes"], OF_BOXES),
 ]
+FEW_BOXES = {"k", "eta", "fixed_eta", "cached_passes", "epochs", "accept"}  # they decide nothing on these images
+WITHOUT_DRAWS = {"lbfgs", "cutting-planes", "sparse-crf"}
 
 
 def test_every_option_of_a_command_is_of_a_kind():
-    solvers = (*SOLVERS, *localize_jobs.OPTIMIZERS)
-    known = {*FIT, *WRITTEN, *WORKERS, *EXAMPLES, *SHOWN, *(name for each in solvers for name in own(each))}
+    known = {*FIT, *UNFITTED, *(name for each in (*SOLVERS, *localize.OPTIMIZERS) for name in own(each))}
     for words, sub in commands().items():
-        for action in sub._actions:
-            assert not action.option_strings or action.dest in known | {argparse.SUPPRESS, "panel"}, (words, action)
+        assert all(not action.option_strings or action.dest in known for action in sub._actions), words
 
 
 @pytest.mark.parametrize(
@@ -188,13 +169,14 @@ def test_every_option_of_a_command_is_of_a_kind():
         for job in several
     ],
 )
-def test_options_of_commands_change_the_fit(tmp_path, monkeypatch, capsys, command, data, job):
+def test_options_of_commands_change_the_fit(tmp_path, monkeypatch, reference_cli, command, data, job):
     monkeypatch.setattr(main, "parser", cache(main.parser))
     monkeypatch.chdir(tmp_path)
     labels, boxes = [0, 1, 2, 0, 1, 0, 1, 2, 0, 2, 1, 1], [[0, 0, 2, 2], [0, 0, 1, 1], [1, 1, 3, 3]]
     rng = np.random.default_rng(3)
-    np.savez("a.npz", features=rng.normal(size=(12, 3)), labels=labels, offsets=[0, 3, 5, 8, 10, 12])
-    (tmp_path / "a.txt").write_text("the D B-X\nduck N I-X\nswims V O\n\na D B-X\nduck N I-X\n\nthe D B-X\nswims V O\n")
+    np.savez("random.npz", features=rng.normal(size=(12, 3)), labels=labels, offsets=[0, 3, 5, 8, 10, 12])
+    text = "the D B-X\nduck N I-X\nswims V O\n\na D B-X\nduck N I-X\n\nthe D B-X\nswims V O\n"
+    (tmp_path / "three.txt").write_text(text)
     np.savez("p.npz", *(np.kron(rng.integers(0, 2, (4, 4)), np.ones((2, 2), int)).astype(np.uint8) for _ in range(2)))
     images = [LocalizationImage(boxes, rng.normal(size=(3, 1, 1, 2)), (4, 4), [0, 0, 2, 2], 0) for _ in range(5)]
     save_localization("a.boxes", images, ["a"])
@@ -202,10 +184,7 @@ def test_options_of_commands_change_the_fit(tmp_path, monkeypatch, capsys, comma
     def trained(*words):
         """The model's weights, and the length of its settings; or the error."""
         words = [*command.split(), *data, *job, "--epochs", 300 if "--path" in job else 3, *words, "--save", "m.npz"]
-        try:
-            status, _, err = run(reference, capsys, *words, *([] if "--json" in words else ["--quiet"]))
-        except SystemExit:
-            return capsys.readouterr().err
+        status, _, err = reference_cli.run(*words, *([] if "--json" in words else ["--quiet"]))
         model, w, _ = (None, None, None) if status else load_model("m.npz", reference)
         return err if status else np.append(flat(w), len(str(model.settings())))
 
@@ -215,18 +194,13 @@ def test_options_of_commands_change_the_fit(tmp_path, monkeypatch, capsys, comma
     else:
         assert "needs --loss" in before or "--pairs" in before  # the optimiser is for the hinge
         return
+    same = ROWS_ALONE | TINY | NEUTRAL | UNFITTED | (FEW_BOXES if "localize" in command else set())
+    same |= {"rng"} if WITHOUT_DRAWS & {*job} else set()
     for action in commands()[command]._actions:
-        option, name = (action.option_strings or [""])[-1], action.dest
-        if option in ("", *job) or name in {*WRITTEN, *WORKERS, *EXAMPLES, *SHOWN, argparse.SUPPRESS, "panel"}:
-            continue
-        values = action.choices or [FIT.get(name, 1)]
-        each = [trained(*usual, option, *([] if action.nargs == 0 else [value])) for value in values]
-        tiny = TINY | (
-            {"k", "eta", "fixed_eta", "cached_passes", "epochs", "accept"} if "localize" in command else set()
-        )
-        same = name in ROWS_ALONE | tiny | NEUTRAL or (
-            name == "rng" and {"lbfgs", "cutting-planes", "sparse-crf"} & {*job}
-        )
-        assert same or any(effect(option, before, w) for w in each), option
+        option = (action.option_strings or [""])[-1]
+        if option and option not in job and action.dest not in UNFITTED:
+            values = action.choices or [FIT.get(action.dest, 1)]
+            each = [trained(*usual, option, *([] if action.nargs == 0 else [value])) for value in values]
+            assert any([effect(option, before, w) for w in each]) or action.dest in same, option
     checkpoint = [] if "sparse-crf" in job else ["--checkpoint", "c.npz"]
     assert np.array_equal(before, trained(*usual, "--log", "l.jsonl", *checkpoint, "--json"))

@@ -1,287 +1,258 @@
-"""The command ``tag``: train, evaluate, predict and show on small column files."""
+"""The commands ``tag`` and ``parse``: train, evaluate, predict and show on small files; trees as text."""
 
 from __future__ import annotations
 
 import io
 import itertools
-import json
+import re
 import sys
+from importlib import resources
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-import reference
-from conformance.application.test_app import run
+from conformance.specimens.requests import FILES
 from conformance.tolerances import close
 from diptych.chunks import chunk_scores
-from diptych.files import load_model, save_model
+from diptych.commands.parse import drawn
+from diptych.files import load_model
 from diptych.files.columns import load_columns, read_columns
 from diptych.files.text import _standard_input
+from diptych.files.treebank import load_treebank
 from reference.models import token_templates
 
-SENTENCES = """The DT B-NP
-duck NN I-NP
-swims VBZ B-VP
-. . O
-
-A DT B-NP
-dog NN I-NP
-sees VBZ B-VP
-the DT B-NP
-duck NN I-NP
-. . O
-
-Dogs NNS B-NP
-swim VBP B-VP
-"""
+SENTENCES = f"{FILES['bank.txt']}\nA DT B-NP\ndog NN I-NP\nsees VBZ B-VP\nthe DT B-NP\nduck NN I-NP\n. . O\n"
+SPECIMENS = resources.files("conformance.specimens")
+TREES = f"{FILES['bank.dp']}\nA\tDT\t2\ndog\tNN\t3\nsees\tVBZ\t0\nthe\tDT\t5\nduck\tNN\t3\n.\t.\t3\n"
 
 
 @pytest.fixture
-def bank(tmp_path):
-    path = tmp_path / "bank.txt"
-    path.write_text(SENTENCES)
-    return path
+def bank(write):
+    """Files of sentences and of trees."""
+    write(TREES, "bank.dp")
+    return write(SENTENCES, "bank.txt")
 
 
-def test_standard_input_is_a_file(bank, tmp_path, capsys, monkeypatch):
+def test_standard_input_is_a_file(bank, reference_cli, monkeypatch):
     """``-`` is read once, and the labels are those of the file."""
-    saved = tmp_path / "model.npz"
-    assert run(reference, capsys, "tag", "train", bank, "--quiet", "--save", saved)[0] == 0
-    expected = run(reference, capsys, "tag", "predict", saved, bank)
+    reference_cli.printed("tag train bank.txt --quiet --save m.npz")
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(bank.read_bytes())))
     _standard_input.cache_clear()
-    assert run(reference, capsys, "tag", "predict", saved, "-") == expected and expected[0] == 0 and expected[1]
+    assert reference_cli.printed("tag predict m.npz -") == reference_cli.printed("tag predict m.npz bank.txt") != ""
     _standard_input.cache_clear()
 
 
 @pytest.mark.parametrize("name", ["chunks", "entities"])
-def test_sets_of_templates_do_without_tags(tmp_path, capsys, name):
+def test_sets_of_templates_do_without_tags(write, reference_cli, name):
     """Words and labels alone: the set's templates that look at the tag are left out, and this is said."""
-    path, saved = tmp_path / "names.txt", tmp_path / "model.npz"
-    path.write_text("EU B-ORG\nrejects O\n\nPeter B-PER\nBlackburn I-PER\n")
-    status, _, err = run(reference, capsys, "tag", "train", path, "--templates", name, "--save", saved)
+    write("EU B-ORG\nrejects O\n\nPeter B-PER\nBlackburn I-PER\n", "names.txt")
+    status, _, err = reference_cli.run(f"tag train names.txt --templates {name} --transitions iob2 --save m.npz")
     assert status == 0 and f"templates {name} without tag" in err
-    kept = token_templates.check_templates(
-        [each for each in token_templates.TOKEN_TEMPLATES[name] if "tag" not in each]
-    )
-    assert load_model(saved, reference)[0].templates == token_templates.check_templates(kept)
-    assert run(reference, capsys, "tag", "evaluate", saved, path)[0] == 0
+    model = load_model("m.npz", "reference")[0]
+    kept = [each for each in token_templates.TOKEN_TEMPLATES[name] if "tag" not in each]
+    assert model.templates == token_templates.check_templates(kept) and model.transitions == "bio"
+    reference_cli.printed("tag evaluate m.npz names.txt")
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        [],
-        ["--bits", 14, "--transitions", "bio", "--optimizer", "sgd", "--epochs", 40],
-        ["--pairs", "all", "--loss", "hinge", "--optimizer", "bcfw", "--lam", 0.01],
-        ["--loss", "hinge", "--templates", "words", "--columns", "word,tag,label", "--least", 2],
-        ["--loss", "hinge", "--optimizer", "casimir", "--smoothing", "top-k", "--k", 3, "--epochs", 20, "--lam", 0.01],
-        ["--loss", "hinge", "--optimizer", "casimir-svrg-adapt", "--epochs", 30, "--lam", 0.01],
-    ],
-)
-def test_train_evaluate_predict_show(backend, bank, tmp_path, capsys, how):
-    saved = tmp_path / "model.npz"
-    command = ["tag", "train", bank, "--test", bank, "--save", saved, "--quiet", *how]
-    status, out, err = run(backend, capsys, *command, "--json")
-    assert status == 0, err
-    report = json.loads(out)
+TAGGERS = ["--loss hinge --optimizer casimir --smoothing top-k --k 3 --epochs 20 --lam 0.01"]
+TAGGERS += ["", "--bits 14 --transitions bio --optimizer sgd --epochs 40", "--pairs all --loss hinge --lam 0.01"]
+TAGGERS += ["--loss hinge --templates words --columns word,tag,label --least 2"]
+TAGGERS += ["--loss hinge --optimizer casimir-svrg-adapt --epochs 30 --lam 0.01"]
+
+
+@pytest.mark.parametrize("how", TAGGERS)
+def test_train_evaluate_predict_show(backend, bank, write, cli, how):
+    """Scores, the best labellings and probabilities by enumeration; weights as show has them."""
+    report = cli.reported(f"tag train bank.txt --test bank.txt --save m.npz --quiet {how}")
     assert report["train"] == report["test"] and report["labels"] == ["B-NP", "B-VP", "I-NP", "O"]
+    assert report["job"]["lam"] == (0.01 if "--lam" in how else 2 / 3) and len(report["history"]) >= 1
     assert report["test"]["accuracy"] == {"token": 1.0, "sentence": 1.0} and report["test"]["chunks"]["f1"] == 1.0
-    assert len(report["history"]) >= 1 and report["saved"] == str(saved)
+    out = cli.printed("tag evaluate m.npz bank.txt")
+    assert "tokens 100.00 %" in out and "F1 100.00 (7 found, 7 true)" in out and "  VP" in out
 
-    status, out, _ = run(backend, capsys, "tag", "evaluate", saved, bank)
-    assert status == 0 and "tokens 100.00 %" in out and "F1 100.00 (7 found, 7 true)" in out and "  VP" in out
-
-    unlabelled = tmp_path / "new.txt"
-    unlabelled.write_text("a DT\nduck NN\n\nswim VBP\n")
-    model, w, info = load_model(saved, backend.module)
+    unlabelled = write("a DT\nduck NN\n\nswim VBP\n")
+    model, w, info = load_model("m.npz", backend.module)
     assert info["columns"] == ["word", "tag", "label"]
-    command = ["tag", "predict", saved, unlabelled, "--top", 3, "--probabilities"]
-    sentences = json.loads(run(backend, capsys, *command, "--json")[1])["sentences"]
+    command = "tag predict m.npz new.txt --top 3 --probabilities"
+    sentences, out = cli.reported(command)["sentences"], cli.printed(command)
     data = model.pack(load_columns(str(unlabelled), ("word", "tag", "label")))
-    for i, each in enumerate(sentences):  # by enumeration
+    for i, each in enumerate(sentences):
         scores, n = model.scores(data, np.array([i]), w), len(each["labels"])
-        totals = {
-            y: sum(scores.unary[0, t, a] for t, a in enumerate(y))
-            + sum(scores.pairwise[a, b] for a, b in itertools.pairwise(y))
-            for y in itertools.product(range(4), repeat=n)
-        }
-        order = sorted(totals.values(), reverse=True)
-        close([one["score"] for one in each["best"]], order[:3])
+        unary, moves = np.asarray(scores.unary)[0], np.asarray(scores.pairwise)
+        outputs = [list(y) for y in itertools.product(range(4), repeat=n)]
+        totals = np.array([unary[np.arange(n), y].sum() + moves[y[:-1], y[1:]].sum() for y in outputs])
+        close([one["score"] for one in each["best"]], np.sort(totals)[::-1][:3])
         assert each["best"][0]["labels"] == each["labels"]
         for one in each["best"]:
-            close(one["score"], totals[tuple(model.labels.index(label) for label in one["labels"])])
-        values = np.exp(np.array(list(totals.values())))
+            close(one["score"], totals[outputs.index([model.labels.index(label) for label in one["labels"]])])
+        shares = np.exp(totals) / np.exp(totals).sum()
         for t, (label, p) in enumerate(zip(each["labels"], each["probabilities"], strict=True)):
-            here = [y[t] == model.labels.index(label) for y in totals]
-            close(p, values[here].sum() / values.sum())
-
-    out = run(backend, capsys, *command)[1]
+            close(p, shares[[y[t] == model.labels.index(label) for y in outputs]].sum())
     assert out.startswith("# ") and out.count("# ") == 6
     again = read_columns("out", out.encode(), ("word", "tag", "found", "p"), comment="# ")
     assert [s["word"] for s in again] == [("a", "duck"), ("swim",)]
     assert [list(s["found"]) for s in again] == [each["labels"] for each in sentences]
 
-    report = json.loads(run(backend, capsys, "tag", "show", saved, "--top", 2, "--json")[1])
+    report, out = cli.reported("tag show m.npz --top 2"), cli.printed("tag show m.npz")
     weights, transitions = model.split(w)
     assert sorted(report["labels"]) == sorted(model.labels) and len(report["transitions"]) == len(model.label_pairs)
     for k, label in enumerate(model.labels):
-        close(
-            [abs(x) for _, x in report["labels"][label]], np.sort(np.abs(weights[:, k][weights[:, k] != 0]))[::-1][:2]
-        )
+        sizes = np.sort(np.abs(weights[:, k][weights[:, k] != 0]))[::-1]
+        close([abs(x) for _, x in report["labels"][label]], sizes[:2])
         for name, x in report["labels"][label]:
-            row = int(name[4:]) if model.vocabulary is None else model.vocabulary.index(name)
-            close(weights[row, k], x)
+            close(weights[int(name[4:]) if model.vocabulary is None else model.vocabulary.index(name), k], x)
     for a, b, x in report["transitions"]:
         close(transitions[model.labels.index(a), model.labels.index(b)], x)
-    out = run(backend, capsys, "tag", "show", saved)[1]
     assert "transitions" in out and " B-NP -> I-NP" in out
 
 
-def test_predictions_are_what_the_scorer_reads(backend, bank, tmp_path, capsys):
+def test_predictions_are_what_the_scorer_reads(bank, cli):
     """Columns, then the label found: the last two columns give the chunk scores of evaluate."""
-    saved = tmp_path / "model.npz"
-    run(backend, capsys, "tag", "train", bank, "--save", saved, "--quiet")
+    cli.printed("tag train bank.txt --save m.npz --quiet")
     bank.write_text(SENTENCES.replace("dog NN I-NP", "dog NN B-NP").replace(". . O", ". . B-NP", 1))
-    out = run(backend, capsys, "tag", "predict", saved, bank)[1]
-    again = read_columns("out", out.encode(), ("word", "tag", "label", "found"))
+    again = read_columns("out", cli.printed("tag predict m.npz bank.txt").encode(), ("word", "tag", "label", "found"))
     expected = chunk_scores([s["label"] for s in again], [s["found"] for s in again])
-    report = json.loads(run(backend, capsys, "tag", "evaluate", saved, bank, "--json")[1])
-    assert 0 < report["chunks"]["f1"] < 1
-    for name in ("correct", "found", "expected", "f1"):
-        assert report["chunks"][name] == getattr(expected, name)
+    chunks = cli.reported("tag evaluate m.npz bank.txt")["chunks"]
+    assert 0 < chunks["f1"] < 1
+    assert all(chunks[name] == getattr(expected, name) for name in ("correct", "found", "expected", "f1"))
 
 
-def test_templates_of_a_file_and_labels_that_are_no_chunks(backend, tmp_path, capsys):
-    (tmp_path / "t.toml").write_text('templates = ["bias", "form", "form.suffix1"]\n', "utf-8-sig")
-    (tmp_path / "tags.txt").write_text("# x\na D\ndog N\n\nruns V\n")
-    files = [tmp_path / "tags.txt", "--comment", "#", "--test", tmp_path / "tags.txt"]
-    command = ["tag", "train", *files, "--columns", "form,label", "--templates", tmp_path / "t.toml", "--quiet"]
-    report = json.loads(run(backend, capsys, *command, "--json")[1])
-    assert report["test"] == {"accuracy": {"token": 1.0, "sentence": 1.0}, "chunks": None}
-    out = run(backend, capsys, *command)[1]
-    assert "test  tokens 100.00 %, sentences 100.00 %\n" in out
-
-
-def test_schemes_by_their_other_names(backend, bank, tmp_path, capsys):
-    for name in ("iob2", "bio2", "bio"):
-        saved = tmp_path / f"{name}.npz"
-        status, _, err = run(backend, capsys, "tag", "train", bank, "--transitions", name, "--save", saved)
-        assert status == 0, err
-        assert load_model(saved, backend.module)[0].transitions == "bio"
+def test_templates_of_a_file_and_labels_that_are_no_chunks(write, cli):
+    write('templates = ["bias", "form", "form.suffix1"]\n', "t.toml", "utf-8-sig")
+    write("# x\na D\ndog N\n\nruns V\n", "tags.txt")
+    command = "tag train tags.txt --comment # --test tags.txt --columns form,label --templates t.toml --quiet"
+    assert cli.reported(command)["test"] == {"accuracy": {"token": 1.0, "sentence": 1.0}, "chunks": None}
+    assert "test  tokens 100.00 %, sentences 100.00 %\n" in cli.printed(command)
 
 
 TWO = "The D\nduck N\nswims V\n\nA D\ndog N\nsees V\nthe D\nduck N\n"
-CONLLU = """# text = Vámonos
-1-2\tVámonos\t_\t_\t_\t_\t_\t_\t_\t_
-1\tVamos\tir\tVERB\tv\t_\t0\troot\t_\t_
-2\tnos\tnosotros\tPRON\tp\t_\t1\tobj\t_\t_
-"""
+CONLLU, NOTED = (SPECIMENS.joinpath(f"{name}.conllu").read_text(encoding="utf-8") for name in ("words", "noted"))
+FORMS = {  # what is said of the columns, the content, and the templates
+    "2 sentences, columns word, label (": (TWO, "words"),
+    "3 sentences, columns word, tag, label (": (SENTENCES, "chunks"),
+    "columns word, tag, chunk, label (": ("a D x O\nb N y B-X\n", "chunks"),
+    "one sentence (an empty line ends a sentence), CoNLL-U, label = UPOS (": (CONLLU, "words"),
+}
 
 
-@pytest.mark.parametrize(
-    ("content", "said", "columns", "templates"),
-    [
-        (TWO, "2 sentences, columns word, label (", ["word", "label"], "words"),
-        (SENTENCES, "3 sentences, columns word, tag, label (", ["word", "tag", "label"], "chunks"),
-        ("a D x O\nb N y B-X\n", "columns word, tag, chunk, label (", ["word", "tag", "chunk", "label"], "chunks"),
-        (CONLLU, "one sentence (an empty line ends a sentence), CoNLL-U, label = UPOS (", None, "words"),
-    ],
-)
-def test_files_are_read_without_options(backend, tmp_path, capsys, content, said, columns, templates):
+@pytest.mark.parametrize("said", FORMS)
+def test_files_are_read_without_options(write, reference_cli, said):
     """What was inferred is said, and kept: files are read in the same way later."""
-    path, saved = tmp_path / "a.txt", tmp_path / "m.npz"
-    path.write_text(content, encoding="utf-8")
-    status, out, err = run(backend, capsys, "tag", "train", path, "--test", path, "--save", saved)
+    content, templates = FORMS[said]
+    write(content, "a.txt")
+    status, out, err = reference_cli.run("tag train a.txt --test a.txt --save m.npz")
     assert status == 0 and out.count("tokens 100.00 %") == 2
-    lines = [line for line in err.splitlines() if "compiling" not in line]
-    assert len(lines) == 1 and lines[0].startswith(f"{path}: ") and said in lines[0]
-    assert lines[0].endswith(f"templates {templates} (--templates)")
-    info = load_model(saved, backend.module)[2]
-    assert columns is None or info["columns"] == columns
-    assert "100.00 %" in run(backend, capsys, "tag", "evaluate", saved, path)[1]
-    status, _, err = run(backend, capsys, "tag", "train", path, "--quiet")
+    (line,) = err.splitlines()
+    assert line.startswith("a.txt: ") and said in line and line.endswith(f"templates {templates} (--templates)")
+    columns = re.search(r"columns ([a-z, ]+) \(", said)
+    assert not columns or load_model("m.npz", "reference")[2]["columns"] == columns[1].split(", ")
+    assert "100.00 %" in reference_cli.printed("tag evaluate m.npz a.txt")
+    status, _, err = reference_cli.run("tag train a.txt --quiet")
     assert status == 0 and "sentences" not in err
 
 
-NOTED = """# newdoc
-# text = Vámonos ya
-1-2\tVámonos\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No
-1\tVamos\tir\tNOUN\tv\tMood=Imp\t0\troot\t0:root\t_
-2\tnos\tnosotros\tNOUN\tp\t_\t1\tobj\t_\tA b=c
-2.1\tx\tx\tX\tx\t_\t_\t_\t1:x\t_
-
-1\tya mismo\t#\t_\tb\t_\t_\t_\t_\t_
-
-"""
-
-
-@pytest.mark.parametrize("columns", [None, "id,word,lemma,upos,label,feats,head,deprel,deps,misc"])
-def test_conllu_is_tagged_in_place(backend, tmp_path, capsys, columns):
+@pytest.mark.parametrize("columns", ["", "--columns id,word,lemma,upos,label,feats,head,deprel,deps,misc"])
+def test_conllu_is_tagged_in_place(write, cli, columns):
     """All but the labels of words stays, and the other commands read it: evaluate finds each label right."""
-    path, new, saved, out = (tmp_path / name for name in ("a.conllu", "new.conllu", "m.npz", "out.conllu"))
-    path.write_text(CONLLU, encoding="utf-8")
-    new.write_text(NOTED, encoding="utf-8")
-    named = [] if columns is None else ["--columns", columns]
-    run(backend, capsys, "tag", "train", path, *named, "--save", saved, "--quiet")
-    command = ["tag", "predict", saved, new]
-    sentences = json.loads(run(backend, capsys, *command, "--json")[1])["sentences"]
+    write(CONLLU, "a.conllu"), write(NOTED, "new.conllu")
+    cli.printed(f"tag train a.conllu {columns} --save m.npz --quiet")
+    command = "tag predict m.npz new.conllu"
+    sentences = cli.reported(command)["sentences"]
     labels = iter(label for each in sentences for label in each["labels"])
     expected = [line.split("\t") for line in NOTED.splitlines()]
     for cells in expected:
         if cells[0].isdecimal():
-            cells[3 if columns is None else 4] = next(labels)
+            cells[4 if columns else 3] = next(labels)
     text = "".join("\t".join(cells) + "\n" for cells in expected)
-    assert next(labels, None) is None and text != NOTED
-    assert run(backend, capsys, *command)[1] == text
-    assert run(backend, capsys, *command, "--out", out)[0] == 0 and out.read_text(encoding="utf-8") == text
-    status, evaluated, _ = run(backend, capsys, "tag", "evaluate", saved, out)
-    assert status == 0 and "tokens 100.00 %, sentences 100.00 %" in evaluated
-    first = run(backend, capsys, *command, "--limit", 1)[1]
-    assert first == text.partition("\n\n")[0] + "\n\n"
-    noted = run(backend, capsys, *command, "--top", 2, "--probabilities")[1].splitlines()
+    assert next(labels, None) is None and text != NOTED and cli.printed(command) == text
+    assert cli.printed(f"{command} --out out.conllu") == "" and Path("out.conllu").read_text(encoding="utf-8") == text
+    assert "tokens 100.00 %, sentences 100.00 %" in cli.printed("tag evaluate m.npz out.conllu")
+    assert cli.printed(f"{command} --limit 1") == text.partition("\n\n")[0] + "\n\n"
+    noted = cli.printed(f"{command} --top 2 --probabilities").splitlines()
     assert noted[:2] == text.splitlines()[:2] and noted[2].endswith(f": {' '.join(sentences[0]['labels'])}")
     added = [line for line in noted if line.startswith(("# labels = ", "# probabilities = "))]
     assert len(added) == 6 and [line for line in noted if line not in added] == text.splitlines()
 
 
-def test_comments_are_kept_in_the_model(backend, tmp_path, capsys):
-    path, saved = tmp_path / "a.txt", tmp_path / "m.npz"
-    path.write_text("% by me, today\n" + TWO)
-    assert run(backend, capsys, "tag", "train", path, "--comment", "%", "--save", saved, "--quiet")[0] == 0
-    assert "100.00 %" in run(backend, capsys, "tag", "evaluate", saved, path)[1]
-    assert run(backend, capsys, "tag", "evaluate", saved, path, "--comment", "#")[0] == 2
-    model, w, _ = load_model(saved, backend.module)
-    save_model(saved, model, w, {"columns": ["word", "label"]})  # as it was written before
-    path.write_text(TWO)
-    assert "100.00 %" in run(backend, capsys, "tag", "evaluate", saved, path)[1]
-
-
-def test_tagging_a_sentence_a_line(backend, tmp_path, capsys):
+def test_tagging_a_sentence_a_line(write, cli):
     """The same labels as from columns."""
-    two, saved, lines = tmp_path / "two.txt", tmp_path / "m.npz", tmp_path / "new.txt"
-    two.write_text(TWO)
-    run(backend, capsys, "tag", "train", two, "--save", saved, "--quiet")
-    lines.write_text("the dog swims\nduck\n")
-    by_line = run(backend, capsys, "tag", "predict", saved, lines, "--tokens")[1]
-    lines.write_text("the\ndog\nswims\n\nduck\n")
-    assert by_line == run(backend, capsys, "tag", "predict", saved, lines)[1] + "\n" != "\n"
+    write(TWO, "two.txt")
+    cli.printed("tag train two.txt --save m.npz --quiet")
+    write("the dog swims\nduck\n")
+    by_line = cli.printed("tag predict m.npz new.txt --tokens")
+    write("the\ndog\nswims\n\nduck\n")
+    assert by_line == cli.printed("tag predict m.npz new.txt") + "\n" != "\n"
     assert [line.split(" ")[0] for line in by_line.splitlines()] == ["the", "dog", "swims", "", "duck", ""]
-    lines.write_text("duck _\nswims _\n")  # a label that is not known
-    assert run(backend, capsys, "tag", "predict", saved, lines)[0] == 0
+    write("duck _\nswims _\n")  # a label that is not known
+    cli.printed("tag predict m.npz new.txt")
 
 
-@pytest.mark.parametrize("how", [[], ["--learner", "sparse-crf", "--path", 3, "--held-out", 0.4]])
-def test_attributes_are_looked_up_once(backend, bank, capsys, monkeypatch, how):
+@pytest.mark.parametrize("how", ["", "--learner sparse-crf --path 3 --held-out 0.4"])
+def test_attributes_are_looked_up_once(bank, cli, monkeypatch, how):
     """Once for the sentences to train on, which are tagged too, and once for those to test on."""
     seen, whole = [], token_templates._Window
-
-    def window(X, offsets):
-        seen.append(len(X))
-        return whole(X, offsets)
-
-    monkeypatch.setattr(token_templates, "_Window", window)
-    status, _, err = run(backend, capsys, "tag", "train", bank, "--test", bank, "--quiet", *how)
-    assert status == 0, err
+    monkeypatch.setattr(token_templates, "_Window", lambda X, offsets: seen.append(len(X)) or whole(X, offsets))
+    cli.printed(f"tag train bank.txt --test bank.txt --quiet {how}")
     assert seen == [3, 3]
+
+
+def test_trees_as_text():
+    lines = drawn(("a", "b", "c", "d"), ("A", "B", "C", "D"), np.array([2, 0, 1, 2]))
+    assert lines == ["└─ b (B, 2)", "   ├─ a (A, 1)", "   │  └─ c (C, 3)", "   └─ d (D, 4)"]
+    assert drawn((), (), np.zeros(0, np.int64)) == []
+
+
+TRAININGS = ["--vocabulary 1 --many-roots", "--epochs 30 --step-size 0.1", "--optimizer lbfgs --epochs 20"]
+
+
+@pytest.mark.parametrize("how", ["", TRAININGS[0], *(f"--loss crf {each}" for each in TRAININGS[1:])])
+def test_train_evaluate_predict(backend, bank, write, cli, how):
+    """What heads there are makes no difference to predictions, and the scores of trees are sums over their arcs."""
+    report = cli.reported(f"parse train bank.dp --test bank.dp --save m.npz --bits 12 --lam 0.01 --quiet {how}")
+    assert report["train"] == report["test"] == {"uas": 1.0, "uas_without_punctuation": 1.0}
+    assert "right heads 100.00 %" in cli.printed("parse evaluate m.npz bank.dp")
+    options = "--top 2 --probabilities --draw"
+    out = cli.printed(f"parse predict m.npz bank.dp {options}")
+    again = load_treebank(str(write(out, "out.conllu")))
+    for a, b in zip(again, load_treebank("bank.dp"), strict=True):
+        assert a.words == b.words and a.tags == b.tags and a.heads.tolist() == b.heads.tolist()
+        assert sum(c.startswith("# tree = ") for c in a.block.comments) == 2
+        assert sum("└─" in c or "├─" in c for c in a.block.comments) == len(a.words)
+    for name, heads in (("without", ""), ("some", "\t_")):
+        write(re.sub(r"\t2$" if heads else r"\t\d$", heads, TREES, flags=re.MULTILINE), name)
+        assert cli.printed(f"parse predict m.npz {name} {options}") == out
+        assert f"{name}, line 1: " in cli.refused(f"parse evaluate m.npz {name}")
+    model, w, _ = load_model("m.npz", backend.module)
+    data = model.pack([s.fields() for s in again])
+    for i, each in enumerate(cli.reported(f"parse predict m.npz bank.dp {options}")["sentences"]):
+        scores = model.scores(data, np.array([i]), w).values
+        for tree in each["trees"]:
+            close(tree["score"], scores[np.arange(len(scores)), tree["heads"]].sum())
+        assert each["trees"][0]["heads"] == each["heads"] and all(0 < p <= 1 for p in each["probabilities"])
+
+
+PENALTIES = {"": None, "--loss crf --vocabulary 1": None, "--regularizer l2": None}
+PENALTIES |= {"--regularizer l21 --lam 1e-4": 20, "--regularizer l21 --lam 1e3": 0}
+
+
+@pytest.mark.parametrize(("how", "alive"), PENALTIES.items())
+def test_templates_are_weighed(backend, bank, cli, how, alive):
+    """By the norms of the saved weights, largest first, and their shares; a strong penalty leaves no template."""
+    command = f"parse train bank.dp --bits 8 --optimizer online-proximal --save m.npz --quiet {how}"
+    report, out = cli.reported(command), cli.printed(command)
+    model, w, _ = load_model("m.npz", backend.module)
+    assert model.blocks and (model.keys is None) == ("--vocabulary" not in how)
+    norms = {template: np.linalg.norm(w[model.groups == t]) for t, template in enumerate(model.templates)}
+    found, total, count = report["template_weights"], sum(norms.values()), sum(x > 0 for x in norms.values())
+    assert len(found) == len(norms) == 20
+    close([e["norm"] for e in found], [norms[tuple(e["template"])] for e in found])
+    assert np.all(np.diff([e["norm"] for e in found]) <= 0)
+    close([e["beta"] for e in found], np.array([e["norm"] for e in found]) / (total or 1.0))
+    assert (alive is None and report["train"]["uas"] > 0.8) or count == alive
+    assert cli.reported("parse show m.npz")["template_weights"] == found
+    lines, said = cli.printed("parse show m.npz").splitlines(), f"{count} of 20 templates have weights"
+    first = next(i for i, line in enumerate(lines) if line.startswith(said))
+    assert "ParsingModel" in lines[0] and len(lines[first:]) == 21
+    assert said in out and ("parse show lists them" in out) == (count > 0)

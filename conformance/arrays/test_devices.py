@@ -16,23 +16,19 @@ from conformance.namespaces import spaces
 TEST = f"{Path(__file__).parent / 'test_arrays.py'}::test_take_is_indexing"
 
 
-def collected(*options):
-    """Exit status and output of collecting one test with these options."""
-    command = [sys.executable, "-m", "conformance", "-v", "--collect-only", *options, TEST]
-    done = subprocess.run(command, capture_output=True, text=True)
-    return done.returncode, done.stdout + done.stderr
-
-
 @pytest.mark.beyond("starts processes")
 def test_a_namespace_runs_on_the_device_that_is_named():
+    """One that is not there ends the run."""
+
+    def collected(*options):
+        command = [sys.executable, "-m", "conformance", "-v", "--collect-only", *options, TEST]
+        done = subprocess.run(command, capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr
+
     status, output = collected("--namespace", "array_api_strict", "--device", "device1", "--backend", "reference")
     assert status == 0 and "namespace array_api_strict:device1: run" in output
     tests = [line for line in output.splitlines() if "test_take_is_indexing[" in line]
     assert [test.split("[")[1].rstrip(">") for test in tests] == ["reference-array_api_strict:device1-float64]"]
-
-
-@pytest.mark.beyond("starts processes")
-def test_a_device_that_is_not_there_ends_the_run():
     status, output = collected("--namespace", "numpy", "--device", "cuda")
     assert status == 4 and "--device cuda: numpy does not compute there: " in output
 
@@ -45,6 +41,10 @@ def test_a_device_that_is_not_there_ends_the_run():
         ([], "cuda", "--device cuda: expected a --namespace beside it, one of numpy, "),
         (["array_api_strict"], "device9", "--device device9: array_api_strict does not compute there: .*device9"),
         (["numpy", "array_api_strict"], "device1", "--device device1: numpy does not compute there"),
+        *(  # not known, or known and without numbers
+            ([name], device, f"(--namespace {name}: not installed|--device {device}: {name} does not)")
+            for name, device in (("torch", "no-such-device"), ("torch", "meta"), ("jax", "no-such-device"))
+        ),
     ],
 )
 def test_what_cannot_run_is_refused(names, device, message):
@@ -52,19 +52,9 @@ def test_what_cannot_run_is_refused(names, device, message):
         spaces(names, device)
 
 
-@pytest.mark.parametrize(
-    ("namespace", "device"), [("torch", "no-such-device"), ("torch", "meta"), ("jax", "no-such-device")]
-)
-def test_devices_of_optional_libraries(namespace, device):
-    """Not installed, not known, or known and without numbers: one line each, before any test runs."""
-    with pytest.raises(
-        ValueError, match=f"^--namespace {namespace}: not installed|^--device {device}: {namespace} does not"
-    ):
-        spaces([namespace], device)
-
-
 def test_numbers_come_back_from_every_space():
-    """Without names all that are installed; the others are said to be missing."""
+    """Without names all that are installed; the others are said to be missing. What lies on another device is not taken
+    for an answer of the space."""
     found, missing = spaces([])
     names = {space.name for space in found}
     assert {"numpy", "array_api_strict", "array_api_strict:device1"} <= names and not names & set(missing)
@@ -72,14 +62,9 @@ def test_numbers_come_back_from_every_space():
     for space in found:
         x = np.array([[0.5, -2.0]], space.dtype)
         assert np.array_equal(space.get(space.put(x)), x) and space.get(space.put(x)).dtype == space.dtype
-
-
-def test_a_space_is_one_device(space):
-    """What lies elsewhere is not taken for an answer of the space."""
-    device = "CPU_DEVICE" if space.name.endswith("device1") else "device1"
-    (other,) = spaces(["array_api_strict"], device)[0]
-    with pytest.raises(AssertionError, match="is not"):
-        space.get(other.put(np.zeros(2)))
+        (other,) = spaces(["array_api_strict"], "CPU_DEVICE" if space.name.endswith("device1") else "device1")[0]
+        with pytest.raises(AssertionError, match="is not"):
+            space.get(other.put(np.zeros(2)))
 
 
 def hinge(backend, put):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import accelerated
 import reference
+from conformance.specimens.regularizers import KINDS, instances, points
 from conformance.tolerances import close
 from reference.arrays import gather_sum, scatter_sum
 
@@ -124,27 +127,12 @@ def test_sparse_products_are_differentiated(rng):
     close(jax.jit(lambda G: scatter_sum(rows, G))(G), dense.T @ np.asarray(G))
 
 
-PROXES = [
-    reference.L1(0.3),
-    reference.HalfSquaredL2(0.3),
-    reference.SquaredL1(0.3),
-    reference.WeightedSquaredL1(0.3, np.array([1.0, 0.0, 2.0, 0.5, 1.0])),
-    reference.L21(0.3, [[0, 1], [3, 4]]),
-    reference.SquaredL21(0.3, [[0, 1], [3, 4]]),
-    reference.NonSparseMKL(0.3, 1.5, [[0, 1], [3, 4]]),
-    reference.SparseGroupLasso(0.3, [[0, 1], [3, 4]], 0.2),
-    reference.TreeGroupLasso([[0, 1, 2], [0, 1]], np.array([0.3, 0.2])),
-    reference.ElasticNet(reference.L1(0.3), 0.2),
-    reference.Simplex(1.0),
-    reference.L1Ball(0.5),
-    reference.L2Ball(0.5),
-    reference.L21Ball(0.5, [[0, 1], [3, 4]]),
-]
-
-
-@pytest.mark.parametrize("phi", PROXES, ids=lambda phi: type(phi).__name__)
-def test_proxes_are_compiled_and_batched(phi, rng):
-    x = jnp.asarray(np.append(rng.normal(size=(2, 4)), np.zeros((2, 1)), axis=1))
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=2)  # each is compiled
+@given(data=st.data())
+def test_proxes_are_compiled_and_batched(kind, data):
+    instance = data.draw(instances(kind))
+    phi, x = instance.make(reference), jnp.asarray(data.draw(points(instance.p, 2)))
     plain = phi.prox(x, 0.5)
     close(jax.jit(lambda x: phi.prox(x, 0.5))(x), plain)
     close(jax.vmap(lambda x: phi.prox(x, 0.5))(x), plain)

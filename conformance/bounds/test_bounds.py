@@ -1,15 +1,22 @@
-"""What Theorem 16 and its corollaries promise as numbers, against each other and as printed; what bounds refuse."""
+"""What Theorem 16 and its corollaries promise as numbers, against each other and as printed; the sequences of the
+Casimir algorithm against their definitions in hundreds of digits; what bounds refuse.
+"""
 
 from __future__ import annotations
 
 import itertools
+from decimal import Decimal, localcontext
 from math import inf, log, sqrt
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from conformance.tolerances import close
 from reference import bounds
+from reference.bounds.casimir import GOLDEN
+from reference.identities import pillutla as law
 
 CHOICES = [bounds.Corollary17(q, 1 - q, 0.3) for q in (1e-8, 1e-2, 0.25, 0.5, 0.9, 0.999)]
 CHOICES += [bounds.Corollary18(q, 1 - q, 0.3) for q in (1e-8, 1e-2, 0.25, 0.5, 0.9, 0.999)]
@@ -73,26 +80,16 @@ def test_the_constant_of_corollary_17_is_2_less_sqrt_q(q):
     np.testing.assert_allclose(choice.bound(5, 1.0, 0.0, 0.0), 2 * (1 - s / 2) ** 5, rtol=1e-12)
 
 
-def test_corollary_18_is_its_formula():
-    choice, q, k = bounds.Corollary18(0.2, 0.8, 0.3), 0.2, 7
-    s, eta = sqrt(q), 1 - sqrt(q) / 2
-    expected = eta ** (k / 2) * (2 * 0.7 + 0.3 * 2.0 / (1 - s) * (2 - s + s / (1 - sqrt(eta))))
-    np.testing.assert_allclose(choice.bound(k, 0.7, 0.0, 2.0), expected, rtol=1e-12)
-
-
-def test_corollary_19_is_its_formula():
-    """At k = 3, kappa = 0.8, mu = 0.3, gap 0.7, distance 3, D = 2: 8/25 (0.7 + 3.6) + 0.6 (1 + 12/5 + 30/25)."""
-    np.testing.assert_allclose(bounds.Corollary19(0.8, 0.3).bound(3, 0.7, 3.0, 2.0), 1.376 + 2.76, rtol=1e-12)
-
-
-def test_corollary_20_at_the_first_iteration():
-    """At k = 1 the logarithm is below 1; the bound is larger there by the factor 1/log 2 of the paper."""
-    choice = bounds.Corollary20(1.0, 0.3)
-    printed = log(2) / 2 * (2 * 0.7 + 9.0 + 27 * 0.3 * 2.0)
-    np.testing.assert_allclose(choice.bound(1, 0.7, 3.0, 2.0), printed / log(2), rtol=1e-12)
-    np.testing.assert_allclose(
-        choice.bound(2, 0.7, 3.0, 2.0), log(3) / 3 * (2 * 0.7 + 9.0 + 27 * 0.3 * 2.0), rtol=1e-12
-    )
+def test_corollaries_18_to_20_are_their_formulas():
+    """Corollary 20 is larger at k = 1, where its logarithm is below 1, by the factor 1/log 2 of the paper."""
+    s, eta = sqrt(0.2), 1 - sqrt(0.2) / 2
+    expected = eta**3.5 * (2 * 0.7 + 0.3 * 2.0 / (1 - s) * (2 - s + s / (1 - sqrt(eta))))
+    np.testing.assert_allclose(bounds.Corollary18(0.2, 0.8, 0.3).bound(7, 0.7, 0.0, 2.0), expected, rtol=1e-12)
+    expected = 8 / 25 * (0.7 + 3.6) + 0.6 * (1 + 12 / 5 + 30 / 25)
+    np.testing.assert_allclose(bounds.Corollary19(0.8, 0.3).bound(3, 0.7, 3.0, 2.0), expected, rtol=1e-12)
+    for k, factor in ((1, 1 / 2), (2, log(3) / 3)):
+        expected = factor * (2 * 0.7 + 9.0 + 27 * 0.3 * 2.0)
+        np.testing.assert_allclose(bounds.Corollary20(1.0, 0.3).bound(k, 0.7, 3.0, 2.0), expected, rtol=1e-12)
 
 
 def test_the_tables_print_an_accuracy_that_is_not_allowed():
@@ -105,11 +102,17 @@ def test_the_tables_print_an_accuracy_that_is_not_allowed():
     with pytest.raises(ValueError, match=r"k = 1: expected delta in \[0, 1\).*got 1.0"):
         next(bounds.casimir_rates(Printed(1.0, 1.0)))
 
+    class Low(bounds.Corollary17):
+        alpha_0 = 0.1
+
+    with pytest.raises(ValueError, match=r"alpha_0: expected alpha_0\^2 >= lam/\(lam \+ kappa_1\), got 0.1"):
+        next(bounds.casimir_rates(Low(1.0, 1.0, 1.0)))
+
 
 def test_start_gap_is_gamma_0():
     """gamma_0 = lam for Corollaries 17 and 18, kappa for 19 and 20."""
-    for choice, gamma in ((bounds.Corollary17(0.2, 0.7, 1.0), 0.2), (bounds.Corollary18(0.2, 0.7, 1.0), 0.2)):
-        close(bounds.start_gap(choice, 1.0, 3.0), 1.0 + gamma / 2 * 9)
+    for choice in (bounds.Corollary17(0.2, 0.7, 1.0), bounds.Corollary18(0.2, 0.7, 1.0)):
+        close(bounds.start_gap(choice, 1.0, 3.0), 1.0 + 0.2 / 2 * 9)
     for choice in (bounds.Corollary19(0.7, 1.0), bounds.Corollary20(0.7, 1.0)):
         close(bounds.start_gap(choice, 1.0, 3.0), 1.0 + 0.7 / 2 * 9)
 
@@ -127,10 +130,7 @@ def test_iterations_reach_the_accuracy():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
-            lambda: bounds.next_alpha(1.0, 0.0, 1.0, 1.0),
-            "alpha: expected a number between 0 and 1, both excluded, got 1.0",
-        ),
+        (lambda: bounds.next_alpha(1.0, 0.0, 1.0, 1.0), "alpha: expected a number between 0 and 1, .* got 1.0"),
         (lambda: bounds.next_alpha(0.5, -1.0, 1.0, 1.0), "lam: expected a number >= 0, got -1.0"),
         (lambda: bounds.next_alpha(0.5, 0.0, 2.0, 1.0), "0 < kappa <= kappa_next, got 2.0 and 1.0"),
         (lambda: bounds.momentum(0.5, 0.4, 0.0, 0.0, 1.0), "0 < kappa <= kappa_next, got 0.0 and 1.0"),
@@ -151,6 +151,8 @@ def test_iterations_reach_the_accuracy():
         (lambda: bounds.online_regret(1.0, 1.0, 0), "steps: expected at least 1"),
         (lambda: bounds.subgradient_norm(1.0, -1.0), "radius, largest_loss: expected finite numbers >= 0"),
         (lambda: bounds.log_rate_iterations(0.0), "accuracy: expected a number > 0, got 0.0"),
+        (lambda: bounds.stationarity(1.0, 1.0, []), "tolerances >= 0, one at least"),
+        (lambda: bounds.prox_linear_steps(0.0, 1.0, 1.0, 1.0), "accuracy, eta and eps_0 > 0"),
     ],
 )
 def test_errors_name_the_argument(call, message):
@@ -158,14 +160,133 @@ def test_errors_name_the_argument(call, message):
         call()
 
 
-def test_a_start_below_the_condition_is_refused():
-    class Low(bounds.Corollary17):
-        alpha_0 = 0.1
-
-    with pytest.raises(ValueError, match=r"alpha_0: expected alpha_0\^2 >= lam/\(lam \+ kappa_1\), got 0.1"):
-        next(bounds.casimir_rates(Low(1.0, 1.0, 1.0)))
-
-
 def test_widths_of_huge_output_sets():
     close(bounds.entropy_width(26**1000), 1000 * log(26))
     assert bounds.squared_l2_width(26**1000) == 0.5 and bounds.squared_l2_width(1) == bounds.entropy_width(1) == 0.0
+
+
+# alpha_k, beta_k and their products -----------------------------------------------------------------------------------
+
+LAMS = [0.0, 1e-300, 1e-12, 1e-3, 1.0, 1e3, 1e300]
+
+
+@st.composite
+def steps(draw):
+    """(alpha_{k-1}, lam, kappa_k, kappa_{k+1}) that Lemma 21 admits."""
+    lam = draw(st.sampled_from(LAMS))
+    kappa = draw(st.floats(1e-3, 1e3)) * (lam if lam else draw(st.sampled_from([1e-300, 1.0, 1e290])))
+    kappa_next = kappa * draw(st.one_of(st.just(1.0), st.floats(1.0, 1e4)))
+    least = sqrt(lam / (lam + kappa))
+    share = draw(st.one_of(st.sampled_from([0.0, 1e-12, 1e-3]), st.floats(0.01, 0.99)))
+    alpha = least + share * (1 - least) if least > 0 else max(share, 1e-200)
+    return min(alpha, 1 - 1e-9), lam, kappa, kappa_next
+
+
+def exact_alpha(alpha, lam, kappa, kappa_next):
+    """The root of (27) in 700 digits, as (74) prints it."""
+    with localcontext() as context:
+        context.prec = 700
+        a, lam, kappa, kappa_next = (Decimal(x) for x in (alpha, lam, kappa, kappa_next))
+        c, d = (lam + kappa) / (lam + kappa_next), lam / (lam + kappa_next)
+        b = c * a * a - d
+        return ((b * b + 4 * c * a * a).sqrt() - b) / 2
+
+
+@given(step=steps())
+def test_next_alpha_is_the_positive_root(step):
+    alpha = bounds.next_alpha(*step)
+    np.testing.assert_allclose(alpha, float(exact_alpha(*step)), rtol=4e-15)
+    assert abs(law.alpha_residual(step[0], alpha, *step[1:])) <= 1e-15
+    assert abs(law.alpha_residual(step[0], alpha * 1.01, *step[1:])) >= 1e-3 * alpha**2  # another number is no root
+    decrease, excess = law.alpha_slacks(step[0], alpha, step[1], step[3])
+    assert decrease >= -4e-15 * alpha and excess >= -1e-15  # Lemma 21
+
+
+def test_alpha_below_the_condition_can_grow():
+    """Lemma 21 needs alpha_0^2 >= lam/(lam + kappa_1): from below, the sequence rises towards sqrt(q)."""
+    alpha = bounds.next_alpha(0.1, 1.0, 1.0, 1.0)
+    assert 0.1 < alpha < sqrt(0.5)
+    np.testing.assert_allclose(alpha, float(exact_alpha(0.1, 1.0, 1.0, 1.0)), rtol=4e-15)
+
+
+@given(step=steps())
+def test_momentum_is_equation_29(step):
+    alpha, lam, kappa, kappa_next = step
+    alpha_next = bounds.next_alpha(*step)
+    with localcontext() as context:
+        context.prec = 700
+        a, b, lam_, k, k_next = (Decimal(x) for x in (alpha, alpha_next, lam, kappa, kappa_next))
+        expected = a * (1 - a) * (k + lam_) / (a * a * (k + lam_) + b * (k_next + lam_))
+    beta = bounds.momentum(alpha, alpha_next, lam, kappa, kappa_next)
+    np.testing.assert_allclose(beta, float(expected), rtol=1e-14)
+    assert 0 <= beta <= 1
+
+
+@given(step=steps())
+def test_the_auxiliary_sequences_fit_together(step):
+    """Claim 23, and (48), (50) of the proof of Lemma 25; a wrong alpha is seen."""
+    alpha, lam, kappa, kappa_next = step
+    assume(alpha > 1e-50 and kappa > 1e-100)  # gamma is a square
+    alpha_next = bounds.next_alpha(*step)
+    for number, residual in law.auxiliary_residuals(alpha, alpha_next, lam, kappa, kappa_next).items():
+        assert abs(residual) <= 1e-13, number
+    if 0.01 < alpha < 0.9:
+        wrong = law.auxiliary_residuals(alpha, 0.9 * alpha_next, lam, kappa, kappa_next)
+        least = 1e-6 * min(1, alpha_next**2)
+        assert abs(wrong["(38)"]) > least and abs(wrong["(39)"]) > least and abs(wrong["(48)"]) > least
+
+
+@pytest.mark.parametrize("q", [0.01, 0.25, 0.9])
+def test_sqrt_q_is_a_fixed_point(q):
+    """alpha_0 = sqrt(q) stays, and beta = (1 - sqrt(q))/(1 + sqrt(q)), Nesterov's momentum."""
+    alpha = sqrt(q)
+    close(bounds.next_alpha(alpha, q, 1 - q, 1 - q), alpha)
+    close(bounds.momentum(alpha, alpha, q, 1 - q, 1 - q), (1 - alpha) / (1 + alpha))
+
+
+def sequence(kappa_k, n, lam=0.0, alpha=GOLDEN):
+    """alpha_0..alpha_n and the products A_k = prod_{j<=k} (1 - alpha_j)."""
+    alphas = [alpha]
+    for k in range(1, n + 1):
+        alphas.append(bounds.next_alpha(alphas[-1], lam, kappa_k(k), kappa_k(k + 1)))
+    return np.array(alphas), np.cumprod(1 - np.array(alphas))
+
+
+@pytest.mark.parametrize(
+    ("kappa_k", "slacks_of"),
+    [(lambda k: 2.5, law.constant_kappa_slacks), (lambda k: 2.5 * k, law.growing_kappa_slacks)],
+    ids=["constant", "growing"],
+)
+def test_the_sequences_without_strong_convexity(kappa_k, slacks_of):
+    alphas, products = sequence(kappa_k, 5000)
+    for k, (alpha, product) in enumerate(zip(alphas, products, strict=True)):
+        *slacks, residual = slacks_of(k, alpha, product)
+        assert min(slacks) >= -1e-15 and abs(residual) <= 1e-13 * product * (k + 1)
+    for product in (products[40], 0.2 * products[50]):
+        assert min(slacks_of(50, alphas[50], product)) < 0
+    assert slacks_of is law.growing_kappa_slacks or min(slacks_of(50, alphas[40], products[50])) < 0
+
+
+def test_the_recursion_does_not_define_the_next_alpha():
+    """Lemma 53 prints alpha_{k+1} as the root; read so, alpha_1 is the root at k = 0, which is 0, and A_1 = A_0 >
+    1/3.
+    """
+    alpha_1, A_0 = 0.0, 1 - GOLDEN
+    assert alpha_1**2 / (1 - alpha_1) == GOLDEN**2 * 0 / 1
+    assert law.growing_kappa_slacks(1, alpha_1, A_0 * (1 - alpha_1))[1] < -0.04
+    alphas, products = sequence(lambda k: 1.0 * k, 1)
+    assert min(law.growing_kappa_slacks(1, alphas[1], products[1])[:2]) > 0
+
+
+@given(accuracy=st.one_of(st.floats(1e-12, 50), st.sampled_from([1e-300, 1e300])), factor=st.floats(1, 100))
+def test_log_rate(accuracy, factor):
+    k = bounds.log_rate_iterations(accuracy) * factor
+    assert k >= 1 and law.log_rate_slack(k, accuracy) >= 0
+
+
+def test_log_rate_needs_its_factor_2():
+    for accuracy in (1e-2, 1e-4, 1e-8):
+        k = log(1 / accuracy) / accuracy
+        assert log(k) / k > accuracy
+        with pytest.raises(ValueError, match="k: expected k >="):
+            law.log_rate_slack(k, accuracy)

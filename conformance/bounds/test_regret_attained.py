@@ -46,38 +46,30 @@ def play(backend, T, d, choose, step_size, radius, sigma=0.0):
     return paid - owed, float(np.linalg.norm(best)), float(largest), adversary
 
 
-def one_way(t, w):
-    """The same slope in every round."""
-    return G * np.eye(len(w))[0]
-
-
-def to_and_fro(t, w):
-    """Slopes that cancel; the learner is always a step late."""
-    return G * (-1.0) ** t * np.eye(len(w))[0]
-
-
 def anyhow(t, w):
     """Slopes of length G in no particular direction."""
     a = np.random.default_rng(t).normal(size=len(w))
     return G * a / np.linalg.norm(a)
 
 
-def along(t, w):
-    """Slopes along the model, as it happens to be."""
-    length = np.linalg.norm(w)
-    return G * w / length if length > 0 else one_way(t, w)
+SLOPES = {
+    "one way": lambda t, w: G * np.eye(len(w))[0],
+    "to and fro": lambda t, w: G * (-1.0) ** t * np.eye(len(w))[0],  # the learner is always a step late
+    "anyhow": anyhow,
+    "along": lambda t, w: G * w / np.linalg.norm(w) if np.any(w) else G * np.eye(len(w))[0],
+}
 
 
 @pytest.mark.parametrize("T", [1, 2, 60])
 @pytest.mark.parametrize("gamma", [0.01, 0.5])
-@pytest.mark.parametrize("choose", [one_way, to_and_fro, anyhow, along])
-def test_constant_steps(backend, choose, gamma, T):
+@pytest.mark.parametrize("slopes", SLOPES)
+def test_constant_steps(backend, slopes, gamma, T):
     """Proposition 5.1: equality for slopes that never change, in a ball that the last step reaches, and for slopes that
     cancel."""
-    regret, norm, largest, _ = play(backend, T, 2, choose, gamma, gamma * T * G)
+    regret, norm, largest, _ = play(backend, T, 2, SLOPES[slopes], gamma, gamma * T * G)
     bound = bounds.regret_constant_step(T, gamma, largest, norm)
     assert largest == pytest.approx(G) and regret <= bound * (1 + 1e-12)
-    if choose is one_way or (choose is to_and_fro and T % 2 == 0):
+    if slopes == "one way" or (slopes == "to and fro" and T % 2 == 0):
         assert regret >= bound * (1 - 1e-9)
 
 
@@ -107,13 +99,12 @@ def test_decaying_steps(backend, gamma, ratio):
 
 @pytest.mark.parametrize("T", [1, 2, 300])
 @pytest.mark.parametrize("sigma", [0.05, 2.0])
-@pytest.mark.parametrize("choose", [to_and_fro, anyhow, along])
-def test_strong_convexity(backend, choose, sigma, T):
+@pytest.mark.parametrize("slopes", ["to and fro", "anyhow", "along"])
+def test_strong_convexity(backend, slopes, sigma, T):
     """Proposition 5.3: G^2/(2 sigma) sum_t 1/t where all subgradients, with their sigma w, are of length G; the bound
     has 1 + log T for the sum."""
-    regret, _, largest, _ = play(
-        backend, T, 2, lambda t, w: choose(t, w) - sigma * w, backend.steps.Pegasos(), 10 * G / sigma, sigma
-    )
+    choose = lambda t, w: SLOPES[slopes](t, w) - sigma * w  # noqa: E731
+    regret, _, largest, _ = play(backend, T, 2, choose, backend.steps.Pegasos(), 10 * G / sigma, sigma)
     bound = bounds.regret_strongly_convex(T, sigma, largest)
     share = np.sum(1.0 / np.arange(1, T + 1)) / (1.0 + np.log(T))
     assert largest == pytest.approx(G) and share >= 0.88

@@ -22,9 +22,8 @@ import numpy as np
 import accelerated
 import reference
 from conformance.counting import Counted, counted
-from diptych.distributed.sizes import nbytes_of
+from diptych.distributed.partitions import nbytes_of
 from reference.datasets import load_letters
-from reference.structures import tree_k_best
 
 __all__ = ["COUNTS", "KEPT", "Count", "compared", "kept"]
 
@@ -88,42 +87,14 @@ def _work(oracle: Callable[[reference.Structure], object], tree: bool = False) -
     return measure
 
 
-def _merged_pairs() -> float:
-    """Pairs of ranks that Algorithm 8 compares at a root with 64 leaves, 10 labels, 10 best."""
-    sizes, merge = [], tree_k_best._merged
-
-    def counting(place: object, a: object, b: object, k: int) -> object:
-        best, merged = merge(place, a, b, k)
-        sizes.append(10 * len(merged.i))
-        return best, merged
-
-    tree_k_best._merged = counting
-    try:
-        rng = np.random.default_rng(0)
-        parents = np.r_[-1, np.zeros(64, int)]
-        reference.Tree(rng.normal(size=(65, 10)), rng.normal(size=(10, 10)), parents).topk(10)
-    finally:
-        tree_k_best._merged = merge
-    return float(sum(sizes))
-
-
-def _sentences() -> tuple[list[dict[str, list[str]]], list[list[str]]]:
-    """300 sentences of 12 words with the frequencies of Zipf's law, from 2,000 words."""
+def _tagger() -> tuple[accelerated.TaggingModel, object]:
+    """Of 300 sentences of 12 words with the frequencies of Zipf's law, from 2,000 words."""
     rng = np.random.default_rng(0)
     share = 1.0 / np.arange(1, 2001)
     rows = rng.choice(2000, size=(300, 12), p=share / share.sum())
-    return [{"word": [f"w{i}" for i in row]} for row in rows], [[f"t{i % 9}" for i in row] for row in rows]
-
-
-def _bytes_a_token() -> float:
-    X, Y = _sentences()
+    X, Y = [{"word": [f"w{i}" for i in row]} for row in rows], [[f"t{i % 9}" for i in row] for row in rows]
     model = accelerated.TaggingModel.of(X, Y, ["bias", "word[-1..1]", "word[0]|word[1]"])
-    return nbytes_of(model.pack(X, Y)) / 3600
-
-
-def _weights() -> float:
-    X, Y = _sentences()
-    return float(accelerated.TaggingModel.of(X, Y, ["bias", "word[-1..1]", "word[0]|word[1]"]).size)
+    return model, model.pack(X, Y)
 
 
 def _screened() -> float:
@@ -144,20 +115,15 @@ import numpy as np
 from numba.core import event
 import accelerated, reference
 
-class Listener(event.Listener):
-    count = 0
-    def on_start(self, each): pass
-    def on_end(self, each): Listener.count += 1
-
-event.register("numba:compile", Listener())
+event.register("numba:compile", recorder := event.RecordingListener())
 rng = np.random.default_rng(0)
 {calls}
-print(Listener.count)
+print(len(recorder.buffer) // 2)  # begun and ended
 """
-TRAIN = """
+SGD = """
 model = accelerated.SequenceModel(3, 2)
 data = model.pack([rng.normal(size=(4, 3)) for _ in range(5)], [[0, 1, 1, 0]] * 5)
-accelerated.{call}
+accelerated.sgd(accelerated.StructuralHinge(model, data), lam=0.1, step_size=0.1, epochs=1, rng=0)
 """
 
 
@@ -186,17 +152,15 @@ COUNTS: dict[str, Count] = {
     "sum-product on a chain": Count(_work(lambda structure: structure.expectation()), "entries"),
     "5 best of a chain": Count(_work(lambda structure: structure.topk(5)), "entries"),
     "max-product on a tree": Count(_work(lambda structure: structure.best(), tree=True), "entries"),
-    "10 best of a star": Count(_merged_pairs, "pairs of ranks"),
-    "a packed token": Count(_bytes_a_token, "bytes"),
-    "weights of a tagger": Count(_weights, "weights"),
+    "a packed token": Count(lambda: nbytes_of(_tagger()[1]) / 3600, "bytes"),
+    "weights of a tagger": Count(lambda: float(_tagger()[0].size), "weights"),
     "screening on a path": Count(_screened, "of no screening", 0.05),
-    "Chain.best": Count(_compiled(f"{CHAIN}.best()"), "specialisations", warm=False),
-    "Chain.expectation": Count(_compiled(f"{CHAIN}.expectation()"), "specialisations", warm=False),
-    "sgd with the hinge": Count(
-        _compiled(
-            TRAIN.format(call="sgd(accelerated.StructuralHinge(model, data), lam=0.1, step_size=0.1, epochs=1, rng=0)")
-        ),
-        "specialisations",
-        warm=False,
-    ),
+    **{
+        name: Count(_compiled(calls), "specialisations", warm=False)
+        for name, calls in {
+            "Chain.best": f"{CHAIN}.best()",
+            "Chain.expectation": f"{CHAIN}.expectation()",
+            "sgd with the hinge": SGD,
+        }.items()
+    },
 }

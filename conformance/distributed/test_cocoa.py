@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import shutil
 from functools import partial
-from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from conformance.distributed.test_partitioned import LOADERS, Drawn, whole
+from conformance.specimens.models import labellings
 from conformance.tolerances import close
 from diptych.distributed import Partitioned, cocoa
-from diptych.distributed.ascent import Change, CoCoA, CoCoAState, Round, next_share, passed
-from diptych.distributed.duals import Duals, Stand
-from diptych.distributed.partitions import objective_of
+from diptych.distributed.ascent import Change, CoCoA, CoCoAState, Duals, Round, Stand, next_share, passed
 from reference import UnsupportedError
 from reference.training.counterparts import counterpart
 
@@ -27,12 +25,14 @@ def local_of(sp, log_loss, **options):
 
 
 @pytest.mark.parametrize("log_loss", [False, True])
-def test_the_dual_never_falls_and_bounds_the_optimum(sp, log_loss):
+def test_the_dual_never_falls_and_bounds_the_optimum(tmp_path, sp, log_loss):
     loss = sp.LogLoss if log_loss else sp.StructuralHinge
     best = (sp.exponentiated_gradient if log_loss else sp.bcfw)(whole(sp, loss), lam=LAM, tol=1e-8, rng=0, epochs=900)
     rows = []
     objective = Partitioned(LOADERS, sp.SequenceModel(2, 3), loss)
-    result = cocoa(objective, lam=LAM, epochs=60, tol=0.0, rng=0, callback=lambda row, w: rows.append(row))
+    options = {"folder": tmp_path, "callback": lambda row, w: rows.append(row)}
+    result = cocoa(objective, lam=LAM, epochs=60, tol=0.0, rng=0, **options)
+    assert len(list(tmp_path.iterdir())) <= 3 * len(LOADERS)  # of two accepted rounds, perhaps a rejected one
     duals = np.array([row.dual for row in rows])
     assert np.all(np.diff(duals) >= -1e-13) and duals[-1] <= best.fun + 1e-9
     assert all(row.objective >= best.fun - 1e-9 for row in rows)
@@ -78,50 +78,34 @@ def test_the_state_of_a_mixed_step_is_its_dual_variables(tmp_path, cached_passes
                 value += one.alpha @ one.losses / objective.n
         close(state.x, w)
         close(state.value, value)
-        line_search_is_exact(before, state)
+        u, rise = (state.x - before.x) / state.step, (state.value - before.value) / state.step
+        for g in np.linspace(0.0, 1.0, 21):  # no other point of the segment has a higher dual
+            x, other = before.x + g * u, before.value + g * rise
+            assert other - 0.5 * LAM * x @ x <= state.value - 0.5 * LAM * state.x @ state.x + 1e-12
     assert min(steps) < 1.0  # some steps are shares
-
-
-def line_search_is_exact(before, state):
-    """No other point of the segment that is within reach has a higher dual."""
-
-    def dual(x, value):
-        return value - 0.5 * LAM * float(x @ x)
-
-    gamma = state.step
-    u, rise = (state.x - before.x) / gamma, (state.value - before.value) / gamma
-    best = dual(state.x, state.value)
-    for other in np.linspace(0.0, 1.0, 21):
-        assert dual(before.x + other * u, before.value + other * rise) <= best + 1e-12
 
 
 def distributions(points, lengths):
     """The local scores of each sequence, (n, L) and (L, L), from the points of either panel."""
     if isinstance(points, dict):
-        return {i: (points[i].theta.unary[0], points[i].theta.pairwise) for i in sorted(points)}
-    ends = np.cumsum(lengths)
-    return {
-        i: (points.theta[ends[i] - n : ends[i], :3], points.theta_A[i].reshape(3, 3)) for i, n in enumerate(lengths)
-    }
+        return [(points[i].theta.unary[0], points[i].theta.pairwise) for i in sorted(points)]
+    pairs = (theta.reshape(3, 3) for theta in points.theta_A)
+    return list(zip(np.split(points.theta[:, :3], np.cumsum(lengths)[:-1]), pairs, strict=True))
 
 
-def of_scores(X, y, unary, transitions):
+def of_scores(listed, unary, transitions):
     """By enumeration: the features of the truth less their mean under exp(scores), and the entropy."""
-    outputs = np.array(list(product(range(3), repeat=len(y))), dtype=int).reshape(3 ** len(y), len(y))
-    scores = np.sum(unary[np.arange(len(y)), outputs], axis=1)
+    outputs = np.array(listed.outputs, dtype=int)
+    scores = np.sum(unary[np.arange(len(unary)), outputs], axis=1)
     scores += np.sum(transitions[outputs[:, :-1], outputs[:, 1:]], axis=1)
     p = np.exp(scores - np.max(scores))
     p /= np.sum(p)
-    onehot = np.eye(3)[outputs] - np.eye(3)[y]
-    pairs = np.eye(9)[3 * outputs[:, :-1] + outputs[:, 1:]].sum(axis=1) - np.eye(9)[3 * y[:-1] + y[1:]].sum(axis=0)
-    entropy = -float(np.sum(p[p > 0] * np.log(p[p > 0])))
-    return np.concatenate([-np.einsum("i,itl,tf->fl", p, onehot, X).ravel(), -p @ pairs]), entropy
+    return listed.phi[listed.gold] - p @ listed.phi, -float(np.sum(p[p > 0] * np.log(p[p > 0])))
 
 
 def test_a_line_search_of_scores_finds_the_highest_dual(tmp_path, sp):
     """The log loss with sigma = 1, so that full steps lower the dual: w and the value are those of the scores in the
-    files, and no other point of the segment has a dual that is higher by a hundredth of the rise.
-    """
+    files, and no other point of the segment has a dual that is higher by a hundredth of the rise."""
     loaders = [Drawn(k) for k in range(8)]
     objective = Partitioned(loaders, sp.SequenceModel(2, 3), sp.LogLoss)
     box, read = CoCoA(LAM, local_of(sp, True), Duals(str(tmp_path), False)), {}
@@ -130,16 +114,14 @@ def test_a_line_search_of_scores_finds_the_highest_dual(tmp_path, sp):
     def all_scores(number):
         for k, load in enumerate(loaders):
             X, Y = load()
-            points = box.duals.read(k, number)[0].points
-            for i, theta in distributions(points, [len(y) for y in Y]).items():
-                ends = np.eye(len(Y[i]) + 1)[:-1, [0, len(Y[i]) - 1]] if Y[i] else np.zeros((0, 2))  # start and stop
-                yield (np.hstack([X[i], ends]), np.array(Y[i], dtype=int)), theta
+            found = distributions(box.duals.read(k, number)[0].points, [len(y) for y in Y])
+            yield from zip(labellings(X, Y, 2, 3).listed, found, strict=True)
 
     def dual(one, other, share):
         """w, value and D where each example's scores are a share of the way."""
         w, value = objective.zeros(), 0.0
         for (example, (u, A)), (_, (v, B)) in zip(one, other, strict=True):
-            change, entropy = of_scores(*example, (1 - share) * u + share * v, (1 - share) * A + share * B)
+            change, entropy = of_scores(example, (1 - share) * u + share * v, (1 - share) * A + share * B)
             w, value = w + change / (LAM * objective.n), value + entropy / objective.n
         return w, value, value - 0.5 * LAM * float(w @ w)
 
@@ -184,13 +166,17 @@ def test_the_next_point_of_a_line_search():
 
 @pytest.mark.parametrize("log_loss", [False, True])
 def test_whole_steps_are_safe_with_sigma_the_number_of_partitions(tmp_path, sp, log_loss):
-    """At random weights and seeds: the rise of the dual is at least the sum of the local problems' rises."""
+    """At random weights and seeds: the rise of the dual is at least the sum of the local problems' rises. A pass made
+    again from the same files, also after a share of a step, writes the same and changes the same."""
     loss = sp.LogLoss if log_loss else sp.StructuralHinge
     objective, K = Partitioned(LOADERS, sp.SequenceModel(2, 3), loss), len(LOADERS)
     lam_n, local, duals = LAM * objective.n / K, local_of(sp, log_loss), Duals(str(tmp_path), False)
     w, values = objective.zeros(), np.zeros(K)
     for number in (1, 2, 3):
         now = Round(local, lam_n, float(K), np.arange(K) + 9 * number, duals, Stand(number - 1, 1.0), number, ())
+        for each in (now._replace(stand=Stand(number - 1, 1.0 if log_loss else 0.7)), now):
+            once, again = (passed(objective._job, w, each, 0) for _ in range(2))
+            assert once.u.tobytes() == again.u.tobytes() and once[1:] == again[1:]
         changes = [passed(objective._job, w, now, k) for k in range(K)]
         rises = [(change.value - value) / objective.n for change, value in zip(changes, values, strict=True)]
         local_rises = [
@@ -204,14 +190,6 @@ def test_whole_steps_are_safe_with_sigma_the_number_of_partitions(tmp_path, sp, 
         if number > 1 or not log_loss:  # the first visit of exponentiated gradient may fall
             assert min(local_rises) >= -1e-12
         w, values = w + u, np.array([change.value for change in changes])
-
-
-def test_files_of_few_rounds_stay(tmp_path, sp):
-    for loss in (sp.LogLoss, sp.StructuralHinge):
-        folder = tmp_path / loss.__name__
-        objective = Partitioned(LOADERS, sp.SequenceModel(2, 3), loss)
-        cocoa(objective, lam=LAM, epochs=12, tol=0.0, rng=0, folder=folder)
-        assert len(list(folder.iterdir())) <= 3 * len(LOADERS)  # two accepted rounds, perhaps a rejected one
 
 
 @pytest.mark.parametrize("log_loss", [False, True])
@@ -240,43 +218,21 @@ def test_wrong_arguments_are_named(sp):
     model = sp.SequenceModel(2, 3)
     hinge, log = (Partitioned(LOADERS, model, loss) for loss in (sp.StructuralHinge, sp.LogLoss))
     smooth = Partitioned(LOADERS, model, partial(sp.StructuralHinge, smoothing=sp.smoothings.Entropy()))
-    with pytest.raises(TypeError, match="^objective: expected a Partitioned objective"):
-        cocoa(whole(sp, sp.LogLoss), lam=LAM)
-    with pytest.raises(UnsupportedError, match="^objective: cocoa needs LogLoss or an unsmoothed"):
-        cocoa(smooth, lam=LAM)
-    with pytest.raises(ValueError, match="^lam: "):
-        cocoa(log, lam=0.0)
-    with pytest.raises(TypeError, match="^local: expected the algorithm BCFW"):
-        cocoa(hinge, lam=LAM, local=local_of(sp, True))
-    with pytest.raises(ValueError, match="^local: expected BCFW with line search"):
-        cocoa(hinge, lam=LAM, local=local_of(sp, False, line_search=False))
-    with pytest.raises(ValueError, match="^evaluate_every: "):
-        cocoa(log, lam=LAM, evaluate_every=0)
+    for objective, options, error, message in (
+        (whole(sp, sp.LogLoss), {}, TypeError, "objective: expected a Partitioned objective"),
+        (smooth, {}, UnsupportedError, "objective: cocoa needs LogLoss or an unsmoothed"),
+        (log, {"lam": 0.0}, ValueError, "lam: "),
+        (hinge, {"local": local_of(sp, True)}, TypeError, "local: expected the algorithm BCFW"),
+        (hinge, {"local": local_of(sp, False, line_search=False)}, ValueError, "local: expected BCFW with line search"),
+        (log, {"evaluate_every": 0}, ValueError, "evaluate_every: "),
+    ):
+        with pytest.raises(error, match=f"^{message}"):
+            cocoa(objective, **{"lam": LAM, **options})
 
 
 def test_examples_without_a_choice(sp):
     """Empty sequences alone: nothing to learn, and the gap is 0."""
-
-    def empty():
-        return [np.zeros((0, 2))], [[]]
-
+    empty = lambda: ([np.zeros((0, 2))], [[]])  # noqa: E731
     for loss in (sp.StructuralHinge, sp.LogLoss):
         result = cocoa(Partitioned([empty, empty], sp.SequenceModel(2, 3), loss), lam=LAM, epochs=3, rng=0)
         assert result.fun == 0.0 and not np.any(result.x)
-
-
-def test_a_task_can_be_repeated(tmp_path, sp):
-    """A pass made twice from the same files writes the same and changes the same."""
-    for log_loss in (False, True):
-        loss = sp.LogLoss if log_loss else sp.StructuralHinge
-        objective = Partitioned(LOADERS, sp.SequenceModel(2, 3), loss)
-        duals = Duals(str(tmp_path / loss.__name__), True)
-        seeds, local = np.arange(5), local_of(sp, log_loss)
-        w = objective.zeros()
-        for number in (1, 2, 3):
-            stand = Stand(number - 1, 1.0 if log_loss else 0.7)
-            now = Round(local, LAM * objective.n, 1.0, seeds, duals, stand, number, ())
-            once, again = (passed(objective._job, w, now, 0) for _ in range(2))
-            assert once.u.tobytes() == again.u.tobytes() and once[1:] == again[1:]
-            w = w + stand.share * once.u
-        assert objective_of(objective._job, 0).objective.n == objective.sizes[0].n

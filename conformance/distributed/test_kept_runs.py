@@ -9,20 +9,20 @@ import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 from multiprocessing import get_context
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.distributed.virtual import VirtualClient
-from diptych.distributed import Runs, WorkersLost, local_client
+from diptych.distributed import Runs, WorkersLost
 
 RUNS = [{"x": x, "fold": fold} for x in (0.5, 3.0, -2.0) for fold in (0, 1)]
 
 
 def square(folder, run):
     """x^2, in a tuple and with a key that JSON turns to text; a file in the folder for each time that it ran."""
+    folder.mkdir(exist_ok=True)
     (folder / f"{run['x']} {run['fold']} {time.monotonic_ns()} {os.getpid()}").touch()
     return {"squares": (run["x"] ** 2,), 7: run["fold"]}
 
@@ -30,37 +30,31 @@ def square(folder, run):
 EXPECTED = [{"squares": [run["x"] ** 2], "7": run["fold"]} for run in RUNS]
 
 
-@pytest.fixture
-def ran(tmp_path):
-    folder = tmp_path / "ran"
-    folder.mkdir()
-    return folder
-
-
-def test_a_run_is_performed_once(tmp_path, ran, capfd):
+def test_a_run_is_performed_once(tmp_path, capfd):
     def perform(runs, **options):
-        return Runs(partial(square, ran), tmp_path / "kept.jsonl", **options).perform(runs)
+        return Runs(partial(square, tmp_path / "ran"), tmp_path / "kept.jsonl", **options).perform(runs)
 
     assert perform(RUNS[:2]) == EXPECTED[:2] and capfd.readouterr().err == ""
     assert perform(RUNS, describe=lambda run, result: f"{run['x']}: {result['squares'][0]}") == EXPECTED
     assert capfd.readouterr().err.splitlines()[0] == "  1 of 4: 3.0: 9.0"
     assert perform(reversed([*RUNS, RUNS[0]])) == [*EXPECTED, EXPECTED[0]][::-1]
-    assert len(list(ran.iterdir())) == len(RUNS)
+    assert len(list((tmp_path / "ran").iterdir())) == len(RUNS)
     lines = [json.loads(line) for line in (tmp_path / "kept.jsonl").read_text().splitlines()]
     assert [result for _, result in lines] == EXPECTED
     assert perform([]) == []
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_threads(tmp_path, ran, threads):
-    with ThreadPoolExecutor(threads) as executor:
-        assert Runs(partial(square, ran), tmp_path / "kept.jsonl", executor).perform(RUNS) == EXPECTED
+def test_threads(tmp_path):
+    for threads in (1, 3):
+        with ThreadPoolExecutor(threads) as executor:
+            runs = Runs(partial(square, tmp_path / "ran"), tmp_path / f"{threads}.jsonl", executor)
+            assert runs.perform(RUNS) == EXPECTED
 
 
 @pytest.mark.beyond("starts processes")
-def test_processes(tmp_path, ran):
+def test_processes(tmp_path):
     with ProcessPoolExecutor(2, get_context("spawn")) as executor:
-        assert Runs(partial(square, ran), tmp_path / "kept.jsonl", executor).perform(RUNS) == EXPECTED
+        assert Runs(partial(square, tmp_path / "ran"), tmp_path / "kept.jsonl", executor).perform(RUNS) == EXPECTED
         with pytest.raises(WorkersLost, match="cannot replace it"):
             Runs(deadly, tmp_path / "other.jsonl", executor).perform(RUNS)
 
@@ -74,7 +68,6 @@ def test_a_file_that_was_cut_goes_on(tmp_path_factory, data):
     """Wherever the process was killed while it wrote: the whole lines count, the rest is performed again."""
     folder = tmp_path_factory.mktemp("cut")
     kept, ran = folder / "kept.jsonl", folder / "ran"
-    ran.mkdir()
     Runs(partial(square, ran), kept).perform(RUNS)
     content, marks = kept.read_bytes(), set(ran.iterdir())
     first = content.index(b"\n") + 1
@@ -108,18 +101,13 @@ def test_results_before_an_error_are_kept(tmp_path):
     assert Runs(abs, kept).perform([1, -2]) == [1, 2]
 
 
-def test_failures_are_returned_and_not_kept(tmp_path):
-    kept = tmp_path / "kept.jsonl"
-    negative = partial(Runs, kept=kept, failed=lambda result: result < 0)
+def test_what_fails_is_returned_and_not_kept_and_what_has_the_same_key_is_one_run(tmp_path):
+    negative = partial(Runs, kept=tmp_path / "kept.jsonl", failed=lambda result: result < 0)
     assert negative(int).perform([1, -2, 3]) == [1, -2, 3]
     assert negative(abs).perform([1, -2, 3]) == [1, 2, 3]
-
-
-def test_the_key_says_which_runs_are_the_same(tmp_path):
-    kept = tmp_path / "kept.jsonl"
-    by_length = partial(Runs, kept=kept, key=len)
-    assert by_length(str.upper).perform(["a", "bb"]) == ["A", "BB"]
-    runs = by_length(str.upper)
+    by_length = partial(Runs, str.upper, tmp_path / "by length.jsonl", key=len)
+    assert by_length().perform(["a", "bb"]) == ["A", "BB"]
+    runs = by_length()
     assert runs.perform(["c", "ddd"]) == ["A", "DDD"] and runs.is_kept("xx") and not runs.is_kept("xxxx")
 
 
@@ -142,28 +130,3 @@ def test_a_client_that_is_closed_says_that_the_scheduler_is_gone(tmp_path):
 
     with pytest.raises(WorkersLost, match="the scheduler at virtual is gone"):
         Runs(abs, tmp_path / "kept.jsonl", Closed(1, lambda task, arguments: 1.0)).perform([1])
-
-
-@pytest.mark.parametrize("executor", [7, SimpleNamespace(map=map)])
-def test_what_is_no_executor_is_named(tmp_path, executor):
-    with pytest.raises(TypeError, match="executor: expected None, an executor of concurrent.futures or a client"):
-        Runs(abs, tmp_path / "kept.jsonl", executor)
-
-
-def once_deadly(folder, run):
-    """Kills its worker when it first performs run 3."""
-    mark = folder / "killed"
-    if run == 3 and not mark.exists():
-        mark.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return run**2
-
-
-@pytest.mark.beyond("starts clusters of processes")
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_worker_of_dask_that_is_killed(tmp_path, workers):
-    pytest.importorskip("distributed")
-    with local_client(workers) as client:
-        runs = Runs(partial(once_deadly, tmp_path), tmp_path / "kept.jsonl", client)
-        assert runs.perform(range(8)) == [k**2 for k in range(8)]
-        assert (tmp_path / "killed").exists() and runs.transport.repeated > 0

@@ -1,7 +1,9 @@
-"""Our rounds and retries, driven by a client with a virtual clock: a thousand workers, many of which die."""
+"""Our rounds and retries, driven by a client with a virtual clock: a thousand workers, many of which die. What a pass
+costs: the model, its limits, its fit."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -9,12 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import reference
+from conformance.distributed.test_methods import METHODS, bits
 from conformance.distributed.virtual import VirtualClient
-from diptych.distributed import Partitioned, WorkersLost, cocoa
-from diptych.distributed.cost import Cost, Pass
+from diptych.distributed import Partitioned, WorkersLost
+from diptych.distributed.cost import Cost, Pass, fitted, largest
 from diptych.distributed.partitions import measured, summed
 from diptych.distributed.transports import _same
-from reference import LogLoss, SequenceModel, lbfgs
+from reference import LogLoss, SequenceModel
 
 
 @dataclass(frozen=True)
@@ -50,18 +54,10 @@ def test_a_thousand_workers_that_die_change_no_bit():
 
 
 @pytest.mark.beyond("long runs")
-def test_trainings_have_the_bits_of_this_process():
-    for train, options in ((lbfgs, {"iterations": 4}), (cocoa, {"epochs": 4, "rng": 0})):
-        client = VirtualClient(40, a_second, die=25.0, spread=0.5)
-        ours, theirs = (train(on(executor, 60), lam=0.1, **options) for executor in (client, None))
-        assert ours.x.tobytes() == theirs.x.tobytes() and client.again > 0
-
-
-def test_without_failures_every_task_runs_once():
-    client = VirtualClient(7, a_second)
-    objective = on(client, 20)
-    objective.value_and_gradient(objective.zeros())
-    assert client.ran == client.asked and objective.repeated == 0
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_the_bits_of_this_process(name):
+    client = VirtualClient(4, a_second, die=15.0, spread=0.5)
+    assert bits(reference, name, client) == bits(reference, name) and client.again > 0
 
 
 def test_an_error_of_a_task_is_raised_at_once():
@@ -78,6 +74,25 @@ def test_workers_that_all_die_at_once_end_the_run():
     client = VirtualClient(3, lambda task, arguments: 50.0, die=1.0, away=0.1)
     with pytest.raises(WorkersLost, match="tasks were lost with their workers 5 times"):
         on(client, 4)
+
+
+def test_a_partition_is_read_by_one_worker_and_again_only_after_a_death():
+    for die in (None, 25.0):
+        client = VirtualClient(10, a_second, die=die, spread=0.5)
+        objective = on(client, 40)
+        for _ in range(6):
+            objective.value_and_gradient(objective.zeros())
+        places = {(given[1], worker) for task, given, worker in client.placed if task is measured}
+        places |= {(given[2], worker) for task, given, worker in client.placed if task is summed}
+        assert len({k for k, _ in places}) == 40
+        if die is None:
+            assert len(places) == 40 and client.ran == client.asked and objective.repeated == 0
+            assert max(Counter(worker for _, worker in places).values()) == 4  # evenly
+        else:
+            assert client.died > 0 and len(places) <= 40 + 12 * client.died  # its four go elsewhere, home, back
+
+
+# the model of cost ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.3])
@@ -99,17 +114,51 @@ def test_the_model_of_cost_is_near_the_simulation(workers, partitions, spread):
     assert abs(client.clock - before - model) <= 0.3 * model
 
 
-def test_a_partition_is_read_by_one_worker_and_again_only_after_a_death():
-    for die in (None, 25.0):
-        client = VirtualClient(10, a_second, die=die, spread=0.5)
-        objective = on(client, 40)
-        for _ in range(6):
-            objective.value_and_gradient(objective.zeros())
-        places = {(given[1], worker) for task, given, worker in client.placed if task is measured}
-        places |= {(given[2], worker) for task, given, worker in client.placed if task is summed}
-        assert len({k for k, _ in places}) == 40
-        if die is None:
-            assert len(places) == 40
-            assert max(Counter(worker for _, worker in places).values()) == 4  # evenly
-        else:
-            assert client.died > 0 and len(places) <= 40 + 12 * client.died  # its four go elsewhere, home, back
+COST = Cost(2e-6, 3e-9, 2e-9, 1e-9, 2e-4, 0.01)
+PASSES = [
+    Pass(n, d, w, p, machines=m)
+    for n in (1e5, 1e6)
+    for d in (1e5, 1e7)
+    for w, m in ((1, 1), (2, 1), (2, 2), (40, 10))
+    for p in (8, 100)
+]
+
+
+CONSTANTS = "token", "weight", "memory", "byte", "task", "start"
+
+
+def test_the_fit_recovers_planted_constants_and_none_is_negative(rng):
+    found = fitted([one._replace(seconds=COST.seconds(one)) for one in PASSES])
+    for name in CONSTANTS:
+        assert math.isclose(getattr(found, name), getattr(COST, name), rel_tol=1e-6)
+    found = fitted([one._replace(seconds=float(rng.uniform(0.1, 10))) for one in PASSES])
+    assert min(getattr(found, name) for name in CONSTANTS) >= 0
+
+
+def test_limits():
+    """One worker and one partition send w once and add nothing; twice the workers halve the computing alone."""
+    alone = COST.terms(Pass(1e6, 1e6, 1, 1))
+    assert math.isclose(alone["computing"], 2.0) and math.isclose(alone["travelling"], 8e6 * 1e-9)
+    assert alone["stragglers"] == 0.0
+    two, four = (COST.terms(Pass(1e6, 1e6, w, 64)) for w in (2, 4))
+    assert math.isclose(two["computing"], 2 * four["computing"]) and two["travelling"] < four["travelling"]
+    assert math.isclose(sum(two.values()), COST.seconds(Pass(1e6, 1e6, 2, 64)))
+    assert two["memory"] == four["memory"] == 2 * COST.terms(Pass(1e6, 1e6, 4, 64, machines=2))["memory"]
+
+
+@pytest.mark.parametrize("spread", [0.05, 0.5, 1.0])
+@pytest.mark.parametrize("workers", [1, 2, 10, 1000])
+def test_the_largest_of_many_times(workers, spread):
+    """Against draws; for two workers E max = 2 Phi(spread / sqrt 2) in closed form."""
+    rng = np.random.default_rng(workers)
+    draws = np.exp(spread * rng.normal(size=(4000, workers)) - 0.5 * spread**2).max(axis=1)
+    assert abs(largest(workers, spread) - draws.mean()) <= 5 * draws.std() / np.sqrt(len(draws)) + 1e-12
+    if workers == 2:
+        assert math.isclose(largest(2, spread), 1 + math.erf(spread / 2), rel_tol=1e-9)
+
+
+def test_wrong_measurements_are_named():
+    with pytest.raises(ValueError, match="^measured: expected at least 6 passes, got 2"):
+        fitted(PASSES[:2])
+    with pytest.raises(ValueError, match="^measured: expected seconds > 0, got nan"):
+        fitted(PASSES)

@@ -39,9 +39,7 @@ class Future:
         self.client.run_until(self)  # again, if it was lost after it was there
         if self.status == "error":
             raise self.answer
-        answer = self.answer
-        self.client.wait(self.client.returning(answer))
-        return answer
+        return self.answer
 
     def release(self) -> None:
         """Its result is needed no more, so that it is not lost with a worker."""
@@ -53,9 +51,8 @@ class Future:
 
 
 class VirtualClient:
-    """``workers`` workers. seconds: of a task, from the function and its arguments; returning: of a result's way back.
-    handing: seconds that the scheduler takes for each task, one after another. die: the mean virtual seconds that a
-    worker lives (None: for ever); it comes back after ``away`` seconds. spread: sigma of log-normal times.
+    """``workers`` workers. seconds: of a task, from the function and its arguments. die: the mean virtual seconds that
+    a worker lives (None: for ever); it comes back after ``away`` seconds. spread: sigma of log-normal times.
     """
 
     status = "running"
@@ -66,27 +63,24 @@ class VirtualClient:
         workers: int,
         seconds: Callable[[Callable[..., Any], list[Any]], float],
         *,
-        returning: Callable[[Any], float] = lambda result: 0.0,
-        handing: float = 0.0,
         die: float | None = None,
         away: float = 1.0,
         spread: float = 0.0,
         seed: int = 0,
     ) -> None:
-        self.seconds, self.returning, self.handing = seconds, returning, handing
-        self.rng, self.die, self.away, self.spread = np.random.default_rng(seed), die, away, spread
+        self.seconds, self.rng = seconds, np.random.default_rng(seed)
+        self.die, self.away, self.spread = die, away, spread
         self.clock, self.events, self._number = 0.0, [], itertools.count()  # type: ignore[var-annotated]
-        self.idle = dict.fromkeys(reversed(range(workers)))
-        self.alive = dict.fromkeys(range(workers), 0)  # worker: how often it died
-        self.handed = 0.0  # when the scheduler has handed out the last task
+        self.idle: dict[int, None] = {}
+        self.alive: dict[int, int] = {}  # worker: its life
         self.placed: list[tuple[Callable[..., Any], list[Any], int]] = []  # tasks that ended: arguments, worker
         self.ready: deque[Future] = deque()
         self.running: dict[int, Future] = {}
         self.held: list[Future] = []
         self.asked, self.ran, self.again, self.died = 0, 0, 0, 0
         self._counting = False
-        for worker in range(workers):
-            self._will_die(worker)
+        for worker in reversed(range(workers)):
+            self._comes(worker)
 
     # what the transport asks -----------------------------------------------------------------------------------------
 
@@ -124,23 +118,10 @@ class VirtualClient:
             assert self.events, "nothing will happen any more"
             self._next()
 
-    def wait(self, seconds: float) -> None:
-        """Move the clock by some seconds of this process, in which workers go on."""
-        until = self.clock + seconds
-        self._hand_out()
-        while self.events and self.events[0][0] <= until:
-            self._next()
-            self._hand_out()
-        self.clock = until
-
     def _next(self) -> None:
         self.clock, _, what, worker, life = heapq.heappop(self.events)
-        if what == "back":
-            self.alive[worker] = life
-            self.idle[worker] = None
-            self._will_die(worker)
-        elif self.alive.get(worker) == life:  # the event is of this life of the worker
-            self._end(worker) if what == "end" else self._dies(worker)
+        if self.alive.get(worker) == life:  # the event is of this life of the worker, or of its absence
+            what(worker)
 
     def _hand_out(self) -> None:
         """Ready tasks, whose needs are there, to idle workers: to their own if it lives, as Dask does."""
@@ -158,9 +139,7 @@ class VirtualClient:
                 future.worker, self.running[worker] = worker, future
                 future.fetched = [each.answer if isinstance(each, Future) else each for each in future.arguments]
                 drawn = float(np.exp(self.spread * self.rng.normal() - 0.5 * self.spread**2))
-                self.handed = max(self.clock, self.handed) + self.handing
-                after = self.handed - self.clock + self.seconds(future.task, future.fetched) * drawn
-                self._event(after, "end", worker)
+                self._event(self.seconds(future.task, future.fetched) * drawn, self._end, worker)
             else:
                 self.ready.append(future)
 
@@ -177,7 +156,7 @@ class VirtualClient:
 
     def _dies(self, worker: int) -> None:
         self.died += 1
-        life = self.alive.pop(worker) + 1
+        self.alive.pop(worker)
         self.idle.pop(worker, None)
         lost = [future for future in self.held if future.worker == worker and future.status == "finished"]
         self.held = [future for future in self.held if future.worker != worker]
@@ -191,12 +170,13 @@ class VirtualClient:
             future.status, future.answer = "pending", None
             self.again += 1
             self.ready.append(future)
-        self._event(self.away, "back", worker, life)
+        self._event(self.away, self._comes, worker)
 
-    def _will_die(self, worker: int) -> None:
+    def _comes(self, worker: int) -> None:
+        self.alive[worker], self.idle[worker] = next(self._number), None
         if self.die is not None:
-            self._event(float(self.rng.exponential(self.die)), "dies", worker)
+            self._event(float(self.rng.exponential(self.die)), self._dies, worker)
 
-    def _event(self, after: float, what: str, worker: int, life: int | None = None) -> None:
-        life = self.alive[worker] if life is None else life
-        heapq.heappush(self.events, (self.clock + after, next(self._number), what, worker, life))
+    def _event(self, after: float, what: Callable[[int], None], worker: int) -> None:
+        event = self.clock + after, next(self._number), what, worker, self.alive.get(worker)
+        heapq.heappush(self.events, event)

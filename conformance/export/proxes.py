@@ -5,6 +5,7 @@ All supports are tried. Arithmetic is on rationals; an irrational norm is comput
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Callable
 from fractions import Fraction
@@ -21,14 +22,16 @@ VANISHING = Fraction(1, 10**60)  # below it, relative to the largest |x|, a numb
 
 
 class Prox(NamedTuple):
-    """A projection or prox: its formula, the names of its random parameters, and its exact value as a function of x and
-    of these parameters.
-    """
+    """A projection or prox: its formula, and its exact value as a function of x and of random parameters."""
 
     formula: str
-    parameters: tuple[str, ...]
     answer: Callable[..., Vector]
     ledger: str
+
+    @property
+    def parameters(self) -> list[str]:
+        """The names of the parameters, in the order in which they are drawn."""
+        return list(inspect.signature(self.answer).parameters)[1:]
 
     @property
     def norms(self) -> bool:
@@ -104,46 +107,38 @@ def _norm(x: Vector) -> Fraction:
 
 
 PROXES = {
-    "soft_threshold": Prox("sign(x) max(|x| - tau, 0)", ("tau",), soft, "M section 3.1"),
-    "project_simplex": Prox(
-        "the nearest point of {u >= 0, sum u = radius}", ("radius",), simplex, "P section 2.3.1, squared l2"
-    ),
-    "project_l1_ball": Prox("the nearest point of {||u||_1 <= radius}", ("radius",), l1_ball, "M section 3.1"),
-    "prox_squared_l1": Prox("argmin (lam/2) ||u||_1^2 + ||u - x||^2 / 2", ("lam",), squared_l1, "M Algorithm 2"),
+    "soft_threshold": Prox("sign(x) max(|x| - tau, 0)", soft, "M section 3.1"),
+    "project_simplex": Prox("the nearest point of {u >= 0, sum u = radius}", simplex, "P section 2.3.1, squared l2"),
+    "project_l1_ball": Prox("the nearest point of {||u||_1 <= radius}", l1_ball, "M section 3.1"),
+    "prox_squared_l1": Prox("argmin (lam/2) ||u||_1^2 + ||u - x||^2 / 2", squared_l1, "M Algorithm 2"),
     "prox_weighted_squared_l1": Prox(
         "argmin (lam/2) (sum_m weights_m |u_m|)^2 + ||u - x||^2 / 2",
-        ("weights", "lam"),
         weighted,
         "M supplement, Algorithm 4",
     ),
     "HalfSquaredL2": Prox(
         "argmin step_size (lam/2) ||u||^2 + ||u - x||^2 / 2",
-        ("lam", "step_size"),
         lambda x, lam, step_size: [v / (1 + step_size * lam) for v in x],
         "M section 3.1",
     ),
-    "L2Ball": Prox("the nearest point of {||u|| <= radius}", ("radius",), l2_ball, "M section 3.1"),
+    "L2Ball": Prox("the nearest point of {||u|| <= radius}", l2_ball, "M section 3.1"),
     "L21": Prox(
         "argmin step_size tau sum_k ||u_k|| + ||u - x||^2 / 2, u_k the coordinates of group k",
-        ("tau", "groups", "step_size"),
         lambda x, tau, groups, step_size: grouped(x, groups, lambda n: soft(n, step_size * tau)),
         "M Proposition 1",
     ),
     "SquaredL21": Prox(
         "argmin step_size (lam/2) (sum_k ||u_k||)^2 + ||u - x||^2 / 2",
-        ("lam", "groups", "step_size"),
         lambda x, lam, groups, step_size: grouped(x, groups, lambda n: squared_l1(n, step_size * lam)),
         "M Algorithm 3, line 8",
     ),
     "L21Ball": Prox(
         "the nearest point of {sum_k ||u_k|| <= radius}",
-        ("radius", "groups"),
         lambda x, radius, groups: grouped(x, groups, lambda n: l1_ball(n, radius)),
         "M Proposition 1",
     ),
     "SparseGroupLasso": Prox(
         "argmin step_size (tau ||u||_1 + group_tau sum_k ||u_k||) + ||u - x||^2 / 2",
-        ("tau", "groups", "group_tau", "step_size"),
         lambda x, tau, groups, group_tau, step_size: grouped(
             soft(x, step_size * tau), groups, lambda n: soft(n, step_size * group_tau)
         ),
@@ -151,7 +146,6 @@ PROXES = {
     ),
     "ElasticNetMKL": Prox(
         "argmin step_size (tau sum_k ||u_k|| + (sigma/2) ||u||^2) + ||u - x||^2 / 2",
-        ("tau", "sigma", "groups", "step_size"),
         lambda x, tau, sigma, groups, step_size: [
             v / (1 + step_size * sigma) for v in grouped(x, groups, lambda n: soft(n, step_size * tau))
         ],
@@ -159,7 +153,6 @@ PROXES = {
     ),
     "NonSparseMKL": Prox(
         "argmin step_size (lam/2) sum_k ||u_k||^q + ||u - x||^2 / 2",
-        ("lam", "q", "groups", "step_size"),
         lambda x, lam, q, groups, step_size: grouped(x, groups, lambda n: cubes(n, step_size * lam / 2)),
         "M section 3.2, non-sparse MKL",
     ),

@@ -1,5 +1,5 @@
-"""``python -m conformance export``: panels give the answers of the file, a damaged one is noticed, and the answers are
-those of a second way.
+"""``python -m conformance export``: panels give the answers of the file, a damaged one is noticed, and the digits that
+no panel has are right.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import io
 import json
 import math
 import os
-import subprocess
 import sys
 from decimal import Decimal
 from fractions import Fraction
@@ -20,30 +19,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.optimize import linear_sum_assignment
 
 import conformance
 from conformance import export
 from conformance.__main__ import main
 from conformance.export.draws import NATURES
-from conformance.export.held import array, hold, inputs
+from conformance.export.held import hold, inputs
 from conformance.export.numbers import log1p, root
 from conformance.export.spaces import SPACES
 from conformance.ledger import ROWS
-from conformance.plugin import PANELS
 from conformance.project.test_pages import blocks
-from conformance.prox.test_selection import exact_l1_ball, exact_simplex, exact_soft_threshold, exact_weighted
-from conformance.specimens.outputs import listing
-from conformance.tolerances import close
 
 PAGE = Path(conformance.__file__).parent.parent / "docs" / "conformance.md"
 DEFAULT = export.document()
-WITHOUT_PYTEST = """
-import sys
-sys.modules.update(dict.fromkeys(["pytest", "hypothesis"]))  # None: not to be imported
-from conformance.__main__ import main
-sys.exit(main(["export", "--count", "1"]))
-"""
 # of inputs and answers of the default seed: where those of a kind change, so does ``export.VERSION``
 DIGEST = "e7296cf68dd244cd7d1f100d795b1f8eaa6d7586745086699db890c5bba505b0"
 
@@ -61,24 +49,14 @@ def numbers(answer, path=()):
             yield from numbers(value, (*path, key))
 
 
-def moved(number, tolerance):
-    """Another number; where the tolerance is 0, so are the scores."""
-    return 0.0 if number == "-inf" else number + 3 * (tolerance or 1e-300)
-
-
 @pytest.mark.parametrize("kind", export.KINDS)
 def test_a_library_gives_the_answers_of_the_file(backend, kind):
+    """By a panel, not a bit may be lost where sums are exact: maxima add and compare scores, whatever the algorithm."""
     for instance in json.loads(export.text({**DEFAULT, "instances": of(kind)}))["instances"]:
-        assert hold(backend, instance) > 0
-
-
-@pytest.mark.parametrize("panel", PANELS)
-@pytest.mark.parametrize("kind", SPACES)
-def test_where_sums_are_exact_the_panels_are(panel, kind):
-    """Maxima add and compare scores, whatever the algorithm: not a bit may be lost."""
-    for instance in of(kind):
-        exactly = ("best", "score of the best output", "topk", "max_marginals") if instance["exact_sums"] else ()
-        hold(importlib.import_module(panel), instance, exactly)
+        exactly = ()
+        if backend.__name__ in ("reference", "accelerated") and instance.get("exact_sums"):
+            exactly = ("best", "score of the best output", "topk", "max_marginals")
+        assert hold(backend, instance, exactly) > 0
 
 
 @pytest.mark.parametrize(
@@ -108,49 +86,38 @@ def test_known_mistakes_are_noticed(mistake, kind):
 
 @pytest.mark.parametrize("kind", export.KINDS)
 def test_a_damaged_answer_is_noticed(kind):
-    """A number of each answer of some instances, moved by three tolerances at least; -inf becomes 0."""
-    panel, damaged = importlib.import_module("reference"), 0
+    """A number of each answer of some instances, moved by three tolerances at least, -inf to 0; counts and outputs."""
+    panel, damaged = importlib.import_module("reference"), []
     for instance in of(kind)[:5]:
         for path, answer in numbers(instance["answers"]):
-            if not answer["float64"] and isinstance(answer["float64"], list):
+            if answer["float64"] == []:
                 continue  # no entries
             other = copy.deepcopy(instance)
-            place = functools.reduce(lambda inside, key: inside[key], path, other["answers"])
-            if isinstance(place["float64"], list):
-                place["float64"][-1] = moved(place["float64"][-1], answer["tolerance"])
-            else:
-                place["float64"] = moved(place["float64"], answer["tolerance"])
-            with pytest.raises(AssertionError, match=instance["id"]):
-                hold(panel, other)
-            damaged += 1
-    assert damaged >= 5
-
-
-def test_damaged_counts_and_outputs_are_noticed():
-    panel = importlib.import_module("reference")
-    instance = of("Chain")[0]
-    outputs = instance["answers"]["best"]["outputs"]
-    for name, wrong in (
-        ("count", instance["answers"]["count"] + 1),
-        ("best", None),
-        ("best", {**instance["answers"]["best"], "outputs": [[label + 1 for label in y] for y in outputs]}),
-    ):
-        other = {**instance, "answers": {**instance["answers"], name: wrong}}
-        with pytest.raises(AssertionError):
+            place, at = functools.reduce(lambda inside, key: inside[key], path, other["answers"]), "float64"
+            if isinstance(place[at], list):
+                place, at = place[at], -1
+            place[at] = 0.0 if place[at] == "-inf" else place[at] + 3 * (answer["tolerance"] or 1e-300)
+            damaged.append(other)
+    assert len(damaged) >= 5
+    told = of(kind)[0]["answers"]
+    if kind in SPACES and "sums" in SPACES[kind].answers:  # others may not count
+        damaged.append({**of(kind)[0], "answers": {**told, "count": told["count"] + 1}})
+    if kind in SPACES:
+        best = {**told["best"], "outputs": [-1]}
+        damaged += [{**of(kind)[0], "answers": {**told, "best": wrong}} for wrong in (None, best)]
+    for other in damaged:
+        with pytest.raises(AssertionError, match=other["id"]):
             hold(panel, other)
 
 
 class TestBytes:
     def test_a_seed_gives_the_same_bytes(self, tmp_path, capsys):
+        """On every machine: nothing here depends on NumPy, on the C library or on Python's version."""
         assert main(["export", "--out", str(tmp_path / "a.json")]) == 0
         assert main(["export", "--seed", "0"]) == 0
         out = capsys.readouterr().out
         assert (tmp_path / "a.json").read_bytes() == out.encode() == export.text(DEFAULT).encode()
         assert json.loads(out) == DEFAULT and out.isascii()
-        assert export.text(export.document(1, 1))[-1000:] != export.text(export.document(0, 1))[-1000:]
-
-    def test_the_default_seed_gives_what_it_gave(self):
-        """On every machine: nothing here depends on NumPy, on the C library or on Python's version."""
         told = [[each["id"], each["inputs"], each["answers"]] for each in DEFAULT["instances"]]
         assert hashlib.sha256(json.dumps(told).encode()).hexdigest() == DIGEST
 
@@ -160,14 +127,7 @@ class TestBytes:
         for kind in ("Tree", "L21"):
             assert of(kind, some)[: export.COUNT] == of(kind)
             assert of(kind, some)[-1]["inputs"] != of(kind)[0]["inputs"]
-
-    @pytest.mark.beyond("starts a process")
-    def test_it_needs_no_pytest(self):
-        place = os.pathsep.join([str(Path(conformance.__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
-        command = [sys.executable, "-c", WITHOUT_PYTEST]
-        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": place})
-        assert done.returncode == 0 and not done.stderr, done.stderr
-        assert done.stdout == export.text(export.document(count=1))
+            assert of(kind, export.document(1, 1))[0]["inputs"] != of(kind)[0]["inputs"]
 
 
 class TestForm:
@@ -175,22 +135,19 @@ class TestForm:
         keys = ["format", "version", "seed", "package", "license", "reading", "kinds", "instances"]
         assert list(DEFAULT) == keys and DEFAULT["version"] == 1 and DEFAULT["format"] == "diptych instances"
         assert list(DEFAULT["kinds"]) == list(export.KINDS) and all(DEFAULT["kinds"].values())
-
-    def test_instances_have_the_same_keys(self):
         told = {key for each in DEFAULT["instances"] for key in each["answers"]} | {"arrays", "inputs", "answers"}
         assert set(DEFAULT["reading"]) == told | {"tolerance", "exact_sums", "ledger"}
+
+    def test_instances_have_the_same_keys(self):
         for each in DEFAULT["instances"]:
             structure = each["kind"] in SPACES
             expected = ["id", "kind", "what", "exact_sums", "ledger", "inputs", "answers"]
             assert list(each) == [key for key in expected if structure or key != "exact_sums"]
             answers = ["count", "best", "topk", *SPACES[each["kind"]].answers] if structure else ["prox"]
             assert list(each["answers"]) == answers and set(each["ledger"]) <= set(answers)
+            assert set(each["ledger"].values()) <= {row.label for row in ROWS}
         ids = [each["id"] for each in DEFAULT["instances"]]
         assert len(set(ids)) == len(ids) == export.COUNT * len(export.KINDS)
-
-    def test_labels_are_of_the_ledger(self):
-        labels = {label for each in DEFAULT["instances"] for label in each["ledger"].values()}
-        assert labels <= {row.label for row in ROWS} and len(labels) > 20
 
     def test_floats_are_nearest_to_the_exact_numbers(self):
         kinds = set()
@@ -219,78 +176,24 @@ class TestForm:
         assert [each["what"] for each in of(kind)] == [nature.what for nature in NATURES]
 
 
-class TestASecondWay:
-    def test_chains_and_their_sums_by_numpy(self):
-        for each in of("Chain"):
-            told, given = each["answers"], inputs(each)
-            n, L = given["unary"].shape
-            pairwise = np.broadcast_to(given["pairwise"], (max(n - 1, 0), L, L))
-            chain = listing("Chain", {"unary": given["unary"], "pairwise": pairwise})
-            scores = chain.scores
-            assert told["count"] == (scores > -np.inf).sum()
-            if told["best"] is None:
-                continue
-            size = max(float(np.abs(scores[scores > -np.inf]).max()), 1e-300)
-            close(scores.max() / size, told["best"]["value"]["float64"] / size)
-            for at in told["sums"]:
-                value, means = chain.expectation(at["mu"])
-                close(value / at["mu"], at["log_partition"]["float64"] / at["mu"], scale=size / at["mu"])
-                close(array(at["marginals"]["unary"]), means["unary"])
+@pytest.mark.parametrize("kind", [kind for kind in SPACES if "sums" in SPACES[kind].answers])
+def test_digits_beyond_those_of_a_float(kind):
+    """Marginals of a position or token sum to 1; entropies are those of a distribution."""
+    for each in of(kind):
+        for at in each["answers"]["sums"] or []:
+            (marginals, *_) = at["marginals"].values()
+            exact = [Fraction(p) for p in marginals["digits"]]
+            assert abs(sum(exact) - (1 if kind == "Table" else marginals["shape"][0])) < Fraction(1, 10**48)
+            assert 0 <= Fraction(at["entropy"]["digits"]) <= math.log(each["answers"]["count"]) + 1e-15
 
-    def test_matchings_by_scipy(self):
-        for each in of("Matching"):
-            values, told = inputs(each)["values"], each["answers"]["best"]
-            if told is not None:
-                rows, columns = linear_sum_assignment(values, maximize=True)
-                assert abs(values[rows, columns].sum() - told["value"]["float64"]) <= told["value"]["tolerance"]
 
-    def test_numbers_of_dependency_trees_are_cayleys(self):
-        counts = {}
-        for each in export.document(5, 60, ["Arborescence"])["instances"]:
-            values = inputs(each)["values"]
-            if np.isfinite(values).all():
-                counts[len(values), each["inputs"]["single_root"]] = each["answers"]["count"]
-        assert len(counts) > 5
-        for (n, single), count in counts.items():
-            assert count == (1 if n == 0 else n ** (n - 1) if single else (n + 1) ** (n - 1))
-
-    def test_zeros_count_outputs(self):
-        for kind in ("Table", "Chain", "Tree", "Graph", "Arborescence"):
-            (told,) = [each["answers"] for each in of(kind) if each["what"].startswith("0 or -inf")]
-            for at in told["sums"]:
-                close(at["log_partition"]["float64"] / at["mu"], math.log(told["count"]))
-                close(at["entropy"]["float64"], math.log(told["count"]))
-
-    def test_marginals_and_entropies_are_of_a_distribution(self):
-        for kind in ("Table", "Chain", "Tree", "Graph", "Arborescence"):
-            for each in of(kind):
-                for at in each["answers"]["sums"] or []:
-                    (marginals, *_) = at["marginals"].values()
-                    exact = [Fraction(p) for p in marginals["digits"]]
-                    assert abs(sum(exact) - (1 if kind == "Table" else marginals["shape"][0])) < Fraction(1, 10**48)
-                    assert 0 <= Fraction(at["entropy"]["digits"]) <= math.log(each["answers"]["count"]) + 1e-15
-
-    @pytest.mark.parametrize(
-        ("kind", "by_sorting"),
-        [
-            ("soft_threshold", exact_soft_threshold),
-            ("project_simplex", exact_simplex),
-            ("project_l1_ball", exact_l1_ball),
-            ("prox_squared_l1", lambda x, lam: exact_weighted(x, np.ones(len(x)), lam)),
-            ("prox_weighted_squared_l1", exact_weighted),
-        ],
-    )
-    def test_selections_by_sorting(self, kind, by_sorting):
-        for each in export.document(3, 40, [kind])["instances"]:
-            assert [Fraction(v) for v in each["answers"]["prox"]["rational"]] == by_sorting(**inputs(each))
-
-    def test_roots_and_logarithms(self):
-        assert root(Fraction(9, 16)) == Fraction(3, 4)
-        assert abs(root(Fraction(2)) ** 2 - 2) < Fraction(1, 10**88)
-        for x in ("1e-10", "1e-19", "1e-21", "1e-400"):  # on both sides of where the series takes over
-            r = Fraction(x)
-            series = sum(-((-r) ** j) / j for j in range(1, 9))
-            assert abs(Fraction(log1p(Decimal(x))) - series) < r / 10**65
+def test_roots_and_logarithms():
+    assert root(Fraction(9, 16)) == Fraction(3, 4)
+    assert abs(root(Fraction(2)) ** 2 - 2) < Fraction(1, 10**88)
+    for x in ("1e-10", "1e-19", "1e-21", "1e-400"):  # on both sides of where the series takes over
+        r = Fraction(x)
+        series = sum(-((-r) ** j) / j for j in range(1, 9))
+        assert abs(Fraction(log1p(Decimal(x))) - series) < r / 10**65
 
 
 @pytest.mark.skipif(not PAGE.exists(), reason="an installed suite has no pages")
@@ -304,26 +207,26 @@ def test_the_reader_on_the_page_notices_a_mistake(monkeypatch, tmp_path):
         exec(wrong, {})
 
 
-class TestRequests:
-    def test_wrong_requests_are_refused_in_a_line(self, tmp_path, capsys):
-        nowhere = tmp_path / "nowhere" / "a.json"
-        for given, words in (
-            (["--seed", "-1"], "--seed: expected an integer >= 0, got -1"),
-            (["--count", "0"], "--count: expected an integer >= 1, got 0"),
-            (["--structure", "Lattice"], "invalid choice: 'Lattice'"),
-            (["--out", str(nowhere)], str(nowhere)),
-        ):
-            with pytest.raises(SystemExit) as ended:
-                main(["export", *given])
-            assert ended.value.code == 2 and words in capsys.readouterr().err
+def test_wrong_requests_are_refused_in_a_line(tmp_path, capsys):
+    nowhere = tmp_path / "nowhere" / "a.json"
+    for given, words in (
+        (["--seed", "-1"], "--seed: expected an integer >= 0, got -1"),
+        (["--count", "0"], "--count: expected an integer >= 1, got 0"),
+        (["--structure", "Lattice"], "invalid choice: 'Lattice'"),
+        (["--out", str(nowhere)], str(nowhere)),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main(["export", *given])
+        assert ended.value.code == 2 and words in capsys.readouterr().err
 
-    def test_nobody_reads_on(self, monkeypatch):
-        class Closed(io.StringIO):
-            def write(self, text):
-                raise BrokenPipeError
 
-            def fileno(self):
-                return os.open(os.devnull, os.O_WRONLY)
+def test_nobody_reads_on(monkeypatch):
+    class Closed(io.StringIO):
+        def write(self, text):
+            raise BrokenPipeError
 
-        monkeypatch.setattr(sys, "stdout", Closed())
-        assert main(["export", "--count", "1", "--structure", "Table", "L2Ball"]) == 141
+        def fileno(self):
+            return os.open(os.devnull, os.O_WRONLY)
+
+    monkeypatch.setattr(sys, "stdout", Closed())
+    assert main(["export", "--count", "1", "--structure", "Table", "L2Ball"]) == 141

@@ -1,4 +1,4 @@
-"""``python -m conformance.golden record | compare [--bits] | sway``, with ``--backend`` and ``--only``."""
+"""``python -m conformance.golden record | compare [--bits]``, with ``--backend`` and ``--only``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from conformance.golden import records
 from conformance.golden.runs import FAMILIES, recorded_runs
 
 PANELS = ("reference", "accelerated")
-SWAY = 1e-13  # relative change of all given numbers, much larger than rounding
 
 
 def main(arguments: list[str]) -> int:
@@ -19,23 +18,20 @@ def main(arguments: list[str]) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     record = commands.add_parser("record", help="write down what the runs come to now")
     compare = commands.add_parser("compare", help="say where they come to something else than was recorded")
-    sway = commands.add_parser("sway", help=f"say which runs make more than 1e-9 of data that differ by {SWAY:g}")
-    for command in (record, compare, sway):
+    for command in (record, compare):
         command.add_argument("--backend", action="append", metavar="MODULE", help="default: both panels")
-    for command in (compare, sway):
-        command.add_argument("--only", action="append", choices=list(FAMILIES), metavar="FAMILY", help="default: all")
+    compare.add_argument("--only", action="append", choices=list(FAMILIES), metavar="FAMILY", help="default: all")
     compare.add_argument("--bits", action="store_true", help="numbers too must be equal bit for bit")
     options = parser.parse_args(arguments)
     differing = 0
     for name in options.backend or PANELS:
-        backend, only = import_module(name), getattr(options, "only", None) or list(FAMILIES)
-        now = recorded_runs(backend, only)
+        only = getattr(options, "only", None) or list(FAMILIES)
+        now = recorded_runs(import_module(name), only)
         if options.command == "record":
             records.write(name, now)
             print(f"{name}: {len(now)} runs recorded in {records.path_of(name)}")
             continue
-        then = records.read(name) if options.command == "compare" else recorded_runs(backend, only, SWAY)
-        lines = list(records.all_differences(then, now, only, getattr(options, "bits", False)))
+        lines = list(records.all_differences(records.read(name), now, only, options.bits))
         print("\n".join([*lines, f"{name}: {len(now)} runs, {len(lines)} differences"]))
         differing += len(lines)
     return int(differing > 0)

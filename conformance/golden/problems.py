@@ -1,22 +1,23 @@
 """The data of the golden runs: small models with random features and different costs, so that outputs rarely tie.
 
-Numbers are those of NumPy's ``RandomState``, whose draws no version changes. ``sway`` multiplies each by 1 + sway u, u
-in [-1, 1]: where this changes a run, another machine's rounding may change it too.
+Numbers are those of NumPy's ``RandomState``, whose draws no version changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from conformance.golden.sums import SUMS
+from conformance.recipes.structure import Subset
 from reference.screening.registry import known_of, register
 from reference.screening.restricted import restrict
 
-__all__ = ["Problems"]
+__all__ = ["Problems", "Runs", "over"]
+
+Runs = Iterator[tuple[str, Callable[[], Any]]]  # a run's name, and the run
 
 LABELS = [[0, 1, 2], [], [2, 2, 0, 1], [1, 0], [2]]
 BIO = [["B-X", "I-X", "O"], [], ["O", "B-X", "I-X", "I-X"], ["B-X", "B-X"], ["O"]]
@@ -27,16 +28,16 @@ HEADS = [[2, 3, 0], [], [2, 3, 0, 3], [2, 0]]
 class Problems:
     """The models, data and objectives of one backend, each made once."""
 
-    def __init__(self, backend: Any, sway: float = 0.0) -> None:
-        self.backend, self.sway = backend, sway
-        self.lam = 0.1 * (1.0 + sway)
+    lam = 0.1
+
+    def __init__(self, backend: Any) -> None:
+        self.backend = backend
         self._models: dict[str, tuple[Any, Any]] = {}
         self._objectives: dict[str, Any] = {}
 
     def numbers(self, seed: int, *shape: int) -> np.ndarray:
-        """Standard normal draws, swayed."""
-        x = np.random.RandomState(seed).standard_normal(shape)
-        return x * (1.0 + self.sway * np.random.RandomState(seed + 1000).uniform(-1.0, 1.0, shape))
+        """Standard normal draws."""
+        return np.random.RandomState(seed).standard_normal(shape)
 
     def model(self, name: str) -> tuple[Any, Any]:
         """A model and its data, by name."""
@@ -78,6 +79,45 @@ class Problems:
         """``learner`` on an objective, from a drawn start or its own, with this ``lam`` or another; not yet called."""
         first = (self.start(name),) if start else ()
         return partial(learner, self.objective(name), *first, **{"lam": self.lam, **options})
+
+
+def over(
+    go: Callable[..., Any], names: Iterable[str], options: dict[str, dict[str, Any]], **given: Any
+) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """A run of each problem with each set of options, beside those given for all."""
+    for name in names:
+        for title, own in options.items():
+            yield f"{name}/{title}", go(name, **{**given, **own})
+
+
+class Plain:
+    """mean_i mu log(1 + exp(-<x_i, w>/mu)): a finite sum of the user's, without zeros(), a smoothing or a model."""
+
+    def __init__(self, P: Problems, n: int = 6) -> None:
+        self.X, self.n = P.numbers(9, n, 4), n
+
+    def value_and_gradient(self, w: np.ndarray, batch: Any = None, mu: float | None = None) -> tuple[float, np.ndarray]:
+        """Mean over a batch and gradient (4,)."""
+        X, mu = self.X if batch is None else self.X[batch], 1.0 if mu is None else mu
+        z = X @ w / mu
+        return mu * float(np.mean(np.logaddexp(0.0, -z))), X.T @ (-1.0 / (1.0 + np.exp(z))) / len(X)
+
+
+class Tempered(Plain):
+    """The same with a mu of its own."""
+
+    mu = 0.5
+
+
+class Uneven(Plain):
+    """Forty of them, one much more curved than the others: it is not among those that a step size is tried on."""
+
+    def __init__(self, P: Problems) -> None:
+        super().__init__(P, 40)
+        self.X[7] *= 30.0
+
+
+SUMS: dict[str, Callable[[Problems], Any]] = {"plain": Plain, "tempered": Tempered, "uneven": Uneven}
 
 
 def mine(kind: type) -> type:
@@ -184,18 +224,6 @@ def listed(P: Problems) -> tuple[Any, Any]:
 
 def subset(P: Problems) -> tuple[Any, Any]:
     """A structure of the user's: any of the subsets of three labels."""
-
-    class Subset(P.backend.Structure):  # type: ignore[name-defined]
-        def best(self) -> Any:
-            return float(np.sum(np.maximum(self.scores, 0.0))), tuple((self.scores > 0).astype(int))
-
-        def parts(self, y: Any) -> np.ndarray:
-            return np.array(y, dtype=np.float64)
-
-        def expectation(self, mu: float = 1.0) -> Any:
-            z = self.scores / mu
-            return mu * float(np.sum(np.logaddexp(0.0, z))), 1.0 / (1.0 + np.exp(-z))
-
     model = P.backend.ListModel(lambda x: np.kron(np.eye(3), x), Subset, size=6)
     return model, model.pack([P.numbers(110 + i, 2) for i in range(4)], [(0, 1, 1), (1, 0, 0), (1, 1, 0), (0, 0, 1)])
 

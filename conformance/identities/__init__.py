@@ -66,7 +66,7 @@ def papers() -> dict[str, tuple[Law, ...]]:
     """The laws of each paper."""
     from conformance.identities import martins, pillutla
 
-    return {"Martins et al. 2010": martins.LAWS, "Pillutla et al. 2018": (*pillutla.LAWS, *pillutla.casimir.LAWS)}
+    return {"Martins et al. 2010": martins.LAWS, "Pillutla et al. 2018": pillutla.LAWS}
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -7,11 +7,12 @@ learner the checkpoint of a golden problem half way.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from conformance.golden.dual import kernels
 from conformance.golden.problems import Problems
-from conformance.golden.resumed import called
 from conformance.readers import READERS
 
 __all__ = ["CHECKPOINTS", "FILES", "FOLDERS", "run", "write"]
@@ -23,7 +24,7 @@ FILES = [
 ]
 CHECKPOINTS: dict[str, tuple[str, dict[str, Any]]] = {  # learner: problem, options
     "sgd": ("chain/log", {}),
-    "online_proximal": ("chain/log", {"regularizer": "L1", "step_size": 0.1}),
+    "online_proximal": ("chain/log", {"step_size": 0.1}),
     "svrg": ("chain/log", {}),
     "casimir": ("chain/entropy", {"schedule": "adapt"}),
     "bcfw": ("chain/hinge", {"average": "weighted"}),
@@ -38,10 +39,15 @@ CHECKPOINTS: dict[str, tuple[str, dict[str, Any]]] = {  # learner: problem, opti
 
 def run(panel: Any, learner: str, length: int) -> Callable[..., Any]:
     """The run of a learner on its golden problem, for so many epochs or iterations."""
-    problems, (name, options) = Problems(panel), CHECKPOINTS[learner]
-    if learner == "lbfgs":
-        return problems.run(panel.lbfgs, name, iterations=length)
-    return called(problems, learner, name, {**options, "iterations" if learner == "prox_linear" else "epochs": length})
+    P, (name, options), call = Problems(panel), CHECKPOINTS[learner], getattr(panel, learner)
+    options = {"iterations" if learner in ("lbfgs", "prox_linear") else "epochs": length, **options}
+    if learner not in ("cutting_planes", "lbfgs"):
+        options["rng"] = 0
+    if learner == "mkl":
+        return partial(call, *kernels(P), lam=P.lam, **options)
+    if learner == "online_proximal":
+        return partial(call, P.objective(name), panel.L1(0.3 * P.lam), P.start(name), **options)
+    return P.run(call, name, start=learner in ("sgd", "svrg", "casimir", "prox_linear"), **options)
 
 
 def write(folder: Path, panels: list[Any]) -> None:

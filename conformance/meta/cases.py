@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import pytest
 
+from conformance.plugin import backend_of
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--case", action="append", default=[])
@@ -24,9 +26,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _case(item: pytest.Function) -> str:
-    given = item.callspec.params if hasattr(item, "callspec") else {}
-    backend = given.get("backend", given.get("other"))
-    return f"{getattr(backend, '__name__', None)}::{item.originalname}"
+    return f"{getattr(backend_of(item), '__name__', None)}::{item.originalname}"
 
 
 CAUGHT: set[str] = set()

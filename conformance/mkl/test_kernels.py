@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 import reference
+from conformance.specimens.pages import check_refusals
 from conformance.tolerances import close
 from reference import kernels as reference_kernels
 from reference.gram import Gram
 
 
-def kernels(backend, X):
+def kernels(backend):
+    """Kernels and their formulas."""
     k = backend.kernels
     products = lambda A, B: 0.5 * A @ B.T + 1.0  # noqa: E731
     return {
@@ -21,31 +23,22 @@ def kernels(backend, X):
         "cubic": (k.Polynomial(3, constant=0.5, unit_diagonal=False), lambda x, y: (x @ y + 0.5) ** 3),
         "gaussian": (k.Gaussian(5.0), lambda x, y: np.exp(-((x - y) ** 2).sum() / 10)),
         "spline": (k.B1Spline(2.0), lambda x, y: max(0.0, 1 - np.sqrt(((x - y) ** 2).sum()) / 2)),
-        "mean": (k.Mean([k.Linear(), k.Gaussian(1.0)]),
-                 lambda x, y: (x @ y + np.exp(-((x - y) ** 2).sum() / 2)) / 2),
+        "mean": (k.Mean([k.Linear(), k.Gaussian(1.0)]), lambda x, y: (x @ y + np.exp(-((x - y) ** 2).sum() / 2)) / 2),
         "function": (k.Function(products), lambda x, y: 0.5 * x @ y + 1),
-    }  # fmt: skip
+    }
 
 
-NAMES = ["linear", "cosine", "quadratic", "cubic", "gaussian", "spline", "mean", "function"]
-
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", kernels(reference))
 def test_a_kernel_is_its_formula(backend, rng, name):
-    X, Y = rng.normal(size=(7, 3)), rng.normal(size=(5, 3))
-    kernel, formula = kernels(backend, X)[name]
+    """And positive semidefinite, if not a spline; rows that are equal among them."""
+    X, Y = rng.normal(size=(30, 3)), rng.normal(size=(5, 3))
+    X[10:13] = X[0]
+    kernel, formula = kernels(backend)[name]
     close(kernel(X, Y), [[formula(x, y) for y in Y] for x in X])
-    close(kernel(X), kernel(X, X))
-    close(kernel.diagonal(X), np.diag(kernel(X)))
+    close(K := kernel(X), kernel(X, X))
+    close(kernel.diagonal(X), np.diag(K), scale=100.0 if name == "spline" else None)  # a distance: a root of a rounding
     assert kernel(X[:0], Y).shape == (0, 5) and kernel.diagonal(X[:0]).shape == (0,)
-
-
-@pytest.mark.parametrize("name", ["linear", "cosine", "quadratic", "cubic", "gaussian", "mean", "function"])
-def test_gram_matrices_are_positive(backend, rng, name):
-    X = rng.normal(size=(30, 3))
-    X[10:13] = X[0]  # equal rows
-    K = kernels(backend, X)[name][0](X)
-    assert np.linalg.eigvalsh((K + K.T) / 2).min() >= -1e-10 * np.abs(K).max()
+    assert name == "spline" or np.linalg.eigvalsh((K + K.T) / 2).min() >= -1e-10 * np.abs(K).max()
 
 
 def test_a_unit_diagonal(backend, rng):
@@ -77,9 +70,6 @@ def test_a_known_matrix(backend, rng):
     kernel, numbers = backend.kernels.Precomputed(K), np.array([[2.0], [0.0], [5.0]])
     close(kernel(numbers), K[np.ix_([2, 0, 5], [2, 0, 5])])
     close(kernel.diagonal(numbers), np.diag(K)[[2, 0, 5]])
-    for bad in ([[6.0]], [[0.5]], [[-1.0]], [[0.0, 1.0]]):
-        with pytest.raises(ValueError, match=r"X: expected one column of numbers 0\.\.5"):
-            kernel(np.array(bad))
 
 
 def gram_type(backend):
@@ -88,21 +78,18 @@ def gram_type(backend):
 
 
 def test_storage_goes_by_the_budget(backend, rng):
-    X = rng.normal(size=(300, 3))
-    assert Gram(backend.kernels.Linear(), X).storage == "dense"
-    assert Gram(backend.kernels.Linear(), X, budget=8 * 300**2 - 1).storage == "blocks"
+    X, linear = rng.normal(size=(300, 3)), backend.kernels.Linear()
+    assert Gram(linear, X).storage == "dense" and Gram(linear, X, budget=8 * 300**2 - 1).storage == "blocks"
     thin = Gram(backend.kernels.B1Spline.with_zeros(X, 0.98), X)
     assert thin.storage == "sparse" and thin.nbytes < 0.1 * 8 * 300**2
-    assert Gram(backend.kernels.Linear(), X[:0]).times(0, 0, np.zeros((0, 2))).shape == (0, 2)
+    assert Gram(linear, X[:0]).times(0, 0, np.zeros((0, 2))).shape == (0, 2)
 
 
 @pytest.mark.parametrize("storage", ["auto", "dense", "sparse", "blocks"])
 def test_several_matrices_share_products_and_a_budget(backend, rng, storage):
-    """Each is the kernel's own matrix, in parts as well; what is asked for is what is held, and "auto" keeps to the
-    budget for all together.
-    """
+    """Each is the kernel's own matrix, in parts as well, held as asked; "auto" keeps to the budget for all together."""
     X = np.round(rng.normal(size=(300, 3)), 1)
-    every = [kernel for kernel, *_ in kernels(backend, X).values()]
+    every = [kernel for kernel, *_ in kernels(backend).values()]
     kind, budget = gram_type(backend), 2 * 8 * 300**2 + 1000
     grams = kind.several(every, X, storage, budget)
     for kernel, gram in zip(every, grams, strict=True):
@@ -119,23 +106,15 @@ def test_several_matrices_share_products_and_a_budget(backend, rng, storage):
 
 def test_blocks_of_several_kernels_are_those_of_each(backend, rng):
     X, Y = rng.normal(size=(5, 3)), rng.normal(size=(7, 3))
-    every = [kernel for kernel, *_ in kernels(backend, X).values()]
-    every += [
-        backend.kernels.Mean([every[0], backend.kernels.Mean(every[1:3])]),
-        backend.kernels.Function(lambda X, Y: X @ Y.T + 1),
-    ]
+    every, mean = [kernel for kernel, _ in kernels(backend).values()], backend.kernels.Mean
+    every += [mean([every[0], mean(every[1:3])]), backend.kernels.Function(lambda X, Y: X @ Y.T + 1)]
     for kernel, K in zip(every, reference_kernels.blocks(every, X, Y), strict=True):
         close(K, kernel(X, Y))
 
 
 def test_kernels_in_other_namespaces(space, rng):
-    X = np.round(rng.normal(size=(4, 2)), 2)
-    for kernel in (
-        reference.kernels.Linear(),
-        reference.kernels.Polynomial(2),
-        reference.kernels.Gaussian(1.0),
-        reference.kernels.B1Spline(1.5),
-    ):
+    X, k = np.round(rng.normal(size=(4, 2)), 2), reference.kernels
+    for kernel in (k.Linear(), k.Polynomial(2), k.Gaussian(1.0), k.B1Spline(1.5)):
         close(space.get(kernel(space.put(X))), kernel(X), space.dtype)
         close(space.get(kernel.diagonal(space.put(X))), kernel.diagonal(X), space.dtype)
         for storage in ("dense", "sparse", "blocks"):
@@ -206,30 +185,8 @@ def test_a_kernel_with_a_negative_eigenvalue_is_said(backend, rng):
     fitted(backend, of_matrix(backend, K), "auto")
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "words"),
-    [
-        (lambda b: b.kernels.Polynomial(0), ValueError, "degree"),
-        (lambda b: b.kernels.Polynomial(2, constant=-1.0), ValueError, "constant"),
-        (lambda b: b.kernels.Polynomial(2, unit_diagonal=1), TypeError, "unit_diagonal"),
-        (lambda b: b.kernels.Linear(1), TypeError, "unit_diagonal: expected True or False"),
-        (lambda b: b.kernels.Explicit("yes"), TypeError, "unit_diagonal: expected True or False"),
-        (lambda b: b.kernels.Gaussian(0.0), ValueError, "sigma2"),
-        (lambda b: b.kernels.B1Spline(-1.0), ValueError, "h:"),
-        (lambda b: b.kernels.B1Spline.with_zeros(np.eye(3), 1.0), ValueError, "share: expected a number in"),
-        (lambda b: b.kernels.B1Spline.with_zeros(np.zeros((3, 2)), 0.5), ValueError, "share"),
-        (lambda b: b.kernels.Mean([]), TypeError, "parts: expected kernels"),
-        (lambda b: b.kernels.Function(3), TypeError, "block: expected a callable"),
-        (lambda b: b.kernels.Function(lambda X, Y: X)(np.eye(3)[:, :2]), ValueError, "block: expected shape"),
-        (lambda b: b.kernels.Precomputed(np.ones((2, 3))), ValueError, "matrix: expected shape"),
-        (lambda b: b.kernels.Precomputed([[1.0, 2.0], [0.0, 1.0]]), ValueError, "matrix: expected a symmetric"),
-        (lambda b: b.kernels.Linear()(np.ones((2, 3)), np.ones((2, 4))), ValueError, "Y: expected 3 columns"),
-        (lambda b: b.kernels.Linear()(np.ones(3)), ValueError, "X: expected shape"),
-        (lambda b: b.kernels.Linear()(np.full((1, 1), np.nan)), ValueError, "X:"),
-        (lambda b: Gram(3, np.eye(2)), TypeError, "kernel: expected a Kernel"),
-        (lambda b: Gram(b.kernels.Linear(), np.eye(2), "file"), ValueError, "storage: expected one of auto"),
-    ],
-)
-def test_bad_arguments_are_named(backend, make, error, words):
-    with pytest.raises(error, match=words):
-        make(backend)
+def test_what_is_wrong_is_named(backend, rng):
+    X = [np.ones((2, 3)), np.ones((1, 3))]
+    model = backend.KernelSequenceModel([backend.kernels.Linear(), backend.kernels.Explicit()], 3)
+    names = {"np": np, "b": backend, "Gram": Gram, "model": model, "X": X, "data": model.pack(X, [[0, 1], [2]])}
+    check_refusals("wrong_kernels.txt", names)

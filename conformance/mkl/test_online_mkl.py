@@ -1,6 +1,4 @@
-"""Online multiple kernel learning: rounds are their equations, whichever form holds the weights; bounds and
-variational forms hold on runs.
-"""
+"""Online multiple kernel learning: rounds are their equations, whichever form holds the weights."""
 
 from __future__ import annotations
 
@@ -23,11 +21,8 @@ def words(rng):
 
 
 def model_of(backend, transitions="own"):
-    return backend.KernelSequenceModel(
-        [backend.kernels.Linear(), backend.kernels.Explicit(), backend.kernels.Gaussian(1.0)],
-        3,
-        transitions=transitions,
-    )
+    k = backend.kernels
+    return backend.KernelSequenceModel([k.Linear(), k.Explicit(), k.Gaussian(1.0)], 3, transitions=transitions)
 
 
 def box_of(loss, penalty, sigma, radius, average):
@@ -46,9 +41,7 @@ def states(backend, model, data, box, rounds=12, rng=0):
 
 
 def features(model, data, X):
-    """phi_k of all outputs' parts as matrices: explicit features whose products are the kernels, by a square root of
-    each Gram matrix.
-    """
+    """phi_k of all outputs' parts: features whose products are the kernels, by a square root of Gram matrices."""
     found = []
     for group in model.groups:
         if isinstance(group, reference.kernels.Explicit):
@@ -60,9 +53,7 @@ def features(model, data, X):
 
 
 def theta(model, data, weights, phi):
-    """The groups' weights as plain vectors: features times coefficients, and the transitions with the group that
-    they are in.
-    """
+    """The groups' weights as plain vectors: features times coefficients, and transitions with the group they are in."""
     parts = []
     for group, A, f in zip(model.groups, weights.coefficients, phi, strict=True):
         parts.append((A if isinstance(group, reference.kernels.Explicit) else f.T @ A).ravel())
@@ -79,19 +70,15 @@ def labellings(unary, T):
     return outputs, np.array([sum(unary[t, y] for t, y in enumerate(ys)) for ys in outputs]) + pairs
 
 
-@pytest.mark.parametrize("transitions", ["own", "each", "free"])
+@pytest.mark.parametrize(("transitions", "storage"), [("own", "dense"), ("each", "sparse"), ("free", "blocks")])
 @pytest.mark.parametrize("loss", ["hinge", "crf"])
 @pytest.mark.parametrize("penalty", ["squared l1", "ridge", "l1"])
-def test_a_round_is_its_equation(backend, words, transitions, loss, penalty):
-    """In explicit feature spaces: theta - gamma (sigma theta + gradient), then the prox of the groups' norms, then
-    the ball; and the average.
-    """
+def test_a_round_is_its_equation(backend, words, transitions, storage, loss, penalty):
+    """theta - gamma (sigma theta + gradient) of explicit features, the prox of the norms, the ball; and the average."""
     (X, Y), sigma, radius = words, 0.1, 0.8
     model = model_of(backend, transitions)
-    data, psi = (
-        model.pack(X, Y),
-        {"squared l1": backend.SquaredL1(0.2), "ridge": backend.HalfSquaredL2(0.2), "l1": backend.L1(0.05)}[penalty],
-    )
+    data = model.pack(X, Y, storage=storage)
+    psi = {"squared l1": backend.SquaredL1(0.2), "ridge": backend.HalfSquaredL2(0.2), "l1": backend.L1(0.05)}[penalty]
     phi, rules, seen = features(model, data, X), box_of(loss, psi, sigma, radius, "uniform"), []
     for i, gamma, before, after in states(backend, model, data, rules):
         a, b = data.offsets[i], data.offsets[i + 1]
@@ -117,10 +104,8 @@ def test_a_round_is_its_equation(backend, words, transitions, loss, penalty):
             gradients.append(D_T)
         elif transitions == "each":
             gradients = [np.concatenate([g.ravel(), D_T.ravel()]) for g in gradients]
-        moved = [
-            (1 - gamma * sigma) * w - gamma * g.ravel()
-            for w, g in zip(theta(model, data, truth, phi), gradients, strict=True)
-        ]
+        starts = zip(theta(model, data, truth, phi), gradients, strict=True)
+        moved = [(1 - gamma * sigma) * w - gamma * g.ravel() for w, g in starts]
         norms = np.array([np.linalg.norm(w) for w in moved])
         shrunk = np.asarray(psi.prox(norms, gamma))
         expected = [w * (s / n if n > 0 else 0.0) for w, s, n in zip(moved, shrunk, norms, strict=True)]
@@ -153,28 +138,10 @@ def test_groups_fall_to_zero_and_come_back(backend, words):
     assert zeros > 0
 
 
-@pytest.mark.parametrize("storage", ["sparse", "blocks"])
-@pytest.mark.parametrize("loss", ["hinge", "crf"])
-@pytest.mark.parametrize("average", ["last", "uniform"])
-def test_storages_have_one_trajectory(backend, words, storage, loss, average):
-    (X, Y), runs, k = words, [], backend.kernels
-    for held in (storage, "dense"):
-        model = backend.KernelSequenceModel([k.Gaussian(2.0), k.Explicit(), k.B1Spline(1.5)], 3)
-        options = {"lam": 0.05, "step_size": backend.steps.InverseSqrt(0.37), "epochs": 4, "rng": 1}
-        runs.append(backend.mkl(model, model.pack(X, Y, storage=held), loss=loss, average=average, **options))
-    close(runs[0].beta, runs[1].beta)
-    for got, want in zip(runs[0].x.coefficients, runs[1].x.coefficients, strict=True):
-        close(got, want)
-    close([row.objective for row in runs[0].history], [row.objective for row in runs[1].history])
-    close(runs[0].norms, runs[1].norms)
-
-
 @pytest.mark.parametrize("loss", ["hinge", "crf"])
 @pytest.mark.parametrize("lam", [0.2, 2.0, 10.0])
 def test_averages_keep_their_digits_while_groups_shrink(backend, other, words, loss, lam):
-    """A ridge multiplies all groups by 1/(1 + gamma lam) in each of 100 rounds: down to 1e-60 if no round added to
-    them.
-    """
+    """A ridge multiplies all groups by 1/(1 + gamma lam) in each of 100 rounds: to 1e-60 if none adds to them."""
     (X, Y), runs = words, []
     for panel in (backend, other):
         model = panel.KernelSequenceModel([panel.kernels.Gaussian(2.0), panel.kernels.Explicit()], 3)
@@ -210,9 +177,7 @@ def test_explicit_and_implicit_groups_are_one(backend, words, loss, of_ones, uni
 
 @pytest.mark.parametrize("transitions", ["own", "each"])
 def test_prediction_in_blocks_is_one_by_one(backend, rng, transitions):
-    """700 positions, more than one block, as each sequence alone, and by enumeration of the labellings of the short
-    ones.
-    """
+    """700 positions, more than one block, as each sequence alone, and by enumeration of its labellings."""
     X = [rng.normal(size=(n, 3)) for n in (2, 0, 5, 3)]
     model = model_of(backend, transitions)
     data = model.pack(X, [rng.integers(0, 3, len(x)) for x in X])

@@ -1,8 +1,8 @@
-"""Models: scores are features times weights, written out for every output; adjoints, predictions, pieces of a batch,
-forms of input, files, what is refused.
-"""
+"""Models: scores are features times weights; adjoints, predictions, pieces of a batch, inputs, files, refusals."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
-from conformance.specimens.models import MODELS, sequence_model  # noqa: F401 (other files draw sequences by it)
-from conformance.specimens.wrong_models import WRONG
+from conformance.specimens.models import LABELS, MODELS, sequence_model  # noqa: F401 (other files draw sequences by it)
+from conformance.specimens.pages import check_refusals
 from conformance.tolerances import close
 from diptych.files import load_model, save_model
 from reference.arrays import Place, host
 from reference.models.nonlinear import NonlinearModel
+from reference.screening.restricted import restrict
 from reference.structures.scores import add, flatten, inner
 
 seeds = given(seed=st.integers(0, 2**32 - 1))
@@ -25,8 +26,7 @@ every_model = pytest.mark.parametrize("name", MODELS)
 @every_model
 @seeds
 def test_scores_are_features_times_weights(backend, name, seed):
-    """For every output of every example: its score, task loss and features; the true one; how many there are, and how
-    far apart."""
+    """The score, task loss and features of every output; the true one; how many there are, and how far apart."""
     kind = MODELS[name]
     problem = kind.draw(seed)
     model, data = problem.packed(backend)
@@ -168,10 +168,43 @@ def test_weights_that_cannot_score_are_refused(backend, name):
         model.predict([problem.X], None, w)
 
 
-@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.message[:60])
-def test_what_is_wrong_is_named(backend, wrong):
-    with pytest.raises(wrong.error, match=wrong.message):
-        wrong.ask(backend)
+BOXES, BOX_FEATURES = [[0, 0, 2, 2], [1, 1, 3, 4]], np.ones((2, 3))
+
+
+def answered(b, answer):
+    """The best alignment of two rows as an oracle answers."""
+    model = b.AlignmentModel(1, oracle=lambda scores: answer)
+    return model.predict(model.pack([[[[0.0], [1.0]], [[2.0], [0.0]]]], [[1, 0]]), None, np.ones(1))
+
+
+GIVEN = {  # names of the page of wrong things
+    "np": np,
+    "LABELS": LABELS,
+    "restrict": restrict,
+    "answered": answered,
+    "predict": lambda model, data, w=None: model.predict(
+        data, None, np.zeros(model.size) if w is None else np.array(w)
+    ),
+    "tagger": lambda b, **options: b.TaggingModel(
+        LABELS["bio"], ["bias", "word"], vocabulary=["bias", "word[0]=a"], **options
+    ),
+    "WORDS": [{"word": ["a"]}, {"word": ["a", "b"]}],
+    "TEMPLATES": [
+        ("h.tag", "m.tag"),
+        ("h.tag", "direction"),
+        ("m.tag", "distance"),
+        ("direction",),
+        ("h.tag", "b.tag"),
+    ],
+    "IMAGE": (np.ones((3, 2)), np.array([[0, 1], [1, 2]]), np.ones((2, 1))),
+    "PAIR": (BOXES, BOX_FEATURES),
+    "SIZES": [(BOXES, BOX_FEATURES), (BOXES[:1], BOX_FEATURES[:1])],
+    "WORD_IMAGE": np.zeros((2, 3), np.int64),
+}
+
+
+def test_what_is_wrong_is_named(backend):
+    check_refusals("wrong_models.txt", {**GIVEN, "b": backend})
 
 
 def forms(backend, X, Y, names):
@@ -207,28 +240,75 @@ def test_one_long_sequence_among_many_short_ones_costs_its_own_length(backend):
     close(value, sum(lengths) * np.log(2) / len(lengths))
 
 
-def test_start_and_stop_of_a_single_position_both_count(backend):
-    model = backend.SequenceModel(0, 2)
-    data = model.pack([np.zeros((1, 0)), np.zeros((0, 0))])
-    w = np.array([1.0, 2.0, 10.0, 20.0, 0, 0, 0, 0])
-    close(model.scores(data, np.array([0]), w).unary, [[[11.0, 22.0]]])
-    assert [y.tolist() for y in model.predict(data, None, w)] == [[1], []]
+# weights of -inf, and scores that overflow ----------------------------------------------------------------------------
+
+SIGNED = [name for name in MODELS if not name.startswith(("tags", "arcs", "windows of words"))]  # features below 0
+SPARSE = [name for name in MODELS if not name.startswith(("align", "cand", "wind"))]  # elsewhere 0 times -inf is nan
 
 
-def test_the_weight_of_none_decides_how_many_rows_are_aligned(backend):
-    model = backend.AlignmentModel(1, null=True)
-    data = model.pack([np.array([[[3.0], [0.0]], [[2.0], [1.0]], [[0.0], [0.0]]])])
-    for none, expected in ((-5.0, [0, 1, -1]), (1.5, [0, -1, -1]), (4.0, [-1, -1, -1])):
-        assert model.predict(data, None, np.array([1.0, none]))[0].tolist() == expected
+@pytest.mark.parametrize("name", SPARSE)
+@seeds
+def test_weights_of_minus_infinity_forbid_what_has_their_features(backend, name, seed):
+    """Of the other outputs the best is predicted; where there is none, every reader of the scores says so."""
+    rng = np.random.default_rng(seed)
+    problem = MODELS[name].build(rng, lambda *shape: rng.integers(0, 3, shape).astype(np.float64), 2, 3)
+    (model, data), w = problem.packed(backend), problem.weights(backend, 4)
+    gone = rng.random(model.size) < rng.choice([0.1, 0.5, 1.0])
+    if model.nonnegative is not None:
+        gone[model.nonnegative] = False
+    w[gone] = -np.inf
+    losses = [backend.StructuralHinge, backend.LogLoss] if MODELS[name].sums else [backend.StructuralHinge]
+    asked = [partial(loss(model, data).value_and_gradient, w) for loss in losses]
+    asked.append(lambda batch: model.predict(data, batch, w))
+    for i, (outputs, phi, _, _) in enumerate(problem.listed):
+        scores = np.where(np.any(phi[:, gone] > 0, axis=1), -np.inf, phi[:, ~gone] @ w[~gone])
+        if np.max(scores) > -np.inf:
+            (y,) = model.predict(data, [i], w)
+            close(scores[[tuple(np.ravel(z)) for z in outputs].index(tuple(np.ravel(y)))], np.max(scores))
+        else:
+            for ask in asked:
+                with pytest.raises(backend.InfeasibleError):
+                    ask([i])
 
 
-def test_forbidden_transitions_as_weights(backend):
-    """-inf for every transition: no labelling of two positions, one of a single position."""
-    model = backend.SequenceModel(1, 2)
-    w = np.concatenate([np.ones(6), np.full(4, -np.inf)])
-    with pytest.raises(backend.InfeasibleError):
-        model.predict(model.pack([np.ones((2, 1))]), None, w)
-    for loss in (backend.StructuralHinge, backend.LogLoss):
-        with pytest.raises(backend.InfeasibleError):
-            loss(model, model.pack([np.ones((2, 1))], [[0, 1]])).value_and_gradient(w)
-    assert model.predict(model.pack([np.ones((1, 1))]), None, w)[0].tolist() == [0]
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", SIGNED)
+def test_forbidding_weights_of_negative_features_are_refused(backend, name):
+    problem = MODELS[name].training(4, 6, 3)
+    (model, data), w = problem.packed(backend), problem.weights(backend)
+    w[0] = -np.inf
+    hinge = backend.StructuralHinge(model, data)
+    for ask in (
+        lambda: model.predict(data, None, w),
+        lambda: [model.scores(data, piece, w) for piece in model.chunks(data, np.arange(data.n))],
+        lambda: hinge.value_and_gradient(w),
+        lambda: backend.sgd(hinge, w, lam=0.1, epochs=1, rng=0),
+    ):
+        with pytest.raises(ValueError, match="a weight of -inf forbids outputs with a positive feature"):
+            ask()
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "windows of words"])
+def test_scores_that_overflow_are_no_forbidden_outputs(backend, name):
+    problem = MODELS[name].training(4, 4)
+    model, data = problem.packed(backend)
+    for w in (1.7e308 * np.sign(problem.weights(backend)), np.full(model.size, -1.7e308)):
+        if model.nonnegative is not None:
+            w[model.nonnegative] = 1.7e308
+        with pytest.raises(ValueError, match="weights times features overflow"):
+            model.predict(data, None, w)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_scores_of_kernels_and_of_bound_taggers_that_overflow(backend):
+    model = backend.KernelSequenceModel([backend.kernels.Linear()], 2)
+    x = [np.full((2, 1), 1e100)]
+    weights = model.zeros(model.pack(x, [[0, 1]]))
+    weights = weights._replace(coefficients=tuple(A + 1e308 for A in weights.coefficients))
+    with pytest.raises(ValueError, match="scores: expected finite"):
+        model.predict(weights, x)
+    tagger = backend.TaggingModel(["A", "B"], "words", bits=5)
+    for w in (np.full(tagger.size, 1e308), np.full(tagger.size, -1e308)):
+        with pytest.raises(ValueError, match="weights times features overflow"):
+            tagger.bound(w)([{"word": ["a", "b"]}])

@@ -14,13 +14,10 @@ from conformance.specimens.models import TEMPLATE_LISTS
 from reference.models.templates import DISTANCES, TEMPLATES
 
 ROOT, OUTSIDE = ("root",), ("outside",)
-SENTENCE = {"word": ["a", "bird", "sang"], "tag": ["D", "N", "V"]}
 
 
 def by_hand(templates, sentence, h, m):
-    """The features of an arc, each a set of (atom, value), as a list; written out from what the atoms are said to
-    mean.
-    """
+    """The features of an arc, each a set of (atom, value), by what the atoms are said to mean."""
     rows = {
         field: dict(enumerate([ROOT, *(sentence["word"] if field in ("prefix", "suffix") else sentence[field])]))
         for field in {"prefix", "suffix", *sentence}
@@ -56,24 +53,6 @@ def sentences(draw):
     words = draw(st.lists(st.sampled_from(["a", "bird", "birdsong", "sang", "<root>", "\0"]), min_size=n, max_size=n))
     tags = draw(st.lists(st.sampled_from("DNV"), min_size=n, max_size=n))
     return {"word": words, "tag": tags, "other": None}
-
-
-def test_features_by_hand(backend):
-    """The arc from "sang" to "a", with "bird" between: three features, each with a weight of its own."""
-    model = backend.ParsingModel([("h.word", "m.tag"), ("h.tag", "b.tag", "direction"), ("m+1.word",)], bits=20)
-    data = model.pack([SENTENCE])
-    arcs, keys = model.arc_keys(data, 0)
-    mine = keys[arcs == 0 * 4 + 3]
-    assert len(mine) == len(set(mine.tolist())) == 3
-    w = np.zeros(model.size)
-    w[(keys & np.uint64(model.size - 1)).astype(int)] = 0.0
-    w[(mine & np.uint64(model.size - 1)).astype(int)] = [1.0, 10.0, 100.0]
-    scores = model.scores(data, np.array([0]), w).values
-    assert scores.shape == (3, 4) and scores[0, 3] == 111.0
-    # the word after "a" for all its heads; of the other two nothing is shared: the word, the tag, the side differ
-    shared = scores[0, 0], scores[0, 2]
-    assert shared[0] == shared[1] and shared[0] in (1.0, 10.0, 100.0)
-    assert not scores[1:].any() and scores[0, 1] == 0.0
 
 
 @given(examples=st.lists(sentences(), min_size=1, max_size=3))

@@ -1,17 +1,20 @@
-"""Taggers: weights of observed pairs, hashing, legal predictions, functions as templates."""
+"""Taggers: weights of pairs, hashing, legal predictions, bound models; templates of token features."""
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.specimens.models import LABELS, legal, sentences
+from conformance.specimens.models import LABELS, MODELS, TAGGERS, legal, sentences
+from conformance.specimens.pages import check_refusals
 from conformance.tolerances import close
 from diptych.files import save_model
+from reference.models.token_templates import TOKEN_TEMPLATES, attributes_of, check_templates, columns_of, load_templates
 
 
 def test_observed_pairs_by_hand(backend):
@@ -60,3 +63,152 @@ def test_functions_have_no_file_form(backend, tmp_path):
     assert same.vocabulary == model.vocabulary == ("a", "b") and same.settings()["templates"] is None
     weighed = same.pack([[{"a": 2.0, "b": 0.5}]])
     close(same.scores(weighed, np.array([0]), np.array([1.0, 10.0, 0.0])).unary, [[[2.0, 5.0]]])
+
+
+# model.bound(w): the answers of predict on packed inputs, bit for bit ------------------------------------------------
+
+MANY = ["bias", "BOS", "EOS", "word[-2..2]", "word[-1]|word[0]", "word[1]|tag.shape[-1]|word.brief[0]"]
+MANY += ["word.lower", "word.suffix2[1]", "word.prefix1", "tag.hyphen", "tag.title[-1]"]
+STRANGE = [*itertools.permutations(["a|b", "a", "b|", "\\", "a\\|b", "", "=", "word[0]=a"], 3)]
+
+
+def bound_cases(backend):
+    """Models and their inputs: unknown words, one token, none; every template and character; what is no columns."""
+    known, _ = sentences(np.random.default_rng(3), 30)
+    known[4]["word"] = [f"unknown{i}" for i in range(len(known[4]["word"]))]
+    cases = [(MODELS[f"tags {options}"].training().make(backend), known) for options in TAGGERS]
+    strange = [{"word": list(x), "tag": list(x[::-1])} for x in STRANGE]
+    cases.append((backend.TaggingModel.of(strange, [["A", "B", "C"]] * len(strange), MANY), strange))
+    sets, letters = [[["a", "b"], ["b"], []], [["c"]]], ["a", "b", "c"]
+    cases.append((backend.TaggingModel(["x", "y"], None, vocabulary=letters), sets))
+    cases.append((backend.TaggingModel(["x", "y"], lambda x, t: x[t], vocabulary=letters), sets))
+    cases.append((backend.TaggingModel(["x", "y"], "words", bits=5), [{"word": ["a", "B-2"]}]))
+    return [*cases, (backend.SequenceModel(2, 3), [np.eye(4, 2)])]
+
+
+@pytest.mark.parametrize("case", range(len(TAGGERS) + 5))
+def test_a_bound_model_predicts_as_its_model(backend, rng, case):
+    """Inputs one by one and together; ties between labels of equal scores too; float32; with weights of its own."""
+    model, X = bound_cases(backend)[case]
+    for w in (rng.normal(size=model.size), rng.normal(size=model.size).round(), np.zeros(model.size, np.float32)):
+        tagger = model.bound(w)
+        expected = [y.tolist() for y in model.predict(model.pack(X, like=w), None, w)]
+        w[:] = -w[::-1]
+        assert [tagger([x])[0].tolist() for x in X] == expected == [y.tolist() for y in tagger(X)]
+    assert tagger([]) == [] and repr(tagger).endswith(f"({model!r})")
+
+
+def test_a_bound_tagger_without_a_possible_labelling(backend):
+    """In iobes, one token can be no chunk's begin: with no label for single tokens and no O it has no labelling."""
+    model = backend.TaggingModel(["B-X", "E-X"], "words", bits=5, transitions="iobes")
+    tagger = model.bound(np.zeros(model.size))
+    assert [y.tolist() for y in tagger([{"word": ["a", "b"]}])] == [[0, 1]]
+    with pytest.raises(backend.InfeasibleError):
+        tagger([{"word": ["a", "b"]}, {"word": ["a"]}])
+
+
+# templates: what each token has, by hand and written out naively; functions; TOML -------------------------------------
+
+
+def sets(X, templates):
+    """For each token of each sentence, its attributes as a dictionary; each once."""
+    found = attributes_of(X, templates)
+    assert found.offsets.tolist()[-1] == len(found.indptr) - 1
+    tokens = []
+    for t in range(len(found.indptr) - 1):
+        mine = range(found.indptr[t], found.indptr[t + 1])
+        tokens.append({found.names[found.numbers[e]]: float(found.values[e]) for e in mine})
+        assert len(tokens[-1]) == len(mine)
+    return [tokens[a:b] for a, b in zip(found.offsets[:-1], found.offsets[1:], strict=True)]
+
+
+def test_attributes_by_hand():
+    X = [{"word": ("The", "CAT", "2-b"), "tag": ("D", "N", "X")}, {"word": (), "tag": ()}]
+    X.append({"word": ["a"], "tag": ["D"]})
+    first, second, third = sets(X, check_templates(["bias", "BOS", "EOS", "word[-1..0]", "tag[0]|word[1]"]))
+    assert set(first[0]) == {"bias", "BOS", "word[0]=The", "tag[0]|word[1]=D|CAT"}
+    assert set(first[1]) == {"bias", "word[-1]=The", "word[0]=CAT", "tag[0]|word[1]=N|2-b"}
+    assert set(first[2]) == {"bias", "EOS", "word[-1]=CAT", "word[0]=2-b"}
+    assert second == [] and set(third[0]) == {"bias", "BOS", "EOS", "word[0]=a"}
+    treatments = ["lower", "shape", "brief", "title", "upper", "digit", "hyphen", "prefix2", "suffix2"]
+    ((the, cat, dash), *_) = sets(X, check_templates([f"word.{each}" for each in treatments]))
+    values = [[name.partition("=")[2] for name in token] for token in (the, cat, dash)]
+    assert values[0] == ["the", "Xxx", "Xx", "1", "0", "0", "0", "Th", "he"]
+    assert values[1] == ["cat", "XXX", "X", "0", "1", "0", "0", "CA", "AT"]
+    assert values[2] == ["2-b", "0-x", "0-x", "0", "0", "0", "1", "2-", "-b"]
+
+
+TREATED = {
+    "": lambda v: v,
+    ".lower": str.lower,
+    ".prefix1": lambda v: v[:1],
+    ".suffix2": lambda v: v[-2:],
+    ".upper": lambda v: str(int(v.isupper())),
+}
+atoms = st.tuples(st.sampled_from(["word", "tag"]), st.sampled_from(list(TREATED)), st.integers(-2, 2))
+values = st.sampled_from(["a", "B", "ab", "a|b", "|", "\\", "\\|", "ß"])
+
+
+@given(
+    templates=st.lists(st.lists(atoms, min_size=1, max_size=3), min_size=1, max_size=4),
+    X=st.lists(st.lists(st.tuples(values, values), max_size=5), max_size=3),
+)
+def test_attributes_are_equal_where_what_is_seen_is(templates, X):
+    """One attribute for each template whose positions there are; names are equal where template and values are."""
+    names = ["|".join(f"{column}{how}[{t}]" for column, how, t in template) for template in templates]
+    templates = [template for i, template in enumerate(templates) if names[i] not in names[:i]]
+    names = list(dict.fromkeys(names))
+    columns = [{"word": [w for w, _ in x], "tag": [t for _, t in x]} for x in X]
+    found, name_of = sets(columns, check_templates(names)), {}
+    for x, tokens in zip(columns, found, strict=True):
+        n = len(x["word"])
+        for p in range(n):
+            seen = []
+            for name, template in zip(names, templates, strict=True):
+                if all(0 <= p + t < n for _, _, t in template):
+                    seen.append((name, *(TREATED[how](x[column][p + t]) for column, how, t in template)))
+            assert len(tokens[p]) == len(seen) and all(value == 1.0 for value in tokens[p].values())
+            for what, name in zip(seen, tokens[p], strict=True):
+                assert name_of.setdefault(what, name) == name
+    assert len(set(name_of.values())) == len(name_of)
+
+
+def test_functions_and_attribute_sets():
+    X = [{"word": ["a", "b"]}, {"word": ["c"]}]
+
+    def lists(sentence, t):
+        return [f"w={sentence['word'][t]}", "bias"]
+
+    assert sets(X, lists) == [[{"w=a": 1.0, "bias": 1.0}, {"w=b": 1.0, "bias": 1.0}], [{"w=c": 1.0, "bias": 1.0}]]
+    assert sets(["ab"], lambda sentence, t: {"is": sentence[t], "half": 0.5, "yes": True, "no": False}) == [
+        [{"is:a": 1.0, "half": 0.5, "yes": 1.0, "no": 0.0}, {"is:b": 1.0, "half": 0.5, "yes": 1.0, "no": 0.0}]
+    ]
+    assert sets([[["x", "y"], {"z": 2}], []], None) == [[{"x": 1.0, "y": 1.0}, {"z": 2.0}], []]
+    assert attributes_of([], None).offsets.tolist() == attributes_of([], ("bias",)).offsets.tolist() == [0]
+
+
+def test_templates_of_a_file(tmp_path):
+    path = tmp_path / "t.toml"
+    path.write_text('templates = ["bias", "word[-1..1]", "word.suffix3|tag[+1]"]\n')
+    assert load_templates(path) == ("bias", "word[-1]", "word[0]", "word[1]", "word.suffix3[0]|tag[1]")
+    for content, message in (
+        ("templates = [", "t.toml: not a TOML file"),
+        ("other = 1", "t.toml: expected templates = .*, got other"),
+        ("templates = [1]", "t.toml: expected templates"),
+        ('templates = ["word["]', "t.toml: templates: expected bias, BOS, EOS or atoms .* got 'word\\['"),
+    ):
+        path.write_text(content)
+        with pytest.raises(ValueError, match=message):
+            load_templates(path)
+    with pytest.raises(ValueError, match="none.toml: no such file"):
+        load_templates(tmp_path / "none.toml")
+
+
+def test_the_sets_of_the_package():
+    found = {name: columns_of(check_templates(name)) for name in TOKEN_TEMPLATES}
+    assert found == {"chunks": ["word", "tag"], "entities": ["word", "tag"], "words": ["word"]}
+    assert len(check_templates("chunks")) == 22
+
+
+def test_what_is_no_template_or_sentence_is_named():
+    check_refusals("wrong_templates.txt", globals())

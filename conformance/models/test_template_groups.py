@@ -1,6 +1,4 @@
-"""Templates as groups of weights: blocks by hand, and online proximal rounds over them against their equation and
-the plain loop.
-"""
+"""Templates as groups of weights: blocks by hand, and online proximal rounds against their equation and the loop."""
 
 from __future__ import annotations
 
@@ -18,9 +16,7 @@ TEMPLATES += [("h.tag", "b.tag", "m.tag")]
 
 
 def parser(panel, weights, n=6):
-    """A model of blocks of 8 weights, in which features collide, of vocabularies, or of weights that templates
-    share; and data of few different tags, so that features repeat within an arc's tree.
-    """
+    """A model of blocks of 8 weights, in which features collide, of vocabularies, or of shared weights; and data."""
     problem = MODELS["arcs"].training(n, 7)
     X, Y = problem.X, problem.Y
     model = panel.ParsingModel(TEMPLATES, bits=3, blocks=weights != "shared")
@@ -68,10 +64,8 @@ def penalties(panel, model):
 @pytest.mark.parametrize("weights", ["hashed", "listed", "shared"])
 @pytest.mark.parametrize("kind", penalties(reference, reference.ParsingModel(TEMPLATES, bits=3, blocks=True)))
 def test_epochs_are_those_of_the_plain_loop(backend, rng, kind, weights, loss, average):
-    """From weights at random, where no trees tie: models and averages of the plain loop, of the reference's for the log
-    loss, where trees may tie.
-
-    One step takes all weights to 0 first: of the hinge, for that reason, the last.
+    """From random weights: of the plain loop, of the reference's for the log loss, where trees may tie. One step takes
+    all weights to 0 first: of the hinge, for that reason, the last.
     """
     runs, sigma = [], 0.5
     w0, orders = rng.normal(size=10_000), [rng.integers(0, 6, 20) for _ in range(3)]
@@ -118,49 +112,15 @@ def test_groups_fall_to_zero_and_come_back(backend, rng):
 def test_kernels_take_over_where_they_say(other, rng, monkeypatch):
     """The plain loop is for groups within templates, batches, other regularizers and huge weights alone."""
     model, data = parser(other, "hashed")
-    hinge, plain = other.StructuralHinge(model, data), OnlineProximal.sweep
-    calls = []
+    hinge, plain, calls = other.StructuralHinge(model, data), OnlineProximal.sweep, []
     monkeypatch.setattr(OnlineProximal, "sweep", lambda *a: calls.append(1) or plain(*a))
-    inside = np.arange(model.size) % 2
     fused = list(penalties(other, model).values())
-    slow = [
-        other.L1(0.1),
-        other.SquaredL21(0.1, inside),
-        other.L21Ball(1.0, model.groups),
-        other.SparseGroupLasso(0.1, model.groups, 0.1),
-    ]
-    for phi, size, w0, expected in [
-        *[(phi, 1, 1.0, 0) for phi in fused],
-        *[(phi, 1, 1.0, 1) for phi in slow],
-        (fused[0], 2, 1.0, 1),
-        (fused[0], 1, 1e200, 1),
-    ]:
+    slow = [other.L1(0.1), other.SquaredL21(0.1, np.arange(model.size) % 2), other.L21Ball(1.0, model.groups)]
+    slow.append(other.SparseGroupLasso(0.1, model.groups, 0.1))
+    cases = [(phi, 1, 1.0, 0) for phi in fused] + [(phi, 1, 1.0, 1) for phi in slow]
+    for phi, size, w0, expected in [*cases, (fused[0], 2, 1.0, 1), (fused[0], 1, 1e200, 1)]:
         calls.clear()
         start = w0 * rng.normal(size=model.size)
         other.online_proximal(hinge, phi, start, step_size=0.1, epochs=1, batch_size=size, rng=0)
         box = OnlineProximal(phi, other.steps.Constant(0.1))
         assert len(calls) == (1 if counterpart(box, hinge) is box else expected)
-
-
-def test_templates_that_tell_nothing_get_no_weights(backend, rng):
-    """Multiple kernel learning: tags tell the heads, colours do not; the templates of colours end at exactly 0 in
-    runs of whole batches, near it online; most heads are right.
-    """
-    tags = ["D", "N", "V", "P"]
-    X = [{"tag": rng.choice(tags, 4).tolist(), "colour": rng.choice(["r", "g", "b"], 4).tolist()} for _ in range(60)]
-    told = reference.ParsingModel([("h.tag", "m.tag")], bits=8)
-    Y = told.predict(told.pack(X), None, rng.normal(size=told.size))
-    model = backend.ParsingModel(
-        [("h.tag", "m.tag"), ("h.colour",), ("h.colour", "m.colour"), ("m.colour", "direction")], bits=8, blocks=True
-    )
-    hinge = backend.StructuralHinge(model, model.pack(X, Y))
-    phi, options = backend.SquaredL21(0.5, model.groups), {"step_size": backend.steps.InverseSqrt(0.1), "rng": 0}
-    whole = backend.online_proximal(hinge, phi, epochs=100, batch_size=60, **options)
-    norms = model.template_norms(whole.x)
-    assert norms[0] > 0 and not norms[1:].any()
-    result = backend.online_proximal(hinge, phi, epochs=20, **options)
-    norms = model.template_norms(result.x)
-    assert norms[1:].sum() < 0.03 * norms[0]
-    guess = np.concatenate(model.predict(hinge.data, None, result.x))
-    assert np.mean(guess == np.concatenate(Y)) > 0.8
-    close(result.fun, hinge.value_and_gradient(result.x)[0] + 0.25 * norms.sum() ** 2)

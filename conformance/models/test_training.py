@@ -1,6 +1,4 @@
-"""Training of every model: both panels take the same steps, also where outputs tie; planted weights are learned with a
-certificate.
-"""
+"""Training of every model: both panels take the same steps, also at ties; planted weights are learned."""
 
 from __future__ import annotations
 
@@ -23,8 +21,7 @@ from reference.training.smoothness import Backtracking
 SUMS = {"entropy": 0.5, "entropy at 1e-3": 1e-3, "log": None}  # losses that need expectations, and their mu
 LOSSES = {"hinge": None, "top": 0.7, "l2": 0.5, **SUMS}
 PAIRS = [(name, loss) for name, kind in MODELS.items() for loss in LOSSES if kind.sums or loss not in SUMS]
-FORMS = [{}, {"cached_passes": 0}, {"average": "weighted", "capacity": 2}, {"line_search": False}]
-FORMS += [{"cached_passes": 2, "average": "weighted"}]
+FORMS = [{"average": "weighted", "capacity": 3}, {"capacity": 1}, {"line_search": False}]  # of bcfw
 
 
 def seed_of(name, usual):
@@ -41,61 +38,45 @@ def objective_of(panel, problem, loss, like=None):
     return panel.StructuralHinge(model, data, smoothing=smoothings.get(loss, panel.smoothings.Entropy)())
 
 
-def scales_and_signs(t, lam):
+def scales(t, lam):
     """Steps at lam = 0.5 that set the scale of the weights to 0, and to less."""
     return np.where(t == 2, 2.0, 0.1 + 3.0 * (t == 3))
 
 
-@pytest.mark.parametrize(("name", "loss"), PAIRS)
-def test_panels_step_alike(other, name, loss):
-    """Runs of the learners, from random weights and features, so that nothing ties."""
-    problem, mu, runs = MODELS[name].training(6, 4, seed_of(name, 0)), LOSSES[loss], []
-    for panel in (reference, other):
-        objective, w0 = objective_of(panel, problem, loss), problem.weights(panel, 3)
-        options = {"lam": 0.1, "mu": mu, "epochs": 2, "rng": 0}
-        found = [panel.sgd(objective, w0, average=a, **options) for a in ("last", "uniform", "weighted")]
-        odd = {**options, "lam": 0.5, "step_size": scales_and_signs}
-        found += [panel.sgd(objective, w0, average=a, **odd) for a in ("last", "uniform", "weighted")]
-        if loss == "hinge":
-            found += [panel.bcfw(objective, lam=0.1, epochs=3, tol=None, rng=0, **form) for form in FORMS]
-        elif objective.model.nonnegative is None:
-            found += [panel.svrg(objective, w0, step_size=s, **options) for s in (None, 0.01)]
-            saga = {"inner": "saga", "stop": "gradient", "kappa": 0.1, "step_size": 0.01}
-            found += [panel.casimir(objective, w0, **options, **more) for more in (saga, {})]
-        runs.append(found)
-    for theirs, mine in zip(*runs, strict=True):
-        close(mine.x, theirs.x, scale=1e3)
-        close([row.objective for row in mine.history], [row.objective for row in theirs.history], scale=1e3)
-        close(mine.fun, theirs.fun, scale=1e3)
-
-
-def passes(objective, w, mu, order, lam):
-    """A gradient at w, then passes of each box from one state."""
+def linear(objective, w, mu):
+    """What the objective says at w."""
     line = objective.linearize(w, mu=mu)
     assert objective.value_and_gradient(w, mu=mu)[0] == pytest.approx(line.value, rel=1e-12, abs=1e-12)
-    found = [np.array([line.value, line.task_loss, line.exact]), line.gradient]
-    sgd, svrg, saga, steps, bcfw = (
-        counterpart(box, objective)
-        for box in (
-            SGD(lam, reference.steps.Constant(0.25), mu),
-            SVRG(average="uniform"),
-            SAGA(),
-            Backtracking(),
-            BCFW(0.1, capacity=3, average="weighted"),
-        )
-    )
-    state = sgd.init(objective, w)
+    return [np.array([line.value, line.task_loss, line.exact]), line.gradient]
+
+
+def swept(objective, box, w, order):
+    """The weights and their mean after each of two passes of SGD."""
+    box, found = counterpart(box, objective), []
+    state = box.init(objective, w)
     for _ in range(2):
-        state = sgd.sweep(objective, state, order)
-        found += [state.x] if lam == 0 else [state.x, state.mean]
-    if lam == 0 or objective.model.nonnegative is not None:
+        state = box.sweep(objective, state, order)
+        found += [state.x, state.mean]
+    return found
+
+
+def passes(objective, w, mu, order):
+    """What the objective says at w, and passes of each box from one state."""
+    found = linear(objective, w, mu)
+    for average in ("last", "uniform", "weighted"):
+        for lam, steps in ((0.1, reference.steps.Constant(0.25)), (0.5, scales)):
+            found += swept(objective, SGD(lam, steps, mu, average=average), w, order)
+    if objective.model.nonnegative is not None:
         return found
     if mu == 0:
-        state = bcfw.init(objective)
-        for orders in ([order, order[::-1], order], [order, order]):
-            state = bcfw.sweep(objective, state, orders)
-            found += [state.x, state.mean, np.array([state.loss, state.mean_loss, state.t])]
+        for form in FORMS:
+            bcfw = counterpart(BCFW(0.1, **form), objective)
+            state = bcfw.init(objective)
+            for orders in ([order], [order, order[::-1], order], [order, order]):
+                state = bcfw.sweep(objective, state, orders)
+                found += [state.x, state.mean, np.array([state.loss, state.mean_loss, state.t])]
         return found
+    svrg, saga, steps = (counterpart(box, objective) for box in (SVRG(average="uniform"), SAGA(), Backtracking()))
     subproblem, snapshot = Subproblem(objective, 0.1, 0.2, mu, w[::-1].copy()), svrg.snapshot(objective, w, mu)
     found += [svrg.sweep(subproblem, snapshot, snapshot.x, order, 0.1)]
     found += [saga.one_pass(subproblem, saga.snapshot(objective, w, mu), order, 0.1, None)[0]]
@@ -108,15 +89,14 @@ def test_loops_agree_from_one_state(other, rng, name, loss):
     """A pass of each box in both panels; at mu = 1e-3 probabilities leave the range of numbers."""
     problem, mu = MODELS[name].training(7, 6, seed_of(name, 3)), 0.0 if loss == "hinge" else LOSSES[loss]
     order, w = rng.permutation(7), problem.weights(reference, 4)
-    mine, theirs = (passes(objective_of(panel, problem, loss), w, mu, order, 0.1) for panel in (other, reference))
+    mine, theirs = (passes(objective_of(panel, problem, loss), w, mu, order) for panel in (other, reference))
     for a, b in zip(mine, theirs, strict=True):
         close(a, b, scale=10.0)
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if not name.startswith("arcs")])
 def test_gradients_agree_where_outputs_tie(other, rng, name):
-    """Small integers, whose sums are exact: of outputs that tie, both panels take the same, and so does a loop that
-    asks the structure, of a subclass."""
+    """Small integers, whose sums are exact: of outputs that tie all take the same; a subclass, by a loop, too."""
     problem = MODELS[name].training(9, 6, seed=2, ties=True)
     size, order = problem.make(reference).size, rng.permutation(9)
     for w in (np.zeros(size), *rng.integers(0 if name == "images" else -1, 2, (4, size)).astype(float)):
@@ -125,8 +105,9 @@ def test_gradients_agree_where_outputs_tie(other, rng, name):
             objective = objective_of(panel, problem, "hinge")
             if own:
                 objective.model.__class__ = type("Mine", (type(objective.model),), {})
-            answers.append(passes(objective, w, 0.0, order, 0.0))
-            answers[-1] += [objective.linearize(w, np.array([4, 0, 1, 4])).gradient]
+            steps = swept(objective, SGD(0.0, reference.steps.Constant(0.25), 0.0, average="last"), w, order)
+            line = objective.linearize(w, np.array([4, 0, 1, 4]))
+            answers.append([*linear(objective, w, 0.0), line.gradient, steps[0], steps[2]])
         for mine, found, theirs in zip(*answers, strict=True):
             np.testing.assert_array_equal(found, mine)
             if not name.startswith("alignments"):  # where many are best, panels may take different ones
@@ -170,24 +151,9 @@ def test_planted_weights_are_learned_with_a_certificate(backend, rng, name):
     for v in rng.normal(size=(20, model.size)):
         w = result.x + 0.3 * v
         if model.nonnegative is not None:
+            assert np.all(result.x[model.nonnegative] >= 0)
             w[model.nonnegative] = np.abs(w[model.nonnegative])
         assert value(w) >= result.fun - result.certificate - 1e-9
     guess = model.predict(model.pack(problem.X[40:]), None, result.x)
     right = [np.ravel(np.equal(a, b)) for a, b in zip(guess, best[40:], strict=True)]
     assert np.mean(np.concatenate(right)) > LEARNED[name]
-
-
-@pytest.mark.parametrize("optimizer", ["casimir", "svrg"])
-@pytest.mark.parametrize("name", ["alignments", "alignments with null"])
-def test_smoothing_over_the_best_outputs_trains(backend, name, optimizer):
-    """A few passes come within twice the optimum, and their certificate does not exclude it."""
-    problem, _, Y = planted(name, 6)
-    model = problem.make(backend)
-    data = model.pack(problem.X, Y)
-    exact = backend.bcfw(backend.StructuralHinge(model, data), lam=0.02, tol=0.01, epochs=200, rng=0)
-    hinge = backend.StructuralHinge(model, data, smoothing=backend.smoothings.TopK(3))
-    options = {"lam": 0.02, "mu": 0.5, "epochs": 12, "rng": 0, "step_size": 0.05}
-    options |= {"kappa": 0.5} if optimizer == "casimir" else {}
-    result = getattr(backend, optimizer)(hinge, np.full(model.size, 1e-3), **options)
-    assert exact.fun - exact.certificate <= result.fun < 2 * exact.fun
-    assert result.fun - result.certificate <= exact.fun

@@ -75,15 +75,10 @@ def recorded(folder: Path, processes: int, tier: str) -> Reach:
     return Reach(folder)
 
 
-def _drawn(items: list[pytest.Item]) -> bool:
-    """Whether these cases of a function draw their instances, so that each of them reaches the same lines."""
-    import hypothesis
-
-    return hypothesis.is_hypothesis_test(getattr(items[0], "obj", None))
-
-
 if importlib.util.find_spec("coverage") and FOLDER in os.environ:  # in a process of the recorded run
     import coverage
+
+    from conformance.plugin import _drawn, backend_of
 
     _worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
     _folder = Path(os.environ[FOLDER])
@@ -97,11 +92,11 @@ if importlib.util.find_spec("coverage") and FOLDER in os.environ:  # in a proces
     def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         cases: dict[tuple[str, str], list[pytest.Item]] = {}
         for item in items:
-            given = item.callspec.params if hasattr(item, "callspec") else {}
-            backend = str(given.get("backend", given.get("other")))
-            cases.setdefault((item.nodeid.split("[")[0], backend), []).append(item)
+            cases.setdefault((item.nodeid.split("[")[0], str(backend_of(item))), []).append(item)
         items[:] = [
-            item for each in cases.values() for item in (dict.fromkeys((each[0], each[-1])) if _drawn(each) else each)
+            item
+            for each in cases.values()
+            for item in (dict.fromkeys((each[0], each[-1])) if _drawn(each[0]) else each)  # all reach the same lines
         ]
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -1,31 +1,42 @@
-"""Laws at the edges that single changes of the readable panel cross: thresholds, defaults, resets, allowed zeros."""
+"""Laws at the edges that single changes of the readable panel cross: thresholds, defaults, resets, allowed zeros, and
+constants of bounds and of inner solvers.
+"""
 
 from __future__ import annotations
 
 import sys
 from decimal import Decimal, localcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import reference
+from conformance.finite_sums import Logistic
 from conformance.specimens.rules import random_classes
 from conformance.tolerances import close
 from reference.optimizers.multisample import updated
 from reference.screening.problem import _divergence
 from reference.screening.proximal import curvature_along_gradient
+from reference.screening.ranges import column_norms
+from reference.screening.scored import Whole
 from reference.smoothings import certified, positive_mu
-from reference.training.counterparts import counterpart
+from reference.training import prox_linear
+from reference.training.arguments import CheckedSchedule
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 5])
 def test_certified_is_equation_12(rng, k):
-    """mu <= sum_{i <= k} (psi_i - psi_{k+1}) decides, a millionth to either side."""
+    """mu <= sum_{i <= k} (psi_i - psi_{k+1}) decides, a millionth to either side; a boolean a row, whether more
+    outputs than k are given or not.
+    """
     for scale in (1e-3, 1.0, 1e6):
         psi = scale * np.sort(rng.normal(size=7))[::-1]
         total = float(np.sum(psi[:k] - psi[k]))
         assert bool(certified(psi, k, total * (1 - 1e-6)))
         assert not bool(certified(psi, k, total * (1 + 1e-6)))
+    rows = np.sort(np.arange(24.0).reshape(2, 3, 4), axis=-1)[..., ::-1]
+    assert certified(rows, k, 1.0).shape == (2, 3)
 
 
 def test_the_temperature_is_1_unless_given(backend, rng):
@@ -40,33 +51,25 @@ def test_the_temperature_is_1_unless_given(backend, rng):
     def answer(value, gradient):
         return np.append(np.ravel(gradient.values), float(value))
 
-    asked = [lambda smoothing=each, **mu: answer(*smoothing(table, **mu)) for each in smoothings(backend)]
+    smoothings = backend.smoothings.Entropy(), backend.smoothings.SquaredL2(), backend.smoothings.TopK(3)
+    asked = [lambda smoothing=each, **mu: answer(*smoothing(table, **mu)) for each in smoothings]
     for ask in (*asked, draws, lambda **mu: answer(*trees.ops.tree_partition(trees.scores, **mu))):
         assert np.array_equal(ask(), ask(mu=1.0)) and not np.array_equal(ask(), ask(mu=2.0))
-    for smoothing in smoothings(backend):
+    for smoothing in smoothings:
         close(float(smoothing.smoothed(table).value), float(smoothing(table)[0]))
     assert objective.mu == 1.0
     close(objective.value_and_gradient(w)[0], objective.value_and_gradient(w, None, objective.mu)[0])
 
 
-def smoothings(backend):
-    return backend.smoothings.Entropy(), backend.smoothings.SquaredL2(), backend.smoothings.TopK(3)
-
-
-def test_steps_may_be_zero_where_the_optimizer_allows_it(backend, rng):
+def test_steps_may_be_zero_where_there_is_no_prox(backend, rng):
     """SGD takes steps of 0, which leave w where it was."""
     objective, _ = random_classes(backend, rng)
     w0 = rng.normal(size=objective.model.size)
     zero = lambda t, lam: np.zeros(t.shape)  # noqa: E731
     result = backend.sgd(objective, lam=0.1, step_size=zero, epochs=1, w0=w0, rng=0, average="last")
     assert np.array_equal(np.asarray(result.x), w0)
-
-
-def test_certified_has_the_shape_of_the_rows():
-    """One boolean for each row, whether more outputs than k are given or not."""
-    psi = np.sort(np.arange(24.0).reshape(2, 3, 4), axis=-1)[..., ::-1]
-    assert certified(psi, 4, 1.0).shape == certified(psi, 2, 1.0).shape == (2, 3)
-    assert np.all(certified(psi, 4, 1e9))
+    with pytest.raises(ValueError, match="step_size: expected 2 finite steps > 0"):
+        CheckedSchedule(zero, positive=True)(np.arange(1, 3), 0.1)
 
 
 def test_momentum_is_reset_where_a_weight_that_is_not_zero_leaves(backend, rng):
@@ -118,12 +121,6 @@ def test_a_block_with_a_mixture_is_solved_exactly(rng):
         assert multiplier <= 1e-9 or alpha.sum() >= 1 - 1e-9
 
 
-def test_a_step_of_zero_is_refused_by_what_has_its_own_prox_and_what_has_not(backend):
-    for regularizer in (backend.L1(1.0), backend.HalfSquaredL2(1.0), backend.L2Ball(1.0)):
-        with pytest.raises(ValueError, match="step_size: expected a finite number > 0, got 0.0"):
-            regularizer.prox(np.ones(3), 0.0)
-
-
 @pytest.mark.parametrize("rest", [0.5, 1e-2, 1e-5, 1e-9])
 def test_divergences_keep_their_digits_near_one(rest):
     """KL(s theta + (1 - s) e_1 || theta) of two outputs against 50 digits; at s near 1 it is about (1 - s)^2."""
@@ -134,11 +131,8 @@ def test_divergences_keep_their_digits_near_one(rest):
             p = theta + (1 - Decimal(s)) * (1 - theta)
             expected = p * (p / theta).ln() + (1 - p) * ((1 - p) / (1 - theta)).ln()
             assert abs(float(_divergence(np.array([loss]), s)[0]) / float(expected) - 1) <= 1e-10
-
-
-def test_the_norm_of_gradients_without_a_regularizer(rng):
-    """G = 2 max ||phi||: by default the regularizer adds nothing."""
-    assert reference.bounds.gradient_norm(3.0) == reference.bounds.gradient_norm(3.0, 2.0) == 6.0
+    # KL(theta || theta) = 0, also where the true output has probability 0
+    assert _divergence(np.array([800.0, 1e300, 0.0]), 1.0).tolist() == [0.0, 0.0, 0.0]
 
 
 def test_curvature_is_one_where_the_gradient_is_zero(backend):
@@ -174,14 +168,6 @@ def test_one_sample_is_the_best_output(backend, rng):
         assert np.array_equal(sampled.directions, corner.directions) and np.array_equal(sampled.losses, corner.losses)
 
 
-def test_a_smoothing_says_what_it_needs_and_can_be_called(backend, rng):
-    objective, _ = random_classes(backend, rng)
-    only_named = type("OnlyNamed", (), {"needs": ("best",)})()
-    for wrong in (lambda structure, mu=1.0: structure.best(), only_named, backend.smoothings.Entropy):
-        with pytest.raises(TypeError, match="smoothing: expected an object such as Entropy"):
-            backend.StructuralHinge(objective.model, objective.data, smoothing=wrong)
-
-
 @pytest.mark.parametrize("name", ["Corollary19", "Corollary20"])
 def test_without_strong_convexity_the_centre_moves_by_one_over_squares(name):
     """delta_k = 1 / (k + 1)^2, in [0, 1) from k = 1 on."""
@@ -212,23 +198,6 @@ def test_a_step_of_proximal_newton_is_counted_once(backend, rng):
     for number in range(1, 4):
         memory = solver.step(memory)
         assert memory.steps == number
-
-
-def test_svrg_contracts_on_strongly_convex_sums_only():
-    with pytest.raises(ValueError, match="expected 0 < lam <= L and n >= 1, got lam = 0.0"):
-        reference.bounds.svrg_rate(1.0, 0.0, 10)
-
-
-def test_a_counterpart_that_fits_all_is_used(rng):
-    """A class of kernels that does not say what it fits replaces the reference's box on every objective of its type."""
-    accelerated = pytest.importorskip("accelerated")
-    X = [rng.normal(size=(3, 2)), rng.normal(size=(2, 2))]
-    model = accelerated.SequenceModel(2, 2)
-    smoothed = accelerated.StructuralHinge(
-        model, model.pack(X, [[0, 1, 1], [1, 0]]), smoothing=accelerated.smoothings.Entropy()
-    )
-    found = counterpart(reference.algorithms.SVRG(), smoothed)
-    assert type(found).__module__.startswith("accelerated") and not hasattr(type(found), "fits")
 
 
 def test_the_smallest_normal_number_is_a_temperature():
@@ -264,17 +233,97 @@ def test_marginals_do_not_exceed_one(backend):
             assert np.all(np.asarray(marginals.values) <= 1.0)
 
 
-def test_conjugates_of_mkl_regularizers_meet_fenchels_equality(backend, rng):
-    """phi(x) + phi*(y) = <x, y> at y = grad phi(x); that of tau sum ||x_k|| is 0 within a ball, inf beyond."""
-    groups = np.array([0, 0, 1, 1, 1])
-    for q in (1.2, 1.5, 1.9):
-        phi, x = backend.NonSparseMKL(0.7, q, groups), rng.normal(size=5)
-        norms = np.array([np.linalg.norm(x[groups == k]) for k in groups])
-        y = 0.5 * 0.7 * q * norms ** (q - 2) * x
-        close(float(phi.value(x)) + float(phi.conjugate(y)), float(x @ y))
-    ball, y = backend.ElasticNetMKL(2.0, 0.0, groups), np.array([1.0, 1.0, 0.5, 0.5, 0.5])
-    assert float(ball.conjugate(y)) == 0.0 and float(ball.conjugate(10 * y)) == np.inf
-    smooth, x = backend.ElasticNetMKL(0.3, 1.0, groups), rng.normal(size=5)
-    norms = np.array([np.linalg.norm(x[groups == k]) for k in groups])
-    y = x + 0.3 * x / norms
-    close(float(smooth.value(x)) + float(smooth.conjugate(y)), float(x @ y))
+# bounds and inner solvers ---------------------------------------------------------------------------------------------
+
+
+class WithoutMu(Logistic):
+    """A finite sum without smoothing, which takes no mu."""
+
+    def value_and_gradient(self, w, batch=None, mu=None):
+        assert mu is None
+        return super().value_and_gradient(w, batch, mu)
+
+
+@pytest.mark.parametrize("schedule", [None, "const"])
+def test_an_objective_without_smoothing_is_given_no_mu(backend, rng, schedule):
+    loss = WithoutMu(rng.normal(size=(12, 3)), np.sign(rng.normal(size=12)))
+    result = backend.casimir(loss, np.zeros(3), lam=0.1, schedule=schedule, epochs=3, rng=0)
+    assert result.fun < result.history[0].objective
+
+
+def test_kappa_is_that_of_proposition_29(monkeypatch):
+    """Of subproblems and of the corollary: L/n - lam if L/n > 4 lam, else lam; at equality lam."""
+    seen = []
+    monkeypatch.setattr(prox_linear, "casimir", lambda *_, **options: seen.append(options))
+    for L, lam in ((8.0, 0.25), (4.0, 0.25), (1.0, 0.25), (40.0, 2.0)):
+        problem = SimpleNamespace(
+            objective=SimpleNamespace(n=4), start=None, lam=lam, mu=None, L=L, passes=1, solved=None, rng=None
+        )
+        prox_linear.casimir_svrg(problem)
+        kappa = L / 4 - lam if 4 * lam < L / 4 else lam
+        assert seen[-1]["kappa"] == kappa and seen[-1]["step_size"] == 1 / (L + lam + kappa)
+        assert reference.bounds.Corollary17.for_svrg(10.0, lam=lam, A=L, D=1.0, n=4).kappa == kappa
+
+
+def test_the_bound_of_prox_linear_steps_is_tight_on_a_parabola():
+    """One exact step of 1/L on L w^2/2 goes to 0 from anywhere: rho = L w, and F(w) - F* = L w^2/2."""
+    for L, w in ((1.0, 3.0), (4.0, -0.5)):
+        close(reference.bounds.stationarity(1 / L, 0.5 * L * w * w, [0.0]), (L * w) ** 2)
+
+
+def test_scores_that_are_not_kept_are_extrapolated(backend, rng):
+    """The loss and gradient at Z + c (Z - before), where Z are the weights."""
+    hinge, _ = random_classes(backend, rng)
+    loss = backend.LogLoss(hinge.model, hinge.data)
+    Z, before = rng.normal(size=(2, hinge.model.size))
+    for c in (0.0, 0.5, 1.0):
+        value, gradient = loss.value_and_gradient(Z + c * (Z - before))
+        answer = Whole(loss).loss_and_gradient(Z, before, c)
+        close(answer.loss, float(value))
+        close(answer.gradient, np.asarray(gradient))
+
+
+def test_norms_of_columns_whose_squares_overflow():
+    close(column_norms(np.array([0, 0, 1, 1]), np.array([1.0, 1e200, 3.0, -4.0]), 2), [1e200, 5.0])
+    close(column_norms(np.array([0, 1]), np.array([1e-200, 2.0]), 2), [1e-200, 2.0])
+
+
+def test_a_pass_of_the_online_proximal_box_is_a_step_an_example(rng):
+    loss = Logistic(rng.normal(size=(7, 3)), np.sign(rng.normal(size=7)))
+    box = reference.algorithms.OnlineProximal(reference.L1(0.1), reference.steps.Constant(0.1))
+    assert box.epoch(loss, box.init(loss, np.zeros(3)), rng).t == 7
+
+
+def test_cutting_planes_without_a_tolerance_solve_their_models_exactly(backend, rng):
+    """The gap goes to 0: an inexact model would leave a share of it."""
+    loss, _ = random_classes(backend, rng)
+    hinge = backend.StructuralHinge(loss.model, loss.data)
+    result = backend.cutting_planes(hinge, lam=0.1, epochs=60, tol=None)
+    assert result.certificate <= 1e-6 * result.fun
+
+
+def test_the_work_of_svrg_depends_on_ratios(rng):
+    """A / mu, lam and kappa in another unit: the same number of iterations."""
+    cost = reference.bounds.svrg_cost(0.3, lam=0.1, A=2.0, mu=0.5, n=10)
+    close(reference.bounds.svrg_cost(3.0, lam=1.0, A=20.0, mu=0.5, n=10), cost)
+    close(cost, 2.0 * (10 + 2.0 / 0.5 / 0.4))  # q = 1/4
+
+
+def test_a_wrong_value_is_seen_beside_forbidden_parts(backend):
+    """The allowed error is a share of the finite scores, though others are -inf."""
+    scores = np.array([[1.0, -np.inf], [0.5, 2.0]])
+    for value in (3.0, 3.1):
+        model = backend.AlignmentModel(1, oracle=lambda scores, value=value: (value, np.array([0, 1])))
+        structure = model.structure_type(scores)
+        if value == 3.0:
+            assert float(structure.best()[0]) == 3.0
+        else:
+            with pytest.raises(ValueError, match="value: expected the score of the output, 3, got 3.1"):
+                structure.best()
+
+
+@pytest.mark.parametrize(("k", "outputs", "mixed"), [(5, 3, 3), (2, 100, 2), (4, 4, 4), (3, 1, 1)])
+def test_the_width_of_a_top_k_smoothing_is_that_of_as_many_outputs_as_it_mixes(backend, k, outputs, mixed):
+    """max over the simplex of m outputs of (1 - ||u||^2)/2 is at u = 1/m; the max exceeds itself by nothing."""
+    assert backend.smoothings.Max().width(outputs) == 0.0
+    close(float(backend.smoothings.TopK(k).width(outputs)), 0.5 * (1 - 1 / mixed))

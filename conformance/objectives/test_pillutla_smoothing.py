@@ -1,15 +1,19 @@
-"""Norms and smoothing against what Pillutla et al. prove of them: sections 1.2 and 2.2, appendix A."""
+"""Norms, smoothing and oracles against Pillutla et al., sections 1.2, 2.2, 2.3.2 and 3.2, appendix A."""
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from conformance import strategies
+from conformance.objectives.test_smoothing import projection
 from conformance.tolerances import RELATIVE, close
 from reference import bounds
+from reference.arrays import host
 from reference.identities import pillutla as law
 
 SMOOTHERS = {"entropy": (1, law.negative_entropy), "l2": (2, law.centred_squared_l2)}
@@ -64,22 +68,13 @@ def test_the_second_quotient_divides_by_the_norm_of_x():
     assert np.linalg.norm(A @ x) / np.linalg.norm(y) > 9 * norm
 
 
-def test_norms_refuse_other_orders():
-    with pytest.raises(ValueError, match="alpha: expected 1 or 2, got 3"):
-        law.operator_norm(np.eye(2), 3)
-    with pytest.raises(ValueError, match="alpha: expected 1 or 2, got 3"):
-        law.lipschitz_slack(np.ones(2), np.ones(2), np.ones(2), np.ones(2), 1.0, 3)
-
-
 # section 2.2: Definition 1, Propositions 2 and 39, Lemma 40 -----------------------------------------------------------
 
 
 @given(data=st.data(), factor=st.sampled_from([0.125, 1.0, 8.0]), weights=simplex_points)
 @pytest.mark.parametrize("kind", SMOOTHERS)
 def test_the_smoothing_is_its_definition(backend, kind, data, factor, weights):
-    """h(z) is the largest of <u, z> - mu omega(u), at the gradient alone: elsewhere it is less by mu/2
-    ||u - grad||^2.
-    """
+    """h(z) = max <u, z> - mu omega(u), at the gradient alone: elsewhere it is less by mu/2 ||u - grad||^2."""
     z = data.draw(strategies.scores()) * data.draw(st.sampled_from([1.0, 1e-300, 1e300]))
     size = max(np.abs(z).max(), 1e-300)
     mu = factor * max(size, 1e-300)
@@ -110,9 +105,7 @@ def test_smoothings_differ_by_at_most_their_width(backend, kind, data, mus):
 @pytest.mark.parametrize("kind", SMOOTHERS)
 @pytest.mark.parametrize("m", [1, 2, 7])
 def test_the_width_is_attained_at_ties(backend, kind, m):
-    """D can be no smaller: where all scores tie, h_mu = max + mu D; it is -omega of the uniform point, and none is
-    more.
-    """
+    """D can be no smaller: where all scores tie, h_mu = max + mu D; it is -omega of the uniform point, none is more."""
     z, mu = np.full(m, 3.0), 2.0
     lower, _ = law.width_slacks(smooth(backend, kind, z, mu)[0], 3.0, mu, 0.0, lowest=-WIDTHS[kind](m))
     close(lower, 0.0, scale=3.0)
@@ -124,9 +117,7 @@ def test_the_width_is_attained_at_ties(backend, kind, m):
 
 
 def test_the_uncentred_squared_norm_does_not_lie_below_zero(backend):
-    """Section 7.3 prints omega = ||u||^2/2: Theorem 16 asks for omega <= 0, and the smoothed max then lies below the
-    max.
-    """
+    """Section 7.3 prints omega = ||u||^2/2: but Theorem 16 needs omega <= 0; this smoothed max lies below the max."""
     z, mu = np.array([1.0, 0.0]), 0.5
     value, u = smooth(backend, "l2", z, mu)
     printed = float(z @ u - mu / 2 * (u @ u))
@@ -185,9 +176,7 @@ def test_a_smoothing_of_an_affine_map_is_smooth(backend, kind, data, mu):
 
 
 def test_the_diameter_constant_is_attained_and_the_row_norm_is_not(backend):
-    """Rows a and -a at tied scores: the second derivative is ||2a||^2/(4 mu); with rows 0 and 2a the row norm gives
-    4 times that.
-    """
+    """Rows a, -a at tied scores: the second derivative is ||2a||^2/(4 mu); of 0, 2a the row norm gives 4 times it."""
     mu, h = 0.5, 1e-5
     for A in (np.array([[1.0, 2.0], [-1.0, -2.0]]), np.array([[0.0, 0.0], [2.0, 4.0]])):
         direction = np.array([1.0, 2.0]) / np.sqrt(5)
@@ -195,3 +184,114 @@ def test_the_diameter_constant_is_attained_and_the_row_norm_is_not(backend):
         moved = np.linalg.norm(A.T @ (u - other_u)) / (2 * h)
         close(moved, bounds.entropy_smoothness(float(law.row_diameter(A)), mu), scale=1e5)
     close(bounds.smoothness(float(law.operator_norm(A, 1)), mu), 4 * moved, scale=1e5)
+
+
+# section 2.3.2: Propositions 3 and 4 ----------------------------------------------------------------------------------
+
+
+@given(z=strategies.tables(), factor=st.sampled_from([0.125, 1.0, 8.0]), scale=st.sampled_from([1.0, 1e-300, 1e300]))
+def test_the_projection_has_the_closed_form(space, z, factor, scale):
+    """And the sparsity that (8) says, of each row of a batch."""
+    z, stored, scale = space.scaled(z, scale)
+    assume(np.all(stored.max(axis=-1) > -np.inf))
+    mu = factor * scale
+    k = law.sparsity(z, mu)
+    found = np.atleast_2d(space.get(law.sparse_projection(z, mu, k)))
+    for row, u, many in zip(np.atleast_2d(stored), found, np.atleast_1d(space.get(k)), strict=True):
+        allowed = row > -np.inf
+        expected = np.zeros(len(row))
+        expected[allowed] = projection(row[allowed] / mu)
+        close(u, expected, space.dtype, max(1.0, np.abs(row[allowed]).max() / mu))
+        left, right = law.sparsity_slacks(space.put(row), mu, int(many))
+        assert space.get(left) > 0 and space.get(right) >= 0
+
+
+@given(z=st.lists(st.integers(-3, 3), min_size=1, max_size=5), mu=st.integers(1, 6))
+def test_sparsity_is_exact(z, mu):
+    """In fractions: k non-zeros if and only if (8), ties and equality included; and the closed form."""
+    u = projection([Fraction(x, mu) for x in z])
+    k = sum(x > 0 for x in u)
+    assert int(law.sparsity(z, mu)) == k
+    for j in range(1, len(z) + 1):
+        left, right = law.sparsity_slacks(z, mu, j)
+        assert (left > 0 and right >= 0) == (j == k)
+    close(law.sparse_projection(z, mu, np.array(k)), [float(x) for x in u])
+    close(projection([x / mu for x in z]), [float(x) for x in u])  # and a yardstick in floats is one
+
+
+def test_scores_in_non_decreasing_order_have_another_sparsity():
+    """Proposition 3 prints non-decreasing order: (8) then holds at k = 2 for (0, 1), mu = 1/2, projected to (0, 1)."""
+    z, mu = np.array([0.0, 1.0]), 0.5
+    as_printed = [k for k in (1, 2) if sum(z[:k] - z[k - 1]) < mu <= sum(z[:k] - [*z, -np.inf][k])]
+    assert as_printed == [2]
+    assert int(law.sparsity(z, mu)) == 1 and projection(z / mu).tolist() == [0.0, 1.0]
+
+
+@given(z=st.lists(st.integers(-3, 3), min_size=1, max_size=5), mu=st.integers(1, 6), K=st.integers(1, 6))
+def test_top_k_is_exact_exactly_where_the_slack_allows(backend, z, mu, K):
+    """Proposition 4, both ways: value and gradient in fractions, and the library's; and its second part."""
+    u = projection([Fraction(x, mu) for x in z])
+    best = sorted(range(len(z)), key=lambda i: -z[i])[:K]
+    kept = projection([Fraction(z[i], mu) for i in best])
+
+    def value(scores, v):
+        return sum(a * b for a, b in zip(scores, v, strict=True)) - Fraction(mu, 2) * (sum(a * a for a in v) - 1)
+
+    same_value = value(z, u) == value([z[i] for i in best], kept)
+    same_gradient = list(u) == [kept[best.index(i)] if i in best else 0 for i in range(len(z))]
+    slack = float(law.exactness_slack(z, mu, K))
+    assert (same_value and same_gradient) == (slack >= 0) == same_value
+    table = backend.Table(np.array(z, dtype=np.float64))
+    (value_K, _), (value_all, _) = (
+        backend.smoothings.TopK(K)(table, float(mu)),
+        backend.smoothings.SquaredL2()(table, float(mu)),
+    )
+    assert (abs(float(value_all) - float(value_K)) < 1e-9) == (slack >= 0)
+    if len(z) > K:
+        ordered = sorted(z, reverse=True)
+        assert slack >= 0 or mu > ordered[0] - ordered[K]
+    else:
+        assert slack == np.inf
+
+
+# section 3.2: the oracles ---------------------------------------------------------------------------------------------
+
+
+def test_the_top_k_oracle_as_printed(backend):
+    """At psi = (1, 0), mu = 10: Lemma 7 (iii) prints the projection of psi, (1, 0), for the gradient (.55, .45);
+    Algorithm 6, line 4, prints sum_k u_k psi(y_k) = .55 for the value 3.025."""
+    psi, gradients = np.array([1.0, 0.0]), np.eye(2)
+    value, parts = backend.smoothings.TopK(2)(backend.Table(psi), 10.0)
+    v = parts.values
+    close(v, [0.55, 0.45])
+    close(value, 3.025)
+    for residual in law.top_k_residuals(value, v, psi, gradients, 10.0):
+        close(residual, np.zeros_like(residual))
+    assert projection(psi).tolist() == [1.0, 0.0]
+    assert np.abs(law.top_k_residuals(value, projection(psi) @ gradients, psi, gradients, 10.0)[1]).max() > 0.4
+    close(v @ psi, 0.55)
+    assert abs(float(law.top_k_residuals(v @ psi, v, psi, gradients, 10.0)[0])) > 2.4
+
+
+def test_oracle_laws_hold_in_every_namespace(space, rng):
+    """The residuals are computed where the arrays live, with forbidden outputs."""
+    put, mu = space.put, 0.5
+    psi = np.array([1.0, -np.inf, 0.5, 0.5]).astype(space.dtype)
+    gradients = rng.normal(size=(4, 3)).astype(space.dtype)
+    p = np.exp((psi.astype(np.float64) - 1.0) / mu)
+    value = 1.0 + mu * np.log(p.sum())
+    zero = law.exp_oracle_residuals(put(value), put(p / p.sum() @ gradients), put(psi), put(gradients), mu)
+    off, _ = law.exp_oracle_residuals(put(value + 0.1), put(p / p.sum() @ gradients), put(psi), put(gradients), mu)
+    assert space.get(off) > 0.05
+    u, finite = projection([2.0, 1.0, 1.0]), [0, 2, 3]
+    value = u @ psi[finite] + mu / 2 * (1 - u @ u)
+    zero += law.top_k_residuals(put(value), put(u @ gradients[finite]), put(psi), put(gradients), mu)
+    w, other, half = put([0.0, 1.0]), put([0.0, 2.0]), put([0.5, 0.5])
+    zero += (
+        law.fenchel_young_slack(put(value), put(psi[finite]), put(u), mu, law.centred_squared_l2),
+        law.lipschitz_slack(w, other, half, half, mu, 1) - 1,
+        law.composition_slack(put(np.eye(2)), w, other, half, half, 1.0, 2) - 1,
+    )
+    for residual in zero:
+        close(space.get(residual), np.zeros(residual.shape), space.dtype)
+    assert host(law.row_diameter(space.put([[0.0, 0.0], [3.0, 4.0]]))) == pytest.approx(5.0)

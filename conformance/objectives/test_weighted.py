@@ -1,96 +1,65 @@
-"""Weights of examples: an example of weight 2 is one that occurs twice, and the optimisers go over the weighted sum
-as they are.
-"""
+"""Weights of examples: an example of weight 2 is one that occurs twice, for every optimiser."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from conformance.objectives.test_objectives import losses_of
+from conformance.specimens.models import MODELS
 from conformance.tolerances import close
 
-WEIGHTS = [2.0, 0.0, 1.0, 3.0]
+WEIGHTS, TIMES = [2.0, 0.0, 1.0, 3.0], [0, 0, 2, 3, 3, 3]
 
 
-def problem(panel, loss="hinge", weights=WEIGHTS):
-    """The weighted objective, and the same with examples repeated."""
-    rng = np.random.default_rng(0)
-    X, Y = [rng.normal(size=(n, 3)) for n in (2, 3, 1, 4)], [rng.integers(0, 3, n) for n in (2, 3, 1, 4)]
-    times = [i for i, s in enumerate(weights) for _ in range(int(s))]
-    model = panel.SequenceModel(3, 3)
-
-    def objective(some):
-        data = model.pack([X[i] for i in some], [Y[i] for i in some])
-        if loss == "crf":
-            return panel.LogLoss(model, data)
-        smoothing = {"hinge": None, "smooth": panel.smoothings.Entropy()}[loss]
-        return panel.StructuralHinge(model, data, smoothing=smoothing)
-
-    return panel.Weighted(objective(range(4)), weights), objective(times)
-
-
-@pytest.mark.parametrize("loss", ["hinge", "smooth", "crf"])
-def test_value_and_gradient_are_those_of_repeated_examples(backend, loss):
-    weighted, repeated = problem(backend.module, loss)
-    w = np.random.default_rng(1).normal(size=weighted.zeros().shape)
-    mu = 0.5 if loss == "smooth" else None
-    value, gradient = weighted.value_and_gradient(w, None, mu)
-    expected, slope = repeated.value_and_gradient(w, None, mu)
-    close(value, expected), close(gradient, slope)
-    found, same = weighted.linearize(w, None, mu), repeated.linearize(w, None, mu)
-    close(found.task_loss, same.task_loss), close(found.gradient, same.gradient)
-    assert found.exact == same.exact == 1.0
-    total = sum(weighted.value_and_gradient(w, [i], mu)[0] for i in range(4))  # the mean over batches is the sum
-    close(total / 4, expected)
+@pytest.mark.parametrize("name", MODELS)
+def test_value_and_gradient_are_those_of_repeated_examples(backend, name):
+    """Planes, of which the corners and the sampled ones are, lie below; scales of weights do not matter."""
+    problem = MODELS[name].training(4, 4)
+    (model, data), w = problem.packed(backend), problem.weights(backend, 1)
+    for loss, (objective, mu) in losses_of(backend, name, model, data).items():
+        weighted, expected = backend.Weighted(objective, WEIGHTS), objective.value_and_gradient(w, TIMES, mu)
+        for found, same in zip(weighted.value_and_gradient(w, None, mu), expected, strict=True):
+            close(found, same)
+        found, same = weighted.linearize(w, None, mu), objective.linearize(w, TIMES, mu)
+        close(found.task_loss, same.task_loss)
+        close(found.gradient, same.gradient)
+        each = [weighted.value_and_gradient(w, [i], mu)[0] for i in range(4)]
+        close(np.mean(each), expected[0])  # the mean over batches is the sum
+        if loss == "hinge":
+            for scale in (1e-300, 3e299):
+                scaled = backend.Weighted(objective, scale * np.array(WEIGHTS))
+                close(scaled.value_and_gradient(w)[0], expected[0])
+            for i, value in enumerate(each):
+                corners = [weighted.corners(w, [i], 4)]
+                if MODELS[name].sums:
+                    corners.append(weighted.sampled_corners(w, [i], 4, 1.0, 0))
+                for found in corners:
+                    planes = found.losses[0] + found.directions[0] @ w
+                    close(planes[0], value)
+                    assert np.all(planes[: int(found.count[0])] <= value + 1e-9)
 
 
 @pytest.mark.beyond("long runs")
 def test_every_optimiser_finds_the_same_optimum(backend):
-    panel, lam = backend.module, 0.3
-    weighted, repeated = problem(panel)
+    panel, lam, problem = backend.module, 0.3, MODELS["sequences"].training(4)
+    model, data = problem.packed(panel)
+    again = model.pack([problem.X[i] for i in TIMES], [problem.Y[i] for i in TIMES])
+    weighted, repeated = (
+        panel.Weighted(panel.StructuralHinge(model, data), WEIGHTS),
+        panel.StructuralHinge(model, again),
+    )
+    smooth = panel.Weighted(panel.StructuralHinge(model, data, smoothing=panel.smoothings.Entropy()), WEIGHTS)
+    loss, twice = panel.Weighted(panel.LogLoss(model, data), WEIGHTS), panel.LogLoss(model, again)
     best = panel.bcfw(repeated, lam=lam, tol=1e-4, epochs=1000, rng=0)
     for result in (
         panel.bcfw(weighted, lam=lam, tol=1e-4, epochs=1000, rng=0),
         panel.cutting_planes(weighted, lam=lam, tol=1e-4),
         panel.multisample(weighted, lam=lam, k=3, tol=1e-2, epochs=1000, rng=0),
-        panel.casimir(problem(panel, "smooth")[0], lam=lam, tol=5e-2, epochs=500, rng=0),
+        panel.casimir(smooth, lam=lam, tol=5e-2, epochs=500, rng=0),
     ):
         assert result.certificate <= 5e-2 * result.fun
         assert abs(result.fun - best.fun) <= result.certificate + best.certificate
-    loss, twice = problem(panel, "crf")
     expected = panel.lbfgs(twice, lam=lam, iterations=500)
     for result in (panel.lbfgs(loss, lam=lam, iterations=500), panel.svrg(loss, lam=lam, epochs=200, tol=1e-6, rng=0)):
         assert abs(result.fun - expected.fun) <= 1e-5 * expected.fun
-    with pytest.raises(TypeError, match="does not support weights of examples"):
-        panel.exponentiated_gradient(loss, lam=lam)
-
-
-def test_sampled_corners_lie_below(backend):
-    weighted, _ = problem(backend.module)
-    w = np.random.default_rng(2).normal(size=weighted.zeros().shape)
-    for i in range(4):
-        value, _ = weighted.value_and_gradient(w, [i])
-        for found in (weighted.corners(w, [i], 4), weighted.sampled_corners(w, [i], 4, 1.0, 0)):
-            planes = found.losses[0] + found.directions[0] @ w
-            assert abs(planes[0] - value) <= 1e-9 * max(1.0, abs(value))
-            assert np.all(planes[: int(found.count[0])] <= value + 1e-9)
-
-
-def test_scales_do_not_matter(backend):
-    w = np.random.default_rng(1).normal(size=24)
-    values = [problem(backend.module)[0].value_and_gradient(w)[0]]
-    for scale in (1e-300, 3e299):
-        objective = backend.module.Weighted(problem(backend.module)[0].objective, scale * np.array(WEIGHTS))
-        values.append(objective.value_and_gradient(w)[0])
-    close(np.array(values), values[0])
-
-
-@pytest.mark.parametrize(
-    "weights", [[1.0], [0.0] * 4, [1.0, -1.0, 1.0, 1.0], [1.0, np.nan, 1.0, 1.0], [np.inf, 1, 1, 1]]
-)
-def test_bad_weights_are_refused(backend, weights):
-    objective = problem(backend.module)[0].objective
-    with pytest.raises(ValueError, match=r"weights(\[\d\])?: expected"):
-        backend.module.Weighted(objective, weights)
-    with pytest.raises(TypeError, match="objective: expected StructuralHinge"):
-        backend.module.Weighted(backend.module.Weighted(objective, WEIGHTS), WEIGHTS)

@@ -1,4 +1,4 @@
-"""L-BFGS: its direction against the updated matrix, its steps against the Wolfe conditions, its optima to rounding."""
+"""L-BFGS: its direction against the updated matrix, its steps against the Wolfe conditions, gradients 0 to rounding."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.finite_sums import Counting, Logistic, One, Quadratic, optimum, total
+from conformance.finite_sums import Counting, Logistic, One, Quadratic
 from conformance.tolerances import close
 from reference.optimizers.lbfgs import C1, C2, LBFGS, Pair, Trial, between, direction
 
@@ -60,9 +60,11 @@ def test_steps_satisfy_the_wolfe_conditions(rng, scale):
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
 @pytest.mark.parametrize("lam", [1e-6, 1e-2, 1e2])
 def test_the_gradient_is_small_to_rounding(backend, rng, scale, lam):
-    """Where tol = 0 no run stops before this; it may go on between neighbouring floats."""
+    """Where tol = 0, and without one, no run stops before this; it may go on between neighbouring floats."""
     objective = Logistic(scale * rng.normal(size=(20, 4)), rng.choice([-1.0, 1.0], size=20))
-    result = backend.lbfgs(objective, rng.normal(size=4), lam=lam, tol=0.0, iterations=2000)
+    start = rng.normal(size=4)
+    result, free = (backend.lbfgs(objective, start, lam=lam, tol=tol, iterations=2000) for tol in (0.0, None))
+    assert free.success and free.fun <= result.fun * (1 + 1e-12)
     gradient = objective.value_and_gradient(result.x)[1] + lam * result.x
     size = np.abs(objective.A).max() + lam * np.abs(result.x).max()  # of what the gradient is a sum of
     assert np.abs(gradient).max() <= 1e-13 * size
@@ -74,10 +76,13 @@ def absolute(w):
     return float(np.abs(w - 1.0).sum()), np.where(w >= 1.0, 1.0, -1.0)
 
 
-def test_a_kink_ends_a_run_with_its_reason(backend):
-    result = backend.lbfgs(One(absolute), np.array([0.3, -2.0]), lam=0.0, iterations=5000)
-    assert not result.success and "kinks" in result.message
-    assert result.fun < 3.7
+@pytest.mark.parametrize("iterations", [3, 5000])
+def test_a_kink_ends_a_run_with_its_reason(backend, iterations):
+    """Each evaluation is counted where a search along -H g is followed by one along -g."""
+    counting = Counting(One(absolute, 7))
+    result = backend.lbfgs(counting, np.array([0.3, -2.0]), lam=0.0, tol=0.0, iterations=iterations)
+    assert result.oracle_calls == sum(counting.asked) and result.fun < 3.7
+    assert iterations == 3 or (not result.success and "kinks" in result.message)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -95,36 +100,6 @@ def test_steps_shorten_where_the_objective_is_not_finite(backend):
     result = backend.lbfgs(One(barrier), np.array([40.0]), lam=0.0, tol=1e-9)
     assert result.success
     assert abs(result.x[0] - 1.0) <= 1e-8
-
-
-@pytest.mark.parametrize("lam", [0.0, 1e-2])
-def test_every_evaluation_is_counted(backend, rng, lam):
-    """Of kinks too, where a search along -H g is followed by one along -g."""
-
-    smooth = Logistic(rng.normal(size=(20, 3)), rng.choice([-1.0, 1.0], size=20))
-    kinks = One(absolute, 7)
-    for objective, iterations in ((smooth, 12), (kinks, 5000), (kinks, 3)):
-        counted = Counting(objective)
-        result = backend.lbfgs(counted, rng.normal(size=3), lam=lam, tol=0.0, iterations=iterations)
-        assert result.oracle_calls == sum(counted.asked)
-        assert lam > 0 or result.certificate.startswith("none")
-        assert [row.oracle_calls for row in result.history] == sorted({row.oracle_calls for row in result.history})
-
-
-@pytest.mark.parametrize("memory", [1, 10])
-@pytest.mark.parametrize("lam", [1e-3, 1.0])
-def test_the_optimum_is_scipys(backend, rng, lam, memory):
-    objective = Logistic(rng.normal(size=(30, 5)), rng.choice([-1.0, 1.0], size=30))
-    best = optimum(objective, 5, lam)
-    result = backend.lbfgs(objective, np.ones(5), lam=lam, tol=1e-9, iterations=1000, memory=memory)
-    assert result.success
-    close(result.fun, total(objective, best, lam))
-    close(result.x, best, scale=1e3)
-    objectives = [row.objective for row in result.history]
-    assert objectives == sorted(objectives, reverse=True) and objectives[-1] == result.fun
-    for iterations in (0, 1):
-        few = backend.lbfgs(objective, np.ones(5), lam=lam, tol=0.0, iterations=iterations)
-        assert not few.success and few.fun - result.fun <= few.certificate
 
 
 @given(st.integers(0, 10**6))

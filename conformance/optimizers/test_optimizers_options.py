@@ -1,4 +1,5 @@
-"""What a learner is not for is said in its own name: options without a meaning together, losses, scores, weights.
+"""What a learner or an objective is not for is said in its own name: options without a meaning together, losses,
+scores, weights, numbers at the ends of their ranges.
 
 Ranges and choices of single options are refused as their annotations say: ``conformance/project/test_declared.py``.
 """
@@ -24,6 +25,11 @@ def answer(call):
     except (TypeError, ValueError, UnsupportedError) as problem:
         return f"{type(problem).__name__}: {problem}"
     return "nothing"
+
+
+def own_options(backend, name):
+    """What has no default, and fits any objective."""
+    return {"regularizer": backend.L1(0.1), "step_size": 0.1} if name == "online_proximal" else {}
 
 
 OTHERS = {  # options that are neither numbers nor choices: values that no learner takes, and what is said of them
@@ -66,20 +72,10 @@ def test_losses_that_a_learner_is_not_for(backend, name):
 @pytest.mark.parametrize("name", LINEAR)
 def test_convex_methods_refuse_what_is_not_convex(backend, name):
     objective = loss_of(backend, LEARNERS[name].loss, *nonlinear(backend))
-    options = {"regularizer": backend.L1(0.1), "step_size": 0.1} if name == "online_proximal" else {}
     weighted = [] if name == "exponentiated_gradient" else [Weighted(objective, np.ones(4))]
     for each in (objective, *weighted):
         with pytest.raises(ValueError, match=f"not linear in the weights, and {name} needs a convex objective"):
-            run(backend, name, each, **options)
-
-
-def test_sparse_learners_need_the_log_loss_of_linear_scores(backend):
-    chain, loss = chains(backend), backend.LogLoss(*nonlinear(backend))
-    for objective in (Weighted(backend.LogLoss(*chain), np.ones(5)), Quadratic(np.ones((2, 3))), chain[0]):
-        told = answer(lambda objective=objective: run(backend, "solve_sparse", objective))
-        assert told == f"TypeError: objective: expected LogLoss(model, data), got {type(objective).__name__}"
-    told = answer(lambda: run(backend, "solve_sparse", loss))
-    assert told.startswith("UnsupportedError: objective: the scores of ") and "are not linear in the weights" in told
+            run(backend, name, each, **own_options(backend, name))
 
 
 @pytest.mark.parametrize("name", [*LINEAR, "sgd", "lbfgs"])
@@ -98,22 +94,42 @@ def test_constraints_are_kept_or_refused(backend, name):
 
 @pytest.mark.parametrize("name", [name for name in LEARNERS if name != "mkl"])
 def test_what_is_no_objective_is_named(backend, name):
-    options = {"regularizer": backend.L1(0.1), "step_size": 0.1} if name == "online_proximal" else {}
-    for objective in ([1.0, 2.0], object(), None, chains(backend)[0]):
-        told = answer(lambda objective=objective: run(backend, name, objective, **options))
+    """A sum of the user's is none for those that need a model."""
+    sums = [] if LEARNERS[name].plain else [Quadratic(np.ones((2, 3)))]
+    for objective in ([1.0, 2.0], object(), None, chains(backend)[0], *sums):
+        told = answer(lambda objective=objective: run(backend, name, objective, **own_options(backend, name)))
         assert told.startswith("TypeError: objective: ") and type(objective).__name__ in told, told
 
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_a_sum_without_zeros_needs_a_start(backend, rng, name):
     objective = WithoutZeros(rng.normal(size=(5, 3)))
-    options = {"regularizer": backend.L1(0.1), "step_size": 0.1} if name == "online_proximal" else {}
-    told = answer(lambda: run(backend, name, objective, **options))
+    told = answer(lambda: run(backend, name, objective, **own_options(backend, name)))
     assert told.startswith("ValueError: w0: give one, the objective has no zeros()")
-    assert run(backend, name, objective, np.zeros(3), **options).x.shape == (3,)
+    assert run(backend, name, objective, np.zeros(3), **own_options(backend, name)).x.shape == (3,)
 
 
 class WithoutZeros(Quadratic):
     """A user's finite sum with the two things that the optimisers ask for, and no more."""
 
     zeros = property()  # no attribute
+
+
+@pytest.mark.parametrize("name", [name for name in LEARNERS if "lam" in takes(name) and name != "mkl"])
+def test_a_lam_without_an_inverse_is_rejected(backend, name):
+    expected = "^lam: expected 0, or a number >= 5.56e-309 whose inverse is finite, got 5e-324"
+    with pytest.raises(ValueError, match=expected):
+        short(backend, name, objective_of(backend, name), 3, lam=5e-324)
+
+
+@pytest.mark.parametrize("name", ["svrg", "casimir"])
+def test_features_whose_gradients_overflow_are_said(backend, name):
+    model, _ = chains(backend)
+    huge = model.pack([1e300 * np.ones((n, 3)) for n in (2, 3)], [[0, 1], [2, 0, 1]])
+    objective = backend.LogLoss(model, huge)
+    with pytest.raises(ValueError, match="^objective: .* is smooth for no constant"):
+        run(backend, name, objective, epochs=3)
+    if name == "svrg":
+        result = run(backend, name, objective, epochs=3, step_size=1e-300)
+        assert not result.success and result.nit == 1
+        assert result.message.startswith("stopped after 1 of 3 epochs: the gap overflows")

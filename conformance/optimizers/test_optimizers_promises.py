@@ -13,25 +13,14 @@ import numpy as np
 import pytest
 
 import reference
-from conformance.finite_sums import Quadratic
-from conformance.specimens.learners import (
-    LEARNERS,
-    WAYS,
-    Way,
-    flat,
-    objective_of,
-    parts,
-    run,
-    seeded,
-    short,
-    takes,
-    unit,
-    value,
-)
+from conformance.finite_sums import Counting, Quadratic, random_logistic
+from conformance.specimens.learners import LEARNERS, flat, objective_of, parts, run, seeded, short, takes, unit, value
 from conformance.tolerances import close
+from reference.declared import choices_of
 from reference.training.result import judged
 
 DRAWN = [name for name in LEARNERS if "rng" in takes(name)]
+WITH_WAYS = [name for name, each in LEARNERS.items() if each.ways]
 STARTED = [name for name in LEARNERS if "w0" in takes(name)]
 COUNTED = [name for name, each in LEARNERS.items() if each.calls]
 PROVING = [name for name, each in LEARNERS.items() if each.proof]
@@ -46,39 +35,24 @@ def proving(backend, name, passes, **options):
 
 def test_the_table_has_every_optimiser():
     """Whatever calls back; and each that writes checkpoints has runs that are cut in two."""
-    for option, names in (("callback", set(LEARNERS)), ("checkpoint", {name for name, _ in WAYS})):
+    for option, names in (("callback", set(LEARNERS)), ("checkpoint", {*WITH_WAYS, "casimir_svrg_adapt"})):
         public = [(name, getattr(reference, name)) for name in reference.__all__]
         public = {name for name, f in public if inspect.isfunction(f) and option in inspect.signature(f).parameters}
         assert public - {"sparse_path"} <= names  # sparse_path: a run of solve_sparse for each point
 
 
 @pytest.mark.parametrize("name", LEARNERS)
-def test_a_callback_sees_each_row_and_its_weights(backend, name):
-    """Those that a run of so many passes returns: their objective is the row's, they stay what they are."""
-    objective, mu = objective_of(backend, name), LEARNERS[name].options.get("mu")
-    for average in LEARNERS[name].averages or (None,):
-        seen, options = [], {"average": average} if average else {}
+def test_a_callback_sees_each_row_and_its_own_weights(backend, space, name):
+    """Those that a run of so many passes returns: their objective is the row's. It keeps them, and a write on NumPy's
+    raises in the callback; wherever it writes, the run is one without it.
+    """
+    numpy, mu = space.name == "numpy", LEARNERS[name].options.get("mu")
+    objective = objective_of(backend, name, None if numpy else space.put(0.0))
+    for average in choices_of(getattr(reference, name), "average") if "average" in takes(name) else (None,):
+        options, seen, kept, refused = {"average": average} if average else {}, [], [], []
 
-        def callback(row, w, seen=seen):
-            seen.append((row, w, flat(w)))
-
-        result = short(backend, name, objective, 4, callback=callback, **options)
-        assert tuple(row for row, *_ in seen) == result.history and [row.epoch for row, *_ in seen] == [1, 2, 3, 4]
-        for row, w, then in seen:
-            close(row.objective, value(name, objective, w, mu))
-            assert np.array_equal(flat(w), then)
-        assert np.array_equal(seen[-1][2], flat(result.x)) and result.fun == result.history[-1].objective
-        assert result.nit == 4
-
-
-@pytest.mark.parametrize("name", LEARNERS)
-def test_a_callback_has_its_own_weights(backend, space, name):
-    """It keeps them, and a write on NumPy's raises in the callback. Wherever it writes, the run is one without it."""
-    objective = objective_of(backend, name, None if space.name == "numpy" else space.put(0.0))
-    for average in LEARNERS[name].averages or (None,):
-        options, kept, refused = {"average": average} if average else {}, [], []
-
-        def write(row, w, kept=kept, refused=refused):
+        def write(row, w, seen=seen, kept=kept, refused=refused):
+            seen.append((row, w, flat(w) if numpy else None))
             arrays = [*parts(w), *((w.squared_norms, w.rows) if hasattr(w, "beta") else ())]
             kept.extend(arrays)
             for x in arrays:
@@ -87,18 +61,24 @@ def test_a_callback_has_its_own_weights(backend, space, name):
                 except (ValueError, TypeError) as error:
                     refused.append(f"{error.__traceback__.tb_next is None}: {error}")
 
-        plain, watched = (short(backend, name, objective, 3, callback=each, **options) for each in (None, write))
+        plain, watched = (short(backend, name, objective, 4, callback=each, **options) for each in (None, write))
+        assert tuple(row for row, *_ in seen) == watched.history and [row.epoch for row, *_ in seen] == [1, 2, 3, 4]
+        assert watched.nit == 4 and watched.fun == watched.history[-1].objective
         arrays = [x for x in [*kept, *parts(watched.x)] if isinstance(x, np.ndarray)]
         assert not any(np.shares_memory(x, y) for x, y in itertools.combinations(arrays, 2))
         assert all(x.flags.writeable for x in parts(watched.x) if isinstance(x, np.ndarray))
         assert all(each.startswith("True: ") for each in refused)
-        if space.name == "numpy":
-            assert len(refused) == len(kept) and all("read-only" in each for each in refused)
-            with pytest.raises(ValueError, match="read-only"):
-                short(backend, name, objective, 3, callback=lambda row, w: parts(w)[0].fill(0.0), **options)
         for one, other in zip(parts(watched.x), parts(plain.x), strict=True):
             assert np.array_equal(space.get(one), space.get(other))
         assert [row.objective for row in watched.history] == [row.objective for row in plain.history]
+        if numpy:
+            assert len(refused) == len(kept) and all("read-only" in each for each in refused)
+            for row, w, then in seen:
+                close(row.objective, value(name, objective, w, mu))
+                assert np.array_equal(flat(w), then)
+            assert np.array_equal(seen[-1][2], flat(watched.x))
+            with pytest.raises(ValueError, match="read-only"):
+                short(backend, name, objective, 3, callback=lambda row, w: parts(w)[0].fill(0.0), **options)
 
 
 @pytest.mark.parametrize("name", LEARNERS)
@@ -143,9 +123,8 @@ def test_a_start_is_kept(backend, name):
     assert np.array_equal(nothing.x, w0) and nothing.history == () and not np.shares_memory(nothing.x, w0)
     close(nothing.fun, value(name, objective, w0, mu))
     whole = np.arange(len(w0)) % 3
-    assert np.array_equal(
-        short(backend, name, objective, 2, whole).x, short(backend, name, objective, 2, 1.0 * whole).x
-    )
+    ours, theirs = (short(backend, name, objective, 2, start).x for start in (whole, 1.0 * whole))
+    assert np.array_equal(ours, theirs)
     for shape in ((3,), (24, 1)):
         expected = re.escape(f"w0: expected shape (24,), as objective.zeros() has, got {shape}")
         with pytest.raises(ValueError, match=expected):
@@ -171,6 +150,50 @@ def test_calls_are_counted(backend, name):
     assert result.oracle_calls == result.history[-1].oracle_calls
     seconds = [row.seconds for row in result.history]
     assert seconds == sorted(seconds) and seconds[0] > 0
+
+
+ASKED = (  # gradients of all examples that evaluate: at the start, in each row, in each pass
+    ("svrg", {}, (1, 1, 0)),
+    ("casimir", {}, (1, 1, 1)),
+    ("casimir", {"kappa": 0.1, "step_size": 0.1}, (1, 1, 1)),
+    ("casimir", {"stop": "gradient"}, (1, 1, 1)),
+    ("casimir", {"inner": "gradient"}, (1, 1, 0)),
+    ("lbfgs", {"tol": 0.0}, (0, 0, 0)),
+)
+
+
+@pytest.mark.parametrize(("name", "options", "evaluations"), ASKED, ids=str)
+def test_all_that_is_asked_for_is_counted(backend, rng, name, options, evaluations):
+    """Searches for a step size, too; not what evaluates, and not the second gradient at a snapshot."""
+    counting = Counting(random_logistic(rng))
+    result = run(backend, name, counting, np.zeros(4), **{unit(name): 4, **seeded(name), **options})
+    passes = np.dot(evaluations, [1, len(result.history), result.history[-1].epoch])
+    assert result.oracle_calls == sum(counting.asked) - 30 * passes > 0
+    calls = [row.oracle_calls for row in result.history]
+    assert calls == sorted(set(calls)) and (name == "lbfgs" or len(calls) > 1)
+
+
+@pytest.mark.parametrize("name", ["svrg", "casimir", "lbfgs"])
+def test_without_strong_convexity_nothing_is_certified(backend, rng, name):
+    logistic = random_logistic(rng)
+    result = run(backend, name, logistic, np.zeros(4), **{unit(name): 30, **seeded(name), "lam": 0.0})
+    assert "lam = 0" in result.certificate and result.fun < logistic.value_and_gradient(np.zeros(4))[0]
+    assert result.history[-1].gap is None and result.history[-1].dual is None
+
+
+@pytest.mark.parametrize("name", PROVING)
+def test_nothing_to_learn_ends_well(backend, name):
+    """Of one label: losses and gradients are 0 from the start, for as many passes as you like."""
+    model = backend.SequenceModel(2, 1)
+    data = model.pack([np.ones((n, 2)) for n in (2, 0, 3)], [np.zeros(n, int) for n in (2, 0, 3)])
+    learner = LEARNERS[name]
+    objective = objective_of(backend, name, None, learner.proof.loss, (model, data))
+    for tol in (1e-3, 0.0, *([None] if learner.dual else [])):
+        options = {unit(name): 4, **seeded(name), **learner.proof.options, "tol": tol}
+        result = run(backend, name, objective, **options)
+        assert result.success and result.fun == result.certificate == 0 and not np.any(result.x)
+        if learner.dual:
+            assert result.nit < 4 if tol is not None else result.nit == 4
 
 
 @pytest.mark.parametrize("name", [name for name in LEARNERS if "evaluate_every" in takes(name)])
@@ -227,7 +250,7 @@ def test_a_gap_is_reached_or_said_to_be_missed(backend, name):
 def test_success_is_a_certificate_of_at_most_one_per_cent(backend, name):
     """After any number of passes, none among them; a run without a number says that it is not certified."""
     learner, ends = LEARNERS.get(name, LEARNERS["casimir"]), set()
-    way = learner.proof or Way(learner.options, learner.loss)
+    way = learner.proof or learner
     objective = objective_of(backend, name, None, way.loss)
     for passes in (0, 1, 300 if learner.dual or name == "svrg" else 20):
         result = run(backend, name, objective, **{unit(name): passes, **seeded(name, 4), **way.options})

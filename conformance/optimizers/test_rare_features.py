@@ -1,6 +1,5 @@
-"""Runs on models of which most features do not occur: those of the reference, where weights of such features stay 0.
-
-The fast panel leaves these weights out of the run; nobody can tell from its results.
+"""Runs on models most of whose features do not occur: those of the reference, where weights of such features stay 0.
+The fast panel leaves these weights out; nobody can tell from its results.
 """
 
 from __future__ import annotations
@@ -10,14 +9,14 @@ import pytest
 
 import accelerated
 import reference
-import reference.training.casimir
+from accelerated.training.narrow import Narrow, narrowed, occurring
 from conformance.specimens.learners import LEARNERS, Way, loss_of, run, seeded, unit
 from reference.training.counterparts import Domain, domain_of
+from reference.training.lbfgs import LBFGS, Smooth
 
 F = 30_000
 RUNS = {"sgd": Way({}, "log loss"), "casimir_svrg_adapt": LEARNERS["casimir"].proof}
 RUNS |= {name: each.proof for name, each in LEARNERS.items() if each.proof and name != "solve_sparse"}
-ALONE = [name for name in RUNS if name != "casimir_svrg_adapt"]
 
 
 def sequences(backend):
@@ -33,8 +32,7 @@ def tagger(backend, transitions=None):
     """Hashed attributes, all pairs."""
     words = ["the", "old", "duck", "swims", "in", "rain", "and", "sings"]
     X = [{"word": words[i : i + 4]} for i in range(5)]
-    Y = ["O B-A I-A O", "B-A I-A O O", "B-A O O B-B", "O O O O", "B-B I-B O O"]
-    Y = [y.split() for y in Y]
+    Y = [y.split() for y in ("O B-A I-A O", "B-A I-A O O", "B-A O O B-B", "O O O O", "B-B I-B O O")]
     model = backend.TaggingModel.of(X, Y, ["bias", "word[-1..1]"], bits=17, pairs="all", transitions=transitions)
     return model, model.pack(X, Y)
 
@@ -46,12 +44,8 @@ def classes(backend):
     return model, model.pack([rng.integers(0, F, 4).tolist() for _ in range(10)], rng.integers(0, 4, 10))
 
 
-PROBLEMS = {
-    "sequences": sequences,
-    "tagger": tagger,
-    "tagger with forbidden transitions": lambda backend: tagger(backend, "bio"),
-    "classes": classes,
-}
+PROBLEMS = {"sequences": sequences, "tagger": tagger, "classes": classes}
+PROBLEMS["tagger with forbidden transitions"] = lambda backend: tagger(backend, "bio")
 
 
 def run_of(backend, name, problem, *w0, epochs=3, **options):
@@ -99,40 +93,31 @@ def test_weights_of_absent_features_shrink(other, name):
     np.testing.assert_array_equal(seen[-1], result.x)
 
 
-@pytest.mark.parametrize("name", ALONE)
-def test_a_run_cut_in_two_is_one_run(other, name, tmp_path):
-    _, whole = run_of(other, name, "sequences", epochs=4)
-    run_of(other, name, "sequences", epochs=2, checkpoint=tmp_path / "run.npz")
-    _, result = run_of(other, name, "sequences", epochs=4, resume=tmp_path / "run.npz")
+@pytest.mark.parametrize("name", [name for name in RUNS if name != "casimir_svrg_adapt"])
+def test_a_run_that_goes_on_is_one_run(other, name, tmp_path):
+    """Of the reference, too, where the state has one form in both; the reference does not resume a run of fewer
+    weights."""
+    file, (_, whole) = tmp_path / "run.npz", run_of(other, name, "sequences", epochs=4)
+    if name in ("sgd", "svrg", "casimir", "lbfgs", "cutting_planes"):
+        run_of(reference, name, "sequences", epochs=2, checkpoint=file)
+        _, result = run_of(other, name, "sequences", epochs=4, resume=file)
+        np.testing.assert_allclose(result.x, whole.x, rtol=1e-7, atol=1e-9)
+        assert [row.epoch for row in result.history] == [1, 2, 3, 4]
+    run_of(other, name, "sequences", epochs=2, checkpoint=file)
+    _, result = run_of(other, name, "sequences", epochs=4, resume=file)
     np.testing.assert_array_equal(result.x, whole.x)
     assert [row.objective for row in result.history] == [row.objective for row in whole.history]
-
-
-@pytest.mark.parametrize("name", ALONE)
-def test_the_reference_does_not_resume_a_narrow_run(name, tmp_path):
-    run_of(accelerated, name, "sequences", epochs=2, checkpoint=tmp_path / "run.npz")
-    with pytest.raises(ValueError, match="of the panel accelerated in its own form: resume it there"):
-        run_of(reference, name, "sequences", epochs=4, resume=tmp_path / "run.npz")
-
-
-@pytest.mark.parametrize("name", ["sgd", "svrg", "casimir", "lbfgs", "cutting_planes"])
-def test_a_run_of_the_reference_goes_on(other, name, tmp_path):
-    _, whole = run_of(reference, name, "sequences", epochs=4)
-    run_of(reference, name, "sequences", epochs=2, checkpoint=tmp_path / "run.npz")
-    _, result = run_of(other, name, "sequences", epochs=4, resume=tmp_path / "run.npz")
-    np.testing.assert_allclose(result.x, whole.x, rtol=1e-7, atol=1e-9)
-    assert [row.epoch for row in result.history] == [row.epoch for row in whole.history]
-
-
-def empty(backend):
-    model = backend.MulticlassModel(F, 4)
-    return model, model.pack([[], [], []], [0, 1, 3])
+    if other.__name__ == "accelerated":
+        with pytest.raises(ValueError, match="of the panel accelerated in its own form: resume it there"):
+            run_of(reference, name, "sequences", epochs=4, resume=file)
 
 
 @pytest.mark.parametrize("name", [name for name in RUNS if name != "multisample"])  # where every output is a best one
 def test_data_without_any_feature(other, name):
     """All losses are those of uniform scores: ln 4 for each of the examples, or a cost of 1."""
-    expected, result = (run_of(panel, name, empty(panel), epochs=2)[1] for panel in (reference, other))
+    models = [panel.MulticlassModel(F, 4) for panel in (reference, other)]
+    made = [(model, model.pack([[], [], []], [0, 1, 3])) for model in models]
+    (_, expected), (_, result) = run_of(reference, name, made[0], epochs=2), run_of(other, name, made[1], epochs=2)
     assert not np.any(result.x) and result.fun == pytest.approx(expected.fun, rel=1e-12)
     assert result.message == expected.message
 
@@ -142,28 +127,25 @@ def test_an_interrupt_before_the_first_state(other, name, monkeypatch):
     def stop(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(reference.training.casimir.CasimirRun, "init", stop)
+    for oracle in ("value", "value_and_gradient", "linearize"):
+        monkeypatch.setattr(other.StructuralHinge, oracle, stop)
     _, result = run_of(other, name, "sequences")
     assert result.interrupted and "interrupted after 0 of 3 epochs" in result.message and not np.any(result.x)
 
 
 def test_a_pass_of_the_user_sees_all_weights(other):
-    sizes = set()
+    shapes = set()
 
     def one_pass(problem, snapshot, order, step_size, memory):
-        sizes.add(snapshot.x.shape)
+        shapes.add(snapshot.x.shape)
         return snapshot.x - step_size * problem.gradient(snapshot), len(order), None
 
     loss, _ = run_of(other, "casimir", "sequences", epochs=2, inner=one_pass)
-    assert sizes == {(loss.model.size,)}
+    assert shapes == {(loss.model.size,)}
 
 
 def test_what_is_narrowed():
     """Solvers over many weights of which at most half belong to features that occur; a run has the others alone."""
-    import accelerated
-    from accelerated.training.narrow import Narrow, narrowed, occurring
-    from reference.training.lbfgs import LBFGS, Smooth
-
     solver = Smooth(LBFGS(0.1, None, 10))
     for problem in PROBLEMS:
         loss = loss_of(accelerated, "log loss", *PROBLEMS[problem](accelerated))
@@ -172,12 +154,11 @@ def test_what_is_narrowed():
         smaller = narrowed(loss, rows)
         assert smaller.data.rows.width == len(rows) < loss.data.rows.width / 2
         assert smaller.model.size == loss.model.size - np.sum(unused_of(loss))
-    model = accelerated.SequenceModel(40, 3)  # few weights
-    data = model.pack([[[0], [1]]], [[0, 1]])
-    assert domain_of(solver, accelerated.LogLoss(model, data)) is Domain
-    model = accelerated.MulticlassModel(F, 4)  # most features occur
-    data = model.pack([list(range(F // 2 + 1))], [0])
-    assert domain_of(solver, accelerated.LogLoss(model, data)) is Domain
-    restricted = accelerated.TaggingModel.of([{"word": ["a"]}], [["x"]], ["word"], bits=20)
-    data = restricted.pack([{"word": ["a"]}], [["x"]])
-    assert domain_of(solver, accelerated.LogLoss(restricted, data)) is Domain
+    few, most = accelerated.SequenceModel(40, 3), accelerated.MulticlassModel(F, 4)
+    tagger = accelerated.TaggingModel.of([{"word": ["a"]}], [["x"]], ["word"], bits=20)  # has those that occur already
+    for model, X, Y in (
+        (few, [[[0], [1]]], [[0, 1]]),
+        (most, [range(F // 2 + 1)], [0]),
+        (tagger, [{"word": ["a"]}], [["x"]]),
+    ):
+        assert domain_of(solver, accelerated.LogLoss(model, model.pack(X, Y))) is Domain

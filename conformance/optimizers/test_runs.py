@@ -1,11 +1,13 @@
 """Runs that are cut in two, interrupted and gone on with: histories and weights are those of a run that nothing
-happened to.
+happened to. Checkpoints: what differs, what is damaged, what writing costs, those of older versions.
 """
 
 from __future__ import annotations
 
 import functools
+import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from conformance.specimens.learners import (
     case,
     chains,
     flat,
+    loss_of,
     nonlinear,
     objective_of,
     run,
@@ -30,7 +33,9 @@ from conformance.specimens.learners import (
     value,
 )
 from conformance.tolerances import close
+from reference.archives import read_npz
 from reference.bounds import Corollary18
+from reference.training.checkpoints import FORMAT, FORMER
 
 ways = pytest.mark.parametrize(("name", "way"), WAYS, ids=map(case, WAYS))
 FIRST = [name for name, learner in LEARNERS.items() if learner.ways and name not in ("mkl", "prox_linear")]
@@ -81,8 +86,12 @@ def cut_in_two(backend, name, way, objective, file, passes=(3, 8)):
 
 @ways
 def test_a_run_that_goes_on_is_one_run(backend, tmp_path, name, way):
-    """Passes 1..3, then 4..8 by another process's means: bit for bit passes 1..8 at once."""
-    before = cut_in_two(backend, name, way, problem_of(backend, name, way), tmp_path / "run.npz")
+    """Passes 1..3, then 4..8 by another process's means: bit for bit passes 1..8 at once; so it is after none."""
+    objective, file = problem_of(backend, name, way), tmp_path / "run.npz"
+    if name in FIRST:
+        called(backend, name, way, objective, 0, checkpoint=file)
+        same(called(backend, name, way, objective, 3), called(backend, name, way, objective, 3, resume=file))
+    before = cut_in_two(backend, name, way, objective, file)
     assert before.history and sorted(os.listdir(tmp_path)) == ["run.npz"]
 
 
@@ -196,13 +205,6 @@ def test_an_interrupt_returns_the_best_iterate(backend, tmp_path, monkeypatch, n
     assert len(rows_met) > 1, "interrupts should land in several epochs"
 
 
-@some(*FIRST)
-def test_a_run_of_no_epoch_has_a_checkpoint(backend, tmp_path, name, way):
-    objective, file = problem_of(backend, name, way), tmp_path / "run.npz"
-    called(backend, name, way, objective, 0, checkpoint=file)
-    same(called(backend, name, way, objective, 3), called(backend, name, way, objective, 3, resume=file))
-
-
 @pytest.mark.parametrize("name", LEARNERS)
 def test_the_best_row_and_not_the_last(backend, tmp_path, name):
     """Ctrl-C in a callback: the row is in the history, the weights are those of the lowest objective so far, and the
@@ -230,3 +232,110 @@ def test_the_best_row_and_not_the_last(backend, tmp_path, name):
     if file:
         after = short(backend, name, objective, passes, resume=file["checkpoint"], **options)
         same(short(backend, name, objective, passes, **options), after)
+
+
+def test_another_error_is_not_swallowed(backend, tmp_path):
+    """But what was done is kept."""
+
+    def callback(row, w):
+        if row.epoch == 3:
+            raise RuntimeError("mine")
+
+    objective, file = objective_of(backend, "bcfw"), tmp_path / "run.npz"
+    with pytest.raises(RuntimeError, match="mine"):
+        short(backend, "bcfw", objective, 5, callback=callback, checkpoint=file)
+    same(short(backend, "bcfw", objective, 5), short(backend, "bcfw", objective, 5, resume=file))
+
+
+def test_what_differs_is_named(backend, tmp_path):
+    objective, file = loss_of(backend, "log loss", *chains(backend)), tmp_path / "run.npz"
+    classes = loss_of(backend, "log loss", *Problems(backend).model("classes"))
+    backend.sgd(objective, lam=0.1, epochs=3, rng=0, checkpoint=file)
+    for wrong, message in (
+        ({"lam": 0.2}, "run.npz is of a run with lam = 0.1, this one has 0.2"),
+        ({"mu": 0.5}, "mu = None, this one has 0.5"),
+        ({"average": "last"}, "average = weighted, this one has last"),
+        ({"batch_size": 2}, "batch_size = 1, this one has 2"),
+        ({"step_size": 0.5}, r"step_size = None, this one has Constant\(gamma0=0.5\)"),
+        ({"rng": 1}, "rng = 0, this one has 1"),
+        ({"epochs": 2}, "resume: .*run.npz has done 3 epochs, this run asks for 2 in all"),
+        ({"objective": loss_of(backend, "hinge", *chains(backend))}, "objective = LogLoss, this one has Structural"),
+        ({"objective": classes}, "examples = 5, this one has 8"),
+        ({"objective": loss_of(backend, "log loss", *chains(backend, seed=8))}, "run.npz is of other data"),
+        ({"resume": tmp_path / "none.npz"}, "none.npz"),
+    ):
+        options = {"objective": objective, "lam": 0.1, "epochs": 5, "rng": 0, "resume": file, **wrong}
+        with pytest.raises((ValueError, OSError), match=message):
+            backend.sgd(**options)
+    assert backend.sgd(objective, lam=0.1, epochs=5, resume=file).nit == 5  # without a seed: that of the checkpoint
+    with pytest.raises(ValueError, match="optimizer = sgd, this one has svrg"):
+        backend.svrg(objective, lam=0.1, resume=file)
+    with pytest.raises(ValueError, match="checkpoint: no such folder"):
+        backend.sgd(objective, lam=0.1, checkpoint=tmp_path / "none" / "run.npz")
+    with pytest.raises(TypeError, match="resume: expected the path of a file, got int"):
+        backend.sgd(objective, lam=0.1, resume=3)
+
+
+def test_a_damaged_file_is_named(backend, tmp_path):
+    objective, file = loss_of(backend, "log loss", *chains(backend)), tmp_path / "run.npz"
+    backend.sgd(objective, lam=0.1, epochs=1, rng=0, checkpoint=file)
+    content = file.read_bytes()
+    with np.load(file) as archive:
+        arrays = dict(archive)
+    header = json.loads(text := str(arrays["header"]))
+    renamed = {**arrays, "header": np.array(text.replace("SGDState", "NoState!"))}
+    for damaged, message in (
+        (lambda: file.write_bytes(content[:-30]), "run.npz: not a readable checkpoint"),
+        (lambda: file.write_text("{}"), "run.npz: not a readable checkpoint"),
+        (lambda: np.savez(file, weights=np.zeros(3)), "run.npz: not a checkpoint of diptych; found weights"),
+        (lambda: np.savez(file, header=np.array(json.dumps({**header, "checkpoint": 9}))), "checkpoint of format 9"),
+        (lambda: np.savez(file, header=np.array(json.dumps(header))), "run.npz: damaged checkpoint"),
+        (lambda: np.savez(file, header=np.array(json.dumps({"checkpoint": FORMAT}))), "run.npz: damaged checkpoint"),
+        (lambda: np.savez(file, **renamed), "no such kind of state here: .*NoState!"),
+    ):
+        damaged()
+        with pytest.raises(ValueError, match=message):
+            backend.sgd(objective, lam=0.1, epochs=2, resume=file)
+
+
+def test_checkpoints_take_a_small_share_of_the_time(backend, tmp_path, monkeypatch):
+    """Files are written at once, then ten times as long after the last as that took, and at the end."""
+    from reference.training import run as runs
+
+    now, written = [0.0], []
+    monkeypatch.setattr(runs.time, "perf_counter", lambda: now[0])
+
+    def write(path, content):
+        written.append(content["done"].rows)
+        now[0] += 1.0
+
+    def callback(row, w):
+        now[0] += 4.0
+
+    monkeypatch.setattr(runs, "write_checkpoint", write)
+    objective = loss_of(backend, "log loss", *chains(backend))
+    backend.sgd(objective, lam=0.1, epochs=8, rng=0, checkpoint=tmp_path / "run.npz", callback=callback)
+    assert written == [1, 4, 7, 8]
+
+
+OLDER = Path(__file__).parent / "older"  # after three epochs by the reference, on the objective below, with rng=0
+OPTIONS = {"sgd": {"mu": 0.5}, "svrg": {"mu": 0.5}, "casimir": {}, "prox_linear": {}}
+
+
+@pytest.mark.parametrize("version", ["", "_2"])
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_run_continues_from_an_older_file(backend, name, version):
+    model = backend.MulticlassModel(n_features=2, labels=["a", "b"])
+    data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])
+    hinge = backend.StructuralHinge(model, data, smoothing=backend.smoothings.Entropy())
+    options = {"lam": 0.1, "rng": 0, "iterations" if name == "prox_linear" else "epochs": 6, **OPTIONS[name]}
+    learner = getattr(backend, name)
+    whole, resumed = learner(hinge, **options), learner(hinge, resume=OLDER / f"{name}{version}.npz", **options)
+    assert resumed.message == whole.message and len(resumed.history) == len(whole.history)
+    assert [row.oracle_calls for row in resumed.history] == [row.oracle_calls for row in whole.history]
+    assert np.allclose(resumed.x, whole.x, rtol=1e-9, atol=1e-12) and np.isclose(resumed.fun, whole.fun, rtol=1e-9)
+
+
+def test_each_former_state_has_its_file():
+    headers = [str(read_npz(path, "checkpoint")["header"]) for path in sorted(OLDER.glob("*.npz"))]
+    assert all(any(f'"{kind}"' in header for header in headers) for kind in FORMER)

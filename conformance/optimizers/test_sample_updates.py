@@ -1,15 +1,18 @@
-"""Updates of one dual block against generic solvers and optimality conditions; what is printed of them, and is
-wrong.
+"""Updates of one dual block against their optimality conditions; what is printed of them, and is wrong. Updates from a
+sampler of the user's own: what is promised of any, and what of one that lists everything.
 """
 
 from __future__ import annotations
+
+import itertools
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.optimizers.optima import on_simplex
+from conformance.golden.problems import Problems
+from conformance.listed_svm import hinge, labelling, listed
 from conformance.tolerances import close
 from reference.optimizers.sample_updates import exact_update, expand_and_swap, multiclass_update
 from reference.optimizers.simplex import maximize_on_simplex
@@ -58,16 +61,11 @@ def test_moves_never_lower_the_dual(block):
 def test_one_move_beats_every_length_of_both_moves(block, j):
     """The last sample of a set whose others have moved: every length of its two moves, from where they ended."""
     Q, b, start = block
-    if not np.any(start):
-        j = 0
-    j = min(j, len(b) - 1)
-    u, mixed = start @ Q @ start, Q @ start
     total = start.sum()
+    outputs = np.eye(len(b))[[min(j, len(b) - 1)]]
     if total > 0:  # the block so far as one output, and sample j: a problem of two
-        Q2 = np.array([[u / total**2, mixed[j] / total], [mixed[j] / total, Q[j, j]]])
-        b2, first = np.array([b @ start / total, b[j]]), np.array([total, 0.0])
-    else:
-        Q2, b2, first = Q[j : j + 1, j : j + 1], b[j : j + 1], np.zeros(1)
+        outputs = np.concatenate([start[None] / total, outputs])
+    Q2, b2, first = outputs @ Q @ outputs.T, outputs @ b, np.append(np.full(len(outputs) - 1, total), 0.0)
     got, size = expand_and_swap(Q2, b2, first), magnitude(Q, b)
     first = np.append(expand_and_swap(Q2[:-1, :-1], b2[:-1], first[:-1]), 0.0)
     one = np.eye(len(b2))[-1]
@@ -90,17 +88,6 @@ def test_the_printed_swap_may_lower_the_dual():
     close(value(Q, b, alpha) - value(Q, b, start), 0.00125)
 
 
-def test_the_swap_as_printed_is_measured_from_the_wrong_point(rng):
-    """The printed gain of a swap, + a^2/2 ||u + v||^2, is not the difference of two duals; - a^2/2 ||u - v||^2 is."""
-    V, b = rng.normal(size=(2, 3)), rng.normal(size=2)
-    Q, start, a = V @ V.T, np.array([1.0, 0.0]), 0.3
-    gained = value(Q, b, np.array([1 - a, a])) - value(Q, b, start)
-    g = b - Q @ start
-    linear = a * (g[1] - start @ g)
-    close(gained, linear - 0.5 * a**2 * (V[1] - V[0]) @ (V[1] - V[0]))
-    assert abs(gained - (linear + 0.5 * a**2 * (V[1] + V[0]) @ (V[1] + V[0]))) > 0.01
-
-
 def test_repeating_the_moves_does_not_reach_the_maximum(rng):
     worst = 0.0
     for _ in range(60):
@@ -120,39 +107,19 @@ def test_the_exact_update_satisfies_the_optimality_conditions(block):
     assert feasible(alpha) and distance(Q, b, alpha) <= 1e-9 * magnitude(Q, b)
 
 
-def test_exact_updates_against_a_generic_solver(rng):
-    for _ in range(40):
-        m = rng.integers(1, 7)
-        V, b = rng.normal(size=(m, 4)), rng.normal(size=m)
-        theirs = value(V @ V.T, b, on_simplex(V @ V.T, b, at_most=True))
-        close(value(V @ V.T, b, exact_update(V @ V.T, b, np.zeros(m))), theirs, scale=100.0)
-
-
 def classes(P, K):
     return P * (np.eye(K) + np.ones((K, K)))
 
 
 @given(
-    st.lists(st.one_of(st.integers(-2, 1).map(float), st.floats(-3, 3, width=32)), min_size=1, max_size=6),
+    st.lists(st.one_of(st.integers(-2, 1).map(float), st.floats(-3, 3, width=32)), max_size=6),
     st.sampled_from([0.0, 1e-12, 1e-2, 1.0, 3.5, 1e6]),
     st.sampled_from([1e-3, 1.0, 1e4]),
 )
 def test_the_multiclass_update_satisfies_the_optimality_conditions(c, P, scale):
     c = scale * np.array(c)
     alpha = multiclass_update(c, P)
-    assert feasible(alpha) and distance(classes(P, len(c)), -c, alpha) <= 1e-9 * (np.max(np.abs(c)) + P)
-
-
-def test_the_multiclass_update_against_a_generic_solver(rng):
-    for K in (1, 2, 5, 9):
-        for P in (0.3, 1.0, 20.0):
-            c = rng.normal(size=K) * 3.0
-            Q = classes(P, K)
-            close(value(Q, -c, multiclass_update(c, P)), value(Q, -c, on_simplex(Q, -c, at_most=True)), scale=100.0)
-
-
-def test_no_classes_no_weights():
-    assert multiclass_update(np.zeros(0), 1.0).shape == (0,)
+    assert feasible(alpha) and distance(classes(P, len(c)), -c, alpha) <= 1e-9 * (np.max(np.abs(c), initial=0.0) + P)
 
 
 def printed_multiclass_update(c):
@@ -179,7 +146,12 @@ def test_the_inverse_of_the_classes_matrix():
     close(np.linalg.inv(classes(P, K)), (np.eye(K) - np.ones((K, K)) / (K + 1)) / P)
 
 
-@given(st.integers(1, 12), st.integers(1, 6), st.integers(0, 2**31), st.sampled_from([1e-6, 1.0, 1e5]))
+@given(
+    st.one_of(st.integers(1, 12), st.sampled_from([60, 200])),
+    st.integers(1, 30),
+    st.integers(0, 2**31),
+    st.sampled_from([1e-6, 1.0, 1e5]),
+)
 def test_quadratics_on_the_simplex(m, d, seed, scale):
     """More variables than dimensions among them: the gap is the tolerance's, whatever the start."""
     rng = np.random.default_rng(seed)
@@ -189,16 +161,148 @@ def test_quadratics_on_the_simplex(m, d, seed, scale):
     Q, start = V @ V.T, np.eye(m)[seed % m]
     alpha = maximize_on_simplex(Q, b, start, 1e-10 * (1 + scale))
     g = b - Q @ alpha
-    assert np.all(alpha >= 0) and abs(alpha.sum() - 1) <= 1e-12
-    assert np.max(g) - alpha @ g <= 1e-9 * (1 + scale) and value(Q, b, alpha) >= value(Q, b, start) - 1e-12 * (
-        1 + scale
-    )
+    assert np.all(alpha >= 0) and abs(alpha.sum() - 1) <= 1e-12 and np.max(g) - alpha @ g <= 1e-9 * (1 + scale)
+    assert value(Q, b, alpha) >= value(Q, b, start) - 1e-12 * (1 + scale)
 
 
-@pytest.mark.parametrize("m", [60, 200])
-def test_many_variables(rng, m):
-    V, b = rng.normal(size=(m, 30)), rng.normal(size=m)
-    Q = V @ V.T
-    alpha = maximize_on_simplex(Q, b, np.eye(m)[0], 1e-10)
-    g = b - Q @ alpha
-    assert np.max(g) - alpha @ g <= 1e-10
+def everything(i, space, size, rng):
+    """Every output."""
+    return list(space.enumerate())
+
+
+def anything(i, space, size, rng):
+    """Some of the outputs, none now and then, one of them twice."""
+    outputs = list(space.enumerate())
+    return [outputs[j] for j in rng.integers(0, len(outputs), rng.integers(0, size + 1))]
+
+
+def worst(i, space, size, rng):
+    """The outputs of lowest score: no help at all."""
+    return sorted(space.enumerate(), key=lambda y: float(space.score(np.array(y, int))))[:size]
+
+
+def models(backend):
+    """Chains, trees, classes, lists and dependency trees: an objective each."""
+    return [Problems(backend).objective(f"{name}/hinge") for name in ("chain", "trees", "classes", "listed", "parsing")]
+
+
+@pytest.mark.beyond("long runs")
+@pytest.mark.parametrize("sampler", [anything, worst])
+@pytest.mark.parametrize("update", ["moves", "exact"])
+def test_with_any_sampler_the_dual_rises_and_the_gap_holds(backend, rng, sampler, update):
+    for objective in models(backend):
+        run = backend.multisample(objective, lam=0.1, k=4, sampler=sampler, update=update, epochs=12, tol=None, rng=0)
+        best = backend.bcfw(objective, lam=0.1, epochs=400, tol=1e-3, rng=0)
+        duals = [row.dual for row in run.history]
+        assert np.all(np.diff(duals) >= -1e-12) and duals[-1] > duals[0]
+        close(run.fun, objective.value_and_gradient(run.x)[0] + 0.05 * run.x @ run.x)
+        assert duals[-1] <= best.fun + 1e-9 and run.fun - run.certificate <= best.fun + 1e-9
+        assert best.fun - best.certificate <= run.fun + 1e-9
+
+
+def test_a_sampler_of_everything_makes_the_exact_step(backend, rng):
+    """One example, all its outputs: after one exact step the weights are those of the maximum of its dual, by
+    enumeration."""
+    X, Y = labelling(rng, (3,))
+    problem = listed(X, Y, 3, 0.2)
+    options = {"k": 28, "sampler": everything, "update": "exact", "epochs": 1, "tol": None}
+    result = backend.multisample(hinge(backend, X, Y), lam=0.2, **options)
+    assert result.oracle_calls == 1 and abs(result.certificate) <= 1e-8  # the optimum, in one step
+    close(result.fun, problem.primal(result.x))
+
+
+def best(i, space, size, rng):
+    """The best outputs but the first, which a visit has already."""
+    found = space.topk(size + 1)
+    return found.labels[1 : int(found.count)]
+
+
+def draws(i, space, size, rng):
+    return space.sample(size, 0.7, rng)
+
+
+@pytest.mark.parametrize("update", ["moves", "exact"])
+@pytest.mark.parametrize(("sampler", "name", "scale"), [(best, "topk", 1.0), (draws, "gibbs", 100.0)])
+def test_samplers_that_do_what_a_named_one_does(backend, sampler, name, scale, update):
+    for objective in models(backend)[: 1 if name == "topk" else 4]:
+        options = {"lam": 0.1, "k": 4, "mu": 0.7, "update": update, "epochs": 3, "tol": None, "rng": 0}
+        ours, theirs = (backend.multisample(objective, sampler=each, **options) for each in (sampler, name))
+        close(ours.x, theirs.x, scale=scale)
+        close([row.dual for row in ours.history], [row.dual for row in theirs.history], scale=scale)
+
+
+def test_the_space_has_the_loss_in_it(backend, rng):
+    """score(y) is loss_i(y) + <w, phi(x_i, y)>, for the weights of the call; k - 1 outputs are asked for."""
+    X, Y = labelling(rng, (2, 3))
+    objective, seen = hinge(backend, X, Y), []
+    problem, w = listed(X, Y, 3, 0.1), rng.normal(size=objective.model.size)
+
+    def check(i, space, size, rng):
+        seen.append((i, size))
+        outputs = list(itertools.product(range(3), repeat=len(Y[i])))
+        scores = np.array([float(space.score(np.array(y))) for y in outputs])
+        true = scores[outputs.index(tuple(int(label) for label in Y[i]))]
+        close(np.sort(scores - true), np.sort(problem.loss[i] + problem.V[i] @ w))
+        return outputs[:1]
+
+    assert np.all(objective.sampled_corners(w, None, 2, sampler=check).count <= 2) and seen == [(0, 1), (1, 1)]
+    drawn = objective.sampled_corners(w, None, 6, 0.5, rng=2)
+    for V, losses, count, every in zip(drawn.directions, drawn.losses, drawn.count, problem.V, strict=True):
+        assert 1 <= count <= 6 and np.all(losses[count:] == -np.inf) and not np.any(V[count:])
+        places = [int(np.argmin(np.sum(np.abs(every - v), axis=1))) for v in V[:count]]
+        close(V[:count], every[places])
+        assert len(set(places)) == count  # each output once
+
+
+def test_samplers_in_every_namespace(backend, space, rng):
+    X, Y = labelling(rng, (2, 3), F=2, L=2)
+    model = backend.SequenceModel(2, 2)
+    objective = backend.StructuralHinge(model, model.pack(X, Y, like=space.put(0.0)))
+    result = backend.multisample(objective, lam=0.3, k=9, sampler=everything, update="exact", epochs=30, tol=1e-2)
+    assert space.get(result.x).dtype == space.dtype and result.success
+
+
+@pytest.mark.parametrize(
+    ("proposed", "error", "message"),
+    [
+        (lambda y: 3, TypeError, "sampler: expected a list of outputs of example 0, got int"),
+        (lambda y: [y] * 4, ValueError, "sampler: expected at most 3 outputs of example 0, got 4"),
+        (lambda y: [y, [0, 3]], ValueError, r"sampler: output 1 of example 0: y: expected labels in 0..2"),
+        (
+            lambda y: [[0]],
+            ValueError,
+            r"sampler: output 0 of example 0: y: expected labels of shape \(2,\), got \(1,\)",
+        ),
+        (lambda y: [[0.0, 1.0]], TypeError, "sampler: output 0 of example 0: y: expected integers, got float64"),
+        (lambda y: [[-1, -1]], ValueError, "sampler: output 0 of example 0: expected a state of each variable, got"),
+    ],
+)
+def test_proposals_are_checked(backend, rng, proposed, error, message):
+    objective = hinge(backend, *labelling(rng, (2,)))
+    with pytest.raises(error, match=message):
+        backend.multisample(objective, lam=0.1, k=4, sampler=lambda i, space, size, rng: proposed([0, 1]), rng=0)
+
+
+def test_forbidden_proposals_are_refused(backend):
+    model = backend.TaggingModel(["B", "I", "O"], None, bits=4, transitions="bio")
+    objective = backend.StructuralHinge(model, model.pack([[{"a": 1.0}]], [["O"]]))
+    with pytest.raises(ValueError, match=r"sampler: output 0 of example 0: expected an output that is not forbidden"):
+        objective.sampled_corners(objective.zeros(), None, 2, sampler=lambda i, space, size, rng: [[1]])
+
+
+def test_one_output_needs_nothing_but_the_best(backend):
+    """A structure of the user's with best and parts; more outputs need topk, or sample."""
+
+    class Two(backend.Structure):
+        def best(self):
+            return float(self.scores.max()), int(self.scores.argmax())
+
+        def parts(self, y):
+            return np.eye(2)[y]
+
+    model = backend.ListModel(lambda x: np.eye(2) * x, Two, task_loss=lambda x, y: 1.0 - np.eye(2)[y], size=2)
+    objective = backend.StructuralHinge(model, model.pack([1.0, 2.0], [0, 1]))
+    assert backend.multisample(objective, lam=0.1, k=1, rng=0).success
+    for sampler, method in (("topk", "topk"), ("gibbs", "sample")):
+        with pytest.raises(backend.UnsupportedError, match=rf"Two does not implement {method}\(\)"):
+            backend.multisample(objective, lam=0.1, k=2, sampler=sampler)

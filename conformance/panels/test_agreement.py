@@ -1,4 +1,4 @@
-"""Two backends on one drawn instance: values and gradients to 1e-9, trajectories where the design claims them."""
+"""Two backends on one instance: trajectories at their limits, and many examples on any number of threads."""
 
 from __future__ import annotations
 
@@ -7,43 +7,30 @@ import pytest
 from hypothesis import given
 
 import reference
+from accelerated.threads import get_num_threads, set_num_threads
 from conformance import strategies
 from conformance.models.test_models import sequence_model
 from conformance.tolerances import close
 
-STEPS = {
-    "constant": (0.1, reference.steps.Constant(0.2)),
-    "pegasos": (1.0, reference.steps.Pegasos()),  # the first step shrinks the weights to 0
-    "steps": (0.5, reference.steps.Steps(1.5, 2)),
-    "vanishing": (100.0, reference.steps.Constant(0.0099999)),  # each step shrinks the weights by 1e-5
-}
 
-
-@pytest.mark.parametrize("steps", STEPS)
 @pytest.mark.parametrize("average", ["last", "uniform", "weighted"])
 @given(problem=strategies.sequence_problems())
-def test_smooth_sgd_trajectories(other, average, steps, problem):
-    """Same rng, same trajectory, to rounding: log loss and smoothed hinge."""
-    lam, schedule = STEPS[steps]
-    runs = []
-    for b in (reference, other):
-        model, data = sequence_model(b, problem)
-        w0 = np.random.default_rng(10).normal(size=model.size)
-        options = {"lam": lam, "step_size": schedule, "epochs": 2, "rng": 3, "average": average}
-        log = b.sgd(b.LogLoss(model, data), w0, **options)
-        smooth = b.sgd(b.StructuralHinge(model, data, smoothing=b.smoothings.Entropy()), w0, mu=0.5, **options)
-        runs.append((log, smooth))
-    for ours, theirs in zip(*runs, strict=True):
-        np.testing.assert_allclose(theirs.x, ours.x, rtol=1e-11, atol=1e-11)
-        np.testing.assert_allclose(theirs.fun, ours.fun, rtol=1e-11, atol=1e-11)
-        assert theirs.oracle_calls == ours.oracle_calls and theirs.iterate == ours.iterate
+def test_sgd_takes_the_same_steps_where_weights_vanish(other, average, problem):
+    """To 0 in the first step of Pegasos; by 1e-5 in each of other steps."""
+    for lam, steps in ((1.0, reference.steps.Pegasos()), (100.0, reference.steps.Constant(0.0099999))):
+        runs = []
+        for b in (reference, other):
+            loss = b.LogLoss(*sequence_model(b, problem))
+            w0 = np.random.default_rng(10).normal(size=loss.model.size)
+            runs.append(b.sgd(loss, w0, lam=lam, step_size=steps, epochs=2, rng=3, average=average))
+        for field in ("x", "fun"):
+            np.testing.assert_allclose(*(getattr(run, field) for run in runs), rtol=1e-11, atol=1e-11)
 
 
 @given(problem=strategies.sequence_problems(integer=True))
 def test_hinge_trajectories_are_bit_equal_in_exact_arithmetic(other, problem):
     """Integer features and costs, dyadic steps, lam = 0: every sum is exact, so ties break alike and weights are
-    equal bits.
-    """
+    equal bits."""
     runs = []
     for b in (reference, other):
         model, data = sequence_model(b, problem)
@@ -53,29 +40,36 @@ def test_hinge_trajectories_are_bit_equal_in_exact_arithmetic(other, problem):
     assert runs[0].fun == pytest.approx(runs[1].fun, rel=1e-12)
 
 
-def test_work_in_several_ranges_is_whole(other):
-    """300 words are more than one range of examples: losses, gradients, predictions and a ragged batch of chains."""
+def answers(panel):
+    """Of 300 words, which are more than one range of examples: losses, predictions, a ragged batch of chains."""
     words = reference.load_letters().take(np.arange(0, 6000, 20))
-    answers = []
-    for b in (reference, other):
-        model = b.SequenceModel(128, words.labels)
-        data = model.pack(words.X, words.Y)
-        w = 0.1 * np.random.default_rng(0).normal(size=model.size)
-        batch = np.random.default_rng(1).permutation(data.n)
-        scores = model.scores(data, np.arange(data.n), w)
-        chain = b.Chain(*scores)
-        smooth = b.StructuralHinge(model, data, smoothing=b.smoothings.Entropy())
-        answers.append(
-            (
-                *b.LogLoss(model, data).value_and_gradient(w),
-                *b.StructuralHinge(model, data).value_and_gradient(w),
-                *smooth.value_and_gradient(w, batch, mu=0.5),
-                np.concatenate(model.predict(data, batch, w)),
-                *chain.best(),
-                chain.expectation()[0],
-                chain.marginals().unary,
-                chain.marginals().pairwise,
-            )
-        )
-    for ours, theirs in zip(*answers, strict=True):
-        close(theirs, ours)
+    model = panel.SequenceModel(128, words.labels)
+    data = model.pack(words.X, words.Y)
+    w = 0.1 * np.random.default_rng(0).normal(size=model.size)
+    batch = np.random.default_rng(1).permutation(data.n)
+    chain = panel.Chain(*model.scores(data, np.arange(data.n), w))
+    smooth = panel.StructuralHinge(model, data, smoothing=panel.smoothings.Entropy())
+    return (
+        *panel.LogLoss(model, data).value_and_gradient(w),
+        *panel.StructuralHinge(model, data).value_and_gradient(w),
+        *smooth.value_and_gradient(w, batch, mu=0.5),
+        np.concatenate(model.predict(data, batch, w)),
+        *chain.best(),
+        chain.expectation()[0],
+        *chain.marginals()[:2],
+    )
+
+
+def test_many_examples_have_the_same_bits_on_any_number_of_threads(other):
+    """They are those of the reference to rounding."""
+    found = []
+    try:
+        for threads in (1, 3):
+            set_num_threads(threads)
+            assert get_num_threads() == threads
+            found.append(answers(other))
+    finally:
+        set_num_threads(None)
+    for one, three, expected in zip(*found, answers(reference), strict=True):
+        assert np.array_equal(one, three)
+        close(one, expected)

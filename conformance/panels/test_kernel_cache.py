@@ -1,17 +1,22 @@
-"""Compiled kernels on disk: several processes at once, damaged files, a full disk. The answers are always those of the
-formula."""
+"""Compiled kernels on disk: several processes at once, damaged files, a full disk; a numba without private names. The
+answers are always those of the formula."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numba
+import numpy as np
 import pytest
 
 import accelerated
+from accelerated.kernel import TRIED
+from conformance.panels.test_kernel_support import release
 
 pytestmark = pytest.mark.beyond("starts processes that compile")
 
@@ -29,15 +34,21 @@ FULL = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
 
 def started(cache, code=CALLS, place=ROOT, **settings):
-    environment = dict(os.environ, NUMBA_CACHE_DIR=str(cache), PYTHONPATH=str(place), **settings)
-    return subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, env=environment, cwd=place)
+    environment = dict(os.environ, NUMBA_CACHE_DIR=str(cache), PYTHONPATH=str(place))
+    environment |= {"DIPTYCH_PLAIN_KERNELS": "0", **settings}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, "-c", code], env=environment, cwd=place, **pipes)
+
+
+def said(process):
+    """What a process that ended well printed, and the lines that it logged."""
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    return out, err.splitlines()
 
 
 def lines(process):
-    """What a process that ended well said."""
-    _, err = process.communicate()
-    assert process.returncode == 0, err
-    return err.splitlines()
+    return said(process)[1]
 
 
 def files(cache):
@@ -60,59 +71,28 @@ def test_what_eight_processes_compiled_at_once_is_kept(cache):
     assert len(before) == 2 and lines(started(cache)) == [] and files(cache) == before
 
 
-def test_kept_kernels_are_loaded_without_the_imports_of_compiling(cache, tmp_path):
-    """Where one is kept and the other is not, the other is compiled."""
-    imported = "\nimport sys\nassert ('numba.np.linalg' in sys.modules) is {}\n"
-    assert lines(started(cache, CALLS + imported.format(False))) == []
-    for k in range(2):
-        partly = tmp_path / str(k)
-        shutil.copytree(cache, partly)
-        sorted(files(partly))[k].unlink()
-        assert lines(started(partly, CALLS + imported.format(True))) == [] and len(files(partly)) == 2
-
-
-def empty(path):
-    path.write_bytes(b"")
-
-
-def cut(path):
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def turned(path):
-    """One bit of the code."""
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
-def folder(path):
-    path.unlink()
-    path.mkdir()
-    (path / "file").write_text("")
-
-
-def swapped(path, other):
-    one, two = path.read_bytes(), other.read_bytes()
-    path.write_bytes(two)
-    other.write_bytes(one)
-
-
-@pytest.mark.parametrize("damages", [(empty, cut), (turned, folder), (swapped,)])
-def test_damaged_files_are_found_and_compiled_anew(cache, damages):
-    """One line says so, of however many; the next process finds everything."""
-    before = sorted(files(cache))
-    if damages == (swapped,):
-        swapped(*before)
-    else:
-        for damage, path in zip(damages, before, strict=True):
-            damage(path)
+@pytest.mark.parametrize("damage", ["cut", "turned", "swapped"])
+def test_damaged_files_are_found_and_compiled_anew(cache, damage):
+    """Empty or shorter; one bit of the code, and a folder in the place of a file; one for the other. One line says so,
+    of however many; the next process finds everything."""
+    paths = sorted(files(cache))
+    one, other = (path.read_bytes() for path in paths)
+    middle = len(one) // 2
+    bit = one[:middle] + bytes([one[middle] ^ 1]) + one[middle + 1 :]
+    contents = {"cut": (b"", other[:-1]), "turned": (bit, None), "swapped": (other, one)}[damage]
+    for path, content in zip(paths, contents, strict=True):
+        if content is None:
+            path.unlink()
+            path.mkdir()
+            (path / "file").touch()
+        else:
+            path.write_bytes(content)
     damaged = files(cache)
     (line,) = lines(started(cache))
-    assert "damaged kernel cache" in line and any(str(path) in line for path in before)
+    assert "damaged kernel cache" in line and any(str(path) in line for path in paths)
     healed = files(cache)
-    assert sorted(healed) == before and not set(healed.items()) & set(damaged.items())
-    if damages == (swapped,):  # the others are healed alike
+    assert sorted(healed) == paths and not set(healed.items()) & set(damaged.items())
+    if damage == "swapped":  # the others are healed alike
         assert lines(started(cache)) == [] and files(cache) == healed
 
 
@@ -134,21 +114,19 @@ if libc.capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()) !=
 
 @pytest.mark.skipif(sys.platform != "linux", reason="gives up the rights of root by a call of Linux")
 def test_kept_kernels_of_a_folder_that_is_not_writable_are_used(cache, tmp_path):
-    """One line says so. What is not kept is compiled, and not kept either; a folder without kernels is none."""
+    """Without the imports of compiling, and one line says so. What is not kept is compiled, and not kept either."""
     shutil.copytree(cache, tmp_path / "kept")
-    (tmp_path / "none").mkdir()
     for gone in ((), sorted(files(tmp_path / "kept"))[:1]):
         for path in gone:
             path.unlink()
         before = files(tmp_path / "kept")
-        for folder in {path.parent for path in before} | {tmp_path / "kept", tmp_path / "none"}:
+        folders = {path.parent for path in before} | {tmp_path / "kept"}
+        for folder in folders:
             folder.chmod(0o555)
         compiled = f"\nimport sys\nassert ('numba.np.linalg' in sys.modules) is {bool(gone)}\n"
         (line,) = lines(started(tmp_path / "kept", READ_ONLY + CALLS + compiled))
         assert "new kernels are not kept" in line and str(tmp_path) in line and files(tmp_path / "kept") == before
-        (line,) = lines(started(tmp_path / "none", READ_ONLY + CALLS))
-        assert "no cache folder" in line and not files(tmp_path / "none")
-        for folder in (*(tmp_path / "kept").iterdir(), tmp_path / "kept", tmp_path / "none"):
+        for folder in folders:
             folder.chmod(0o755)
 
 
@@ -191,3 +169,99 @@ def test_a_kernel_that_is_compiled_is_logged_once(cache, tmp_path):
         f"compiling {name}: the first use on this machine" for name in names
     ]
     assert not any("compiling" in line for line in lines(started(cache, code)))
+
+
+# without private names of numba ---------------------------------------------------------------------------------------
+
+PLAIN = {"DIPTYCH_PLAIN_KERNELS": "1"}
+SAID = "plain kernels, whose first calls take longer: "
+ANSWERS = """
+import json
+import accelerated as sp
+from accelerated.kernel import kernels_are_plain
+import numpy as np
+
+rng = np.random.default_rng(0)
+chain = sp.Chain(rng.normal(size=(4, 3)), rng.normal(size=(3, 3)))
+model = sp.SequenceModel(3, 2)
+loss = sp.StructuralHinge(model, model.pack([rng.normal(size=(4, 3)) for _ in range(5)], [[0, 1, 1, 0]] * 5))
+answers = [*chain.best(), *chain.expectation()[1][:2], *loss.value_and_gradient(rng.normal(size=model.size))]
+print(json.dumps([kernels_are_plain(), *(np.asarray(x).tolist() for x in answers)]))
+"""
+
+
+def run(code, cache, **settings):
+    """What a process printed as JSON, and the lines that it logged."""
+    out, logged = said(started(cache, code, **settings))
+    return json.loads(out), logged
+
+
+def test_plain_kernels_give_the_same_answers_and_are_kept(tmp_path):
+    (plain, *got), lines = run(ANSWERS, tmp_path, **PLAIN)
+    (line,) = lines
+    assert plain and line.startswith(SAID + "DIPTYCH_PLAIN_KERNELS=1") and TRIED in line
+    (fast, *expected), lines = run(ANSWERS, tmp_path)
+    assert not (fast and release(numba.__version__) <= release(TRIED)) and len(lines) == fast
+    for x, y in zip(got, expected, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")}
+    assert run(ANSWERS, tmp_path, **PLAIN)[0] == [True, *got]
+    assert kept == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")}
+
+
+CHAIN = """
+import json
+import accelerated.kernel
+import numpy as np
+from accelerated import Chain
+
+value, labels = Chain(np.eye(3), np.zeros((3, 3))).best()
+print(json.dumps([accelerated.kernel.kernels_are_plain(), float(value), labels.tolist()]))
+"""
+NEWER = "import numba\nnumba.__version__ = '99.1.0dev0+2'\n"
+GONE = """
+import builtins
+real = builtins.__import__
+
+def without(name, globals=None, locals=None, fromlist=(), level=0):
+    if globals and globals.get("__name__") == "accelerated.numba_inside" and "{0}" in (fromlist or ()):
+        raise ImportError("cannot import name {0}")
+    return real(name, globals, locals, fromlist, level)
+
+builtins.__import__ = without
+"""
+CHANGED = """
+from numba.core.compiler import DefaultPassBuilder
+
+define = DefaultPassBuilder.define_nopython_pipeline
+DefaultPassBuilder.define_nopython_pipeline = staticmethod(lambda state: define(state))
+"""
+
+
+@pytest.fixture(scope="module")
+def plain_cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("plain")
+
+
+@pytest.mark.parametrize(
+    ("before", "reason"),
+    [
+        *((GONE.format(name), f"cannot import name {name}") for name in ("NativeLowering", "FunctionCache", "rtsys")),
+        (NEWER + CHANGED, "99.1.0"),
+    ],
+    ids=["NativeLowering", "FunctionCache", "rtsys", "changed"],
+)
+def test_without_a_private_name_kernels_are_plain(plain_cache, before, reason):
+    """That a name means another thing is noticed in versions that are newer than the one tried last."""
+    answer, (line,) = run(before + CHAIN, plain_cache)
+    assert answer == [True, 3.0, [0, 1, 2]]
+    assert line.startswith(f"{SAID}numba ") and reason in line and TRIED in line
+
+
+def test_a_newer_version_that_behaves_is_not_plain(plain_cache):
+    assert run(NEWER + CHAIN, plain_cache) == ([False, 3.0, [0, 1, 2]], [])
+
+
+def test_the_setting_is_0_or_1(tmp_path):
+    process = started(tmp_path, "import accelerated", DIPTYCH_PLAIN_KERNELS="yes")
+    assert "ValueError: DIPTYCH_PLAIN_KERNELS: expected 0 or 1, got 'yes'" in process.communicate()[1]

@@ -1,10 +1,9 @@
-"""The registry: CONTRIBUTING's table is what is registered, and nothing is registered that could not stand where it
-does.
-"""
+"""The registry: CONTRIBUTING's table is what is registered, and fits where it stands; where kernels are defined."""
 
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import fields
 from pathlib import Path
 
@@ -48,8 +47,7 @@ def test_the_table_in_contributing_is_what_is_registered():
 )
 def test_a_counterpart_is_the_box_with_one_thing_compiled(objective, model, known):
     """A subclass with the same options, that overrides what the box has and adds ``fits`` at most; over a model of
-    this panel.
-    """
+    this panel."""
     box = known.__mro__[1]
     assert issubclass(box, Algorithm) and box.__module__.startswith("reference.")
     assert [field.name for field in fields(known)] == [field.name for field in fields(box)]
@@ -64,29 +62,51 @@ def test_a_run_over_fewer_weights_is_the_solver_itself(solver):
     assert issubclass(solver, Solver) and solver.__module__.startswith("reference.training.")
 
 
+SOURCES = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "accelerated").rglob("*.py"))}
+FUNCTIONS = [  # of the fast panel: file, function, the names of its decorators
+    (path, node, {getattr(mark.func if isinstance(mark, ast.Call) else mark, "id", "") for mark in node.decorator_list})
+    for path, text in SOURCES.items()
+    for node in ast.walk(ast.parse(text))
+    if isinstance(node, ast.FunctionDef)
+]
+
+
 def test_a_kernel_takes_at_most_ten_arguments():
-    for path in sorted((ROOT / "accelerated").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef):
-                compiled = any(getattr(mark, "id", "") in ("kernel", "inlined") for mark in node.decorator_list)
-                assert not compiled or len(node.args.args) <= 10, f"{path}: {node.name}"
+    for path, node, marks in FUNCTIONS:
+        assert not marks & {"kernel", "inlined"} or len(node.args.args) <= 10, f"{path}: {node.name}"
 
 
 def test_no_kernel_that_python_calls_makes_a_named_tuple():
     """Numba makes one by running Python on its way out of the kernel, and a Ctrl-C there ends the process."""
     makers, callers = set(), []
-    for path in sorted((ROOT / "accelerated").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef):
-                marks = {
-                    getattr(mark.func if isinstance(mark, ast.Call) else mark, "id", "") for mark in node.decorator_list
-                }
-                values = [part.value for part in ast.walk(node) if isinstance(part, ast.Return)]
-                classes = [getattr(value.func, "id", "") for value in values if isinstance(value, ast.Call)]
-                if "kernel" in marks and any(name[:1].isupper() for name in classes):
-                    makers.add(node.name)
-                if not marks & {"kernel", "inlined", "answers"}:
-                    calls = [part.func for part in ast.walk(node) if isinstance(part, ast.Call)]
-                    callers += [(f"{path.name}: {node.name}", getattr(call, "id", "")) for call in calls]
+    for path, node, marks in FUNCTIONS:
+        values = [part.value for part in ast.walk(node) if isinstance(part, ast.Return)]
+        classes = [getattr(value.func, "id", "") for value in values if isinstance(value, ast.Call)]
+        if "kernel" in marks and any(name[:1].isupper() for name in classes):
+            makers.add(node.name)
+        if not marks & {"kernel", "inlined", "answers"}:
+            calls = [part.func for part in ast.walk(node) if isinstance(part, ast.Call)]
+            callers += [(f"{path.name}: {node.name}", getattr(call, "id", "")) for call in calls]
     assert len(makers) > 3
     assert not [caller for caller in callers if caller[1] in makers]
+
+
+def test_one_module_has_all_private_names_of_numba():
+    public = {"numba", "numba.extending", "llvmlite", "llvmlite.binding"}
+    for path, text in SOURCES.items():
+        private = {name for name in imports(text) if name.split(".")[0] in ("numba", "llvmlite")} - public
+        assert not private or path.name == "numba_inside.py", f"{path}: {private}"
+
+
+def test_kernels_are_made_of_the_files_that_their_cache_is_named_by():
+    """Kernels are in ``compiled``, which imports from the panel nothing else but how they are compiled."""
+    for path, text in SOURCES.items():
+        if path.is_relative_to(ROOT / "accelerated" / "compiled"):
+            ours = {name for name in imports(text) if name.split(".")[0] == "accelerated"}
+            assert all(name.startswith(("accelerated.compiled", "accelerated.kernel")) for name in ours), path
+        elif path.name != "kernel.py":
+            assert not re.search(r"^\s*@(kernel|inlined|answers|overload|intrinsic|njit)\b", text, re.MULTILINE), path
+
+
+def imports(text):
+    return re.findall(r"^(?:from|import) (\w+[.\w]*)", text, re.MULTILINE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections import Counter
 from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
@@ -29,6 +30,7 @@ LEARNERS = [
     for name in reference.__all__
     if inspect.isfunction(getattr(reference, name)) and {"callback", "options"} & parameters(name).keys()
 ]
+CHECKPOINTED = [name for name in LEARNERS if "checkpoint" in parameters(name)]
 
 
 def declared(name):
@@ -37,10 +39,10 @@ def declared(name):
 
 
 def documented(function):
-    """The names in the section Parameters of a docstring."""
+    """The names in the section Parameters of a docstring, with how often they are there."""
     _, _, section = inspect.cleandoc(function.__doc__).partition("Parameters\n----------\n")
     lines = section.partition("\n\nReturns\n")[0].splitlines()
-    return {word for line in lines if line[:1].strip() for word in line.partition(" :")[0].split(", ")}
+    return Counter(word for line in lines if line[:1].strip() for word in line.partition(" :")[0].split(", "))
 
 
 def wrong(option, hint):
@@ -63,17 +65,17 @@ def wrong(option, hint):
 
 
 def test_the_learners_are_found():
-    assert {"sgd", "svrg", "casimir", "casimir_svrg_adapt", "bcfw", "mkl", "solve_sparse", "sparse_path"} <= set(
-        LEARNERS
-    )
+    some = {"sgd", "svrg", "casimir", "casimir_svrg_adapt", "bcfw", "mkl", "solve_sparse", "sparse_path"}
+    assert some <= set(LEARNERS)
+    assert choices_of(reference.sgd, "average") == ("last", "uniform", "weighted")
 
 
 @pytest.mark.parametrize("name", LEARNERS)
-def test_each_option_is_annotated_and_documented(name):
+def test_each_option_is_annotated_and_documented_once(name):
     """And what is annotated is checked, unless it is checked elsewhere."""
-    names = parameters(name).keys() - {"options"}
-    missing = [each for each in names if options_of(getattr(reference, name)).get(each, Any) is Any]
-    assert not missing and not names - documented(getattr(reference, name))
+    function, names = getattr(reference, name), parameters(name).keys() - {"options"}
+    assert not [each for each in names if options_of(function).get(each, Any) is Any]
+    assert {each: documented(function)[each] for each in names} == dict.fromkeys(names, 1)
     assert not [each for each, hint in declared(name).items() if check_of(each, hint) is None and each not in ELSEWHERE]
 
 
@@ -94,7 +96,15 @@ def test_what_an_annotation_excludes_is_refused(backend, name):
     assert tried
 
 
-def test_choices_are_those_of_the_signature():
-    assert choices_of(reference.sgd, "average") == ("last", "uniform", "weighted") and not choices_of(
-        reference.sgd, "lam"
-    )
+@pytest.mark.parametrize("name", CHECKPOINTED)
+def test_options_of_a_run_are_given_by_name(backend, name):
+    """An option that there is not is refused by name, though all others are handed on."""
+    learner = getattr(backend, name)
+    own = inspect.signature(learner).parameters
+    assert {"callback", "checkpoint", "resume"} <= own.keys() and "run" not in own
+    for option in own.keys() & {"epochs", "tol", "rng", "callback", "checkpoint", "resume"}:
+        assert own[option].kind is inspect.Parameter.KEYWORD_ONLY
+    with pytest.raises(TypeError, match=rf"{name}\(\) got an unexpected keyword argument 'epoch'"):
+        learner(None, epoch=3)
+    with pytest.raises(TypeError, match=rf"{name}\(\) missing .*argument"):
+        learner()

@@ -1,19 +1,29 @@
-"""Options of ``python -m conformance``: help, reports, seeds, backends by name, what is said where a package lacks."""
+"""``python -m conformance``: help, reports, seeds, backends by name, what is said where a package lacks; its
+commands ``identities`` and ``fuzz``.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from conformance import options
+import conformance
+import reference
+from conformance import export, fuzz, identities, options
 from conformance.__main__ import COMMANDS, main
+from conformance.identities import martins
 from conformance.modules import module_path
+from conformance.readers import READERS
 from conformance.reports import Report
+from reference.identities import martins as martins_laws
+from reference.identities import pillutla as pillutla_laws
 
 LAW = "test_laws::test_the_best_output_is_the_best_of_all"
 VITERBI = [f"{module_path('test_laws')}::{LAW.partition('::')[2]}", "-k", "Chain"]
@@ -38,8 +48,8 @@ def written(path, reports):
 
 def test_a_line_for_each_law_and_backend(tmp_path):
     """Phases that pass are no cases; one failed case fails the law; the failed cases stand in one order
-    whatever process ended first, and the instance is the first one's."""
-    (other, ours) = written(
+    whatever process ended first, and the instance is the first one's, or its last line."""
+    (none, other, ours) = written(
         tmp_path / "report",
         [
             told("setup", backend="b"),
@@ -49,19 +59,14 @@ def test_a_line_for_each_law_and_backend(tmp_path):
             told("teardown", backend="b"),
             told(backend="a"),
             told("setup", outcome="skipped", case="", backend="a"),
+            told(outcome="failed", message="first\nAssertionError: 1 != 2", test="a::b"),
         ],
     )
     assert ours["law"] == other["law"] == LAW and ours["rows"] == other["rows"] and "P Algorithm 1" in ours["rows"]
     assert (ours["backend"], ours["outcome"], ours["cases"]) == ("b", "failed", 3)
     assert ours["failed"] == ["jax-b", "torch-b"] and ours["instance"] == "Falsifying example: x=1"
     assert (other["backend"], other["outcome"], other["cases"]) == ("a", "passed", 2) and other["instance"] is None
-
-
-def test_a_failure_without_an_instance_has_its_last_line(tmp_path):
-    (line,) = written(
-        tmp_path / "report", [told(outcome="failed", message="first\nAssertionError: 1 != 2", test="a::b")]
-    )
-    assert line["instance"] == "AssertionError: 1 != 2" and line["rows"] == [] and line["backend"] is None
+    assert (none["instance"], none["rows"], none["backend"]) == ("AssertionError: 1 != 2", [], None)
 
 
 def test_our_options_come_first(capsys):
@@ -74,10 +79,16 @@ def test_our_options_come_first(capsys):
 
 
 def test_what_is_not_installed_is_named(monkeypatch, capsys):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in ("xdist", "hypothesis") else sys)
-    assert main(["-k", "chain"]) == 2
-    assert "hypothesis not installed" in (said := capsys.readouterr().err) and "pip install 'diptych[tests]'" in said
-    assert main(["-n", "2"]) == 2 and "hypothesis, xdist not installed" in capsys.readouterr().err
+    absent = ("xdist", "hypothesis", "atheris")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in absent else sys)
+    for words, said in (
+        (["-k", "chain"], "hypothesis not installed"),
+        (["-n", "2"], "hypothesis, xdist not installed"),
+        (["fuzz"], "atheris not installed"),
+    ):
+        assert main(words) == 2
+        shown = capsys.readouterr().err
+        assert said in shown and "pip install 'diptych[" in shown
 
 
 def test_seeds():
@@ -124,6 +135,108 @@ def test_backends_by_the_name_of_their_entry_point(tmp_path):
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from conformance.__main__ import main; sys.exit(main())"
     command = [sys.executable, "-c", code, "--backend", "short", "--namespace", "numpy", "--no-shrink", *VITERBI]
     done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 1 and "[conformance.meta.off_by_one_viterbi-numpy" in done.stdout, (
-        done.stdout + done.stderr
-    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "[conformance.meta.off_by_one_viterbi-numpy" in done.stdout
+
+
+# identities and export -----------------------------------------------------------------------------------------------
+
+WITHOUT_PYTEST = """
+import sys
+sys.modules.update(dict.fromkeys(["pytest", "hypothesis"]))  # None: not to be imported
+from conformance.__main__ import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def without_pytest(*words):
+    place = os.pathsep.join([str(Path(conformance.__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
+    command, environment = [sys.executable, "-c", WITHOUT_PYTEST, *words], {**os.environ, "PYTHONPATH": place}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0 and not done.stderr, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.beyond("starts processes")
+def test_identities_are_one_screen_and_commands_need_no_pytest():
+    lines = without_pytest("identities").splitlines()
+    assert len(lines) <= 40 and all(len(line) <= 100 for line in lines) and lines[-1].endswith("all hold")
+    for name in ("Moreau decomposition", "Corollary 3 (9)", "top-K is exact"):
+        (line,) = [line for line in lines if name in line]
+        assert len(re.findall(r"-?\d\.\de[+-]\d\d", line)) == 2  # a number for each panel
+    assert without_pytest("export", "--count", "1") == export.text(export.document(count=1))
+
+
+def test_every_law_is_measured():
+    text = "".join(path.read_text(encoding="utf-8") for path in Path(identities.__file__).parent.rglob("*.py"))
+    helpers = {"markov_iterations", "operator_norm", "row_diameter", "split_point"}  # what laws are stated with
+    laws = {*martins_laws.__all__, *pillutla_laws.__all__}
+    assert not [name for name in laws - helpers if f"law.{name}" not in text]
+
+
+def measured(monkeypatch, capsys, laws, *words):
+    """Exit status, report and errors of some laws."""
+    monkeypatch.setattr(identities, "papers", lambda: {"Martins": laws})
+    status, (out, err) = identities.main(["--json", *words]), capsys.readouterr()
+    return status, json.loads(out), err
+
+
+def test_seeds_draw_other_instances_and_a_broken_prox_is_reported(monkeypatch, capsys):
+    few = [law for law in martins.LAWS if law.number in ("Proposition 2 (8)", "Corollary 3 (9)", "Lemma 7 (19)")]
+    seen = []
+    for seed in (0, 0, 1):
+        status, report, _ = measured(monkeypatch, capsys, few, "--seed", str(seed))
+        assert status == 0 and report["seed"] == seed and report["failed"] == []
+        seen.append([panel["worst"] for law in report["laws"] for panel in law["panels"]])
+    assert seen[0] == seen[1] != seen[2]
+    right = reference.L1.prox
+    monkeypatch.setattr(reference.L1, "prox", lambda self, x, step_size=1.0: right(self, x, step_size) + 1e-3)
+    status, report, _ = measured(monkeypatch, capsys, few)
+    assert status == 1 and "Martins, Proposition 2 (8)" in report["failed"]
+    assert identities.main([]) == 1
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "Moreau decomposition" in line]
+    assert line.endswith("FAILED") and "1.0e-03" in line and len(line) <= 107
+
+
+def test_a_law_that_raises_is_reported(monkeypatch, capsys):
+    def raising(sp, rng):
+        raise ZeroDivisionError("no such law")
+
+    laws = (identities.Law("Lemma 0", "nothing", "slack", raising, False),)
+    status, report, said = measured(monkeypatch, capsys, laws)
+    assert status == 1 and report["laws"][0]["panels"][0]["worst"] is None and "ZeroDivisionError: no such law" in said
+
+
+@pytest.mark.parametrize(
+    "number", sorted({law.number for law in martins.LAWS if law.panels and "3.4" not in law.number})
+)
+def test_each_law_of_a_prox_can_fail(number, monkeypatch):
+    """A prox that is off, of every family: no law of it holds for want of a question."""
+    for kind in ("L1", "SquaredL1", "L1Ball", "HalfSquaredL2", "Simplex", "L21", "SquaredL21", "ElasticNet"):
+        right = getattr(reference, kind).prox
+        wrong = lambda self, x, step_size=1.0, right=right: 0.5 - right(self, x, step_size)  # noqa: E731
+        monkeypatch.setattr(getattr(reference, kind), "prox", wrong)
+    right = reference.prox_weighted_squared_l1
+    monkeypatch.setattr(reference, "prox_weighted_squared_l1", lambda *given: right(*given)[::-1])
+    found = [identities.measure(law, reference, 0, 0) for law in martins.LAWS if law.number == number]
+    assert not all(each.holds for each in found)
+
+
+# fuzz: the fuzzer itself runs in a workflow --------------------------------------------------------------------------
+
+
+def test_readers_are_listed_and_an_unknown_one_is_refused(monkeypatch, capsys):
+    assert fuzz.main(["--list"]) == 0
+    assert capsys.readouterr().out.split("\n")[:-1] == list(READERS)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    with pytest.raises(SystemExit) as stop:
+        fuzz.main(["words.doc"])
+    said = capsys.readouterr().err
+    assert stop.value.code == 2 and "expected one of sequences.npz, " in said and "words.doc" in said
+
+
+@pytest.mark.beyond("starts processes")
+def test_a_reader_is_fuzzed(tmp_path, capsys):
+    pytest.importorskip("atheris")
+    assert fuzz.main(["words.txt", "--seconds", "2", "--findings", str(tmp_path / "found")]) == 0
+    assert "ok" in capsys.readouterr().out

@@ -1,21 +1,30 @@
-"""README, CHANGELOG, CONTRIBUTING and docs: blocks run, commands exist, links lead somewhere, lines are short.
+"""README, CHANGELOG, CONTRIBUTING and docs: blocks run, commands exist, links lead somewhere, lines are short; examples
+in docstrings run as they stand.
 
-In a checkout only: an installed suite has no pages. Python blocks of a page run one after another, in the panel that
-they import. Lines of ``console`` blocks are run; of ``sh`` blocks, which may need data of yours, options are parsed.
+Pages are in a checkout only, an installed suite has none. Python blocks of a page run one after another, in the panel
+that they import. Lines of ``console`` blocks are run; of ``sh`` blocks, which may need data of yours, options are
+parsed.
 """
 
 from __future__ import annotations
 
 import argparse
+import doctest
+import importlib
 import json
+import pkgutil
 import re
 import shlex
+import tomllib
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+import diptych
+import reference
 from conformance.ledger import ROWS
+from conformance.project.test_declared import CHECKPOINTED
 from diptych.commands.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -106,10 +115,10 @@ class TestReadme:
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, id=f"{page.parent.name}-{page.stem}") for page in ALL])
-def test_links_lead_somewhere(page):
+def test_links_lead_somewhere_and_lines_are_short_but_for_rows_of_tables(page):
     text = page.read_text(encoding="utf-8")
-    links = [link for link in re.findall(r"\]\(([^)\s]+)\)", text) if not re.match(r"[a-z]+:", link)]
-    for link in links:
+    assert [line for line in text.splitlines() if len(line) > WIDTH and not line.startswith("|")] == []
+    for link in (link for link in re.findall(r"\]\(([^)\s]+)\)", text) if not re.match(r"[a-z]+:", link)):
         name, _, anchor = link.partition("#")
         target = page.parent / name if name else page
         assert target.exists(), f"{page.name}: {link}"
@@ -118,15 +127,51 @@ def test_links_lead_somewhere(page):
             assert anchor in {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}, link
 
 
-@pytest.mark.parametrize("page", [pytest.param(page, id=f"{page.parent.name}-{page.stem}") for page in ALL])
-def test_lines_are_short_but_for_rows_of_tables(page):
-    lines = page.read_text(encoding="utf-8").splitlines()
-    assert [line for line in lines if len(line) > WIDTH and not line.startswith("|")] == []
-
-
 @pytest.mark.parametrize("page", [pytest.param(page, id=page.stem) for page in PAGES])
 def test_files_that_are_named_exist(page):
     """In the checkout, or in reference/ as the maps of the papers say them."""
     names = re.findall(r"`([a-z_0-9]+(?:/[a-z_0-9]+)*/(?:[a-z_0-9]+\.py)?)`", page.read_text(encoding="utf-8"))
     missing = [name for name in names if not (ROOT / name).exists() and not (ROOT / "reference" / name).exists()]
     assert missing == []
+
+
+@pytest.mark.skipif(not ALL, reason="an installed suite has no pages")
+def test_the_oldest_versions_on_the_page_and_those_tried_are_those_promised():
+    """Tried: of everything but torch, whose oldest CPU build is far larger than all others, and developers' tools."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed, extras = project["dependencies"], project["optional-dependencies"]
+    page = (ROOT / "docs" / "releases.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([\w-]+)(?: \(`\w+`\))? \| ([\d.]+) \|$", page, re.MULTILINE)
+    shown = [*needed, *(extras[name][0] for name in ("plots", "estimators", "distributed", "torch"))]
+    expected = [f"Python{project['requires-python']}", *shown]
+    assert [f"{name}>={version}" for name, version in rows] == [each.replace(" ", "") for each in expected]
+    promised = [*needed, *(each for name in ("plots", "estimators", "tests", "distributed") for each in extras[name])]
+    lines = (ROOT / ".ci" / "minimum.txt").read_text().splitlines()
+    tried = dict(line.split("==") for line in lines if not line.startswith("#"))
+    bounds = dict(re.fullmatch(r"([\w-]+)>=([\d.]+)", each).groups() for each in promised)
+    assert bounds.keys() == tried.keys()
+    for name, bound in bounds.items():  # 1.2 is the bound of 1.2 and of 1.2.0
+        assert re.fullmatch(rf"{re.escape(bound)}(\.0)*", tried[name]), name
+
+
+MODULES = [
+    info.name
+    for package in (reference, diptych)
+    for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    if not info.name.endswith("__main__")
+]
+MODULES += [f"accelerated.structures.{name}" for name in ("arborescence", "cut", "matching")]  # oracles have no twins
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstring_examples(name):
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+@pytest.mark.parametrize("optimiser", CHECKPOINTED)
+def test_every_optimiser_has_an_example(optimiser):
+    function = getattr(reference, optimiser)
+    module = importlib.import_module(function.__module__)
+    (example,) = doctest.DocTestFinder(recurse=False).find(function, module=module)
+    assert any(f"result = {optimiser}(" in line.source for line in example.examples)
+    assert doctest.DocTestRunner().run(example).failed == 0  # decorated: not found in its module

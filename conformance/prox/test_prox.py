@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from decimal import Decimal, localcontext
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conformance.specimens import regularizers
+from conformance.specimens.pages import check_refusals
 from conformance.tolerances import close
 
 every_kind = pytest.mark.parametrize("kind", regularizers.KINDS)
@@ -31,36 +34,18 @@ def trials(phi, p, x):
 @every_kind
 @given(data=st.data(), step=regularizers.STEPS)
 def test_the_prox_is_a_minimiser(backend, kind, data, step):
-    """phi(u) >= phi(p) + <(x - p)/s, u - p> for all u: the certificate of optimality."""
+    """phi(u) >= phi(p) + <(x - p)/s, u - p> for all u: the certificate of optimality; and the envelope."""
     p, make = data.draw(regularizers.instances(kind))
     phi = make(backend)
     for x in (data.draw(regularizers.extreme_points(p)), data.draw(regularizers.points(p))):
         u0 = phi.prox(x, step)
         value, g = float(phi.value(u0)), (x - u0) / step
         assert np.isfinite(value)
+        least = objective(phi, u0, x, step)
+        np.testing.assert_allclose(float(phi.envelope(x, step)) * step, least, atol=1e-10, rtol=1e-12)
         u = trials(phi, u0, x)
         size = 1.0 + abs(value) + np.abs(x).max() ** 2 + np.abs(u).max(axis=-1) ** 2
         assert np.all(phi.value(u) >= value + (u - u0) @ g - 1e-11 * size)
-
-
-@every_kind
-def test_a_direct_search_finds_nothing_better(backend, kind):
-    minimize = pytest.importorskip("scipy.optimize").minimize
-
-    @settings(max_examples=6)
-    @given(data=st.data(), step=regularizers.STEPS)
-    def search(data, step):
-        p, make = data.draw(regularizers.instances(kind).filter(lambda instance: instance.p <= 3))
-        phi, x = make(backend), data.draw(regularizers.points(p))
-        best = phi.prox(x, step)
-
-        def cost(u):
-            return min(objective(phi, u, x, step), 1e9)
-
-        found = minimize(cost, best + 0.1, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12})
-        assert found.fun >= cost(best) - 1e-10 * (1 + cost(best))
-
-    search()
 
 
 @every_kind
@@ -112,27 +97,14 @@ def test_the_conjugates_prox_is_a_minimiser(backend, kind, data, step):
 
 
 @every_kind
-@given(data=st.data(), step=regularizers.STEPS)
-def test_the_envelope_is_the_least_value(backend, kind, data, step):
-    p, make = data.draw(regularizers.instances(kind))
-    phi, x = make(backend), data.draw(regularizers.points(p))
-    least = objective(phi, phi.prox(x, step), x, step)
-    np.testing.assert_allclose(float(phi.envelope(x, step)) * step, least, atol=1e-10, rtol=1e-12)
-
-
-@every_kind
 @settings(max_examples=8)
 @given(data=st.data(), step=regularizers.STEPS)
 def test_a_batch_is_its_rows_in_every_namespace(backend, space, kind, data, step):
     p, make = data.draw(regularizers.instances(kind))
     phi, x = make(backend), data.draw(regularizers.points(p, 2, 2)).astype(space.dtype)
-    for method, arguments in (
-        ("value", ()),
-        ("prox", (step,)),
-        ("conjugate", ()),
-        ("prox_conjugate", (step,)),
-        ("envelope", (step,)),
-    ):
+    steps = {"value": (), "conjugate": ()}  # the others take one
+    for method in ("value", "prox", "conjugate", "prox_conjugate", "envelope"):
+        arguments = steps.get(method, (step,))
         got = space.get(getattr(phi, method)(space.put(x), *arguments))
         rows = [getattr(phi, method)(row, *arguments) for row in x.reshape(4, p)]
         assert got.dtype == space.dtype and got.shape[:2] == (2, 2)
@@ -220,17 +192,6 @@ def test_inner_groups_come_first(backend):
         assert phi.value(np.ones(8)) == sum(part.value(np.ones(8)) for part in parts)
 
 
-@pytest.mark.parametrize("crossing", [False, True])
-def test_outer_groups_first_are_no_prox_of_the_sum(backend, crossing):
-    """The other order, and groups that cross, miss the minimum by a clear margin."""
-    parts = [backend.L21(1.0, [[0, 1]]), backend.L21(1.0, [[1, 2]]) if crossing else backend.L1(1.0)]
-    x = np.array([2.0, 1.5, 1.5])
-    phi = backend.Sequential(parts)
-    minimize = pytest.importorskip("scipy.optimize").minimize
-    best = minimize(lambda u: objective(phi, u, x, 1.0), phi.prox(x), method="Nelder-Mead").fun
-    assert not phi.exact and objective(phi, phi.prox(x), x, 1.0) > best + 1e-2
-
-
 @given(data=st.data(), step=regularizers.STEPS)
 def test_a_tree_is_the_sequence_of_its_levels(backend, data, step):
     x = data.draw(regularizers.points(4))
@@ -240,50 +201,32 @@ def test_a_tree_is_the_sequence_of_its_levels(backend, data, step):
     assert tree.exact and tree.conjugate(x) == backend.Sequential(parts).conjugate(x)
 
 
-def test_bad_input_names_the_argument(backend):
-    x = np.ones(3)
-    for make, error, words in (
-        (lambda: backend.L1(-1.0), ValueError, "tau: expected a finite number >= 0, got -1.0"),
-        (lambda: backend.L1("a"), TypeError, "tau: expected a number, got str"),
-        (lambda: backend.HalfSquaredL2(np.inf), ValueError, "lam: expected a finite number >= 0, got inf"),
-        (lambda: backend.Simplex(0.0), ValueError, "radius: expected a finite number > 0, got 0.0"),
-        (lambda: backend.NonSparseMKL(1.0, 0.5, [[0]]), ValueError, "q: expected a finite number >= 1, got 0.5"),
-        (lambda: backend.L2Ball(np.nan), ValueError, "radius: expected a finite number >= 0, got nan"),
-        (lambda: backend.WeightedSquaredL1(1.0, [-1.0]), ValueError, "weights: expected a vector of finite numbers"),
-        (lambda: backend.WeightedSquaredL1(1.0, [1.0]).prox(x), ValueError, "x: expected 1 coordinates"),
-        (lambda: backend.L21(1.0, [[0]], weights=[1.0, 2.0]), ValueError, "weights: expected 1 numbers, one a group"),
-        (lambda: backend.L21(1.0, [[0, 1], [1, 2]]), ValueError, "coordinate 1 in group 0 and in group 1"),
-        (lambda: backend.L21(1.0, [[0, 0]]), ValueError, "coordinate 0 in group 0 and in group 0"),
-        (lambda: backend.L21(1.0, [[-1]]), ValueError, "groups: expected coordinates >= 0, got -1"),
-        (lambda: backend.L21(1.0, [[0.5]]), TypeError, "groups: expected index arrays, got float64"),
-        (lambda: backend.L21(1.0, np.array([0.0])), TypeError, "groups: expected integer group numbers, got float64"),
-        (lambda: backend.L21(1.0, np.array([-2])), ValueError, "groups: expected group numbers >= 0, or -1"),
-        (lambda: backend.L21(1.0, 3), TypeError, "groups: expected a sequence of index arrays"),
-        (lambda: backend.L21(1.0, [[3]]).prox(x), ValueError, "x: expected at least 4 coordinates .* got 3"),
-        (lambda: backend.L21(1.0, np.zeros(4, int)).value(x), ValueError, "x: expected 4 coordinates .* got 3"),
-        (lambda: backend.TreeGroupLasso([[0, 1], [1, 2]]), ValueError, "groups 0 and 1 cross"),
-        (lambda: backend.TreeGroupLasso([[0]], [1.0, 1.0]), ValueError, "weights: expected 1 numbers, one a group"),
-        (lambda: backend.Sequential([]), ValueError, "parts: expected at least one regularizer"),
-        (
-            lambda: backend.Sequential([backend.L1(1.0), 2.0]),
-            TypeError,
-            r"parts\[1\]: expected a Regularizer .* got 2.0",
-        ),
-        (lambda: backend.Sequential([backend.L1]), TypeError, r"parts\[0\]: expected a Regularizer"),
-        (lambda: backend.Sequential(backend.L1(1.0)), TypeError, "parts: expected a sequence of regularizers, got L1"),
-        (lambda: backend.Sequential(None), TypeError, "parts: expected a sequence of regularizers, got None"),
-        (lambda: backend.ElasticNet(1.0, 1.0), TypeError, "part: expected a Regularizer .* got 1.0"),
-        (lambda: backend.ElasticNet(backend.L1, 1.0), TypeError, "part: expected a Regularizer"),
-        (lambda: backend.L1(1.0).prox(x, 0.0), ValueError, "step_size: expected a finite number > 0, got 0.0"),
-        (lambda: backend.L1(1.0).value([np.nan]), ValueError, "x: expected finite numbers, got nan at index .0,."),
-        (lambda: backend.L1(1.0).conjugate([np.inf]), ValueError, "y: expected finite numbers, got inf"),
-        (lambda: backend.L1(1.0).value(2.0), ValueError, r"x: expected shape \(..., p\), got \(\)"),
-        (lambda: backend.L1(1.0).prox(x, out=np.zeros(2)), ValueError, r"out: expected ndarray of float64 and shape"),
-        (lambda: backend.L1(1.0).prox(x, out=np.zeros(3, np.float32)), ValueError, "out: expected ndarray of float64"),
-        (lambda: backend.L1(1.0).prox(x, out=[0.0] * 3), ValueError, "out: expected ndarray .* got list"),
-        (lambda: backend.L1(1.0).prox(x, out=np.broadcast_to(0.0, 3)), TypeError, "out: .* cannot be written in place"),
-        (lambda: backend.Simplex().value(np.zeros((2, 0))), ValueError, "x: expected at least one number along"),
-        (lambda: backend.Simplex().conjugate([]), ValueError, "y: expected at least one number along"),
-    ):
-        with pytest.raises(error, match=words):
-            make()
+# powers of norms: roots in fifty digits to compare with ---------------------------------------------------------------
+
+
+def root(n, half, q):
+    """u > 0 with u + half q u^(q - 1) = n, by bisection in fifty digits; the left side increases in u."""
+    with localcontext() as context:
+        context.prec = 50
+        n, c, power = Decimal(float(n)), Decimal(float(half)) * Decimal(float(q)), Decimal(float(q)) - 1
+        low, high = (n.ln() - 3000), n.ln()  # of log u
+        for _ in range(120):
+            middle = (low + high) / 2
+            above = middle.exp() + c * (power * middle).exp() > n
+            low, high = (low, middle) if above else (middle, high)
+        return float(low.exp())
+
+
+@pytest.mark.parametrize("q", [1.1, 1.2, 1.5, 1.9, 2.0, 2.5, 3.0, 8.0])
+def test_the_prox_is_the_root(backend, q):
+    """One group at a time, so that no other keeps its iteration going; to a few eps of norm and logarithm."""
+    rng = np.random.default_rng(int(10 * q))
+    for _ in range(12):
+        x, lam, s = 10.0 ** rng.uniform(-6, 6), 10.0 ** rng.uniform(-3, 3), rng.uniform(0.5, 2)
+        (u,) = backend.NonSparseMKL(lam, q, [[0]]).prox(np.array([x]), s)
+        expected = root(x, 0.5 * lam * s, q)
+        np.testing.assert_allclose(u, expected, rtol=2e-15 * (4 + abs(np.log(expected / x))), err_msg=f"{x} {lam} {s}")
+
+
+def test_what_is_wrong_is_named(backend):
+    check_refusals("wrong_regularizers.txt", {"np": np, "b": backend, "x": np.ones(3)})

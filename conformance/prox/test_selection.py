@@ -1,4 +1,4 @@
-"""The five selections against exact rational arithmetic (Martins et al., Algorithms 2 and 4; Duchi et al.).
+"""The five selections against exact rational arithmetic (Martins et al., Algorithms 2 and 4; Duchi et al.); at ties.
 
 A panel that promises exact selections is held to the digits of the result, to its zeros and to every scale; every other
 one to a rounding of max|x| for |x| in 1e-150..1e150 and lam in 1e-8..1e8, as the printed sums give it.
@@ -6,6 +6,7 @@ one to a rounding of max|x| for |x| in 1e-150..1e150 and lam in 1e-8..1e8, as th
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -13,11 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import accelerated
 from conformance.tolerances import close
 
 F = Fraction
 SCALES = st.sampled_from([1.0, 1.0, 2.0**-1000, 2.0**900, 2.0**-60])
 LAMS = st.sampled_from([0.25, 1.0, 3.0, 0.1, 0.3, 1 / 3, 1 / 7, 100.0, 1e10])
+NEAR = st.sampled_from([lambda v: v, lambda v: math.nextafter(v, 0.0), lambda v: math.nextafter(v, math.inf)])
 
 
 def rows(top: int = 6) -> st.SearchStrategy[np.ndarray]:
@@ -79,28 +82,31 @@ def test_soft_threshold(backend, x, tau, scale):
     agrees(backend.soft_threshold(scale * x, scale * tau), exact_soft_threshold(scale * x, scale * tau))
 
 
-@given(x=rows(), radius=st.integers(1, 9), scale=SCALES)
-def test_project_simplex(backend, x, radius, scale):
-    u = backend.project_simplex(scale * x, scale * radius)
-    agrees(u, exact_simplex(scale * x, scale * radius))
-    np.testing.assert_allclose(u.sum() / (scale * radius), 1.0, rtol=1e-14)
+@given(x=rows(), radius=st.integers(1, 9), scale=SCALES, near=NEAR)
+def test_project_simplex(backend, x, radius, scale, near):
+    """Radii at which a coordinate has just vanished, or is about to, among them."""
+    x, radius = scale * x, (near if backend.promises("exact selections") else float)(scale * radius)
+    u = backend.project_simplex(x, radius)
+    agrees(u, exact_simplex(x, radius))
+    np.testing.assert_allclose(u.sum() / radius, 1.0, rtol=1e-14)
 
 
-@given(x=rows(), radius=st.integers(0, 30), scale=SCALES)
-def test_project_l1_ball(backend, x, radius, scale):
-    agrees(backend.project_l1_ball(scale * x, scale * radius), exact_l1_ball(scale * x, scale * radius))
+@given(x=rows(), radius=st.integers(0, 30), scale=SCALES, near=NEAR)
+def test_project_l1_ball(backend, x, radius, scale, near):
+    x, radius = scale * x, (near if radius and backend.promises("exact selections") else float)(scale * radius)
+    agrees(backend.project_l1_ball(x, radius), exact_l1_ball(x, radius))
 
 
-@given(x=rows(), lam=LAMS, scale=SCALES)
-def test_prox_squared_l1(backend, x, lam, scale):
-    x = scale * x
+@given(x=rows(), lam=LAMS, scale=SCALES, near=NEAR)
+def test_prox_squared_l1(backend, x, lam, scale, near):
+    x, lam = scale * x, near(lam)
     as_promised(backend, backend.prox_squared_l1(x, lam), exact_weighted(x, np.ones(len(x)), lam), x)
 
 
-@given(x=rows(), lam=LAMS, scale=SCALES, data=st.data())
-def test_prox_weighted_squared_l1(backend, x, lam, scale, data):
+@given(x=rows(), lam=LAMS, scale=SCALES, near=NEAR, data=st.data())
+def test_prox_weighted_squared_l1(backend, x, lam, scale, near, data):
     d = np.array(data.draw(st.lists(st.integers(0, 3).map(float), min_size=len(x), max_size=len(x))))
-    x = scale * x
+    x, lam = scale * x, near(lam)
     as_promised(backend, backend.prox_weighted_squared_l1(x, d, lam), exact_weighted(x, d, lam), x)
 
 
@@ -116,10 +122,15 @@ def test_any_mixture_of_scales(backend, seed, p, spread, weights):
     x = rng.normal(size=p) * 10.0 ** rng.uniform(-of_x, of_x, p)
     d = 10.0 ** rng.uniform(-of_d, of_d, p) * (rng.random(p) > 0.2)
     lam = 10.0 ** rng.uniform(-of_lam, of_lam)
+    all_agree(backend, x, lam, lam, d)
+
+
+def all_agree(backend, x, radius, lam, d):
+    """Projections and proxes, within 1e-14 of the largest number."""
     top = float(np.abs(x).max())
-    agrees(backend.project_simplex(x, lam), exact_simplex(x, lam), max(top, lam), support=False)
-    agrees(backend.project_l1_ball(x, lam), exact_l1_ball(x, lam), top, support=False)
-    agrees(backend.prox_squared_l1(x, lam), exact_weighted(x, np.ones(p), lam), top, support=False)
+    agrees(backend.project_simplex(x, radius), exact_simplex(x, radius), max(top, radius), support=False)
+    agrees(backend.project_l1_ball(x, radius), exact_l1_ball(x, radius), top, support=False)
+    agrees(backend.prox_squared_l1(x, lam), exact_weighted(x, np.ones(len(x)), lam), top, support=False)
     agrees(backend.prox_weighted_squared_l1(x, d, lam), exact_weighted(x, d, lam), top, support=False)
 
 
@@ -135,13 +146,10 @@ def test_hard_rows(backend):
     """Constant, ascending, geometric, one spike, subnormal, opposite extremes: sums that would overflow or vanish."""
     exactly = backend.promises("exact selections")
     for x in hard_rows(5e-324, 1.7e308) if exactly else hard_rows(1e-150, 1e150):
-        top, d = float(np.abs(x).max()), np.linspace(0, 1, len(x))
-        for r in (1.0, 1e-300, 1e300):
-            agrees(backend.project_simplex(x, r), exact_simplex(x, r), max(top, r), support=False)
-            agrees(backend.project_l1_ball(x, r), exact_l1_ball(x, r), max(top, r), support=False)
-        for lam in (1.0, 1e-300, 1e300) if exactly else (1.0, 1e-8, 1e8):
-            agrees(backend.prox_squared_l1(x, lam), exact_weighted(x, np.ones(len(x)), lam), top, support=False)
-            agrees(backend.prox_weighted_squared_l1(x, d, lam), exact_weighted(x, d, lam), top, support=False)
+        for radius, lam in zip(
+            (1.0, 1e-300, 1e300), (1.0, 1e-300, 1e300) if exactly else (1.0, 1e-8, 1e8), strict=True
+        ):
+            all_agree(backend, x, radius, lam, np.linspace(0, 1, len(x)))
 
 
 def hard_rows(tiny, huge):
@@ -182,36 +190,75 @@ def test_batches_in_every_namespace(backend, space, data):
         assert function(space.put(x), *sent, out=out) is out
         assert np.array_equal(space.get(out), space.get(got))
     each = np.abs(x)
-    close(
-        space.get(backend.prox_weighted_squared_l1(space.put(x), space.put(each), 0.7)),
-        [
-            [backend.prox_weighted_squared_l1(row, w, 0.7) for row, w in zip(*pair, strict=True)]
-            for pair in zip(x, each, strict=True)
-        ],
-        space.dtype,
-    )
+    got = backend.prox_weighted_squared_l1(space.put(x), space.put(each), 0.7)
+    rows = zip(x.reshape(4, 3), each.reshape(4, 3), strict=True)
+    close(space.get(got).reshape(4, 3), [backend.prox_weighted_squared_l1(*row, 0.7) for row in rows], space.dtype)
 
 
-def test_bad_input_names_the_argument(backend):
-    x = np.ones(3)
-    for call, error, words in (
-        (lambda: backend.soft_threshold(x, -1.0), ValueError, "tau: expected a finite number >= 0, got -1.0"),
-        (lambda: backend.project_simplex(x, 0.0), ValueError, "radius: expected a finite number > 0, got 0.0"),
-        (lambda: backend.project_simplex(np.zeros((2, 0))), ValueError, "x: expected at least one number"),
-        (lambda: backend.project_l1_ball(x, np.inf), ValueError, "radius: expected a finite number >= 0, got inf"),
-        (lambda: backend.prox_squared_l1(x, np.nan), ValueError, "lam: expected a finite number >= 0, got nan"),
-        (lambda: backend.prox_weighted_squared_l1(x, [1.0], 1.0), ValueError, r"weights: expected shape \(3,\) or"),
-        (lambda: backend.prox_weighted_squared_l1(x, -x, 1.0), ValueError, "weights: expected numbers >= 0, got -1.0"),
-        (lambda: backend.prox_weighted_squared_l1(x, x * np.nan, 1.0), ValueError, "weights: .* got nan at index"),
-        (lambda: backend.project_l1_ball(np.array([1.0, np.nan])), ValueError, r"x: expected finite numbers, got nan"),
-        (lambda: backend.soft_threshold(3.0, 1.0), ValueError, r"x: expected shape \(..., p\), got \(\)"),
-        (lambda: backend.soft_threshold(x, 1.0, out=np.ones(4)), ValueError, r"out: expected ndarray of float64"),
-        (lambda: backend.soft_threshold(1j * x, 1.0), TypeError, "x: expected float32 or float64"),
-    ):
-        with pytest.raises(error, match=words):
-            call()
+# integers at a threshold: whether a coordinate becomes 0 is decided by the numbers, not by their rounding -------------
+
+# With p = 2 the second coordinate survives iff lam E < y. For lam the float nearest to a/b or its neighbours, E = b k
+# and y = a k, the two differ by less than a machine epsilon, or not at all.
+RATIOS = [(1, 1), (1, 10), (3, 10), (7, 10), (1, 3), (2, 3), (1, 7), (22, 7), (355, 113), (10**6, 1)]
 
 
-def test_integers_and_lists_become_float64(backend):
-    assert backend.project_simplex([3, 1]).dtype == np.float64
-    assert np.array_equal(backend.soft_threshold(np.array([3, -1]), 1), [2.0, 0.0])
+@pytest.mark.parametrize("gap", [-52, -50, -45, -40, -35, -30, -27, -20, -10])
+def test_a_heavy_weight_at_its_threshold_does_not_hide_the_others(backend, gap):
+    """x_2 / d_2 lies below the threshold of x_1 by a share of 2^gap: less than an equation with both can tell."""
+    for light in (2.0**-4, 2.0**-9, 2.0**-14, 2.0**-18):
+        for lam in (2.0**40, 2.0**60):
+            tau = lam * light / (1.0 + lam * light**2)
+            x, d = np.array([1.0, tau * (1.0 - 2.0**gap)]), np.array([light, 1.0])
+            got, exact = backend.prox_weighted_squared_l1(x, d, lam), exact_weighted(x, d, lam)
+            agrees(got, exact, float(x.max()), support=False)
+
+
+def neighbours(a, b):
+    lam = a / b
+    return math.nextafter(lam, 0.0), lam, math.nextafter(lam, math.inf)
+
+
+def holds(backend, got, exact, x):
+    """The promise: the support, up to coordinates of the exact result so small that they count as rounding."""
+    share = 0 if backend.promises("exact selections") else F(1, 10**14)
+    rounding = share * F(float(np.abs(x).max(initial=0.0)))
+    for g, e in zip(got, exact, strict=True):
+        assert (g != 0) == (e != 0) or (abs(e) <= rounding and abs(F(float(g))) <= rounding), (x, got, exact)
+
+
+def test_the_fast_panel_promises_exact_selections():
+    assert "exact selections" in accelerated.__conformance_promises__
+
+
+@pytest.mark.parametrize(("a", "b"), RATIOS)
+def test_ties_of_the_squared_l1_prox(backend, a, b):
+    """y - lam E of integers E up to 2^26 is below, at or above 0, for any lam."""
+    outcomes = set()
+    for k in (1, 3, 1000, 2**26 // max(a, b)):
+        for lam in neighbours(a, b):
+            for x in (np.array([a * k + b * k, a * k]), np.array([-a * k, 0, a * k + b * k])):
+                x = x.astype(np.float64)
+                exact = exact_weighted(x, np.ones(len(x)), lam)
+                outcomes.add(sum(v != 0 for v in exact))
+                holds(backend, backend.prox_squared_l1(x, lam), exact, x)
+    assert outcomes == {1, 2}  # this very prox decides on both sides of a tie
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_long_row_has_the_ties_of_a_short_one(backend, seed):
+    """Selection looks at a sample first: 2^15 numbers of which a dozen lie above the threshold, and many at it."""
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-50, 50, 2**15).astype(np.float64)
+    x[rng.integers(0, len(x), 12)] += 1000.0
+    ranked = np.sort(np.abs(x))[::-1]
+    E = float(np.sum(ranked - 49.0, where=ranked > 49.0, initial=0.0))
+    for r, ones in ((E, False), (E + 1.0, True)):
+        assert np.array_equal(np.asarray(backend.project_l1_ball(x, r)) != 0, np.abs(x) > (48.0 if ones else 49.0))
+    lam = 49.0 / E  # the float may be above or below
+    survive = F(lam) * F(E) < 49
+    found = np.asarray(backend.prox_squared_l1(x, lam))
+    if not backend.promises("exact selections"):
+        at_the_tie = np.abs(x) == 49.0
+        assert np.abs(found[at_the_tie]).max() <= 1e-11
+        found = np.where(at_the_tie, survive, found)
+    assert np.array_equal(found != 0, np.abs(x) > (48.0 if survive else 49.0))

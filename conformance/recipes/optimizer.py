@@ -8,11 +8,10 @@ import numpy as np
 from reference.arrays import Array, squared_norm
 from reference.declared import Ge, Gt, Lam
 from reference.optimizers.base import Algorithm, Objective
-from reference.training.minimize import minimize
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
-from reference.training.run import Run
-from reference.training.solver import Ending, Solver
+from reference.training.run import Ending, Run
+from reference.training.solver import Solver, minimize
 
 
 class MomentumState(NamedTuple):
@@ -90,7 +89,7 @@ def momentum(
     -------
     Result
     """
-    return minimize(objective, Trained(Momentum(lam, step_size, beta)), w0, **run)
+    return minimize(objective, Trained(Momentum(lam, step_size, beta)), w0, **run).result
 
 
 __all__ = ["Momentum", "MomentumState", "momentum"]

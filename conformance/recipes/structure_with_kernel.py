@@ -1,7 +1,7 @@
 """Recipe: add a structure in both panels, with kernels. Here: exactly m of p labels.
 
-score(y) = sum_i values[i] y_i over y in {0, 1}^p with sum_i y_i = m. All oracles but the max are dynamic programmes:
-entry c after label i is about the ways to choose c of the labels 0..i.
+score(y) = sum_i values[i] y_i over y in {0, 1}^p with sum_i y_i = m. The sum is a dynamic programme: entry c after
+label i is about the ways to choose c of the labels 0..i.
 """
 
 # reference/structures/combination.py: the paper's loops, over arrays of any namespace ---------------------------------
@@ -17,9 +17,9 @@ from array_api_compat import array_namespace
 from accelerated.arrays import like, view
 from accelerated.kernel import kernel
 from accelerated.mirror import mirrors
-from reference import KBest, Structure, arrays
+from reference import Structure, arrays
 from reference.arrays import Array, Place, host, logsumexp
-from reference.structures.base import at_most, feasible, k_best, positive_k, positive_mu
+from reference.structures.base import feasible, positive_mu
 
 
 class CombinationScores(NamedTuple):
@@ -41,24 +41,6 @@ def best_combination(scores: CombinationScores) -> tuple[Array, Array]:
     chosen = xp.argsort(order) < scores.m
     labels, value = xp.astype(chosen, xp.int64), xp.sum(xp.where(chosen, values, xp.zeros_like(values)))
     return value, xp.where(value > -xp.inf, labels, xp.full_like(labels, -1))
-
-
-def top_k_combinations(scores: CombinationScores, k: int) -> KBest:
-    """The k best outputs, labels (k, p).
-
-    Notes: time O(p m k log k), on the host; of equal scores the one without the last label that differs comes first.
-    """
-    values, m = host(scores.values).astype(np.float64), scores.m
-    best = [[(0.0, ())], *([] for _ in range(m))]  # the k best ways to choose c of the labels so far, for each c
-    for i, s in enumerate(values):
-        for c in range(m, 0, -1) if s > -np.inf else ():
-            found = best[c] + [(score + s, (*y, i)) for score, y in best[c - 1]]
-            best[c] = sorted(found, key=lambda each: -each[0])[:k]
-    labels = np.zeros((len(best[m]), len(values)))
-    for row, (_, y) in zip(labels, best[m], strict=True):
-        row[list(y)] = 1
-    place = Place.of(scores.values)
-    return k_best(place.floats([score for score, _ in best[m]]), place.integers(labels), k)
 
 
 def sum_over_combinations(scores: CombinationScores, mu: float = 1.0) -> tuple[Array, CombinationScores]:
@@ -95,7 +77,6 @@ class Combination(Structure):
     # where the functions come from; in the package: sys.modules[__name__], here and below
     ops = SimpleNamespace(
         best_combination=best_combination,
-        top_k_combinations=top_k_combinations,
         sum_over_combinations=sum_over_combinations,
     )
 
@@ -109,13 +90,6 @@ class Combination(Structure):
     def best(self):
         value, y = self.ops.best_combination(self.scores)
         return feasible(value, "best"), y
-
-    def topk(self, k):
-        (p,), m = self.scores.values.shape, self.scores.m
-        k = positive_k(k, p)
-        # for each count after each label
-        at_most("k", min(k, math.comb(p, m)), p * (m + 1), "for which the search keeps")
-        return self.ops.top_k_combinations(self.scores, k)
 
     def expectation(self, mu=1.0):
         value, marginals = self.ops.sum_over_combinations(self.scores, positive_mu(mu))
@@ -138,35 +112,6 @@ class Combination(Structure):
 
 
 # accelerated/compiled/structures/combination.py: loops over float64 arrays, memory layouts in one line ----------------
-
-
-@kernel
-def k_best_counts(values, m, scores, labels):
-    """scores (k,) from high to low, labels (k, p) of 0 and 1: the k best ways to choose m; -inf beyond the last."""
-    p, k = len(values), len(scores)
-    best, merged = np.full((m + 1, k), -np.inf), np.empty(k)  # best[c]: of the labels so far
-    best[0, 0] = 0.0
-    # the rank in best[c] before label i, or ~rank in best[c - 1] where label i is taken
-    back = np.zeros((p, m + 1, k), np.int64)
-    for i in range(p):
-        for c in range(min(i + 1, m), 0, -1):
-            a = b = 0
-            for r in range(k):
-                without, taking = best[c, a], best[c - 1, b] + values[i]
-                if without >= taking:
-                    merged[r], back[i, c, r] = without, a
-                    a += 1
-                else:
-                    merged[r], back[i, c, r] = taking, ~b
-                    b += 1
-            best[c] = merged
-    scores[:] = best[m]
-    for r in range(k):
-        c, rank = m, r
-        for i in range(p - 1, -1, -1):
-            step = back[i, c, rank] if c > 0 and scores[r] > -np.inf else 0
-            labels[r, i] = step < 0
-            c, rank = (c - 1, ~step) if step < 0 else (c, step)
 
 
 @kernel
@@ -198,15 +143,6 @@ def sum_counts(values, m, mu, marginals):
 # `import reference.structures.combination as reference`; what has no kernel is re-exported (best_combination is a sort)
 
 
-@mirrors(top_k_combinations)
-def compiled_top_k_combinations(scores: CombinationScores, k: int) -> KBest:
-    values, m = view("values", scores.values), scores.m
-    kept = min(k, math.comb(len(values), m))
-    best, labels = np.empty(kept), np.empty((kept, len(values)), np.int64)
-    k_best_counts(values, m, best, labels)
-    return k_best(like(best, scores.values), like(labels, scores.values), k)
-
-
 @mirrors(sum_over_combinations)
 def compiled_sum_over_combinations(scores: CombinationScores, mu: float = 1.0) -> tuple[Array, CombinationScores]:
     values = view("values", scores.values)
@@ -218,7 +154,6 @@ def compiled_sum_over_combinations(scores: CombinationScores, mu: float = 1.0) -
 class CompiledCombination(Combination):
     ops = SimpleNamespace(
         best_combination=best_combination,
-        top_k_combinations=compiled_top_k_combinations,
         sum_over_combinations=compiled_sum_over_combinations,
     )
 

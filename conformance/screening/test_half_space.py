@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from scipy.optimize import minimize_scalar
 
 from conformance.listed_crf import ListedCRF, as_list_model
 from conformance.specimens.rules import collinear, large_scale, places, random_classes, random_list
@@ -20,17 +20,23 @@ def without_last(theta):
 
 def rows(listed):
     """B (d, N) and the constant (d,) with (1/n) sum_i A_i o theta_i = constant + B theta, and the block of each
-    coordinate.
-    """
+    coordinate."""
     B = np.concatenate([A[:, :-1] - A[:, -1:] for A in listed.A], axis=1) / listed.n
     block = np.concatenate([np.full(A.shape[1] - 1, i) for i, A in enumerate(listed.A)])
     return B, np.mean([A[:, -1] for A in listed.A], axis=0), block
 
 
+def ball_of(listed, w, modulus):
+    """The centre (N,) and the radius at w by definition: theta - (n/m) grad D and (n/m) ||grad D||."""
+    theta = listed.theta(w)
+    g = np.concatenate(listed.dual_gradient(theta))
+    return without_last(theta) - listed.n / modulus * g, listed.n / modulus * np.linalg.norm(g)
+
+
 @pytest.mark.parametrize("modulus", [1, 2])
 @pytest.mark.parametrize("make", [random_list, random_classes, collinear, large_scale], ids=lambda make: make.__name__)
 def test_the_ball_is_its_definition(backend, rng, make, modulus):
-    """Centre theta - (n/m) grad D and radius (n/m) ||grad D||, in the paper's coordinates; theta* lies in it."""
+    """In the paper's coordinates; theta* lies in it."""
     objective, listed_at = make(backend, rng)
     beta = 0.3 * backend.beta_max(objective)
     listed = listed_at(0.5, beta)
@@ -38,9 +44,7 @@ def test_the_ball_is_its_definition(backend, rng, make, modulus):
     best = listed.solve()
     at_best = without_last(listed.theta(best))
     for w in places(best, rng):
-        theta = listed.theta(w)
-        g = np.concatenate(listed.dual_gradient(theta))
-        centre, radius = without_last(theta) - listed.n / modulus * g, listed.n / modulus * np.linalg.norm(g)
+        centre, radius = ball_of(listed, w, modulus)
         ball = dual_ball(problem.evaluate(w), modulus)
         B, constant, block = rows(listed)
         close(ball.radius, radius, scale=1 + radius)
@@ -60,9 +64,7 @@ def test_theorem_5_is_problem_4_for_every_row(backend, rng, make, half_spaces):
     problem = backend.ElasticNetCRF(objective, alpha=0.3, beta=beta)
     cuts = 0
     for w in places(listed.solve(), rng):
-        theta = listed.theta(w)
-        g = np.concatenate(listed.dual_gradient(theta))
-        centre, radius = without_last(theta) - listed.n / 2 * g, listed.n / 2 * np.linalg.norm(g)
+        centre, radius = ball_of(listed, w, 2)
         B, constant, block = rows(listed)
         drawn = int(np.random.default_rng(3).integers(listed.n))
         bound = np.abs(constant + B @ centre) + radius * np.linalg.norm(B, axis=1)
@@ -82,58 +84,26 @@ def test_theorem_5_is_problem_4_for_every_row(backend, rng, make, half_spaces):
     assert cuts > 0 or half_spaces == "random"
 
 
-def random_problem_4(rng):
-    N = int(rng.integers(1, 5))
-    b, p, a0 = rng.normal(size=(3, N)).round(1)
-    return b, p, float(rng.normal()), a0, float(abs(rng.normal()))
-
-
 def test_problem_4_against_a_solver(rng):
-    """SLSQP from a feasible start is never below, and often at, the closed form, which a feasible point attains."""
-    reached = 0
-    for _ in range(150):
-        b, p, c, a0, r = random_problem_4(rng)
-        value = smallest_on_ball_and_half_space(b, p, c, a0, r)
-        nearest = a0 - p * max(p @ a0 - c, 0.0) / max(p @ p, 1e-300)
-        if not np.isfinite(value):
-            assert c < 0 if not np.any(p) else np.linalg.norm(nearest - a0) > r
-            continue
-        constraints = [
-            {"type": "ineq", "fun": lambda a: c - p @ a, "jac": lambda a: -p},  # noqa: B023
-            {"type": "ineq", "fun": lambda a: r**2 - (a - a0) @ (a - a0), "jac": lambda a: -2 * (a - a0)},  # noqa: B023
-        ]
-        found = minimize(
-            lambda a: b @ a,  # noqa: B023
-            nearest,
-            jac=lambda a: b,  # noqa: B023
-            method="SLSQP",
-            constraints=constraints,
-            options={"ftol": 1e-13, "maxiter": 200},
-        )
-        over = max(p @ found.x - c, 0.0) + max(np.linalg.norm(found.x - a0) - r, 0.0)
-        if over < 1e-9:
-            assert found.fun >= value - 1e-6
-            reached += abs(found.fun - value) < 1e-5
-    assert reached > 60
-
-
-def test_problem_4_is_attained(rng):
-    """A feasible point with the value, and a dual point that proves it: weak duality of the Lagrangian in the
-    half-space.
-    """
+    """Its dual by a generic solver: max over lambda >= 0 of <b + lambda p, a0> - r ||b + lambda p|| - lambda c, concave
+    in one variable, has the same value where a point lies strictly in both (Slater), and else no larger one."""
     for _ in range(300):
-        b, p, c, a0, r = random_problem_4(rng)
+        N = int(rng.integers(1, 5))
+        b, p, a0 = rng.normal(size=(3, N)).round(1)
+        c, r = float(rng.normal()), float(abs(rng.normal()))
         value = smallest_on_ball_and_half_space(b, p, c, a0, r)
-        if not np.isfinite(value) or not np.any(p):
-            continue
-        # max over lambda >= 0 of <b + lambda p, a0> - r ||b + lambda p|| - lambda c is concave in one variable
-        lam = np.concatenate([[0.0], np.logspace(-4, 4, 2000)])
-        q = b + lam[:, None] * p
-        lower = np.max(q @ a0 - r * np.linalg.norm(q, axis=1) - lam * c)
-        assert lower <= value + 1e-9 * (1 + abs(value))
         margin = np.linalg.norm(p) * r - (p @ a0 - c)
-        if margin > 0.1:  # Slater's condition with room: the grid is near the maximum
-            assert value - lower <= 0.02 * (1 + abs(value))
+        assert np.isfinite(value) == (margin >= 0)
+
+        def minus_dual(lam, b=b, p=p, c=c, a0=a0, r=r):
+            q = b + lam * p
+            return r * np.linalg.norm(q) + lam * c - q @ a0
+
+        found = minimize_scalar(minus_dual, bounds=(0.0, 1e3), method="bounded", options={"xatol": 1e-9})
+        largest = -min(found.fun, minus_dual(0.0))
+        assert largest <= value + 1e-7 * (1 + abs(value))
+        if margin > 0.1:  # so that lambda is below the bound
+            assert value - largest <= 1e-6 * (1 + abs(value))
 
 
 @pytest.mark.parametrize(
@@ -158,71 +128,59 @@ def printed_theorem_4(b, p, c, a0, r):
     """The paper's closed form with d for b in its conditions."""
     P, Bn, pb = np.linalg.norm(p), np.linalg.norm(b), p @ b
     d = (p @ a0 - c) / (r * P)
-    if d <= -1:
-        return b @ a0 - r * Bn
-    if np.isclose(pb, -P * Bn):
+    if d > -1 and np.isclose(pb, -P * Bn):
         return c * Bn / P
-    if np.isclose(pb, P * Bn) or pb >= d * P * Bn:
+    if d <= -1 or np.isclose(pb, P * Bn) or pb >= d * P * Bn:
         return b @ a0 - r * Bn
     delta = 4 * (1 - d**2) * P**4 * d**2 * (P**2 * Bn**2 - pb**2)
     second = (-2 * (1 - d**2) * P**2 * pb + np.sqrt(delta)) / (2 * P**4 * (1 - d**2))
-    first = np.linalg.norm(b + second * p) / (2 * r)
     q = b + second * p
+    first = np.linalg.norm(q) / (2 * r)
     return -(q @ q) / (4 * first) + q @ a0 - (first * r**2 + second * c)
 
 
 def test_the_printed_theorem_4_is_wrong():
-    """Its case iii has the wrong sign; its root is the wrong one where the centre lies inside the half-space."""
-    one = np.ones(1)
+    """Its case iii has the wrong sign; its root is the wrong one where the centre lies inside the half-space: it is not
+    the value of the corners above, which a feasible point attains."""
+    one, b, p = np.ones(1), np.array([-0.8, 0.6]), np.array([1.0, 0.0])
     assert printed_theorem_4(-one, one, 1.0, one, 1.0) == 1.0
-    close(smallest_on_ball_and_half_space(-one, one, 1.0, one, 1.0), -1.0)
-    b, p, a0 = np.array([-0.8, 0.6]), np.array([1.0, 0.0]), np.zeros(2)
-    a = np.array([0.5, -np.sqrt(0.75)])  # feasible, and attains the closed form
-    assert abs(printed_theorem_4(b, p, 0.5, a0, 1.0) - b @ a) > 0.3
-    close(smallest_on_ball_and_half_space(b, p, 0.5, a0, 1.0), b @ a)
+    assert abs(printed_theorem_4(b, p, 0.5, np.zeros(2), 1.0) - b @ [0.5, -np.sqrt(0.75)]) > 0.3
 
 
 def test_the_printed_theorem_4_removes_a_weight_that_is_needed(backend):
     """n = 1, A = [1 0], alpha = 1, beta = 0.2, theta = 0.1: w* = 0.68, the printed bound is -0.1."""
     listed = ListedCRF([np.array([[1.0, 0.0]])], [1], 1.0, 0.2)
-    best = listed.solve()[0]
-    close(best, 0.6806, scale=1e5)
-    w = np.log(9.0)
-    theta = listed.theta(np.array([w]))
-    close(theta[0][0], 0.1)
-    g = listed.dual_gradient(theta)[0]
-    centre, radius = theta[0][:1] - g, np.linalg.norm(g)
-    printed = max(-printed_theorem_4(sign * np.ones(1), np.ones(1), 1.0, centre, radius) for sign in (-1.0, 1.0))
+    close(listed.solve()[0], 0.6806, scale=1e5)
+    w, one = np.array([np.log(9.0)]), np.ones(1)
+    close(listed.theta(w)[0][0], 0.1)
+    printed = max(-printed_theorem_4(sign * one, one, 1.0, *ball_of(listed, w, 1)) for sign in (-1.0, 1.0))
     close(printed, -0.1)
-    assert printed <= 0.2
-    problem = backend.ElasticNetCRF(as_list_model(backend, listed), alpha=1.0, beta=0.2)
-    state = problem.evaluate([w])
+    state = backend.ElasticNetCRF(as_list_model(backend, listed), alpha=1.0, beta=0.2).evaluate(w)
     close(backend.HalfSpaceRule(1, "all").bounds(state), [1.0])
-    assert not backend.HalfSpaceRule(1, "all").screen(state)[0]
+    assert printed <= 0.2 and not backend.HalfSpaceRule(1, "all").screen(state)[0]
 
 
-@pytest.mark.parametrize("alpha", [1.0, 0.03])
-def test_lemma_2_with_the_sharper_modulus(rng, alpha):
+def test_lemma_2_with_the_sharper_modulus(rng):
     """D(t2) >= D(t1) + <grad D(t1), t2 - t1> + (m/2n) ||t1 - t2||^2 with m = 2, in the paper's coordinates; no more
-    than 2 in general.
-    """
-    tightest = np.inf
-    for _ in range(200):
-        sizes = rng.integers(2, 5, 3)
-        listed = ListedCRF([rng.normal(size=(4, m)) for m in sizes], [0] * 3, alpha, 0.3)
-        one, two = ([rng.dirichlet(np.full(m, c)) + 1e-12 for m in sizes] for c in (1.0, 0.5))
-        one, two = ([t / t.sum() for t in each] for each in (one, two))
+    than 2 in general."""
+
+    def above(listed, one, two):
+        """By how much D(t2) is above its tangent at t1, and ||t2 - t1||^2."""
         move = without_last(two) - without_last(one)
         g = np.concatenate(listed.dual_gradient(one))
-        above = listed.dual(two) - listed.dual(one) - g @ move
-        assert above >= move @ move / listed.n - 1e-9
-    flat = ListedCRF([np.zeros((1, 3))], [0], alpha, 0.3)  # D is -H: two halves and nearly nothing
+        return listed.dual(two) - listed.dual(one) - g @ move, move @ move
+
+    for alpha in (1.0, 0.03):
+        for _ in range(200):
+            sizes = rng.integers(2, 5, 3)
+            listed = ListedCRF([rng.normal(size=(4, m)) for m in sizes], [0] * 3, alpha, 0.3)
+            one, two = ([rng.dirichlet(np.full(m, c)) + 1e-12 for m in sizes] for c in (1.0, 0.5))
+            rise, square = above(listed, *([t / t.sum() for t in each] for each in (one, two)))
+            assert rise >= square / listed.n - 1e-9
+    flat = ListedCRF([np.zeros((1, 3))], [0], 1.0, 0.3)  # D is -H: two halves and nearly nothing
     for step in (1e-2, 1e-3):
-        one, two = np.array([0.5, 0.5 - 1e-9, 1e-9]), np.array([0.5 + step, 0.5 - step - 1e-9, 1e-9])
-        move = (two - one)[:-1]
-        above = flat.dual([two]) - flat.dual([one]) - flat.dual_gradient([one])[0] @ move
-        tightest = min(tightest, 2 * above / (move @ move))
-    assert 2 <= tightest + 1e-4 <= 2.01
+        rise, square = above(flat, *([np.array([0.5 + s, 0.5 - s - 1e-9, 1e-9])] for s in (0.0, step)))
+    assert 2 <= 2 * rise / square + 1e-4 <= 2.01
 
 
 def test_lemma_3(backend, rng):
@@ -231,36 +189,23 @@ def test_lemma_3(backend, rng):
     objective, listed_at = random_list(backend, rng)
     listed = listed_at(0.5, 0.1)
     problem, best, n = backend.ElasticNetCRF(objective, alpha=0.5, beta=0.1), listed.solve(), listed.n
-    (B, constant, block), at_best, least = (
-        rows(listed),
-        without_last(listed.theta(best)),
-        listed.dual(listed.theta(best)),
-    )
-    lengths = np.linalg.norm(B, axis=1)
-
-    def of(w):
-        theta = listed.theta(w)
-        g = np.concatenate(listed.dual_gradient(theta))
-        dual = listed.dual(theta)
-        return n * g @ g - 2 * dual + 2 * least, dual - least, dual_ball(problem.evaluate(w), 1)
-
+    at_best, least = without_last(listed.theta(best)), listed.dual(listed.theta(best))
     for distance in (3.0, 0.3, 1e-2, 1e-5):
-        points = [of(best + distance * rng.normal(size=len(best))) for _ in range(8)]
-        for (i1, i2, ball), (_, other, _) in zip(points, points[::-1], strict=True):
+        points = [best + distance * rng.normal(size=len(best)) for _ in range(8)]
+        second = [listed.dual(listed.theta(w)) - least for w in points]
+        for w, i2, other in zip(points, second, second[::-1], strict=True):
+            g = np.concatenate(listed.dual_gradient(listed.theta(w)))
+            i1 = n * g @ g - 2 * (i2 + least) + 2 * least
             assert i1 >= -1e-9 and i2 >= -1e-9
-            if distance == 1e-5:
-                assert i1 <= 1e-5 and i2 <= 1e-5
-            close(ball.radius**2, n * i1 + 2 * n * i2)
-            reach = np.sqrt(max(n * i1 + 2 * n * other, 0.0)) + 1e-7
-            assert np.all(np.abs(ball.at_centre + constant + B @ at_best) <= reach * lengths)
-            of_best = np.bincount(block, at_best, n)
-            assert np.all(np.abs(ball.sums - of_best) <= reach * np.sqrt(ball.sizes - 1.0))
+            assert distance > 1e-5 or max(i1, i2) <= 1e-5
+            close(dual_ball(problem.evaluate(w), 1).radius ** 2, n * i1 + 2 * n * i2)
+            centre, _ = ball_of(listed, w, 1)
+            assert np.linalg.norm(at_best - centre) <= np.sqrt(max(n * i1 + 2 * n * other, 0.0)) + 1e-7
 
 
 def test_the_printed_ball_loses_the_optimum():
     """Theorem 3 with grad D of the whole problem and the rest of the reduced one: n = 1, A = [[2 0], [1 0]], second
-    weight gone.
-    """
+    weight gone."""
     whole = ListedCRF([np.array([[2.0, 0.0], [1.0, 0.0]])], [1], 1.0, 0.5)
     reduced = whole.reduced([0])
     best = reduced.theta(reduced.solve())[0][0]
@@ -277,8 +222,7 @@ def test_the_printed_ball_loses_the_optimum():
 
 def test_the_bounds_cover_the_assumed_error_of_the_half_space(backend, rng, monkeypatch):
     """One example, two outputs: theta of the wrong one is at most 1, and |G| there is the bound. If delta were large,
-    and the centre's sum off by as much as that allows, no bound falls below it.
-    """
+    and the centre's sum off by as much as that allows, no bound falls below it."""
     objective = as_list_model(backend, ListedCRF([np.array([[0.0, 2.0]])], [1], 0.3, 0.2))
     problem, rule, cut = backend.ElasticNetCRF(objective, alpha=0.3, beta=0.2), backend.HalfSpaceRule(2, "all"), 0
     for w in (-3.0, -1.0, -0.3, 0.3, 1.0, 3.0):

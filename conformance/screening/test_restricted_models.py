@@ -1,6 +1,5 @@
 """Models with some of their weights, and what models know of how far features are spread over outputs: against
-enumeration.
-"""
+enumeration."""
 
 from __future__ import annotations
 
@@ -101,26 +100,9 @@ def test_rows_without_weights_leave_the_arrays(backend):
     assert data.rows.width == 2 + 2 and len(data.rows.data) == 4 + 2 and some.model.size == 4 * 3 + 9
 
 
-def test_a_model_that_reads_features_in_its_own_way_is_heard(backend, rng):
-    """Rows may not be taken away from it: it gets zeros."""
-
-    class Doubled(backend.MulticlassModel):
-        def scores(self, data, batch, w):
-            scores = super().scores(data, batch, w)
-            return scores._replace(values=2 * scores.values)
-
-        def pullback(self, data, batch, w, g):
-            return 2 * super().pullback(data, batch, w, g)
-
-    X, Y = rng.normal(size=(5, 3)), rng.integers(0, 2, 5)
-    model = Doubled(3, 2)
-    some, w = restrict(model, [1, 4]), rng.normal(size=2)
-    value, _ = backend.LogLoss(some, some.narrow(model.pack(X, Y))).value_and_gradient(w)
-    close(value, classes(2 * X, Y, 2).crf(1.0, 1.0).loss(np.array([0, w[0], 0, 0, w[1], 0])))
-
-
 def test_bounds_are_of_the_scores_that_they_came_with(backend, rng):
-    """A subclass has none until they are registered; whole or restricted, no rule removes what it needs."""
+    """A subclass has none until they are registered; whole or restricted, no rule removes what it needs. No row may be
+    taken away from a model that reads features in its own way: it gets zeros."""
 
     class Louder(backend.MulticlassModel):
         def scores(self, data, batch, w):
@@ -141,21 +123,19 @@ def test_bounds_are_of_the_scores_that_they_came_with(backend, rng):
         objective = backend.LogLoss(model, model.pack(X, Y))
         beta = 0.5 * backend.beta_max(objective)
         listed = classes(10 * X, Y, 3).crf(1.0, beta)
-        for rule, says in (
-            (backend.L1GapRule(), bounded),
-            (backend.CountRule(), False),
-            (backend.L2GapRule(), False),
-            (backend.HalfSpaceRule(rng=0), False),
-        ):
-            if says:
-                found = backend.solve_sparse(objective, beta=beta, tol=1e-12, rule=rule)
-                assert found.screenings[-1].kept < model.size
-                close(found.fun, listed.primal(listed.solve()))
-            else:
-                with pytest.raises(UnsupportedError, match=f"{kind.__name__} "):
-                    backend.solve_sparse(objective, beta=beta, rule=rule)
-        some = restrict(model, [1, 4, 7])
+        if bounded:
+            found = backend.solve_sparse(objective, beta=beta, tol=1e-12)
+            assert found.screenings[-1].kept < model.size
+            close(found.fun, listed.primal(listed.solve()))
+        rules = backend.CountRule(), backend.L2GapRule(), backend.HalfSpaceRule(rng=0)
+        for rule in rules if bounded else (backend.L1GapRule(), *rules):
+            with pytest.raises(UnsupportedError, match=f"{kind.__name__} "):
+                backend.solve_sparse(objective, beta=beta, rule=rule)
+        some, w = restrict(model, [1, 4, 7]), rng.normal(size=3)
         fewer = backend.LogLoss(some, some.narrow(objective.data))
+        embedded = np.zeros(model.size)
+        embedded[[1, 4, 7]] = w
+        close(fewer.value(w), listed.loss(embedded))
         problem = backend.ElasticNetCRF(fewer, alpha=1.0, beta=beta)
         assert (problem.features.range is not None) == bounded and problem.features.spread is None
 
@@ -175,22 +155,20 @@ def test_ranges_at_any_scale_and_of_repeated_columns(backend, scale):
     X = backend.Rows(np.array([0, 3, 4]), np.array([1, 1, 0, 1]), scale * np.array([1.0, 2.0, -1.0, 4.0]), 2)
     model = backend.MulticlassModel(2, 2)
     data = model.pack(X, [0, 1])
-    np.testing.assert_allclose(feature_range(model, data) / scale, [0.5, 0.5, 2.5, 2.5])
-    np.testing.assert_allclose(listed_spread(model, data).from_last / scale, [1, 1, 5, 5])
-    np.testing.assert_allclose(np.array(feature_totals(model, data)) / scale, [[-1, -1, 0, 0], [0, 0, 7, 7]])
+    equal = np.testing.assert_allclose
+    equal(feature_range(model, data) / scale, [0.5, 0.5, 2.5, 2.5])
+    equal(listed_spread(model, data).from_last / scale, [1, 1, 5, 5])
+    equal(np.array(feature_totals(model, data)) / scale, [[-1, -1, 0, 0], [0, 0, 7, 7]])
     if scale == 1:
-        np.testing.assert_allclose(model.squared_norms(data), [10.0, 16.0])
+        equal(model.squared_norms(data), [10.0, 16.0])
     model = backend.SequenceModel(2, 2, start_stop=False)
-    found = feature_range(model, model.pack([X], [[0, 1]]))
-    np.testing.assert_allclose(found[:4] / scale, [0.5, 0.5, 3.5, 3.5])
-    np.testing.assert_allclose(found[4:], [0.5, 0.5, 0.5, 0.5])
-    found = np.array(feature_totals(model, model.pack([X], [[0, 1]])))
-    np.testing.assert_allclose(found[:, :4] / scale, [[-1, -1, 0, 0], [0, 0, 7, 7]])
-    np.testing.assert_allclose(found[:, 4:], [[0] * 4, [1] * 4])
+    data, units = model.pack([X], [[0, 1]]), np.repeat([scale, 1.0], 4)
+    equal(feature_range(model, data) / units, [0.5, 0.5, 3.5, 3.5, 0.5, 0.5, 0.5, 0.5])
+    equal(np.array(feature_totals(model, data)) / units, [[-1, -1, 0, 0, 0, 0, 0, 0], [0, 0, 7, 7, 1, 1, 1, 1]])
     listed = backend.ListModel(lambda x: np.asarray(x), backend.Table, size=2)
     data = listed.pack([scale * np.array([[0.0, 4.0], [3.0, 4.0]])], [0])
-    np.testing.assert_allclose(feature_range(listed, data) / scale, [1.5, 0.0])
-    np.testing.assert_allclose(np.array(feature_totals(listed, data)) / scale, [[0, 4], [3, 4]])
+    equal(feature_range(listed, data) / scale, [1.5, 0.0])
+    equal(np.array(feature_totals(listed, data)) / scale, [[0, 4], [3, 4]])
 
 
 def test_models_that_have_no_answers(backend):

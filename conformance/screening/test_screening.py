@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 
-from conformance.listed_crf import ListedCRF, as_list_model, soft_threshold
-from conformance.specimens.models import classes, labellings
+from conformance.listed_crf import as_list_model, soft_threshold
 from conformance.specimens.rules import ALPHAS, WRONG, every_problem, feasible, random_classes, random_list, words
 from conformance.tolerances import close
+
+
+def problems(backend, make, rng, alpha, share):
+    """The problem at this share of beta_max, and beside it the same listed."""
+    objective, listed_at = make(backend, rng)
+    beta = share * backend.beta_max(objective)
+    return backend.ElasticNetCRF(objective, alpha=alpha, beta=beta), listed_at(alpha, beta)
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
 @every_problem
 def test_primal_dual_and_gap_are_their_definitions(backend, make, rng, alpha):
-    objective, listed_at = make(backend, rng)
-    beta = 0.3 * backend.beta_max(objective)
-    problem, listed = backend.ElasticNetCRF(objective, alpha=alpha, beta=beta), listed_at(alpha, beta)
+    """And weak duality: P(w) >= -D(theta) for any w and any feasible theta."""
+    problem, listed = problems(backend, make, rng, alpha, 0.3)
     scale = 1 / np.max(np.abs(listed.A[0]))
     for w in (np.zeros(listed.d), scale * rng.normal(size=listed.d), scale * rng.normal(size=listed.d) ** 3):
         state, theta = problem.evaluate(w), listed.theta(w)
@@ -27,58 +31,39 @@ def test_primal_dual_and_gap_are_their_definitions(backend, make, rng, alpha):
         close(state.dual, -listed.dual(feasible(listed, theta)))
         close(state.entropy, listed.entropy(theta))
         terms = problem.fenchel_young(state.w, state.s * state.gradient)
-        assert np.all(terms >= 0) and state.gap >= 0
+        assert np.all(terms >= 0) and state.gap >= 0 and state.dual <= listed.primal(np.zeros(listed.d)) + 1e-12
+        for _ in range(7):
+            any_theta = feasible(listed, [rng.dirichlet(np.ones(A.shape[1])) for A in listed.A])
+            assert state.fun >= -listed.dual(any_theta) - 1e-12 * (1 + state.fun)
         if alpha > 0:
-            close(problem.primal_weights(state.gradient), soft_threshold(listed.moment(theta), beta) / (alpha * beta))
+            weights = soft_threshold(listed.moment(theta), listed.beta) / (alpha * listed.beta)
+            close(problem.primal_weights(state.gradient), weights)
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize("make", [random_list, random_classes, words])
 def test_the_gap_is_right_to_1e15(backend, rng, make, alpha):
     """Against enumeration in extended precision, from far off to where P and D agree in all digits of a float."""
-    objective, listed_at = make(backend, rng)
-    beta = 0.3 * backend.beta_max(objective)
-    exact = listed_at(alpha, np.longdouble(beta))
-    exact.A, exact.alpha = [A.astype(np.longdouble) for A in exact.A], np.longdouble(alpha)
-    problem, best = backend.ElasticNetCRF(objective, alpha=alpha, beta=beta), listed_at(alpha, beta).solve()
+    problem, exact = problems(backend, make, rng, alpha, 0.3)
+    best, long = exact.solve(), np.longdouble
+    exact.A, exact.alpha, exact.beta = [A.astype(long) for A in exact.A], long(alpha), long(exact.beta)
     off = rng.normal(size=len(best))
     for distance in (1.0, 1e-2, 1e-4, 1e-6, 1e-8, 0.0):
         w = best + distance * off
         state = problem.evaluate(w)
-        theta = feasible(exact, exact.theta(w.astype(np.longdouble)))
-        gap = exact.primal(w.astype(np.longdouble)) + exact.dual(theta)
-        error = abs(state.gap - gap)
+        theta = feasible(exact, exact.theta(w.astype(long)))
+        error = abs(state.gap - (exact.primal(w.astype(long)) + exact.dual(theta)))
         assert error <= 1e-15 * max(1.0, state.fun, 4 * state.gap)
-        if (
-            alpha > 0 and np.finfo(np.longdouble).eps < 1e-18
-        ):  # an error of G costs no more than ||w(theta) - w|| times it
-            assert error <= 1e-15 * np.sqrt(8 * state.gap / (alpha * beta)) + 1e-18
-
-
-@pytest.mark.parametrize("alpha", ALPHAS)
-@every_problem
-def test_weak_duality(backend, make, rng, alpha):
-    """P(w) >= -D(theta) for any w and any feasible theta."""
-    objective, listed_at = make(backend, rng)
-    beta = 0.4 * backend.beta_max(objective)
-    problem, listed = backend.ElasticNetCRF(objective, alpha=alpha, beta=beta), listed_at(alpha, beta)
-    for _ in range(20):
-        theta = [rng.dirichlet(np.ones(A.shape[1])) for A in listed.A]
-        w = rng.normal(size=listed.d) / np.max(np.abs(listed.A[0]))
-        state = problem.evaluate(w)
-        assert state.fun >= -listed.dual(feasible(listed, theta)) - 1e-12 * (1 + state.fun)
-        assert state.dual <= listed.primal(np.zeros(listed.d)) + 1e-12
+        if alpha > 0 and np.finfo(long).eps < 1e-18:  # an error of G costs no more than ||w(theta) - w|| times it
+            assert error <= 1e-15 * np.sqrt(8 * state.gap / (alpha * problem.beta)) + 1e-18
 
 
 @pytest.mark.parametrize("alpha", (1.0, 0.03))
 @every_problem
 def test_strong_duality_and_kkt(backend, make, rng, alpha):
     """At the optimum of a plain solver: no gap, KKT-1, KKT-2 and no residual; elsewhere the residual bounds the
-    distance.
-    """
-    objective, listed_at = make(backend, rng)
-    beta = 0.4 * backend.beta_max(objective)
-    problem, listed = backend.ElasticNetCRF(objective, alpha=alpha, beta=beta), listed_at(alpha, beta)
+    distance."""
+    problem, listed = problems(backend, make, rng, alpha, 0.4)
     best = listed.solve()
     state, size = problem.evaluate(best), np.max(np.abs(best))
     assert 0 <= state.gap <= 1e-12 * state.fun
@@ -86,30 +71,13 @@ def test_strong_duality_and_kkt(backend, make, rng, alpha):
     theta = listed.theta(problem.primal_weights(state.gradient))
     for mine, at_best in zip(theta, listed.theta(best), strict=True):
         np.testing.assert_allclose(mine, at_best, atol=1e-6)
-    assert np.max(problem.residual(state.w, state.gradient)) <= 1e-7 * beta
+    assert np.max(problem.residual(state.w, state.gradient)) <= 1e-7 * problem.beta
     for scale in (1e-3, 0.1, 1.0):
         other = problem.evaluate(best + scale * size * np.cos(np.arange(listed.d)))
         r = np.linalg.norm(problem.residual(other.w, other.gradient))
         distance = np.linalg.norm(other.w - best)
-        assert distance <= r / (alpha * beta) + 1e-6 * size
-        assert distance <= np.sqrt(2 * other.gap / (alpha * beta)) + 1e-6 * size
-
-
-def test_the_optimum_of_a_generic_solver(backend, rng):
-    """w = a - b with a, b >= 0 makes the problem smooth."""
-    objective, listed_at = random_list(backend, rng)
-    for alpha in ALPHAS:
-        listed = listed_at(alpha, 0.2 * backend.beta_max(objective))
-        d = listed.d
-
-        def whole(ab, listed=listed, d=d):
-            w = ab[:d] - ab[d:]
-            g = listed.alpha * listed.beta * w - listed.moment(listed.theta(w))
-            value = listed.loss(w) + listed.beta * (0.5 * listed.alpha * w @ w + ab.sum())
-            return value, np.concatenate([g, -g]) + listed.beta
-
-        found = minimize(whole, np.zeros(2 * d), jac=True, method="L-BFGS-B", bounds=[(0, None)] * (2 * d), tol=1e-14)
-        close(listed.primal(listed.solve()), found.fun)
+        assert distance <= r / (alpha * problem.beta) + 1e-6 * size
+        assert distance <= np.sqrt(2 * other.gap / (alpha * problem.beta)) + 1e-6 * size
 
 
 @every_problem
@@ -137,23 +105,23 @@ def test_nothing_to_learn(backend):
     assert backend.beta_max(objective) == 0.0
     result = backend.solve_sparse(objective, beta=0.1)
     assert result.success and result.nit == 0 and len(result.support) == 0 and 0 <= result.certificate < 1e-12
+    (screening,) = result.screenings
+    assert screening.rejection(0) == 1.0
     model = backend.MulticlassModel(0, 3)
     objective = backend.LogLoss(model, model.pack(np.ones((2, 0)), [0, 1]))
-    assert backend.beta_max(objective) == 0.0 and backend.solve_sparse(objective, beta=0.1).success
+    result = backend.solve_sparse(objective, beta=0.1)
+    assert backend.beta_max(objective) == 0.0 and result.success and result.screenings[0].reservation == 0.0
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
 @every_problem
 def test_lemma_1(backend, make, rng, alpha):
     """Without weights that are 0 at the optimum, the rest is optimal, at the same theta; primal and dual are those
-    of fewer rows.
-    """
-    objective, listed_at = make(backend, rng)
-    beta = 0.5 * backend.beta_max(objective)
-    listed = listed_at(alpha, beta)
+    of fewer rows."""
+    problem, listed = problems(backend, make, rng, alpha, 0.5)
     best = listed.solve()
     kept = np.flatnonzero((best != 0) | (rng.random(listed.d) < 0.3))
-    problem = backend.ElasticNetCRF(objective, alpha=alpha, beta=beta).reduced(kept)
+    problem = problem.reduced(kept)
     state = problem.evaluate(best[kept])
     assert state.gap <= 1e-9 * state.fun
     close(state.fun, listed.primal(best))
@@ -173,15 +141,6 @@ def test_chains_and_lists_are_one_problem(backend, rng):
         states = [backend.ElasticNetCRF(each, alpha=alpha, beta=0.1).evaluate(w) for each in (objective, other)]
         close(states[0].gap, states[1].gap)
         close(rule.bounds(states[0]), rule.bounds(states[1]))
-
-
-def test_the_helper_is_the_paper(rng):
-    """A by hand: psi(y) = F(x, y_i) - F(x, y)."""
-    listed = classes(np.array([[1.0, 2.0]]), [1], 2).crf(1.0, 1.0)
-    assert np.array_equal(listed.A[0], [[-1, 0], [1, 0], [-2, 0], [2, 0]])
-    listed = labellings([np.array([[1.0], [3.0]])], [[0, 1]], 1, 2, start_stop=False).crf(1.0, 1.0)
-    assert isinstance(listed, ListedCRF) and listed.gold == [1]
-    assert np.array_equal(listed.A[0].T[0], [-3, 3, -1, 1, 0, 0]) and not np.any(listed.A[0].T[1])
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.message[:60])

@@ -32,85 +32,77 @@ class Command(NamedTuple):
         return [*self.task, "train", *self.data, *self.options, *map(str, more)]
 
 
+def _command(
+    task: str, data: str, options: str, evaluate: str, predict: str, agree: Callable[[Any, Any], Any], **others: Any
+) -> Command:
+    """Of words in a string."""
+    words = (given.split() for given in (data, options, f"{task} evaluate {evaluate}", f"{task} predict {predict}"))
+    return Command(task.split(), *words, agree, **others)
+
+
+def _agreeing(*names: str) -> Callable[[Any, Any], Any]:
+    """Some scores of a training's data are those of an evaluation."""
+    return lambda report, scores: (report["train"], {name: scores[name] for name in names})
+
+
 def _of_sequences(options: str, **others: Any) -> Command:
     """``train`` on the file of sequences."""
-    data = ["toy.npz"]
-    return Command(
-        [],
-        data,
-        options.split(),
-        ["evaluate", "MODEL", *data],
-        ["predict", "MODEL", *data],
-        lambda report, scores: (report["train"], scores["accuracy"]),
-        **others,
-    )
+    agree = lambda report, scores: (report["train"], scores["accuracy"])  # noqa: E731
+    return _command("", "toy.npz", options, "MODEL toy.npz", "MODEL toy.npz", agree, **others)
 
 
 def _of_columns(options: str) -> Command:
     """``tag train`` on the file of columns."""
-    return Command(
-        ["tag"],
-        ["bank.txt"],
-        options.split(),
-        ["tag", "evaluate", "MODEL", "bank.txt"],
-        ["tag", "predict", "MODEL", "bank.txt", "--top", "2", "--probabilities"],
-        lambda report, scores: (report["train"], {name: scores[name] for name in ("accuracy", "chunks")}),
-        shown=("labels", "B-NP"),
-    )
+    predict = "MODEL bank.txt --top 2 --probabilities"
+    agree = _agreeing("accuracy", "chunks")
+    return _command("tag", "bank.txt", options, "MODEL bank.txt", predict, agree, shown=("labels", "B-NP"))
 
 
 def _of_trees(data: str, options: str, examples: str = "") -> Command:
     """``parse train`` on trees."""
-    return Command(
-        ["parse"],
-        [data],
-        options.split(),
-        ["parse", "evaluate", "MODEL", data, *examples.split()],
-        ["parse", "predict", "MODEL", "bank.dp", "--top", "2", "--draw"],
-        lambda report, scores: (report["train"], {n: scores[n] for n in ("uas", "uas_without_punctuation")}),
-        shown=("sizes", "bits"),
-    )
+    predict = "MODEL bank.dp --top 2 --draw"
+    agree = _agreeing("uas", "uas_without_punctuation")
+    return _command("parse", data, options, f"MODEL {data} {examples}", predict, agree, shown=("sizes", "bits"))
 
 
+ONCE = {"epochs": (20, 20), "checkpoint": False}
 COMMANDS = {
     "letters": _of_sequences("--optimizer svrg --lam 0.1"),
     "letters by online-proximal": _of_sequences("--optimizer online-proximal --regularizer l2 --lam 0.1"),
     "letters by kernels": _of_sequences(
         "--learner mkl --kernels linear,gaussian --transitions each --loss crf", shown=("beta", "gaussian")
     ),
-    "letters by a path": _of_sequences("--learner sparse-crf --path 2 --ratio 0.3", epochs=(20, 20), checkpoint=False),
-    "letters by positions": _of_sequences(
-        "--learner sparse-crf --positions --beta-share 0.3", epochs=(20, 20), checkpoint=False
-    ),
+    "letters by a path": _of_sequences("--learner sparse-crf --path 2 --ratio 0.3", **ONCE),
+    "letters by positions": _of_sequences("--learner sparse-crf --positions --beta-share 0.3", **ONCE),
     "letters over partitions": _of_sequences("--partitions 2 --optimizer lbfgs"),
     "tag": _of_columns("--optimizer exponentiated-gradient --tol 0"),
     "tag over partitions": _of_columns("--partitions 2 --optimizer cocoa --tol 0"),
     "parse": _of_trees("sentences", "--limit 9 --bits 8 --templates 20 --tol 0", "--limit 9"),
     "parse over partitions": _of_trees("bank.dp", "--partitions 2 --bits 9"),
-    "align": Command(
-        ["align"],
-        ["some.tsv"],
-        ["--tol", "0"],
-        ["align", "evaluate", "MODEL", "some.tsv"],
-        ["align", "predict", "MODEL", "left.txt", "right.txt"],
+    "align": _command(
+        "align",
+        "some.tsv",
+        "--tol 0",
+        "MODEL some.tsv",
+        "MODEL left.txt right.txt",
         lambda report, scores: (report["train"], scores["accuracy"]),
         shown=("features", "no partner"),
     ),
-    "segment": Command(
-        ["segment"],
-        ["clean.npz"],
-        ["--tol", "0"],
-        ["segment", "evaluate", "MODEL", "clean.npz"],
-        ["segment", "predict", "MODEL", "noisy.pbm"],
+    "segment": _command(
+        "segment",
+        "clean.npz",
+        "--tol 0",
+        "MODEL clean.npz",
+        "MODEL noisy.pbm",
         lambda report, scores: (report["train"], scores["error"]),
         shown=("features", "edge"),
     ),
-    "localize": Command(
-        ["localize"],
-        ["spots.boxes"],
-        ["--class", "left", "--optimizer", "sgd"],
-        ["localize", "evaluate", "spots.boxes", "MODEL"],
-        ["localize", "predict", "spots.boxes", "MODEL"],
+    "localize": _command(
+        "localize",
+        "spots.boxes",
+        "--class left --optimizer sgd",
+        "spots.boxes MODEL",
+        "spots.boxes MODEL",
         lambda report, scores: (report["classes"][0]["train"], scores["models"][0]),
         shown=("trained", "class"),
     ),

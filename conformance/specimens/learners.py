@@ -16,39 +16,14 @@ from reference.bounds import Corollary17, Corollary18
 from reference.online_mkl.rounds import KernelProblem
 from reference.steps import InverseSqrt, Pegasos
 
-__all__ = [
-    "LAM",
-    "LEARNERS",
-    "WAYS",
-    "WITH_EMPTY",
-    "Learner",
-    "Way",
-    "case",
-    "chains",
-    "flat",
-    "kernels",
-    "loss_of",
-    "nonlinear",
-    "objective_of",
-    "options_of_box",
-    "parts",
-    "run",
-    "seeded",
-    "short",
-    "takes",
-    "unit",
-    "value",
-]
-
 LAM = 0.1  # of every run, unless a test says otherwise
 SHORT, WITH_EMPTY = (2, 3, 1, 3, 2), (2, 4, 1, 3, 0)  # lengths of sequences
 LOSSES = {"hinge": "Max", "entropy": "Entropy", "l2": "SquaredL2", "top-k": "TopK"}  # by the hinge's smoothing
 
 
 class Way(NamedTuple):
-    """Options of a run, and the loss; ways of one learner have states of different forms.
-
-    falls: whether its dual may fall. scale: of its rounding, where the panels are compared.
+    """Options of a run, and the loss; ways of one learner have states of different forms. falls: whether its dual may
+    fall. scale: of its rounding, where the panels are compared.
     """
 
     options: dict[str, Any]
@@ -61,17 +36,16 @@ class Learner(NamedTuple):
     """What is known of a learner.
 
     loss, options: of a short run that no tolerance ends. calls: its oracle calls for each example, before the passes
-    and in each; None where a search decides. averages: which weights it may return. too_long: options of steps that no
-    run survives. proof: the loss and the options of a run that proves a gap; dual: its dual is 0 at the start.
-    constrained: whether it keeps weights >= 0. linear: whether it needs scores that are linear in the weights.
-    plain: whether it takes a sum of the user's. ways: see :class:`Way`. wrong: options without a meaning, and what is
-    said of them. refuses: losses that it is not for, with mu, and what is said.
+    and in each; None where a search decides. too_long: options of steps that no run survives. proof: the loss and the
+    options of a run that proves a gap; dual: its dual is 0 at the start. constrained: whether it keeps weights >= 0.
+    linear: whether it needs scores that are linear in the weights. plain: whether it takes a sum of the user's. ways:
+    see :class:`Way`. wrong: options without a meaning, and what is said of them. refuses: losses that it is not for,
+    with mu, and what is said.
     """
 
     loss: str
     options: dict[str, Any]
     calls: tuple[int, int] | None = (0, 1)
-    averages: tuple[str, ...] = ()
     too_long: dict[str, Any] | None = None
     proof: Way | None = None
     dual: bool = False
@@ -83,9 +57,8 @@ class Learner(NamedTuple):
     refuses: tuple[tuple[str, float | None, str], ...] = ()
 
 
-TWO, LONG = ("last", "uniform"), {"step_size": 1e200}
-THEORY = {"schedule": "theory", "kappa": None, "step_size": None}
-UNSMOOTHED = "ValueError: objective: {} solves the unsmoothed hinge, expected StructuralHinge"
+LONG, NO_CACHE = {"step_size": 1e200}, {"cached_passes": 0}
+THEORY, FREE = {"schedule": "theory", "kappa": None, "step_size": None}, {"mu": None, "kappa": None}
 SMOOTH = "ValueError: mu: svrg needs a smooth objective: give mu > 0"
 ENTROPY = "needs a smoothing, such as StructuralHinge(model, data, smoothing=Entropy())"
 LOG_LOSS = "ValueError: mu: the log loss is defined at mu = 1, got 2.0; StructuralHinge(smoothing=Entropy()) takes any"
@@ -93,8 +66,11 @@ NO_LAM = "ValueError: lam: Pegasos steps 1/(lam t) need lam > 0, got 0.0"
 WRONG_STEPS = (lambda t, lam: np.full(1, 0.1), lambda t, lam: 0.1, lambda t, lam: -t, lambda t, lam: np.nan * t)
 
 
-def _smoothed(name: str) -> tuple[tuple[str, None, str], ...]:
-    return tuple((loss, None, UNSMOOTHED.format(name)) for loss in ("entropy", "l2", "top-k"))
+def _hinge_alone(name: str, needs: str = "LogLoss has no corners") -> tuple[tuple[str, None, str], ...]:
+    """What a learner of the unsmoothed hinge says of other losses."""
+    said = f"ValueError: objective: {name} solves the unsmoothed hinge, expected StructuralHinge"
+    smoothed = ((loss, None, said) for loss in ("entropy", "l2", "top-k"))
+    return (*smoothed, ("log loss", None, f"UnsupportedError: {needs}"))
 
 
 def _hinge(*options: dict[str, Any], **more: Any) -> tuple[Way, ...]:
@@ -106,7 +82,6 @@ LEARNERS = {
         "entropy",
         {"mu": 0.5},
         None,
-        ("last", "uniform", "weighted"),
         LONG,
         constrained=True,
         linear=False,
@@ -125,7 +100,6 @@ LEARNERS = {
     "online_proximal": Learner(
         "entropy",
         {"mu": 0.5, "step_size": 0.2},
-        averages=TWO,
         too_long={"sigma": 1.0, **LONG},
         plain=True,
         ways=(
@@ -135,7 +109,6 @@ LEARNERS = {
         ),
         wrong=(
             ({"regularizer": 3.0}, "TypeError: parts: expected a sequence of regularizers, got 3.0"),
-            ({"regularizer": []}, "ValueError: parts: expected at least one"),
             ({"regularizer": ["l1"]}, "TypeError: parts[0]"),
             ({"step_size": lambda t, sigma: t[:1]}, "ValueError: step_size: expected 5 finite steps"),
             ({"step_size": Pegasos()}, NO_LAM),
@@ -146,15 +119,13 @@ LEARNERS = {
         "entropy",
         {"mu": 0.5, "step_size": 0.05},
         (0, 2),
-        TWO,
         LONG,
         Way({}, "log loss"),
         plain=True,
         ways=(Way({}, "log loss"), Way({"mu": 0.3, "average": "uniform"}, "entropy")),
         wrong=(
             ({"lam": 0.0, "tol": 1e-3}, "ValueError: tol: expected a number >= 0, and lam > 0"),
-            ({"mu": None}, SMOOTH),
-            ({"mu": 0.0}, SMOOTH),
+            *(({"mu": mu}, SMOOTH) for mu in (None, 0.0)),
         ),
         refuses=(
             ("hinge", None, f"{SMOOTH}, and the hinge a smoothing, such as smoothing=Entropy()"),
@@ -182,44 +153,25 @@ LEARNERS = {
             (THEORY | {"accuracy": 0.1}, "ValueError: mu: schedule='theory' has its own"),
             ({"accuracy": 0.1}, "ValueError: accuracy: only schedule='theory' takes one"),
             ({"schedule": "adapt", "accuracy": 0.1}, "ValueError: accuracy: only schedule='theory' takes one"),
-            (
-                {"schedule": Corollary17(LAM, 1.0, 1.0), "mu": None},
-                "ValueError: kappa: the schedule has its own",
-            ),
-            (
-                {"schedule": Corollary17(0.2, 1.0, 1.0), "mu": None, "kappa": None},
-                "ValueError: schedule: made for lam = 0.2, got lam = 0.1",
-            ),
-            (
-                {"schedule": "fast", "mu": None, "kappa": None},
-                "ValueError: schedule: expected 'const', 'adapt', 'theory' or an object",
-            ),
-            ({"schedule": object, "mu": None, "kappa": None}, "ValueError: schedule: expected 'const', 'adapt'"),
-            ({"inner": "sgd"}, "ValueError: inner: expected one of svrg, saga, gradient, or a function, got 'sgd'"),
-            ({"inner": ["svrg"]}, "ValueError: inner: expected one of svrg, saga, gradient, or a function"),
-            (
-                {"inner": lambda problem, at, order, step_size, memory: at.x},
-                "TypeError: inner: expected a pass to return (point, oracles asked for, memory)",
-            ),
+            ({"schedule": Corollary17(LAM, 1.0, 1.0), "mu": None}, "ValueError: kappa: the schedule has its own"),
+            ({**FREE, "schedule": Corollary17(0.2, 1.0, 1.0)}, "ValueError: schedule: made for lam = 0.2, got"),
+            ({**FREE, "schedule": "fast"}, "ValueError: schedule: expected 'const', 'adapt', 'theory' or an object"),
+            ({"inner": lambda *given: given[1].x}, "TypeError: inner: expected a pass to return (point, oracles asked"),
         ),
         refuses=(("hinge", None, f"ValueError: objective: casimir {ENTROPY}"),),
     ),
     "bcfw": Learner(
         "hinge",
         {"tol": None},
-        averages=("last", "weighted"),
         proof=Way({"tol": None}, "hinge"),
         dual=True,
         constrained=True,
         ways=(
-            *_hinge({}, {"cached_passes": 0}, {"capacity": 1}, {"capacity": 2, "cached_passes": 1}),
-            *(
-                Way({"tol": None, "average": "weighted", **each}, "hinge", falls=True)
-                for each in ({}, {"cached_passes": 0}, {"capacity": 2}, {"line_search": False, "cached_passes": 0})
-            ),
-            Way({"tol": None, "line_search": False}, "hinge", falls=True),
+            *_hinge({}, NO_CACHE, {"capacity": 1}, {"capacity": 2, "cached_passes": 1}),
+            *_hinge(*({"average": "weighted", **each} for each in ({}, NO_CACHE, {"capacity": 2})), falls=True),
+            *_hinge({"average": "weighted", "line_search": False, **NO_CACHE}, {"line_search": False}, falls=True),
         ),
-        refuses=(*_smoothed("bcfw"), ("log loss", None, "UnsupportedError: LogLoss has no corners")),
+        refuses=_hinge_alone("bcfw"),
     ),
     "exponentiated_gradient": Learner(
         "log loss",
@@ -237,17 +189,12 @@ LEARNERS = {
         wrong=(({"step_size": 2.0}, "ValueError: step_size: expected at most 1 for mu > 0, got 2"),),
         refuses=(
             ("log loss", 2.0, LOG_LOSS),
-            (
-                "top-k",
-                1.0,
-                "ValueError: objective: the dual at mu = 1 is that of smoothing=Entropy(), got smoothing=TopK",
-            ),
+            ("top-k", 1.0, "ValueError: objective: the dual at mu = 1 is that of smoothing=Entropy(), got"),
         ),
     ),
     "multisample": Learner(
         "hinge",
         {"tol": None, "k": 2},
-        averages=TWO,
         proof=Way({"tol": None, "k": 2}, "hinge"),
         dual=True,
         ways=_hinge(
@@ -261,11 +208,7 @@ LEARNERS = {
             {"k": 3, "online": True, "sampler": "gibbs", "update": "exact"},
             scale=100.0,
         ),
-        wrong=(
-            ({"sampler": "best"}, "ValueError: sampler: expected one of topk, gibbs or a callable, got 'best'"),
-            ({"mu": 0.0}, "ValueError: mu: expected a finite number > 0"),
-        ),
-        refuses=(*_smoothed("multisample"), ("log loss", None, "UnsupportedError: LogLoss has no corners")),
+        refuses=_hinge_alone("multisample"),
     ),
     "cutting_planes": Learner(
         "hinge",
@@ -273,10 +216,7 @@ LEARNERS = {
         proof=Way({"tol": None}, "hinge"),
         dual=True,
         ways=_hinge({"capacity": 1}, {"capacity": 4}, {}, scale=100.0),
-        refuses=(
-            *_smoothed("cutting_planes"),
-            ("log loss", None, "UnsupportedError: objective: cutting_planes needs planes with a task loss"),
-        ),
+        refuses=_hinge_alone("cutting_planes", "objective: cutting_planes needs planes with a task loss"),
     ),
     "prox_linear": Learner(
         "entropy",
@@ -290,10 +230,7 @@ LEARNERS = {
             Way({"accept": "always", "eta": 50.0}, "entropy"),
             Way({"eta": 0.3}, "top-k"),
         ),
-        wrong=(
-            ({"inner": lambda problem: None}, "TypeError: inner: expected a function that returns a Result, got"),
-            ({"inner": "svrg"}, "TypeError: inner: expected a function"),
-        ),
+        wrong=(({"inner": lambda problem: None}, "TypeError: inner: expected a function that returns a Result, got"),),
         refuses=(
             ("hinge", None, f"ValueError: objective: casimir, which solves the subproblems, {ENTROPY}"),
             ("log loss", 7.0, "ValueError: mu: LogLoss has no smoothing"),
@@ -314,20 +251,15 @@ LEARNERS = {
         {"tol": 0.0},
         None,
         proof=Way({}, "log loss"),
-        wrong=(
-            ({"solver": "newton"}, "TypeError: solver: expected an object with start, step and narrow"),
-            ({"rule": 1}, "TypeError: rule: expected an object with screen(state)"),
-        ),
         refuses=(("hinge", None, "TypeError: objective: expected LogLoss(model, data), got StructuralHinge"),),
     ),
     "mkl": Learner(
         "hinge",
         {"step_size": 0.2},
-        averages=TWO,
         ways=tuple(
             Way({"step_size": InverseSqrt(0.4), "average": average, "loss": loss}, "hinge")
             for loss in ("hinge", "crf")
-            for average in TWO
+            for average in ("last", "uniform")
         ),
         wrong=(
             ({"lam": None}, "ValueError: lam: expected a number >= 0, or a penalty in its place"),
@@ -349,8 +281,7 @@ def case(each: Any) -> str:
 
 def options_of_box(name: str) -> list[dict[str, Any]]:
     """The options of a learner's ways that its algorithm has, too."""
-    ways = LEARNERS[name].ways
-    return [{option: each for option, each in way.options.items() if option != "tol"} for way in ways]
+    return [{k: each for k, each in way.options.items() if k != "tol"} for way in LEARNERS[name].ways]
 
 
 def takes(name: str) -> Any:
@@ -379,7 +310,7 @@ def chains(backend: Any, like: Any = None, seed: int = 7, lengths: tuple[int, ..
 def kernels(backend: Any, like: Any = None) -> KernelProblem:
     """Five short sequences under three kernels."""
     rng = np.random.default_rng(7)
-    X = [rng.normal(size=(n, 3)) for n in (2, 4, 1, 3, 0)]
+    X = [rng.normal(size=(n, 3)) for n in WITH_EMPTY]
     groups = [backend.kernels.Linear(), backend.kernels.Explicit(), backend.kernels.Gaussian(1.0)]
     model = backend.KernelSequenceModel(groups, 3)
     return KernelProblem(model, model.pack(X, [rng.integers(0, 3, len(x)) for x in X], like=like))

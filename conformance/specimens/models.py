@@ -22,23 +22,6 @@ from conformance.specimens.outputs import OUTPUTS
 from diptych.chunks import chunks
 from reference.models.tagging import attributes_of
 
-__all__ = [
-    "LABELS",
-    "MODELS",
-    "TAGGERS",
-    "TEMPLATE_LISTS",
-    "Model",
-    "Problem",
-    "all_boxes",
-    "classes",
-    "labellings",
-    "legal",
-    "overlap",
-    "random_boxes",
-    "sentences",
-    "sequence_model",
-]
-
 
 @dataclass
 class Problem:
@@ -130,16 +113,12 @@ class Model(NamedTuple):
     def training(self, n: int = 7, largest: int = 6, seed: int = 0, ties: bool = False) -> Problem:
         """Examples of real features, which do not tie, or of small integers, whose sums are exact."""
         rng = np.random.default_rng(seed)
-        number = (lambda *shape: rng.integers(-1, 2, shape).astype(np.float64)) if ties else partial(_normal, rng)
+        number = lambda *shape: rng.integers(-1, 2, shape) * 1.0 if ties else rng.normal(size=shape)  # noqa: E731
         return self.build(rng, number, n, largest)
 
     def lift(self, y: Any) -> Any:
         """An output for the structure of one example."""
         return np.asarray(y)[None] if self.batched else y
-
-
-def _normal(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    return rng.normal(size=shape)
 
 
 def _sizes(rng: np.random.Generator, n: int, largest: int) -> list[int]:
@@ -482,15 +461,8 @@ def _lists(rng, number, n, largest):
     )
 
 
-TAGGERS = (
-    {},
-    {"pairs": "all"},
-    {"transitions": "bio"},
-    {"pairs": "all", "transitions": "bio"},
-    {"bits": 6},
-    {"bits": 8, "pairs": "all", "transitions": "bio"},
-    {"least": 3},
-)
+TAGGERS = ({}, {"pairs": "all"}, {"transitions": "bio"}, {"pairs": "all", "transitions": "bio"}, {"bits": 6})
+TAGGERS += ({"bits": 8, "pairs": "all", "transitions": "bio"}, {"least": 3})
 
 MODELS = {
     "sequences": Model(_sequences, batched=True),

@@ -22,18 +22,7 @@ class Instance(NamedTuple):
 FACTORS = st.sampled_from([1.0, 0.25, 3.0, 0.0])
 POSITIVE = st.sampled_from([0.25, 1.0, 3.0])
 STEPS = st.sampled_from([0.5, 1.0, 4.0])
-
-
-def _factor(draw: Any, p: int) -> float:
-    return draw(FACTORS)
-
-
-def _positive(draw: Any, p: int) -> float:
-    return draw(POSITIVE)
-
-
-def _power(draw: Any, p: int) -> float:
-    return draw(st.sampled_from([1.0, 1.05, 1.5, 2.0, 3.0, 5.0]))
+POWERS = st.sampled_from([1.0, 1.05, 1.5, 2.0, 3.0, 5.0])
 
 
 def _weights(draw: Any, n: int) -> np.ndarray:
@@ -86,29 +75,29 @@ def _sequence(P, c, tau, w, v, number):
     return P.Sequential([P.L1(c * tau), P.L21(c * w, number), P.L21(c * v, outer)])
 
 
-KINDS: dict[str, tuple[Callable[..., Any], ...]] = {  # made(panel, scale, *drawn) and what is drawn
-    "L1": (lambda P, c, tau: P.L1(c * tau), _factor),
-    "HalfSquaredL2": (lambda P, c, lam: P.HalfSquaredL2(lam), _factor),
-    "SquaredL1": (lambda P, c, lam: P.SquaredL1(lam), _factor),
-    "WeightedSquaredL1": (lambda P, c, lam, d: P.WeightedSquaredL1(lam, d), _factor, _weights),
-    "L21": (lambda P, c, tau, of: P.L21(c * tau, of[0], weights=of[1]), _factor, _weighted_groups),
-    "SquaredL21": (lambda P, c, lam, groups: P.SquaredL21(lam, groups), _factor, _groups),
-    "SparseGroupLasso": (lambda P, c, of, t, u: P.SparseGroupLasso(c * t, of, c * u), _groups, _factor, _factor),
+KINDS: dict[str, tuple[Any, ...]] = {  # made(panel, scale, *drawn) and what is drawn: strategies, or of (draw, p)
+    "L1": (lambda P, c, tau: P.L1(c * tau), FACTORS),
+    "HalfSquaredL2": (lambda P, c, lam: P.HalfSquaredL2(lam), FACTORS),
+    "SquaredL1": (lambda P, c, lam: P.SquaredL1(lam), FACTORS),
+    "WeightedSquaredL1": (lambda P, c, lam, d: P.WeightedSquaredL1(lam, d), FACTORS, _weights),
+    "L21": (lambda P, c, tau, of: P.L21(c * tau, of[0], weights=of[1]), FACTORS, _weighted_groups),
+    "SquaredL21": (lambda P, c, lam, groups: P.SquaredL21(lam, groups), FACTORS, _groups),
+    "SparseGroupLasso": (lambda P, c, of, t, u: P.SparseGroupLasso(c * t, of, c * u), _groups, FACTORS, FACTORS),
     "TreeGroupLasso": (lambda P, c, tree: P.TreeGroupLasso(tree[0], c * tree[1]), _tree),
-    "ElasticNet": (lambda P, c, part, sigma: P.ElasticNet(part(P, c), sigma), _part, _factor),
-    "ElasticNetMKL": (lambda P, c, t, s, groups: P.ElasticNetMKL(c * t, s, groups), _factor, _factor, _groups),
-    "NonSparseMKL": (_non_sparse, _factor, _power, _groups),
-    "Simplex": (lambda P, c, radius: P.Simplex(c * radius), _positive),
-    "L1Ball": (lambda P, c, radius: P.L1Ball(c * radius), _factor),
-    "L2Ball": (lambda P, c, radius: P.L2Ball(c * radius), _factor),
-    "L21Ball": (lambda P, c, radius, groups: P.L21Ball(c * radius, groups), _factor, _groups),
-    "Sequential": (_sequence, _factor, _factor, _factor, _numbers),
+    "ElasticNet": (lambda P, c, part, sigma: P.ElasticNet(part(P, c), sigma), _part, FACTORS),
+    "ElasticNetMKL": (lambda P, c, t, s, groups: P.ElasticNetMKL(c * t, s, groups), FACTORS, FACTORS, _groups),
+    "NonSparseMKL": (_non_sparse, FACTORS, POWERS, _groups),
+    "Simplex": (lambda P, c, radius: P.Simplex(c * radius), POSITIVE),
+    "L1Ball": (lambda P, c, radius: P.L1Ball(c * radius), FACTORS),
+    "L2Ball": (lambda P, c, radius: P.L2Ball(c * radius), FACTORS),
+    "L21Ball": (lambda P, c, radius, groups: P.L21Ball(c * radius, groups), FACTORS, _groups),
+    "Sequential": (_sequence, FACTORS, FACTORS, FACTORS, _numbers),
 }
 
 
 def _made(draw: Any, kind: str, p: int) -> Callable[..., Any]:
     make, *draws = KINDS[kind]
-    drawn = [each(draw, p) for each in draws]
+    drawn = [draw(each) if isinstance(each, st.SearchStrategy) else each(draw, p) for each in draws]
     return lambda panel, c=1.0: make(panel, c, *drawn)
 
 

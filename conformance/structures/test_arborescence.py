@@ -1,9 +1,12 @@
-"""Dependency trees against Cayley's formula and determinants (Martins et al., section 4; the matrix-tree theorem)."""
+"""Dependency trees against Cayley's formula and determinants (Martins et al., section 4; the matrix-tree theorem), and
+against enumeration in 60 digits where floats cannot tell trees apart."""
 
 from __future__ import annotations
 
 import itertools
 import math
+from decimal import Decimal, localcontext
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,50 +14,25 @@ import pytest
 from conformance.specimens.outputs import listing
 from conformance.tolerances import close
 
+EPS = np.finfo(np.float64).eps
+NONE = -np.inf
 roots = pytest.mark.parametrize("single_root", [False, True], ids=["roots", "one root"])
-KINDS = {
-    "random": lambda rng, n: rng.normal(size=(n, n + 1)),
-    "planted": lambda rng, n: rng.normal(size=(n, n + 1)) + 5.0 * np.eye(n, n + 1),
-    "integers": lambda rng, n: rng.integers(0, 4, (n, n + 1)).astype(np.float64),
-    "equal": lambda rng, n: np.zeros((n, n + 1)),
-    "pairs": lambda rng, n: (
-        rng.normal(size=(n, n + 1)) + 9.0 * (np.arange(n)[:, None] // 2 == (np.arange(n + 1) - 1) // 2)
-    ),
-    "nested": lambda rng, n: -np.abs(np.arange(n)[:, None] - np.arange(-1.0, n)) + 1e-3 * rng.random((n, n + 1)),
-    "far apart": lambda rng, n: rng.uniform(-1e3, 1e3, (n, n + 1)),
-    "mostly forbidden": lambda rng, n: np.where(rng.random((n, n + 1)) < 0.8, -np.inf, rng.normal(size=(n, n + 1))),
-}
 
 
-def trees(values, single_root):
-    """Every tree as heads (n,), and its score."""
-    return listing("Arborescence", {"values": values, "single_root": single_root})[:2]
-
-
-def is_tree(heads, single_root):
-    m, steps = np.arange(1, len(heads) + 1), 0
-    while np.any(m > 0) and steps <= len(heads):
-        m, steps = np.where(m > 0, heads[m - 1], 0), steps + 1
-    return bool(np.all(m == 0)) and (not single_root or np.sum(heads == 0) == 1)
-
-
-# numbers of trees ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n", [0, 1, 2, 3, 10, 45])
-def test_cayleys_formula(backend, n):
-    """(n + 1)^(n - 1) trees, n^(n - 1) of a single root, exactly; and the sum of as many ones."""
-    plain, single = (backend.Arborescence(np.zeros((n, n + 1)), s) for s in (False, True))
-    many, one = (n + 1) ** (n - 1) if n else 1, n ** (n - 1) if n else 1
-    assert (plain.count(), single.count()) == (many, one)
-    close(plain.log_partition(), math.log(many))
-    close(single.log_partition(), math.log(one))
-    if n:
-        close(np.asarray(single.marginals().values)[:, 0], np.full(n, 1 / n))
-        close(np.asarray(plain.marginals().values)[:, 0], np.full(n, 2 / (n + 1)))
-
-
-# sums over trees -----------------------------------------------------------------------------------------------------
+@roots
+@pytest.mark.parametrize("c", [0.0, -1e300, -1e16, 1e10, 1e300])
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 45])
+def test_cayleys_formula(backend, n, c, single_root):
+    """(n + 1)^(n - 1) trees, n^(n - 1) of a single root, exactly; equally likely at every height of the scores."""
+    structure = backend.Arborescence(np.full((n, n + 1), c), single_root)
+    count = (n if single_root else n + 1) ** (n - 1)
+    assert structure.count() == count
+    value, marginals = structure.expectation()
+    close(value, n * c + math.log(count))
+    from_root = 1 / n if single_root else 2 / (n + 1)
+    expected = np.full((n, n + 1), (1 - from_root) / max(n - 1, 1))
+    expected[:, 0], expected[np.arange(n), np.arange(1, n + 1)] = from_root, 0.0
+    np.testing.assert_allclose(marginals.values, expected, rtol=0, atol=64 * EPS)
 
 
 def laplacian(values, single_root):
@@ -77,7 +55,7 @@ def laplacian(values, single_root):
 def test_the_partition_is_a_determinant(backend, rng, n, scale, single_root):
     """Kirchhoff's and Tutte's theorem: log Z is a log-determinant, and the marginals come from the inverse."""
     values = scale * rng.normal(size=(n, n + 1))
-    values[rng.random(values.shape) < 0.1] = -np.inf
+    values[rng.random(values.shape) < 0.1] = NONE
     values[:, 0] = rng.normal(size=n)
     values[1:, 1] = rng.normal(size=n - 1)
     w, a = laplacian(values, single_root)
@@ -93,17 +71,6 @@ def test_the_partition_is_a_determinant(backend, rng, n, scale, single_root):
         arcs[i, j + 1] = w[i, j + 1] * (diagonal - aside)
     arcs[:, 0] = w[:, 0] * (inverse[0] if single_root else np.diag(inverse))
     np.testing.assert_allclose(marginals.values, arcs, atol=1e-8)
-    close(np.asarray(marginals.values).sum(axis=1), np.ones(n))
-
-
-@roots
-@pytest.mark.parametrize("n", [3, 12, 30])
-@pytest.mark.parametrize("mu", [0.5, 1.0])
-def test_marginals_of_arcs_are_finite_differences(backend, rng, n, mu, single_root):
-    values, d, step = rng.normal(size=(n, n + 1)), rng.normal(size=(n, n + 1)), 1e-5
-    ahead, behind = (backend.Arborescence(values + s * d, single_root).log_partition(mu) for s in (step, -step))
-    marginals = np.asarray(backend.Arborescence(values, single_root).marginals(mu).values)
-    close((float(ahead) - float(behind)) / (2 * step), np.sum(marginals * d), scale=1e3)
 
 
 @pytest.mark.parametrize("c", [1.0, 30.0, 600.0, 1e4])
@@ -112,7 +79,7 @@ def test_a_ring_that_hardly_anyone_leaves(backend, c, n):
     """Each token's head is the next one, or the root at e^-c: Z = (1 + e^-c)^n - 1, n e^-c with a single root.
     Products underflow.
     """
-    values = np.full((n, n + 1), -np.inf)
+    values = np.full((n, n + 1), NONE)
     values[:, 0] = -c
     values[np.arange(n), np.roll(np.arange(1, n + 1), -1)] = 0.0
     value, marginals = backend.Arborescence(values, single_root=True).expectation()
@@ -126,65 +93,121 @@ def test_a_ring_that_hardly_anyone_leaves(backend, c, n):
     assert backend.Arborescence(values).best()[0] == -c
 
 
-@roots
-def test_arcs_of_very_different_scores(backend, single_root):
-    values = np.array([[1e300, 0.0, 1e-300, -1e300], [-1e300, 1e300, 0.0, -0.0], [1.0, -1e300, 1e300, 0.0]])
-    structure = backend.Arborescence(values, single_root)
-    value, heads = structure.best()
-    assert value == 3e300 and np.asarray(heads).tolist() == [0, 1, 2]
-    close(structure.log_partition(), 3e300)
-    close(structure.marginals().values, structure.parts([0, 1, 2]).values)
-
-
-@roots
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_greedy_tree_is_not_beaten(backend, rng, kind, single_root):
-    """Exchanges: no arc of a best tree of 70 tokens can be replaced with a gain."""
-    n = 70
-    values = KINDS[kind](rng, n)
-    structure = backend.Arborescence(values, single_root)
-    value, heads = (np.asarray(x) for x in structure.ops.maximum_arborescence(structure.scores, single_root))
-    if value == -np.inf:
-        assert structure.count() == 0
-        return
-    assert is_tree(heads, single_root)
-    for m, h in itertools.product(range(n), range(n + 1)):
-        other = heads.copy()
-        other[m] = h
-        if h != m + 1 and values[m, h] > values[m, heads[m]] and is_tree(other, single_root):
-            raise AssertionError(f"token {m + 1} gains by head {h}")
-
-
-# what is refused -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-@pytest.mark.parametrize("n", [2, 3, 40])
-def test_what_is_no_score_of_an_arc_is_no_number(backend, rng, bad, n):
-    """Scores of weights that left the finite numbers, which no constructor has seen: nan, no loop without end."""
-    values = rng.normal(size=(n, n + 1))
-    values[-1, 0] = bad
-    structure = backend.Arborescence.unchecked(backend.ArborescenceScores(values))
-    value, heads = structure.best()
-    assert np.isnan(value) and np.all(np.asarray(heads) == -1)
-    assert np.isnan(structure.expectation()[0]) and np.all(np.isnan(structure.expectation()[1].values))
-    assert np.all(np.isnan(structure.max_marginals().values)) and structure.topk(2).count == 0
-    assert np.all(np.asarray(structure.parts(heads).values) == 0)
-
-
-def test_single_roots_stay(backend):
-    """Whatever is derived from a structure keeps to what its trees are."""
-    structure = backend.Arborescence(np.zeros((3, 4)), single_root=True)
-    ones = backend.ArborescenceScores(np.ones((3, 4)))
-    for derived in (structure.augment(ones), structure.constrained(np.ones((3, 4), bool))):
-        assert derived.single_root and derived.count() == 9
-
-
-# misprints and mistakes --------------------------------------------------------------------------------------------
-
-
 def test_the_root_at_a_discount_is_no_single_root():
     """Root arcs made cheap by a finite constant: where scores are larger than it, two of them are still best."""
     values = np.array([[1e3, 0.0, -1e3], [1e3, -1e3, 0.0]])
-    outputs, scores = trees(np.where(np.arange(3) == 0, values - 100.0, values), single_root=False)
+    outputs, scores, _ = listing("Arborescence", {"values": np.where(np.arange(3) == 0, values - 100.0, values)})
     assert outputs[int(np.argmax(scores))] == (0, 0)
+
+
+# sums at every size of the scores -------------------------------------------------------------------------------------
+
+
+def tied(rng, n, scale):
+    return scale * rng.integers(-2, 3, (n, n + 1))
+
+
+def nearly_tied(rng, n, scale):
+    return tied(rng, n, scale) + rng.normal(size=(n, n + 1))
+
+
+def some_forbidden(rng, n, scale):
+    return np.where(rng.random((n, n + 1)) < 0.3, NONE, nearly_tied(rng, n, scale))
+
+
+def hard_to_leave(rng, n, scale):
+    """Cycles of two tokens whose ways out are far below, and differ by little."""
+    values = rng.integers(-2, 3, (n, n + 1)).astype(np.float64)
+    for m in range(0, n - 1, 2):
+        values[m, m + 2] = values[m + 1, m + 1] = scale
+    return values
+
+
+def root_far_below(rng, n, scale):
+    """At 1e20 numbers are 16384 apart: of differences to the root's arcs, rounding takes all that counts, to either
+    side."""
+    values = rng.normal(size=(n, n + 1)) + 8191.3
+    values[:, 0] -= scale
+    return values
+
+
+def enumerated(values, mu, single_root):
+    """The best score and mu log sum exp(score / mu) as Fractions, and the marginals; None if there is no tree."""
+    outputs = listing("Arborescence", {"values": values, "single_root": single_root}).possible().outputs
+    if not outputs:
+        return None
+    scores = [sum((Fraction(float(values[m, h])) for m, h in enumerate(y)), Fraction(0)) for y in outputs]
+    top, marginals = max(scores), np.zeros(values.shape)
+    with localcontext() as context:
+        context.prec = 60
+        away = [max((s - top) / Fraction(mu), Fraction(-10000)) for s in scores]
+        weights = [(Decimal(x.numerator) / Decimal(x.denominator)).exp() for x in away]
+        total = sum(weights)
+        for m, h in np.ndindex(values.shape):
+            marginals[m, h] = sum((w for w, y in zip(weights, outputs, strict=True) if y[m] == h), Decimal(0)) / total
+        return top, top + Fraction(mu) * Fraction(total.ln()), marginals
+
+
+def agrees(backend, values, mu, single_root):
+    """Best score, log-partition and marginals are those of the enumeration, to some units of the last place."""
+    structure, expected = backend.Arborescence(values, single_root), enumerated(values, mu, single_root)
+    if expected is None:
+        with pytest.raises(backend.InfeasibleError):
+            structure.expectation(mu)
+        return
+    top, total, means = expected
+    value, marginals = structure.expectation(mu)
+    size = Fraction(float(np.abs(values[values > NONE]).max()))
+    assert abs(Fraction(float(structure.best()[0])) - top) <= 16 * Fraction(EPS) * size
+    assert abs(Fraction(float(value)) - total) <= 16 * Fraction(EPS) * max(abs(total), Fraction(mu))
+    np.testing.assert_allclose(marginals.values, means, rtol=0, atol=64 * EPS)
+    is_distribution(np.asarray(marginals.values))
+
+
+def is_distribution(marginals):
+    assert np.all((marginals >= 0) & (marginals <= 1))
+    np.testing.assert_allclose(marginals.sum(axis=1), 1.0, rtol=0, atol=8 * len(marginals) * EPS)
+
+
+@roots
+@pytest.mark.parametrize("scale", [1e-300, 1e-8, 1.0, 1e5, 1e10, 1e13, 1e16, 1e20, 1e100, 1e300])
+@pytest.mark.parametrize("kind", [tied, nearly_tied, some_forbidden, hard_to_leave, root_far_below])
+def test_trees_that_floats_cannot_tell_apart(backend, rng, kind, scale, single_root):
+    """Whatever is added up on the way, at every temperature."""
+    for n, mu in ((1, 1.0), (2, 1.0), (3, 1e-3), (4, 1.0), (4, 30.0), (4, 0.3), (3, 1e-300), (3, 1e-10), (3, 1e300)):
+        agrees(backend, kind(rng, n, scale), mu, single_root)
+
+
+def faint():
+    """Small pivots of which each alone is representable: two tokens in a cycle, the way out twice as deep, and a
+    detour that counts; ways out that differ by little, or by more than 400; scores of very different sizes.
+    """
+    for d in (1e2, 3e2, 4.4e2, 7e2, 1e3):
+        first, second = [-3 * d, NONE, 0, NONE, -d], [-3 * d, 0, NONE, -2 * d, NONE]
+        yield [first, second, [-d, NONE, -1.5 * d, NONE, 0], [-2 * d, -d, NONE, 0, NONE]]
+    for d in (100.0, 340.0, 357.0, 365.0, 375.0, 381.0, 385.0, 391.0, 399.0):
+        yield from ([[-d, NONE, 0], [-other, 0, NONE]] for other in (400.5, d + 1.0))
+    yield [[1e300, 0, 1e-300, -1e300], [-1e300, 1e300, 0, 0], [1, -1e300, 1e300, 0]]
+
+
+@roots
+@pytest.mark.parametrize("values", list(faint()))
+def test_weights_that_underflow_on_the_way(backend, single_root, values):
+    agrees(backend, np.array(values, float), 1.0, single_root)
+
+
+@roots
+@pytest.mark.parametrize("apart", [0.0, 2.0**20, 2.0**48])
+@pytest.mark.parametrize("n", [12, 40])
+def test_constants_on_tokens_change_no_marginal(backend, rng, n, apart, single_root):
+    """Scores and constants of which floats hold the sums exactly; the roots' arcs far below the others, as they are
+    under a hard constraint."""
+    values = rng.integers(-8, 9, (n, n + 1)) / 4.0
+    values[:, 0] -= apart
+    raised = values + 2.0**48 * rng.integers(-3, 4, n)[:, None]
+    plain, other = (np.asarray(backend.Arborescence(v, single_root).marginals().values) for v in (values, raised))
+    np.testing.assert_allclose(other, plain, rtol=0, atol=8 * n * EPS)
+    is_distribution(plain)
+    if apart > 0:  # one root arc in both: more would cost more than all else can gain
+        one = np.asarray(backend.Arborescence(values + apart * (np.arange(n + 1) == 0), True).marginals().values)
+        np.testing.assert_allclose(plain, one, rtol=0, atol=8 * n * EPS)

@@ -1,14 +1,17 @@
-"""Long chains (Pillutla et al., Algo. 1 and 3): exact counts, closed forms, and messages that are normalised at every
-position, so that rounding does not grow with the length.
+"""Chains and trees beyond enumeration (Pillutla et al., Algorithms 1, 3, 7 and 9): exact counts, closed forms, weights
+that underflow as plain numbers and yet count, messages that are normalised at every node.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 
+from conformance.specimens.outputs import listing
+from conformance.specimens.scores import random_parents
 from conformance.tolerances import close
 
 EPS = np.finfo(np.float64).eps
@@ -19,20 +22,9 @@ def test_count_is_exact_beyond_int64(backend):
     cycle = np.full((3, 3), -np.inf)
     cycle[[0, 1, 2], [1, 2, 0]] = 0.0
     assert backend.Chain(np.zeros((1000, 3)), cycle).count() == 3
-
-
-def test_forbidden_transitions_in_a_left_to_right_chain(backend):
-    """Only 0..01..1 is allowed: n + 1 labellings, all of score 0."""
-    n = 300
-    chain = backend.Chain(np.zeros((n, 2)), [[0.0, 0.0], [-np.inf, 0.0]])
-    close(chain.log_partition(), math.log(n + 1))
-    expected = np.arange(n, 0, -1) / (n + 1)
-    close(np.asarray(chain.marginals().unary)[:, 0], expected)
-
-
-def test_integers_become_float64(backend):
-    value, _ = backend.Chain(np.array([[1, 2]]), np.zeros((2, 2), np.int32)).best()
-    assert np.asarray(value).dtype == np.float64
+    star, forbidden = np.array([-1] + [0] * 99), np.array([[0.0, 0.0], [-np.inf, 0.0]])
+    assert backend.Tree(np.zeros((100, 3)), np.zeros((3, 3)), star, [3] + [2] * 99).count() == 3 * 2**99
+    assert backend.Tree(np.zeros((100, 2)), forbidden, star).count() == 2**99 + 1
 
 
 @pytest.mark.parametrize("level", [-1024.0, 2.0**20])
@@ -58,3 +50,136 @@ def test_a_common_level_of_all_scores_changes_no_marginal(backend, rng, level, s
         np.testing.assert_allclose(np.sum(other.pairwise), n - 1, rtol=0, atol=n * slack)
     np.testing.assert_allclose(same.unary, marginals.unary, rtol=0, atol=slack)
     np.testing.assert_allclose(same.pairwise, marginals.pairwise, rtol=0, atol=(n if shared else 1) * slack)
+
+
+# closed forms ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", ["chain", "tree", "path", "star", "forest"])
+@pytest.mark.parametrize("p", [1500, 10_000])
+def test_many_independent_nodes(backend, rng, shape, p):
+    """Values that can be computed in closed form: no pairwise scores. The next best outputs change the one node where
+    the second label costs least. Nothing recurs.
+    """
+    unary, own, chain = rng.normal(scale=10.0, size=(p, 3)), np.zeros((3, 3)), shape == "chain"
+    structure = backend.Chain(unary, own) if chain else backend.Tree(unary, own, random_parents(rng, p, shape))
+    value, labels = structure.best()
+    close(value, unary.max(axis=1).sum())
+    assert np.array_equal(labels, unary.argmax(axis=1))
+    value, marginals = structure.expectation()
+    weights = np.exp(unary - unary.max(axis=1, keepdims=True))
+    close(value, (np.log(weights.sum(axis=1)) + unary.max(axis=1)).sum())
+    close(marginals.unary, weights / weights.sum(axis=1, keepdims=True))
+    close(np.asarray(marginals.pairwise).sum(), p - (1.0 if chain else np.sum(structure.scores.parents < 0)))
+    if p < 2000:
+        best, ordered = structure.topk(3), np.sort(unary, axis=1)
+        gaps = np.sort(ordered[:, 2] - ordered[:, 1])[:2]
+        close(best.scores, ordered[:, 2].sum() - np.array([0.0, *gaps]))
+        assert np.all(np.sum(np.asarray(best.labels) != labels, axis=1) == [0, 1, 1])
+
+
+@pytest.mark.parametrize("weight", [0.0, 1.0, 60.0, 100.0, 149.0, 151.0, 300.0, 1000.0])
+@pytest.mark.parametrize("children", [1, 4, 5, 8, 40])
+@pytest.mark.parametrize("sides", ["agree", "apart", "alternate"])
+def test_a_star_is_summed_by_hand(backend, weight, children, sides):
+    """Leaves that cost ``weight`` each where they differ from the root, and are all for label 1, or half of them for
+    each label. Products of messages underflow; scores of the root outweigh them or not.
+    """
+    for own in (0.0, weight * children, 2.0 * weight * children, -700.0):
+        p = children + 1 if sides == "agree" else 2 * children + 1
+        unary, leaf = np.zeros((p, 2)), np.arange(1, p)
+        if sides == "agree":
+            unary[0, 0], unary[1:, 0] = own, -weight / 2
+        else:
+            one = leaf > children if sides == "apart" else leaf % 2 == 0
+            unary[0, 0], unary[leaf[one], 0], unary[leaf[~one], 1] = own, -5000.0, -5000.0
+        pairs = np.array([[0.0, -weight], [-weight, 0.0]])
+        root = unary[0] + np.logaddexp(*(unary[1:, None, :] + pairs).transpose(2, 0, 1)).sum(axis=0)
+        for pairwise in (pairs, np.broadcast_to(pairs, (p, 2, 2)).copy()):
+            value, marginals = backend.Tree(unary, pairwise, np.append(-1, np.zeros(p - 1, int))).expectation()
+            close(value, np.logaddexp(*root))
+            close(marginals.unary[0], np.exp(root - np.logaddexp(*root)), scale=max(1.0, np.abs(root).max()))
+
+
+# against enumeration in logarithms ------------------------------------------------------------------------------------
+
+# Scores of one transition: weights, their squares and their cubes get lost beyond 400, 200 and 248.
+DEPTHS = [100.0, 149.0, 150.0, 151.0, 187.0, 195.0, 201.0, 249.0, 300.0, 372.0, 389.0, 391.0, 399.0, 401.0, 760.0]
+
+
+def faint(depth):
+    """Label 0 at the ends, and 1 between for 2 depth; or label 0 throughout, for a little less or more. Then three
+    labels: 0 stays; 1 becomes 2, and loses three times the depth in one step; then 0 loses as much, or nearly.
+    """
+    for stay, lost in itertools.product((1, 3, 4), (1.98, 2.0, 2.02, max(400.1 / depth, 2.0), 640.0 * 4 / depth)):
+        unary = np.zeros((stay + 2, 2))
+        unary[1:-1, 0] = -lost * depth / stay
+        unary[[0, -1], 1] = -5000.0
+        yield unary, np.array([[0.0, -depth], [-depth, 0.0]])
+    for factor in (0.99, 1.0, 1.01):
+        unary, pairwise = np.zeros((5, 3)), np.full((3, 3), -np.inf)
+        unary[0, 1] = unary[1, 2] = pairwise[1, 2] = -depth
+        unary[0, 2], unary[2:, 0] = -np.inf, -depth * factor
+        pairwise[0, 0] = pairwise[2, 2] = 0.0
+        yield unary, pairwise
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_labels_that_underflow_and_count(backend, depth):
+    """A chain, and the path as a tree, both with shared and with own transitions, have the sums of all labellings."""
+    for unary, pairwise in faint(depth):
+        n, L = unary.shape
+        each = np.broadcast_to(pairwise, (n - 1, L, L))
+        expected, means = listing("Chain", {"unary": unary, "pairwise": each}).expectation(1.0)
+        below, parents = np.concatenate([np.zeros((1, L, L)), each]), np.arange(-1, n - 1)
+        for structure in (
+            backend.Chain(unary, pairwise),
+            backend.Chain(unary, each.copy()),
+            backend.Tree(unary, pairwise, parents),
+            backend.Tree(unary, below, parents),
+        ):
+            value, marginals = structure.expectation()
+            close(value, expected)
+            close(marginals.unary, means["unary"])
+            shared = np.ndim(marginals.pairwise) == 2
+            edges = means["pairwise"].sum(axis=0) if shared else means["pairwise"]
+            close(marginals.pairwise if shared else np.asarray(marginals.pairwise)[1 - n :], edges)
+
+
+# as printed -----------------------------------------------------------------------------------------------------------
+
+
+def test_linear_messages_overflow_and_vanish(backend):
+    """Algorithm 9 as printed multiplies exp(psi): at 800 it is inf, at -800 it says that nothing is possible."""
+    for unary, expected in (([800.0, 0.0], 800.0), ([-800.0, -801.0], -800.0 + math.log1p(math.exp(-1.0)))):
+        with np.errstate(over="ignore", divide="ignore"):
+            as_printed = np.log(np.sum(np.exp(np.array(unary))))
+        assert not np.isfinite(as_printed)
+        close(backend.Tree([unary], np.zeros((2, 2)), [-1]).log_partition(), expected)
+
+
+def test_remark_44_divides_zero_by_zero(backend):
+    """Where a parent's label forbids all of its child's, the message is 0 and so is the marginal: 0/0, but the
+    answer is 0.
+    """
+    unary, pairwise = np.zeros((2, 2)), np.array([[0.0, 0.0], [-np.inf, -np.inf]])
+    up = np.exp(pairwise) @ np.ones(2)  # from the child, for each label of the parent
+    down = np.exp(pairwise).T @ np.ones(2)
+    A = np.log(up.sum())
+    node, child = up / up.sum(), down / down.sum()
+    with np.errstate(invalid="ignore"):
+        as_printed = node[:, None] * child * np.exp(pairwise + A) / (up[:, None] * down)
+    assert np.isnan(as_printed[1]).all()
+    marginals = backend.Tree(unary, pairwise, [-1, 0]).marginals()
+    close(as_printed[0], np.asarray(marginals.pairwise)[0])
+    close(marginals.pairwise, [[0.5, 0.5], [0.0, 0.0]])
+
+
+def test_what_is_refused_beside_the_arguments_of_the_constructor(backend):
+    batch = backend.Tree(np.zeros((3, 2, 2)), np.zeros((2, 2)), [-1, 0])
+    for question in (batch.count, lambda: list(batch.enumerate())):
+        with pytest.raises(ValueError, match=r"expected a single tree, got a batch of shape \(3,\)"):
+            question()
+    unsound = backend.TreeScores(np.zeros((2, 2)), np.zeros((2, 2)), np.array([1, 0]))
+    with pytest.raises(ValueError, match="parents: expected a forest, got a cycle"):
+        backend.Tree.unchecked(unsound).best()

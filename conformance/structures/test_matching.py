@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from scipy import optimize
 
 from accelerated.compiled.structures.assignment import assign
 from conformance.specimens.outputs import listing
@@ -24,35 +23,19 @@ KINDS = {
 }
 
 
-def matchings(values):
-    """Every matching of min(p, q) pairs as columns (p,), and its score."""
-    return listing("Matching", {"values": values})[:2]
-
-
 def best_with(values):
     """The max-marginals by enumeration, and the best score of all."""
     _, scores, parts = listing("Matching", {"values": values})
     return np.where(parts["values"] > 0, scores[:, None, None], -np.inf).max(axis=0), scores.max()
 
 
-@given(data=st.data())
-def test_integer_scores_are_exact(backend, data):
-    """Sums of integers are: each max-marginal equals the score of the matching solved with that pair alone, bit for
-    bit.
-    """
-    p, q = data.draw(st.integers(1, 7)), data.draw(st.integers(1, 7))
-    entry = st.one_of(st.integers(-9, 9).map(float), st.just(-np.inf))
-    values = np.array(data.draw(st.lists(entry, min_size=p * q, max_size=p * q))).reshape(p, q)
-    found = np.asarray(backend.Matching(values).max_marginals().values)
-    for i, j in np.ndindex(p, q):
-        alone = values.copy()
-        alone[i, np.arange(q) != j] = alone[np.arange(p) != i, j] = -np.inf
-        if p > q:  # else row i has to be matched
-            alone[i, j] += 1000.0
-        matching = backend.Matching(alone)
-        value, columns = matching.ops.assignment(matching.scores)
-        expected = value - 1000.0 * (p > q) if columns[i] == j else -np.inf
-        assert found[i, j] == expected
+@pytest.mark.parametrize("forbidden", [0.0, 0.2])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 5), (5, 2), (4, 4), (5, 6), (6, 5)])
+def test_integer_scores_are_exact(backend, rng, shape, forbidden):
+    """Sums of integers are: each max-marginal is the best score of a matching with that pair, bit for bit."""
+    for _ in range(10):
+        values = np.where(rng.random(shape) < forbidden, -np.inf, rng.integers(-9, 10, shape))
+        assert np.array_equal(backend.Matching(values).max_marginals().values, best_with(values)[0])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -63,11 +46,8 @@ def test_potentials_prove_the_optimum(rng, kind, shape, solve):
     values = KINDS[kind](rng, *shape)
     answer = solve(values)
     if answer is None or answer[0] is False:
-        pytest.importorskip("scipy.optimize")
-        from scipy.optimize import linear_sum_assignment
-
         with pytest.raises(ValueError, match="infeasible"):
-            linear_sum_assignment(values, maximize=True)
+            optimize.linear_sum_assignment(values, maximize=True)
         return
     column, u, v = answer[-3:]
     rows = np.arange(len(values))
@@ -83,24 +63,6 @@ def test_scores_of_very_different_sizes(backend):
     value, columns = backend.Matching(values).best()
     assert value == 1e300 and columns[0] == 0
     assert np.asarray(backend.Matching(values).max_marginals().values).max() == 1e300
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-@pytest.mark.parametrize("shape", [(1, 1), (3, 3), (5, 9), (9, 5), (40, 40)])
-@pytest.mark.parametrize("share", [0.1, 1.0])
-def test_what_is_no_score_is_no_number(backend, rng, bad, shape, share):
-    """Scores of weights that left the finite numbers, which no constructor has seen: nan, no loop without end."""
-    values = rng.normal(size=shape)
-    values[rng.random(shape) < share] = bad
-    values[-1, 0] = bad
-    matching = backend.Matching.unchecked(backend.MatchingScores(values))
-    value, columns = matching.best()
-    assert np.isnan(value) and np.all(np.asarray(columns) == -1)
-    assert np.all(np.isnan(matching.max_marginals().values))
-    assert np.all(np.asarray(matching.parts(columns).values) == 0)
-
-
-# what is refused ---------------------------------------------------------------------------------------------------
 
 
 def test_sums_over_matchings_are_intractable(backend):
@@ -122,7 +84,7 @@ def test_the_log_partition_of_matchings_is_a_permanent(rng):
     (Ryser's formula).
     """
     values = rng.normal(size=(5, 5))
-    _, scores = matchings(values)
+    scores = listing("Matching", {"values": values}).scores
     a, ryser = np.exp(values), 0.0
     for mask in range(1, 32):
         chosen = [j for j in range(5) if mask >> j & 1]
@@ -130,7 +92,7 @@ def test_the_log_partition_of_matchings_is_a_permanent(rng):
     close(np.log(np.exp(scores).sum()), np.log(ryser))
 
 
-# misprints ---------------------------------------------------------------------------------------------------------
+# misprints ------------------------------------------------------------------------------------------------------------
 
 
 def test_printed_residual_weights_give_no_max_marginals():
@@ -157,7 +119,7 @@ def test_residual_arcs_of_scores_give_max_marginals(rng):
         best, top = best_with(values)
         if top == -np.inf:
             continue
-        outputs, scores = matchings(values)
+        outputs, scores, _ = listing("Matching", {"values": values})
         matched = np.array(outputs[int(np.argmax(scores))])[:, None] == np.arange(p)
         path = np.full((2 * p, 2 * p), -np.inf)
         path[:p, p:] = np.where(matched, -np.inf, values)
@@ -171,9 +133,8 @@ def test_inequalities_leave_rows_unmatched():
     """The linear program of C.3 and (73) with <= 1: at phi = [[-1]] it is 0 at theta = 0, and the only matching
     scores -1.
     """
-    optimize = pytest.importorskip("scipy.optimize")
     program = {"c": [1.0], "bounds": [(0, 1)]}
     printed = optimize.linprog(A_ub=[[1.0], [1.0]], b_ub=[1, 1], **program)
     equalities = optimize.linprog(A_eq=[[1.0], [1.0]], b_eq=[1, 1], **program)
-    scores = matchings(np.array([[-1.0]]))[1]
+    scores = listing("Matching", {"values": np.array([[-1.0]])}).scores
     assert -printed.fun == 0.0 and -equalities.fun == scores.max() == -1.0

@@ -4,18 +4,14 @@ and namespace.
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from accelerated.structures import arborescence, cut, matching
-from conformance.specimens.structures import STRUCTURES, cuts, size, stored
-from conformance.structures.test_arborescence import KINDS as TREES
-from conformance.structures.test_arborescence import is_tree, roots
-from conformance.structures.test_cut import brute, grid
+from conformance.specimens.scores import size, stored
+from conformance.specimens.structures import STRUCTURES
 from conformance.structures.test_matching import KINDS as MATRICES
 from conformance.tolerances import close
 from reference import ArborescenceScores, CutScores, MatchingScores
@@ -28,10 +24,19 @@ SOLVERS = {  # of a structure, by its name in the catalogue
     "networkx spans": ("Arborescence", arborescence.by_networkx),
     "networkx spans from one root": ("Arborescence, one root", lambda scores: arborescence.by_networkx(scores, True)),
 }
+TREES = {
+    "random": lambda rng, n: rng.normal(size=(n, n + 1)),
+    "planted": lambda rng, n: rng.normal(size=(n, n + 1)) + 5.0 * np.eye(n, n + 1),
+    "integers": lambda rng, n: rng.integers(0, 4, (n, n + 1)).astype(np.float64),
+    "equal": lambda rng, n: np.zeros((n, n + 1)),
+    "pairs": lambda rng, n: (
+        rng.normal(size=(n, n + 1)) + 9.0 * (np.arange(n)[:, None] // 2 == (np.arange(n + 1) - 1) // 2)
+    ),
+    "nested": lambda rng, n: -np.abs(np.arange(n)[:, None] - np.arange(-1.0, n)) + 1e-3 * rng.random((n, n + 1)),
+    "far apart": lambda rng, n: rng.uniform(-1e3, 1e3, (n, n + 1)),
+    "mostly forbidden": lambda rng, n: np.where(rng.random((n, n + 1)) < 0.8, -np.inf, rng.normal(size=(n, n + 1))),
+}
 everyone = pytest.mark.parametrize(("name", "solve"), SOLVERS.values(), ids=SOLVERS)
-matchers = pytest.mark.parametrize(
-    "match", [matching.by_networkx, matching.by_scipy], ids=lambda function: function.__name__
-)
 
 
 @everyone
@@ -62,63 +67,28 @@ def test_others_answer_at_every_scale(rng, name, solve, power):
         assert large == np.ldexp(value, power) and np.array_equal(y, again)
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
 @pytest.mark.parametrize(("name", "solve"), [each for each in SOLVERS.values() if each[0] != "Cut"])
-@pytest.mark.parametrize("seed", range(20))
-def test_others_answer_integers_exactly(seed, name, solve):
-    """Up to 2^40, many of them tied: the best score, bit for bit."""
-    rng = np.random.default_rng(seed)
-    p, q = rng.integers(1, 6, 2)
-    values = np.floor(2.0 ** rng.uniform(0, 40, (p, q) if name == "Matching" else (p, p + 1)))
-    values[rng.random(values.shape) < 0.3] = 2.0**40
-    scores = MatchingScores(values) if name == "Matching" else ArborescenceScores(values)
-    assert solve(scores)[0] == OF[name].enumerate(scores).scores.max()
-
-
-# cuts ----------------------------------------------------------------------------------------------------------------
-
-
-@given(instance=cuts(integer=True))
-def test_networkx_cuts_off_the_fewest_ones(instance):
-    outputs, scores = brute(instance)
-    value, labels = cut.by_networkx(CutScores(*instance))
-    assert value == scores.max()
-    if value > -np.inf:
-        best = np.array([y for y, s in zip(outputs, scores, strict=True) if s == value])
-        assert np.array_equal(labels, best.min(axis=0, initial=1))
-
-
-@pytest.mark.parametrize("coupling", [0.5, 2.0, 8.0])
-def test_networkx_and_the_panels_cut_grids_alike(backend, coupling):
-    for seed in range(3):
-        structure = backend.Cut(*grid(20, coupling, seed))
-        (value, labels), (v, y) = cut.by_networkx(structure.scores), structure.best()
-        assert np.array_equal(labels, y)  # no two labellings of random scores tie
-        assert value == pytest.approx(v, rel=1e-13)  # the panels sum the same scores in different orders
+def test_what_is_no_score_is_no_number_to_others(name, solve, bad):
+    values = np.array([[0.0, 0.0, 0.0], [bad, 0.0, 0.0]])
+    value, y = solve(MatchingScores(values) if name == "Matching" else ArborescenceScores(values))
+    assert np.isnan(value) and y.tolist() == [-1, -1]
 
 
 def test_networkx_augments_paths_where_its_preflows_fail():
-    """Float capacities whose rounding ends a preflow in an IndexError."""
+    """Float capacities whose rounding ends a preflow in an IndexError; and what no cut expresses is refused."""
     unary = np.array([[1.0, -1.2], [0.1, 0.9], [0.2, 1.0], [-3.6, 0.8]])
     edges = np.array([[0, 1], [3, 2], [1, 3]])
     pairwise = np.array([[[0.9, -0.7], [0.9, 0.6]], [[-2.4, -1.5], [0.6, 1.8]], [[1.0, -0.9], [1.2, -0.7]]])
     value, labels = cut.by_networkx(CutScores(unary, pairwise, edges))
     close(value, 4.7)
     assert labels.tolist() == [0, 0, 1, 1]
-
-
-def test_networkx_refuses_what_no_cut_expresses():
-    pairwise = np.array([[[0.0, 2.0], [0.0, 0.0]]])
+    pairwise[0] = [[0.0, 2.0], [0.0, 0.0]]
     with pytest.raises(ValueError, match=r"pairwise: .* edge 0 \(0, 1\), 0 \+ 0 falls short of 2 \+ 0 by 2"):
-        cut.by_networkx(CutScores(np.zeros((2, 2)), pairwise, np.array([[0, 1]])))
+        cut.by_networkx(CutScores(unary, pairwise, edges))
 
 
-# matchings -----------------------------------------------------------------------------------------------------------
-
-
-SHAPES = [(0, 0), (0, 3), (3, 0), (1, 40), (40, 1), (12, 12), (7, 15), (15, 7), (30, 30), (20, 50), (50, 20)]
-
-
-@matchers
+@pytest.mark.parametrize("match", [matching.by_networkx, matching.by_scipy], ids=lambda function: function.__name__)
 @pytest.mark.parametrize("kind", MATRICES)
 @pytest.mark.parametrize(
     "shape", [(12, 12), (7, 15), (15, 7), (1, 40), (40, 1), (0, 3), (3, 0), (0, 0), (30, 30), (20, 50), (50, 20)]
@@ -133,50 +103,26 @@ def test_others_and_the_panels_match_alike(backend, match, rng, kind, shape):
             close(backend.Matching(*scores).score(y), v)
 
 
-# dependency trees ----------------------------------------------------------------------------------------------------
-
-
-@roots
+@pytest.mark.parametrize("single_root", [False, True], ids=["roots", "one root"])
 @pytest.mark.parametrize("kind", TREES)
-@pytest.mark.parametrize("n", [0, 1, 2, 7, 8, 9, 12, 20])
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 8, 12, 30])
 def test_networkx_and_the_panels_span_alike(backend, rng, kind, n, single_root):
     for _ in range(2 if n < 20 else 1):
         scores = ArborescenceScores(TREES[kind](rng, n))
         value, heads = arborescence.by_networkx(scores, single_root)
-        best, tree = (np.asarray(x) for x in backend.Arborescence.ops.maximum_arborescence(scores, single_root))
+        best, tree = backend.Arborescence.ops.maximum_arborescence(scores, single_root)
         close(best, value)
         if value > -np.inf and n:
-            assert is_tree(heads, single_root) and is_tree(tree, single_root)
-            close(scores.values[np.arange(n), tree].sum(), best)
+            for y in (heads, tree):  # which is a tree, or it has no score
+                close(backend.Arborescence(scores.values, single_root).score(y), best)
 
 
 @pytest.mark.parametrize("gain", [0.5, 5.0, 1e6])
 def test_the_only_tree_is_found_however_bad(backend, gain):
-    """Cycles of high scores, one tree of low ones: ``maximum_spanning_arborescence`` says that there is none."""
-    networkx = pytest.importorskip("networkx")
+    """Cycles of high scores and one tree of low ones, of which networkx itself says that there is none."""
     values = np.full((3, 4), -np.inf)
     values[[0, 1, 2], [0, 1, 2]] = 0.0
     values[[1, 0], [3, 2]] = gain
     for answer in (arborescence.by_networkx, backend.Arborescence.ops.maximum_arborescence):
         value, heads = answer(ArborescenceScores(values))
         assert float(value) == 0.0 and np.asarray(heads).tolist() == [0, 1, 2]
-    graph = networkx.DiGraph()
-    graph.add_weighted_edges_from((h, m + 1, values[m, h]) for m, h in np.argwhere(values > -np.inf).tolist())
-    if gain > 1:
-        with pytest.raises(networkx.NetworkXException, match="No maximum spanning arborescence"):
-            networkx.maximum_spanning_arborescence(graph)
-
-
-# what is no score ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_what_is_no_score_is_no_number_to_others(bad):
-    values = np.zeros((2, 3))
-    values[1, 0] = bad
-    for answer, kind in itertools.chain(
-        ((match, MatchingScores) for match in (matching.by_networkx, matching.by_scipy)),
-        [(arborescence.by_networkx, ArborescenceScores)],
-    ):
-        value, y = answer(kind(values))
-        assert np.isnan(value) and y.tolist() == [-1, -1]

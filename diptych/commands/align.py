@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from diptych.commands.jobs import limited
-from diptych.commands.options import Saved, Training, add_task, argument, flag, option
+from diptych.commands.jobs import accuracy_line, spread
+from diptych.commands.options import Saved, Task, Training, argument, flag, option
 from diptych.commands.output import Report, announce_compilation, trained
-from diptych.commands.show import add_show, loaded
+from diptych.commands.show import loaded, show_of
 from diptych.commands.solvers import frank_wolfe_job, solve, solver_options
 from diptych.files.pairs import FEATURES, PairExample, load_pairs, pair_features, read_lines
 from diptych.files.sources import named
@@ -37,6 +37,46 @@ class Train(Training):
     tol: float | None = flag(f"default: {JOB['tol']}")
     solver: dict[str, Any] = solver_options(OPTIMIZERS)
 
+    def run(self, panel: ModuleType) -> Report:
+        training, test, every = _read(self), list[PairExample](), self.hold_out
+        if every is not None:  # every N-th example is for testing
+            if not 2 <= every <= len(training):
+                expected = f"2..{len(training)}, the number of examples"
+                raise ValueError(f"--hold-out: expected {expected}, got {every}")
+            test = training[every - 1 :: every]
+            training = [example for i, example in enumerate(training, 1) if i % every]
+        if not training:
+            raise ValueError(f"{self.pairs}: no examples to train on")
+        for use, examples in (("to train on", training), ("to test on", test)):
+            if examples:
+                _check_scorable(self.pairs, examples, use)
+        for example in [] if self.null else training:
+            aligned = sum(column >= 0 for column in example.columns)
+            if aligned < min(len(example.left), len(example.right)):
+                place = example.source.at(int(np.argmin(example.columns)))
+                raise ValueError(f"{place}: the example leaves strings of both lists alone; --no-null asks for none")
+        announce_compilation(panel, self.quiet)
+        started = time.perf_counter()
+        model = panel.AlignmentModel(len(FEATURES), null=self.null)
+        objective = panel.StructuralHinge(model, _packed(model, training))
+        job = frank_wolfe_job(self, JOB)
+        what = {"pairs": self.pairs, "examples": len(training), "null": self.null, "job": job}
+        info = {"pairs": self.pairs, "features": list(FEATURES), **job}
+        run = partial(solve, panel, "bcfw", objective, **job)
+        result, report = trained(panel, self, what, job["epochs"], run, model, info)
+        seconds, names = time.perf_counter() - started, [*FEATURES, *(["no partner"] if self.null else [])]
+        weights = dict(zip(names, result.x.tolist(), strict=True))
+        report |= {"seconds": seconds, "weights": weights, "train": _accuracy(model, result.x, training)}
+        report["test"] = _accuracy(model, result.x, test) if test else None
+        gap = f"within {result.certificate:.3g} of the optimum"
+        lines = [
+            f"{len(training)} examples of {self.pairs}: objective {result.fun:.6f}, {gap}, {seconds:.2f} seconds",
+            *(f"  {name:18} {weight:8.3f}" for name, weight in weights.items()),
+            accuracy_line("train", report["train"]),
+            *([accuracy_line("test", report["test"])] if test else []),
+        ]
+        return Report(report, lines, {panel.__name__: result.history}, f"hinge, bcfw, lam = {job['lam']:g}")
+
 
 class Evaluate(Saved):
     """The share of strings with the right partner, by a saved model."""
@@ -45,6 +85,15 @@ class Evaluate(Saved):
     limit: int | None = flag()
     encoding: str | None = flag()
     most_bytes: int = flag()
+
+    def run(self, panel: ModuleType) -> Report:
+        model, w, _ = loaded(panel, self, _check_kind)
+        examples = _read(self)
+        _check_scorable(self.pairs, examples, "to score")
+        announce_compilation(panel, self.quiet)
+        scores = _accuracy(model, w, examples)
+        report = {"model": str(self.model), "pairs": self.pairs, "examples": len(examples), "accuracy": scores}
+        return Report(report, [accuracy_line(f"{len(examples)} examples:", scores)])
 
 
 class Predict(Saved):
@@ -58,94 +107,31 @@ class Predict(Saved):
     limit: int | None = flag("of the strings on the left")
     plot: str | None = flag("the matrix of scores, the pairs marked")
 
-
-def add(commands: Any) -> None:
-    """Add the command ``align`` to the subparsers of the command line."""
-    action = add_task(commands, "align", "learn to align two lists of strings, and align them",
-        "Learn from examples which strings of two lists belong together (train), score a model on others "
-        "(evaluate), align new lists (predict), and see what a model holds (show). The features of a "
-        f"pair of strings: {', '.join(FEATURES)}; see diptych/files/pairs.py.")  # fmt: skip
-    action("train", _train, Train)
-    action("evaluate", _evaluate, Evaluate)
-    action("predict", _predict, Predict)
-    add_show(action, _check_kind)
-
-
-def _train(panel: ModuleType, command: Train) -> Report:
-    training, test = _split(_read(command), command.hold_out)
-    if not training:
-        raise ValueError(f"{command.pairs}: no examples to train on")
-    for use, examples in (("to train on", training), ("to test on", test)):
-        if examples:
-            _check_scorable(command.pairs, examples, use)
-    for example in [] if command.null else training:
-        aligned = sum(column >= 0 for column in example.columns)
-        if aligned < min(len(example.left), len(example.right)):
-            at = example.source.at(int(np.argmin(example.columns)))
-            raise ValueError(f"{at}: the example leaves strings of both lists alone; --no-null asks for none")
-    announce_compilation(panel, command.quiet)
-    started = time.perf_counter()
-    model = panel.AlignmentModel(len(FEATURES), null=command.null)
-    objective = panel.StructuralHinge(model, _packed(model, training))
-    job = frank_wolfe_job(command, JOB)
-    what = {"pairs": command.pairs, "examples": len(training), "null": command.null, "job": job}
-    info = {"pairs": command.pairs, "features": list(FEATURES), **job}
-    run = partial(solve, panel, "bcfw", objective, **job)
-    result, report = trained(panel, command, what, job["epochs"], run, model, info)
-    names = [*FEATURES, *(["no partner"] if command.null else [])]
-    report |= {
-        "seconds": time.perf_counter() - started,
-        "weights": dict(zip(names, result.x.tolist(), strict=True)),
-        "train": _accuracy(model, result.x, training),
-        "test": _accuracy(model, result.x, test) if test else None,
-    }
-    lines = [
-        f"{len(training)} examples of {command.pairs}: objective {result.fun:.6f}, within {result.certificate:.3g} "
-        "of the optimum, "
-        f"{report['seconds']:.2f} seconds",
-        *(f"  {name:18} {weight:8.3f}" for name, weight in report["weights"].items()),
-        _accuracy_line("train", report["train"]),
-        *([_accuracy_line("test", report["test"])] if test else []),
-    ]
-    return Report(report, lines, {panel.__name__: result.history}, f"hinge, bcfw, lam = {job['lam']:g}")
-
-
-def _evaluate(panel: ModuleType, command: Evaluate) -> Report:
-    model, w, _ = loaded(panel, command, _check_kind)
-    examples = _read(command)
-    _check_scorable(command.pairs, examples, "to score")
-    announce_compilation(panel, command.quiet)
-    scores = _accuracy(model, w, examples)
-    report = {"model": str(command.model), "pairs": command.pairs, "examples": len(examples), "accuracy": scores}
-    return Report(report, [_accuracy_line(f"{len(examples)} examples:", scores)])
-
-
-def _predict(panel: ModuleType, command: Predict) -> Report:
-    model, w, _ = loaded(panel, command, _check_kind)
-    left, right = (read_lines(path, encoding=command.encoding) for path in (command.left, command.right))
-    left = [left[i] for i in limited(len(left), command.limit)]
-    announce_compilation(panel, command.quiet)
-    data = model.pack([pair_features(left, right)])
-    scores = np.asarray(model.scores(data, np.array([0]), w).values)[:, : len(right)]
-    (columns,) = model.predict(data, None, w)
-    pairs = [(int(i), int(columns[i])) for i in np.flatnonzero(columns >= 0)]
-    alone = {
-        "left": np.flatnonzero(columns < 0).tolist(),
-        "right": sorted(set(range(len(right))) - set(columns.tolist())),
-    }
-    report: dict[str, Any] = {"model": str(command.model), "left": left, "right": right, "pairs": pairs}
-    report |= {"scores": [float(scores[pair]) for pair in pairs], "alone": alone}
-    if command.plot:
-        plots.alignment(command.plot, left, right, scores, columns)
-        report["plot"] = str(command.plot)
-    lines = [f"{left[i]}\t{right[j]}" for i, j in pairs]
-    lines += [f"{left[i]}\t" for i in alone["left"]] + [f"\t{right[j]}" for j in alone["right"]]
-    return Report(report, lines, out=command.out)
+    def run(self, panel: ModuleType) -> Report:
+        model, w, _ = loaded(panel, self, _check_kind)
+        left, right = (read_lines(path, encoding=self.encoding) for path in (self.left, self.right))
+        left = spread(left, self.limit)
+        announce_compilation(panel, self.quiet)
+        data = model.pack([pair_features(left, right)])
+        scores = np.asarray(model.scores(data, np.array([0]), w).values)[:, : len(right)]
+        (columns,) = model.predict(data, None, w)
+        pairs = [(int(i), int(columns[i])) for i in np.flatnonzero(columns >= 0)]
+        alone = {
+            "left": np.flatnonzero(columns < 0).tolist(),
+            "right": sorted(set(range(len(right))) - set(columns.tolist())),
+        }
+        report: dict[str, Any] = {"model": str(self.model), "left": left, "right": right, "pairs": pairs}
+        report |= {"scores": [float(scores[pair]) for pair in pairs], "alone": alone}
+        if self.plot:
+            plots.alignment(self.plot, left, right, scores, columns)
+            report["plot"] = str(self.plot)
+        lines = [f"{left[i]}\t{right[j]}" for i, j in pairs]
+        lines += [f"{left[i]}\t" for i in alone["left"]] + [f"\t{right[j]}" for j in alone["right"]]
+        return Report(report, lines, out=self.out)
 
 
 def _read(command: Train | Evaluate) -> list[PairExample]:
-    examples = load_pairs(command.pairs, encoding=command.encoding)
-    return [examples[i] for i in limited(len(examples), command.limit)]
+    return spread(load_pairs(command.pairs, encoding=command.encoding), command.limit)
 
 
 def _check_kind(path: str, model: Any, info: dict[str, Any]) -> None:
@@ -156,15 +142,6 @@ def _check_kind(path: str, model: Any, info: dict[str, Any]) -> None:
 def _check_scorable(path: str, examples: Sequence[PairExample], what: str) -> None:
     if not any(len(example.left) for example in examples):
         raise ValueError(f"{path}: no string on the left of the examples {what}")
-
-
-def _split(examples: list[PairExample], every: int | None) -> tuple[list[PairExample], list[PairExample]]:
-    """(train, test): every N-th example is for testing; none if ``every`` is None."""
-    if every is None:
-        return examples, []
-    if not 2 <= every <= len(examples):
-        raise ValueError(f"--hold-out: expected 2..{len(examples)}, the number of examples, got {every}")
-    return [e for i, e in enumerate(examples) if (i + 1) % every], examples[every - 1 :: every]
 
 
 def _packed(model: Any, examples: Sequence[PairExample]) -> Any:
@@ -178,5 +155,11 @@ def _accuracy(model: Any, w: np.ndarray, examples: Sequence[PairExample]) -> dic
     return {"string": position_accuracy(truth, predicted), "example": sequence_accuracy(truth, predicted)}
 
 
-def _accuracy_line(name: str, scores: dict[str, float]) -> str:
-    return f"{name:5} accuracy by string {100 * scores['string']:.2f} %, by example {100 * scores['example']:.2f} %"
+TASK = Task(
+    "align",
+    "learn to align two lists of strings, and align them",
+    "Learn from examples which strings of two lists belong together (train), score a model on others (evaluate), align "
+    "new lists (predict), and see what a model holds (show). The features of a pair of strings: "
+    f"{', '.join(FEATURES)}; see diptych/files/pairs.py.",
+    (Train, Evaluate, Predict, show_of(_check_kind)),
+)

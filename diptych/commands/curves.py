@@ -7,9 +7,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
-from diptych.commands.options import Command, add_command, argument, flag, option
+from diptych.commands.jobs import OPTIONS as REGULARIZED
+from diptych.commands.options import Command, argument, flag, option
 from diptych.commands.output import Report
-from diptych.commands.regularizers import OPTIONS as REGULARIZED
 from diptych.files.logs import Log, load_log
 from diptych.pictures import plots
 
@@ -34,46 +34,35 @@ class Curves(Command):
         choices=list(AXES))  # fmt: skip
     plot: str | None = flag()
 
-
-def add(commands: Any) -> None:
-    """Add the command ``curves`` to the subparsers of the command line."""
-    add_command(commands, "curves", _curves, Curves)
-
-
-def _curves(panel: ModuleType, command: Curves) -> Report:
-    logs = {str(path): load_log(path) for path in command.logs}
-    names = [path for path in logs if not logs[path].rows]
-    if names and logs[names[0]].job.get("job", {}).get("path"):
-        raise ValueError(f"{names[0]}: of a path of sparse CRFs, which train --plot draws")
-    if names:
-        raise ValueError(f"{names[0]}: no epoch is done yet")
-    bound, runs = curves(logs)
-    against = list(dict.fromkeys(command.against or ("calls", "seconds")))
-    report = {"command": "curves", "bound": bound, "against": against, "runs": runs}
-    width = max(len(run["name"]) for run in runs)
-    lines = [f"{'':{width}} {'epochs':>7} {'calls':>10} {'seconds':>9} {'objective':>14} {'above bound':>12}"]
-    for run in runs:
-        above = "-" if bound is None else f"{run['distance'][-1]:.3g}"
-        ends = f"{run['epochs'][-1]:7} {run['calls'][-1]:10} {run['seconds'][-1]:9.2f} {run['objective'][-1]:14.6f}"
-        lines.append(f"{run['name']:{width}} {ends} {above:>12}")
-    if command.plot:
-        plots.runs(command.plot, runs, against)
-        report["plot"] = str(command.plot)
-        lines.append(f"plot {command.plot}")
-    return Report(report, lines)
+    def run(self, panel: ModuleType) -> Report:
+        logs = {str(path): load_log(path) for path in self.logs}
+        empty = next((path for path in logs if not logs[path].rows), None)
+        if empty is not None:
+            of_path = logs[empty].job.get("job", {}).get("path")
+            why = "of a path of sparse CRFs, which train --plot draws" if of_path else "no epoch is done yet"
+            raise ValueError(f"{empty}: {why}")
+        bound, runs = curves(logs)
+        against = list(dict.fromkeys(self.against or ("calls", "seconds")))
+        report = {"command": "curves", "bound": bound, "against": against, "runs": runs}
+        width = max(len(run["name"]) for run in runs)
+        lines = [f"{'':{width}} {'epochs':>7} {'calls':>10} {'seconds':>9} {'objective':>14} {'above bound':>12}"]
+        for run in runs:
+            above = "-" if bound is None else f"{run['distance'][-1]:.3g}"
+            ends = f"{run['epochs'][-1]:7} {run['calls'][-1]:10} {run['seconds'][-1]:9.2f} {run['objective'][-1]:14.6f}"
+            lines.append(f"{run['name']:{width}} {ends} {above:>12}")
+        if self.plot:
+            plots.runs(self.plot, runs, against)
+            report["plot"] = str(self.plot)
+            lines.append(f"plot {self.plot}")
+        return Report(report, lines)
 
 
 def curves(logs: dict[str, Log]) -> tuple[float | None, list[dict[str, Any]]]:
     """The lower bound (the highest dual of all runs), and for each run its name, epochs, calls, seconds, objectives and
-    distances from the bound.
+    distances from the bound. ValueError for logs of different problems.
 
     A distance is (objective - bound) / |bound|. The bound is None if no run has a dual, or if an objective lies below
     it: then some runs minimise a smoothed objective, or the runs solve different problems with equal logs.
-
-    Raises
-    ------
-    ValueError
-        If two logs are of different problems; the message names the logs and the difference.
     """
     _check_one_problem(logs)
     rows = [row for log in logs.values() for row in log.rows]
@@ -81,7 +70,9 @@ def curves(logs: dict[str, Log]) -> tuple[float | None, list[dict[str, Any]]]:
     if bound is not None and (bound == 0 or any(row.objective < bound - ROUNDING * abs(bound) for row in rows)):
         bound = None
     runs = []
-    for name, (path, log) in zip(_names(logs), logs.items(), strict=True):
+    stems = [Path(path).stem for path in logs]
+    names = stems if len(set(stems)) == len(stems) else list(logs)
+    for name, (path, log) in zip(names, logs.items(), strict=True):
         run: dict[str, Any] = {"name": name, "log": path, "job": log.job, "outcome": log.outcome}
         run |= {axis: [getattr(row, field) for row in log.rows] for axis, field in AXES.items()}
         run["objective"] = [row.objective for row in log.rows]
@@ -115,9 +106,3 @@ def _same(name: str, a: Any, b: Any) -> bool:
     if name in FILES and isinstance(a, str) and isinstance(b, str):
         return os.path.abspath(a) == os.path.abspath(b)
     return bool(a == b)
-
-
-def _names(logs: dict[str, Log]) -> list[str]:
-    """Distinct names of the runs: the file names, or the paths if file names coincide."""
-    stems = [Path(path).stem for path in logs]
-    return stems if len(set(stems)) == len(stems) else list(logs)

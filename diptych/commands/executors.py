@@ -1,43 +1,51 @@
-"""The executors of the command line: processes of this machine, or the workers of a scheduler of Dask."""
+"""Training over partitions and runs on several processes: of this machine, or the workers of a scheduler of Dask."""
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import ModuleType
 from typing import Any
 
-from diptych.commands.options import FILE, Words, count
+from diptych.commands.jobs import CASIMIR
+from diptych.commands.many_files import paths_of
+from diptych.commands.options import FILE, Words, count, declared, option, positive
 from diptych.commands.output import announce_compilation
-from diptych.distributed import local_client
+from diptych.distributed import Partitioned, local_client
 
 LOCAL = re.compile(r"(?:[a-z]+://)?(?:localhost|127\.[\d.]+|\[::1\])(?::|$)|inproc:")
 TLS = {"ca_file": "authority's certificate", "cert": "certificate", "key": "private key"}
 PATIENCE = 40.0  # seconds until something that is not a scheduler is given up; Dask's own limit for one is 30
 EXECUTOR = ("workers", "scheduler", *(f"tls_{name}" for name in TLS))  # the options of an executor
-Rehearsal = Callable[[], Any]
+SOLVERS = ("lbfgs", "cocoa", "svrg", *CASIMIR, "cutting-planes")  # what trains over partitions
+LEAST_PARTS = 8  # the result depends on the parts, so their number does not depend on the workers
+UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
 
 def add_executor(sub: Any, what: str) -> None:
     """Add the options of an executor. what: what its workers do, for the help."""
-    sub.option("workers", "--workers", type=count, metavar="N",
-        help=f"{what} with N processes of this machine, or in this one (0)")  # fmt: skip
+    sub.option("workers", "--workers", type=count, help=f"{what} with N processes of this machine, or in this one (0)")
     sub.option("workers", "--scheduler", metavar="ADDRESS", rare=True,
         help=f"{what} on the workers of this scheduler of Dask")  # fmt: skip
     for name, file in TLS.items():
-        sub.option(
-            "workers", f"--tls-{name.replace('_', '-')}", rare=True, help=f"TLS to the scheduler: {file}", **FILE
-        )
+        sub.option("workers", _tls(name), rare=True, help=f"TLS to the scheduler: {file}", **FILE)
+
+
+def workers(what: str) -> Any:
+    """The first field of :class:`Workers`, which adds the options of all. what: as :func:`add_executor` takes it."""
+    return declared(lambda sub, *_: add_executor(sub, what))
 
 
 class Workers(Words):
-    """The options of an executor; the first field of a command adds them all."""
+    """The options of an executor."""
 
     workers: int | None = None
     scheduler: str | None = None
@@ -46,35 +54,131 @@ class Workers(Words):
     tls_key: str | None = None
 
 
-@contextmanager
-def executor_of_runs(options: Any) -> Iterator[Any]:
-    """The executor that the options ask for, None for this process, for runs that have nothing to do with one another.
+def size(text: str) -> int:
+    """The value of an option of type number of bytes, such as 500MB or 2GiB."""
+    match = re.fullmatch(r"(\d{1,18}(?:\.\d{1,6})?) ?([a-z]*)", text.strip().lower())
+    value = 0 if match is None or match[2] not in UNITS else int(float(match[1]) * UNITS[match[2]])
+    if value < 1000:
+        raise argparse.ArgumentTypeError(
+            f"expected a number of bytes such as 500MB or 2GiB (lbfgs's pairs are --corrections), got {text:.80}"
+        )
+    return value
 
-    Raises
-    ------
-    ValueError, ImportError
-        As :func:`executor_of`.
+
+class Cluster(Workers):
+    """The options of training over partitions."""
+
+    workers: int | None = workers("train over partitions")
+    partitions: int | None = option("workers",
+        f"partitions in all, at least one a file; they decide the result (default: {LEAST_PARTS})", type=positive,
+        metavar="P", rare=True)  # fmt: skip
+    memory: int | None = option("workers",
+        "packed partitions that a process keeps, such as 500MB; others are read again (default: all)", type=size,
+        metavar="BYTES", rare=True)  # fmt: skip
+
+    @property
+    def over_partitions(self) -> bool:
+        """Whether the options ask for training over partitions."""
+        return any(getattr(self, name) is not None for name in (*EXECUTOR, "partitions", "memory"))
+
+    def check_over(self, solver: str, *without: str) -> None:
+        """Raise ValueError for a solver that needs single examples, or for an option that has no effect over
+        partitions; not over partitions, for a solver that needs them.
+        """
+        learner = getattr(self, "learner", "linear")
+        if not self.over_partitions:
+            if solver == "cocoa":
+                raise ValueError(
+                    "--optimizer cocoa trains over partitions: give --workers, --scheduler or --partitions"
+                )
+            return
+        if learner != "linear":
+            raise ValueError(f"--learner {learner}: not over partitions")
+        if solver not in SOLVERS:
+            raise ValueError(f"--optimizer {solver} needs single examples; over partitions: {', '.join(SOLVERS)}")
+        for name in without:
+            if getattr(self, name) is not None:
+                raise ValueError(f"--{name.replace('_', '-')}: not over partitions (--workers, --partitions, ...)")
+
+    def files(self, words: Sequence[str], *names: str) -> tuple[list[str], list[str], list[int]]:
+        """The files that the words name, their paths as workers find them, and the parts of each file.
+
+        Workers may run in another folder. names: of data that the package has.
+        """
+        files = list(words) if words[0] in names else paths_of(words)
+        if "-" in files:
+            raise ValueError("-: standard input is not read over partitions; give a file")
+        local = self.scheduler is None
+        paths = [path if local or path in names else str(Path(path).absolute()) for path in files]
+        return files, paths, parts_a_file(self, len(files))
+
+    @contextmanager
+    def partitioned(
+        self,
+        panel: ModuleType,
+        rehearsal: Rehearsal,
+        model_of: Callable[[Any], Any],
+        loaders_of: Callable[[Any], Sequence[Any]],
+    ) -> Iterator[Partitioned]:
+        """The objective over partitions. model_of: from the executor; loaders_of: of the partitions, from the model."""
+        with executor_of(self, panel, rehearsal) as executor:
+            model = model_of(executor)
+            yield Partitioned(loaders_of(model), model, rehearsal.loss, executor, memory=self.memory)
+
+
+def parts_a_file(command: Any, files: int) -> list[int]:
+    """The parts of each file, which are ``--partitions`` in all, and at least one a file."""
+    total = max(command.partitions or LEAST_PARTS, files)
+    return [total * (k + 1) // files - total * k // files for k in range(files)]
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """A training on a few examples, which compiles what the training on all examples needs.
+
+    run: trains with an objective; X, Y: examples, as ``model.pack`` takes them.
     """
-    if any(getattr(options, name) is not None for name in EXECUTOR):
-        with executor_of(options, None, None) as executor:
-            yield executor
-    else:
+
+    model: Any
+    loss: Callable[[Any, Any], Any]
+    run: Callable[[Any], Any]
+    X: Any
+    Y: Any
+
+    def __call__(self) -> None:
+        objective = Partitioned([self.examples], self.model, self.loss)
+        self.run(objective)
+        self.model.predict(self.model.pack(self.X), None, objective.zeros())
+
+    def examples(self) -> tuple[Any, Any]:
+        """The loader of the only partition."""
+        return self.X, self.Y
+
+
+def line_of(report: dict[str, Any]) -> str:
+    """The line of a report about workers."""
+    return (
+        f"{report['partitions']} partitions, {report['workers']} workers, {report['repeated']} tasks repeated, "
+        f"{report['bytes_a_pass']:,} bytes moved a pass"
+    )
+
+
+# executors ------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def executor_of(
+    options: Any, panel: ModuleType | None = None, rehearsal: Callable[[], Any] | None = None
+) -> Iterator[Any]:
+    """The executor that the options ask for, None for this process. ValueError for options that contradict one another,
+    and for a scheduler that does not answer; ImportError without Dask.
+
+    panel: None for runs that have nothing to do with one another. rehearsal: compiles the panel's kernels, once on each
+    machine, on one of its workers while the others wait.
+    """
+    if panel is None and all(getattr(options, name) is None for name in EXECUTOR):
         yield None
-
-
-@contextmanager
-def executor_of(options: Any, panel: ModuleType | None, rehearsal: Rehearsal | None) -> Iterator[Any]:
-    """The executor that the options ask for, None for this process.
-
-    rehearsal: compiles the panel's kernels, once on each machine, on one of its workers while the others wait.
-
-    Raises
-    ------
-    ValueError
-        Options that contradict one another; a scheduler that does not answer.
-    ImportError
-        Dask is not installed.
-    """
+        return
     tls = {name: getattr(options, f"tls_{name}") for name in TLS}
     if options.workers is not None and options.scheduler is not None:
         raise ValueError("--workers: the workers are those of --scheduler; give one of both")
@@ -88,54 +192,45 @@ def executor_of(options: Any, panel: ModuleType | None, rehearsal: Rehearsal | N
         what = "--workers and --scheduler need Dask" if elsewhere else "one thread of BLAS needs threadpoolctl"
         raise ImportError(f"{what} ({problem}): pip install 'diptych[distributed]'") from None
     importlib.import_module("scipy.optimize")  # with its BLAS, before the limit
+    rehearsed = rehearsal if hasattr(panel, "kernels_are_cold") else None
     with limits(1, user_api="blas"):  # sums of long vectors have other bits with other numbers of threads
-        yield from _executor(options, panel, rehearsal, tls, distributed)
+        if options.scheduler is not None:
+            with _connected(distributed, *_address(distributed, options.scheduler, tls)) as client:
+                if rehearsed is not None:
+                    _compile(client, rehearsed)
+                yield client
+        elif options.workers:
+            if panel is not None and rehearsed is not None:
+                announce_compilation(panel, options.quiet)
+                rehearsed()
+            with local_client(options.workers) as client:
+                yield client
+        else:
+            yield None
 
 
-def _executor(
-    options: Any, panel: ModuleType | None, rehearsal: Rehearsal | None, tls: dict[str, str | None], distributed: Any
-) -> Iterator[Any]:
-    if not options.workers and options.scheduler is None:
-        yield None
-        return
-    if options.scheduler is None:
-        if panel is not None and rehearsal is not None and hasattr(panel, "kernels_are_cold"):
-            announce_compilation(panel, options.quiet)
-            rehearsal()
-        with local_client(options.workers) as client:
-            yield client
-        return
-    address, security = _address(distributed, options.scheduler, tls)
-    with _connected(distributed, address, security) as client:
-        if rehearsal is not None and hasattr(panel, "kernels_are_cold"):
-            _compile(client, rehearsal)
-        yield client
+def _tls(name: str) -> str:
+    return f"--tls-{name.replace('_', '-')}"
 
 
 def _address(distributed: Any, address: str, tls: dict[str, str | None]) -> tuple[str, Any]:
-    """The scheduler's address with its protocol, and the encryption; warns where there is none.
-
-    Raises
-    ------
-    ValueError
-        TLS to an address of another protocol; a certificate without its authority; a file that is not there.
+    """The scheduler's address with its protocol, and the encryption; warns where there is none. ValueError for TLS to
+    an address of another protocol, a certificate without its authority, and a file that is not there.
     """
     protocol = address.partition("://")[0] if "://" in address else None
     if not any(tls.values()):
         if protocol != "tls" and not LOCAL.match(address):
-            print(
-                f"--scheduler {address}: not encrypted, and whoever reaches it can run code; see --tls-ca-file",
-                file=sys.stderr,
-            )
+            unsafe = "not encrypted, and whoever reaches it can run code; see --tls-ca-file"
+            print(f"--scheduler {address}: {unsafe}", file=sys.stderr)
         return address, None
     if protocol not in (None, "tls"):
         raise ValueError(f"--scheduler: expected tls://... with the options --tls-*, got {address}")
     for name in ("ca_file", "cert"):
         if tls[name] is None:
-            raise ValueError(f"--tls-{name.replace('_', '-')}: is needed too, as --tls-ca-file and --tls-cert are both")
+            raise ValueError(f"{_tls(name)}: is needed too, as --tls-ca-file and --tls-cert are both")
     for name, file in tls.items():
         if file is not None and not Path(file).is_file():
-            raise ValueError(f"--tls-{name.replace('_', '-')}: {file}: no such file")
+            raise ValueError(f"{_tls(name)}: {file}: no such file")
     how = {"tls_ca_file": tls["ca_file"], "tls_client_cert": tls["cert"], "tls_client_key": tls["key"]}
     return f"tls://{address.removeprefix('tls://')}", distributed.Security(**how, require_encryption=True)
 
@@ -167,13 +262,11 @@ def _connected(distributed: Any, address: str, security: Any) -> Any:
     return client
 
 
-def _compile(client: Any, rehearsal: Rehearsal) -> None:
+def _compile(client: Any, rehearsal: Callable[[], Any]) -> None:
     """Rehearse once on each machine, on one of its workers."""
-    one_of_each: dict[str, str] = {}
-    for address in client.nthreads():
-        one_of_each.setdefault(address.rpartition(":")[0], address)
-    client.gather([client.submit(_called, rehearsal, workers=[each], pure=False) for each in one_of_each.values()])
+    machines = {address.rpartition(":")[0]: address for address in reversed(client.nthreads())}
 
+    def rehearse() -> None:
+        rehearsal()
 
-def _called(rehearsal: Rehearsal) -> None:
-    rehearsal()
+    client.gather([client.submit(rehearse, workers=[each], pure=False) for each in machines.values()])

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diptych.commands.executors import EXECUTOR, Workers, add_executor, executor_of_runs
+from diptych.commands.executors import EXECUTOR, Workers, executor_of, workers
 from diptych.commands.line import parser, report_of
-from diptych.commands.options import Command, add_command, argument, declared, flag, option
+from diptych.commands.options import Command, argument, flag, option
 from diptych.commands.output import Failed, Report, status_of, unwritten
 from diptych.distributed import Runs
 from diptych.files.logs import jsonable
@@ -68,7 +68,7 @@ class Grid(Workers, Command):
     of the command stands for the value, as in --save model-{lam}.npz.
     """
 
-    workers: int | None = declared(lambda sub, *_: add_executor(sub, "perform runs"))
+    workers: int | None = workers("perform runs")
     vary: Sequence[Varied] = option("model",
         "an option of the command and its values (or A;B, if they have commas); repeatable", type=_varied,
         action="append", metavar="NAME=A,B", required=True)  # fmt: skip
@@ -87,98 +87,101 @@ class Grid(Workers, Command):
     def written(self) -> list[str | None]:
         return [self.kept, self.plot]
 
+    def run(self, panel: ModuleType) -> Report:
+        cells = self._cells(panel)
+        self._check(cells)
+        with executor_of(self) as executor:
+            describe = None if self.quiet else _described
+            runs = Runs(_report, self.kept, executor, key=Cell._asdict, describe=describe,
+                failed=lambda report: "error" in report)  # fmt: skip
+            done = sum(map(runs.is_kept, cells))
+            if done and not self.quiet:
+                print(f"{done} of {len(cells)} runs are in {self.kept}", file=sys.stderr)
+            reports = runs.perform(cells)
+        rows = [{"values": cell.values, "scores": _scores(report),
+                 **{name: report.get(name) for name in ("error", "certificate", "success", "message")}}
+                for cell, report in zip(cells, reports, strict=True)]  # fmt: skip
+        scores = list(dict.fromkeys(name for row in rows for name in row["scores"]))
+        failed = [row for row in rows if row["error"] is not None]
+        if self.by is not None and self.by not in scores and len(failed) < len(rows):
+            raise ValueError(f"--by: expected one of {', '.join(scores)}, got {self.by}")
+        means = _means(rows, [each.name for each in self.vary if each.name not in (self.mean or ())], scores)
+        if self.by is not None:
+            sign = 1 if self.by == OBJECTIVE else -1
+            means.sort(key=lambda row: sign * row["mean"].get(self.by, sign * math.inf))
+        report = dict[str, Any](vary={each.name: each.values for each in self.vary}, kept=str(self.kept))
+        report |= {"words": [self.action, *self.arguments], "runs": rows, "means": means}
+        lines = _table(means, scores, bool(self.mean))
+        if self.plot and len(failed) < len(rows):
+            self._draw(self.plot, means, scores)
+            report["plot"] = str(self.plot)
+            lines.append(f"plot {self.plot}")
+        not_certified = [row for row in rows if row["success"] is True and UNCERTIFIED in str(row["message"])]
+        for of, what in (
+            ([row for row in rows if row["success"] is False], "have not converged"),
+            (not_certified, "are not certified"),
+        ):
+            if of:
+                lines.append(f"{len(of)} of {len(rows)} runs {what}; {_named(of[0]['values'])}: {of[0]['message']}")
+        problem: Exception | None = None
+        if failed:
+            first = {row["error"]: row["values"] for row in reversed(failed)}  # of each error
+            errors = (f"{_named(values)}: {error}" for error, values in reversed(first.items()))
+            wrong = all(each.get("status") == 2 for each in reports if "error" in each)
+            kind = ValueError if wrong else Failed
+            problem = kind("; ".join([f"{len(failed)} of {len(rows)} runs failed", *errors]))
+        elif lost := [line for each in reports for line in each.get("unwritten", [])]:
+            problem = Failed(f"{len(lost)} files of the runs are not written; {lost[0]}")
+        return Report(report, lines, problem=problem)
 
-def add(commands: Any) -> None:
-    """Add the command to the subparsers of the command line."""
-    add_command(commands, "grid", _grid, Grid)
+    def _cells(self, panel: ModuleType) -> list[Cell]:
+        """The combinations of values; the last option varies first."""
+        names = [each.name for each in self.vary]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"--vary: expected each option once, got {name} twice")
+        for name in self.mean or ():
+            if name not in names:
+                raise ValueError(f"--mean: expected one of {', '.join(names)}, which vary, got {name}")
+        cells = []
+        for several in itertools.product(*(each.values for each in self.vary)):
+            values, words = dict(zip(names, several, strict=True)), [self.action, *self.arguments]
+            for name, value in values.items():
+                words = [word.replace(f"{{{name}}}", value) for word in words]
+            cells.append(Cell(("--panel", panel.__name__, *words), values))
+        return cells
 
+    def _check(self, cells: Sequence[Cell]) -> None:
+        """Parse each run's command. ValueError for one without a report, or for a file that two runs would write."""
+        if self.action in ONE_VALUE:
+            raise ValueError(f"COMMAND: expected one that trains, such as train or tag train, got {self.action}")
+        commands, written = parser(), set[tuple[str, str]]()
+        for cell in cells:
+            parsed = commands.parse_args(cell.words)
+            for name in FILES:
+                path = getattr(parsed, name, None)
+                if path is not None and (name, path) in written:
+                    hint = re.sub(r"(\.\w+)?$", rf"-{{{self.vary[0].name}}}\1", path, count=1)
+                    raise ValueError(f"--{name} {path}: two runs would write it; name what varies, such as {hint}")
+                if path is not None:
+                    written.add((name, path))
+            if any(getattr(self, name) and getattr(parsed, name, None) for name in EXECUTOR[:2]):
+                raise ValueError("--workers: expected before COMMAND or after it, got both")
 
-def _grid(panel: ModuleType, command: Grid) -> Report:
-    cells = _cells(panel, command)
-    _check(command, cells)
-    with executor_of_runs(command) as executor:
-        runs = Runs(_report, command.kept, executor,
-            key=Cell._asdict, describe=_described, failed=_is_failure)  # fmt: skip
-        done = sum(map(runs.is_kept, cells))
-        if done and not command.quiet:
-            print(f"{done} of {len(cells)} runs are in {command.kept}", file=sys.stderr)
-        if command.quiet:
-            runs.describe = None
-        reports = runs.perform(cells)
-    rows = [{"values": cell.values, "scores": _scores(report),
-             **{name: report.get(name) for name in ("error", "certificate", "success", "message")}}
-            for cell, report in zip(cells, reports, strict=True)]  # fmt: skip
-    scores = list(dict.fromkeys(name for row in rows for name in row["scores"]))
-    failed = [row for row in rows if row["error"] is not None]
-    if command.by is not None and command.by not in scores and len(failed) < len(rows):
-        raise ValueError(f"--by: expected one of {', '.join(scores)}, got {command.by}")
-    means = _means(rows, [each.name for each in command.vary if each.name not in (command.mean or ())], scores)
-    if command.by is not None:
-        means.sort(key=lambda row: _rank(row, str(command.by)))
-    report = dict[str, Any](vary={each.name: each.values for each in command.vary}, kept=str(command.kept))
-    report |= {"words": [command.action, *command.arguments], "runs": rows, "means": means}
-    lines = _table(means, scores, bool(command.mean))
-    if command.plot and len(failed) < len(rows):
-        _draw(command, means, scores)
-        report["plot"] = str(command.plot)
-        lines.append(f"plot {command.plot}")
-    for success, what in ((False, "have not converged"), (True, "are not certified")):
-        of = [row for row in rows if row["success"] is success and (not success or UNCERTIFIED in str(row["message"]))]
-        if of:
-            lines.append(f"{len(of)} of {len(rows)} runs {what}; {_named(of[0]['values'])}: {of[0]['message']}")
-    problem: Exception | None = None
-    if failed:
-        first = {row["error"]: row["values"] for row in reversed(failed)}  # of each error
-        errors = (f"{_named(values)}: {error}" for error, values in reversed(first.items()))
-        wrong = all(each.get("status") == 2 for each in reports if _is_failure(each))
-        problem = (ValueError if wrong else Failed)("; ".join([f"{len(failed)} of {len(rows)} runs failed", *errors]))
-    elif lost := [line for each in reports for line in each.get("unwritten", [])]:
-        problem = Failed(f"{len(lost)} files of the runs are not written; {lost[0]}")
-    return Report(report, lines, problem=problem)
-
-
-# the runs -------------------------------------------------------------------------------------------------------------
-
-
-def _cells(panel: ModuleType, command: Grid) -> list[Cell]:
-    """The combinations of values; the last option varies first."""
-    names = [each.name for each in command.vary]
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"--vary: expected each option once, got {name} twice")
-    for name in command.mean or ():
-        if name not in names:
-            raise ValueError(f"--mean: expected one of {', '.join(names)}, which vary, got {name}")
-    cells = []
-    for values in itertools.product(*(each.values for each in command.vary)):
-        of_name = dict(zip(names, values, strict=True))
-        words = (_filled(word, of_name) for word in (command.action, *command.arguments))
-        cells.append(Cell(("--panel", panel.__name__, *words), of_name))
-    return cells
-
-
-def _filled(word: str, values: dict[str, str]) -> str:
-    for name, value in values.items():
-        word = word.replace(f"{{{name}}}", value)
-    return word
-
-
-def _check(command: Grid, cells: Sequence[Cell]) -> None:
-    """Parse each run's command. ValueError for a command without a report, or for a file that two runs would write."""
-    if command.action in ONE_VALUE:
-        raise ValueError(f"COMMAND: expected one that trains, such as train or tag train, got {command.action}")
-    commands, written = parser(), set[tuple[str, str]]()
-    for cell in cells:
-        parsed = commands.parse_args(cell.words)
-        for name in FILES:
-            path = getattr(parsed, name, None)
-            if path is not None and (name, path) in written:
-                hint = re.sub(r"(\.\w+)?$", rf"-{{{command.vary[0].name}}}\1", path, count=1)
-                raise ValueError(f"--{name} {path}: two runs would write it; name what varies, such as {hint}")
-            if path is not None:
-                written.add((name, path))
-        if any(getattr(command, name) and getattr(parsed, name, None) for name in EXECUTOR[:2]):
-            raise ValueError("--workers: expected before COMMAND or after it, got both")
+    def _draw(self, path: str, means: list[dict[str, Any]], scores: list[str]) -> None:
+        names = list(means[0]["values"])
+        if not scores or not names:
+            raise ValueError("--plot: expected a score and an option that varies and is not averaged, got none")
+        score = self.by or next((each for each in scores if each != OBJECTIVE), scores[0])
+        values = next(each.values for each in self.vary if each.name == names[0])
+        curves: dict[str, list[Any]] = {}
+        for row in means:
+            rest = {name: value for name, value in row["values"].items() if name != names[0]}
+            point = (row["values"][names[0]], row["mean"].get(score), row["deviation"].get(score))
+            curves.setdefault(_named(rest), []).append(point)
+        for points in curves.values():
+            points.sort(key=lambda point: values.index(point[0]))
+        plots.grid(path, curves, names[0], score)
 
 
 def _report(cell: Cell) -> dict[str, Any]:
@@ -193,13 +196,6 @@ def _report(cell: Cell) -> dict[str, Any]:
         raise KeyboardInterrupt
     report: dict[str, Any] = jsonable(fields)
     return report | ({"unwritten": lines} if lines else {})
-
-
-def _is_failure(report: dict[str, Any]) -> bool:
-    return "error" in report
-
-
-# the reports ----------------------------------------------------------------------------------------------------------
 
 
 def _scores(report: dict[str, Any]) -> dict[str, float]:
@@ -240,11 +236,6 @@ def _means(rows: list[dict[str, Any]], names: list[str], scores: list[str]) -> l
     return means
 
 
-def _rank(row: dict[str, Any], score: str) -> float:
-    value = float(row["mean"].get(score, math.inf))
-    return -value if score != OBJECTIVE and math.isfinite(value) else value
-
-
 def _table(means: list[dict[str, Any]], scores: list[str], averaged: bool) -> list[str]:
     """Lines of columns: what varies, the scores, and with means their deviations and the number of runs."""
     names = list(means[0]["values"])
@@ -260,26 +251,9 @@ def _table(means: list[dict[str, Any]], scores: list[str], averaged: bool) -> li
 
 
 def _described(cell: Cell, report: dict[str, Any]) -> str:
-    if "error" in report:
-        return f"{_named(cell.values)}: {report['error']}"
-    return f"{_named(cell.values)}: " + ", ".join(f"{name} {value:.6g}" for name, value in _scores(report).items())
+    scores = ", ".join(f"{name} {value:.6g}" for name, value in _scores(report).items())
+    return f"{_named(cell.values)}: {report.get('error', scores)}"
 
 
 def _named(values: dict[str, str]) -> str:
     return " ".join(f"{name}={value}" for name, value in values.items())
-
-
-def _draw(command: Grid, means: list[dict[str, Any]], scores: list[str]) -> None:
-    names = list(means[0]["values"])
-    if not scores or not names:
-        raise ValueError("--plot: expected a score and an option that varies and is not averaged, got none")
-    score = command.by or next((each for each in scores if each != OBJECTIVE), scores[0])
-    values = next(each.values for each in command.vary if each.name == names[0])
-    curves: dict[str, list[Any]] = {}
-    for row in means:
-        rest = {name: value for name, value in row["values"].items() if name != names[0]}
-        point = (row["values"][names[0]], row["mean"].get(score), row["deviation"].get(score))
-        curves.setdefault(_named(rest), []).append(point)
-    for points in curves.values():
-        points.sort(key=lambda point: values.index(point[0]))
-    plots.grid(str(command.plot), curves, names[0], score)

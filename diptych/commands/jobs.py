@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,10 +13,10 @@ import numpy as np
 
 from diptych.commands.options import Words, flag, option
 from diptych.commands.parser import did_you_mean
-from diptych.commands.regularizers import OPTIONS, REGULARIZERS, Regularized, check_regularizer, regularizer_of
 from diptych.commands.solvers import epochs_of, given, own, solve, takes
 from diptych.defaults import sequence_lam
 from diptych.files.sequences import read_sequences
+from diptych.files.text import load_text
 from diptych.metrics import position_accuracy, sequence_accuracy
 from reference.archives import MOST_BYTES
 from reference.datasets import Sequences, load_letters
@@ -35,6 +36,36 @@ SCHEDULES = {
     "pegasos": ("Pegasos", ("step_offset",)),
     "steps": ("Steps", ("step_size", "step_every")),
 }
+REGULARIZERS = {  # the class of each, and its arguments, which are options of the job
+    "l1": ("L1", "tau"),
+    "l2": ("HalfSquaredL2", "lam"),
+    "elastic-net": ("ElasticNet", "tau", "lam"),
+    "l21": ("L21", "tau", "groups"),
+    "squared-l21": ("SquaredL21", "lam", "groups"),
+    "elastic-net-mkl": ("ElasticNetMKL", "tau", "lam", "groups"),
+    "non-sparse-mkl": ("NonSparseMKL", "lam", "power", "groups"),
+    "sparse-group-lasso": ("SparseGroupLasso", "tau", "groups", "group_tau"),
+    "l21-ball": ("L21Ball", "radius", "groups"),
+}
+OPTIONS = ("tau", "group_tau", "power", "radius", "groups")
+
+
+class Regularized(Words):
+    """The options of the online proximal algorithm."""
+
+    regularizer: str | None = option("solver",
+        "regularizer of online-proximal; lam is the weight of its squared terms (default: squared-l21)",
+        choices=sorted(REGULARIZERS), rare=True)  # fmt: skip
+    tau: float | None = option("solver",
+        "weight of the norms of l1, elastic-net, l21, elastic-net-mkl, sparse-group-lasso", rare=True)  # fmt: skip
+    group_tau: float | None = option("solver", "sparse-group-lasso's weight of the groups' norms", rare=True)
+    power: float | None = option("solver", "non-sparse-mkl: lam/2 times the sum of the groups' norms to this power",
+        rare=True)  # fmt: skip
+    radius: float | None = option("solver", "l21-ball: upper bound of the sum of the groups' norms", rare=True)
+    groups: str | None = option("solver",
+        "groups of weights: by feature, by label, or by a file with a group number per feature and line, -1 for "
+        "none (default: columns). Transitions, starts and ends are a group of their own; by label, they "
+        "go with the label they lead to", metavar="columns|labels|FILE", rare=True)  # fmt: skip
 
 
 class Solved(Words):
@@ -82,11 +113,11 @@ class Job(Regularized, Solved):
             object.__setattr__(self, "epochs", epochs_of(self.optimizer))
         if self.optimizer == "online-proximal":
             object.__setattr__(self, "regularizer", self.regularizer or "squared-l21")
-            check_regularizer(self)
+            self._check_regularizer(REGULARIZERS[self.regularizer or ""])
         if self.lam is None and self.regularizer is not None and "lam" not in REGULARIZERS[self.regularizer]:
             object.__setattr__(self, "lam", 0.0)
-        _check_schedule(self)
-        _check_loss(self)
+        self._check_schedule()
+        self._check_loss()
 
     def over(self, n: int) -> Job:
         """The job on n sequences, which decide lam if it is not given."""
@@ -96,55 +127,103 @@ class Job(Regularized, Solved):
         """The job as a plain dictionary, for JSON and model files."""
         return {name: getattr(self, name) for name in NAMES} | self.solver
 
+    def _check_regularizer(self, allowed: Sequence[str]) -> None:
+        """Reject options that the regularizer does not have, and a regularizer without its required options."""
+        for name in OPTIONS:
+            option, value = f"--{name.replace('_', '-')}", getattr(self, name)
+            if value is not None and name not in allowed:
+                raise ValueError(f"{option} has no effect with --regularizer {self.regularizer}")
+            if value is None and name in allowed and name != "groups":
+                raise ValueError(f"--regularizer {self.regularizer} needs {option}")
+        if self.lam and "lam" not in allowed:
+            raise ValueError(f"--lam has no effect with --regularizer {self.regularizer}")
+        if self.power is not None and self.power < 1:
+            raise ValueError(f"--power: expected a number >= 1, got {self.power}")
+
+    def _check_schedule(self) -> None:
+        """Reject options of other schedules and optimisers."""
+        has = () if self.schedule is None else SCHEDULES[self.schedule][1]
+        why = "no --schedule" if self.schedule is None else f"--schedule {self.schedule}"
+        if self.optimizer not in SCHEDULED:
+            has, why = (), f"--optimizer {self.optimizer}; these have it: {', '.join(SCHEDULED)}"
+            self._refuse("schedule", why=why)
+        self._refuse(*(name for name in ("step_offset", "step_every") if name not in has), why=why)
+        if self.schedule is not None and "step_size" not in has:
+            self._refuse("step_size", why=why)
+        if self.optimizer != "online-proximal":
+            why = f"--optimizer {self.optimizer}; these have it: online-proximal"
+            self._refuse("regularizer", *OPTIONS, why=why)
+
+    def _check_loss(self) -> None:
+        """Reject a loss that the optimiser does not support, and smoothing options without effect."""
+        optimizer, mu = self.optimizer, self.solver.get("mu")
+        if self.loss == "crf":
+            self._refuse("smoothing", "k", "mu", why="--loss crf")
+            if optimizer in (*HINGE_ONLY, "casimir-svrg-adapt"):
+                raise ValueError(f"--optimizer {optimizer} needs --loss hinge")
+            return
+        if optimizer in HINGE_ONLY:
+            none = ("smoothing",) if "k" in own(optimizer) else ("smoothing", "k")
+            self._refuse(*none, why=f"--optimizer {optimizer}, which needs no smoothing")
+            if self.solver.get("sampler") != "gibbs":
+                self._refuse("mu", why="no --sampler gibbs")
+        if self.smoothing != "top-k" and "k" not in self.solver:
+            self._refuse("k", why="no --smoothing top-k")
+        if optimizer in CASIMIR and mu == 0:
+            raise ValueError(f"--mu: {optimizer} needs a smoothing strength > 0, got 0")
+        if optimizer == "svrg" and not mu:
+            raise ValueError("--optimizer svrg with --loss hinge needs a smoothing strength --mu > 0")
+        if optimizer == "exponentiated-gradient" and self.smoothing not in (None, "entropy"):
+            raise ValueError("--optimizer exponentiated-gradient needs --smoothing entropy, or none")
+        if self.smoothing is None and optimizer not in (*CASIMIR, "svrg", *HINGE_ONLY):
+            self._refuse("mu", why="no --smoothing")
+        if self.smoothing is not None and not mu and optimizer not in CASIMIR:
+            raise ValueError(f"--smoothing {self.smoothing} needs a strength --mu > 0")
+
+    def _refuse(self, *names: str, why: str) -> None:
+        for name in names:
+            if self.as_dict().get(name) is not None:
+                raise ValueError(f"--{name.replace('_', '-')} has no effect with {why}")
+
+    # what it means in a panel
+
+    def loss_in(self, panel: ModuleType) -> Callable[..., Any]:
+        """The loss, from a model and packed data."""
+        if self.loss == "crf":
+            loss: Callable[..., Any] = panel.LogLoss
+            return loss
+        smooth = self.smoothing == "entropy" or self.optimizer in ("svrg", *CASIMIR)
+        smoothing = panel.smoothings.Entropy() if smooth else panel.smoothings.Max()
+        if self.smoothing == "top-k":
+            smoothing = panel.smoothings.TopK(5 if self.k is None else self.k)
+        elif self.smoothing == "l2":
+            smoothing = panel.smoothings.SquaredL2()
+        return partial(panel.StructuralHinge, smoothing=smoothing)
+
+    def step_size_in(self, panel: ModuleType) -> Any:
+        """The step size: a number, a schedule, or None for the default of the optimiser."""
+        step_size = self.solver.get("step_size")
+        if self.schedule is None:
+            return panel.steps.InverseSqrt(0.1) if step_size is None and self.regularizer is not None else step_size
+        kind, names = SCHEDULES[self.schedule]
+        values = {"step_size": step_size, "step_offset": self.step_offset, "step_every": self.step_every}
+        if self.schedule == "pegasos":
+            return panel.steps.Pegasos(self.step_offset or 0.0)
+        for name in names:
+            if values[name] is None:
+                raise ValueError(f"--schedule {self.schedule} needs --{name.replace('_', '-')}")
+        return getattr(panel.steps, kind)(*(values[name] for name in names))
+
+    def regularizer_in(self, panel: ModuleType, model: Any) -> Any:
+        """The regularizer of a sequence model's weights."""
+        kind, *names = REGULARIZERS[self.regularizer or ""]
+        values = [groups_of(model, self.groups or "columns") if x == "groups" else getattr(self, x) for x in names]
+        if self.regularizer == "elastic-net":
+            values[0] = panel.L1(self.tau)
+        return getattr(panel, kind)(*values)
+
 
 NAMES = tuple(name for name in Job.__dataclass_fields__ if name not in ("solver", "tol", "mu"))
-
-
-def _check_schedule(job: Job) -> None:
-    """Reject options of other schedules and optimisers."""
-    has = () if job.schedule is None else SCHEDULES[job.schedule][1]
-    why = "no --schedule" if job.schedule is None else f"--schedule {job.schedule}"
-    if job.optimizer not in SCHEDULED:
-        has, why = (), f"--optimizer {job.optimizer}; these have it: {', '.join(SCHEDULED)}"
-        _refuse(job, "schedule", why=why)
-    _refuse(job, *(name for name in ("step_offset", "step_every") if name not in has), why=why)
-    if job.schedule is not None and "step_size" not in has:
-        _refuse(job, "step_size", why=why)
-    if job.optimizer != "online-proximal":
-        _refuse(job, "regularizer", *OPTIONS, why=f"--optimizer {job.optimizer}; these have it: online-proximal")
-
-
-def _check_loss(job: Job) -> None:
-    """Reject a loss that the optimiser does not support, and smoothing options without effect."""
-    optimizer, mu = job.optimizer, job.solver.get("mu")
-    if job.loss == "crf":
-        _refuse(job, "smoothing", "k", "mu", why="--loss crf")
-        if optimizer in (*HINGE_ONLY, "casimir-svrg-adapt"):
-            raise ValueError(f"--optimizer {optimizer} needs --loss hinge")
-        return
-    if optimizer in HINGE_ONLY:
-        none = ("smoothing",) if "k" in own(optimizer) else ("smoothing", "k")
-        _refuse(job, *none, why=f"--optimizer {optimizer}, which needs no smoothing")
-        if job.solver.get("sampler") != "gibbs":
-            _refuse(job, "mu", why="no --sampler gibbs")
-    if job.smoothing != "top-k" and "k" not in job.solver:
-        _refuse(job, "k", why="no --smoothing top-k")
-    if optimizer in CASIMIR and mu == 0:
-        raise ValueError(f"--mu: {optimizer} needs a smoothing strength > 0, got 0")
-    if optimizer == "svrg" and not mu:
-        raise ValueError("--optimizer svrg with --loss hinge needs a smoothing strength --mu > 0")
-    if optimizer == "exponentiated-gradient" and job.smoothing not in (None, "entropy"):
-        raise ValueError("--optimizer exponentiated-gradient needs --smoothing entropy, or none")
-    if job.smoothing is None and optimizer not in (*CASIMIR, "svrg", *HINGE_ONLY):
-        _refuse(job, "mu", why="no --smoothing")
-    if job.smoothing is not None and not mu and optimizer not in CASIMIR:
-        raise ValueError(f"--smoothing {job.smoothing} needs a strength --mu > 0")
-
-
-def _refuse(job: Job, *names: str, why: str) -> None:
-    for name in names:
-        if job.as_dict().get(name) is not None:
-            raise ValueError(f"--{name.replace('_', '-')} has no effect with {why}")
 
 
 # a job from a command -----------------------------------------------------------------------------------------------
@@ -182,7 +261,7 @@ def learner_options(command: Any, learner: str, names: Iterable[str]) -> dict[st
     return values
 
 
-# training ------------------------------------------------------------------------------------------------------------
+# training
 
 
 def load(name: str, *, labelled: bool = True, most_bytes: int = MOST_BYTES) -> Sequences:
@@ -211,29 +290,7 @@ def objective_of(panel: ModuleType, job: Job, data: Sequences, model: Any = None
         raise ValueError(f"{data.name}: no sequences to train on")
     if model is None:
         model = panel.SequenceModel(data.X[0].shape[1], data.labels, start_stop=job.start_stop)
-    return loss_of(panel, job, model, model.pack(data.X, data.Y))
-
-
-def loss_of(panel: ModuleType, job: Job, model: Any, packed: Any) -> Any:
-    """The job's loss for a model and packed data."""
-    if job.loss == "crf":
-        return panel.LogLoss(model, packed)
-    return panel.StructuralHinge(model, packed, smoothing=smoothing_of(panel, job))
-
-
-def smoothing_of(panel: ModuleType, job: Job) -> Any:
-    """The smoothing of the job's hinge."""
-    if job.smoothing == "top-k":
-        return panel.smoothings.TopK(5 if job.k is None else job.k)
-    if job.smoothing == "l2":
-        return panel.smoothings.SquaredL2()
-    smooth = job.smoothing == "entropy" or job.optimizer in ("svrg", *CASIMIR)
-    return panel.smoothings.Entropy() if smooth else panel.smoothings.Max()
-
-
-def start(job: Job, size: int) -> np.ndarray:
-    """The start: ``scale`` times normal draws of the job's rng. At w = 0 every argmax of the hinge is a tie."""
-    return job.scale * np.random.default_rng(job.rng).normal(size=size)
+    return job.loss_in(panel)(model, model.pack(data.X, data.Y))
 
 
 def train(
@@ -246,36 +303,29 @@ def train(
     checkpoint: str | None = None,
     resume: str | None = None,
 ) -> Result:
-    """Run the job's optimiser from its start, or from w0."""
+    """Run the job's optimiser from w0, by default ``scale`` times normal draws of its rng: at 0 every argmax of a hinge
+    is a tie.
+    """
     arguments: dict[str, Any] = {"lam": job.lam, "epochs": job.epochs, "rng": job.rng, **job.solver}
     arguments |= {"checkpoint": checkpoint, "resume": resume}
     if takes(job.optimizer, "w0"):
-        arguments["w0"] = start(job, objective.model.size) if w0 is None else w0
+        usual = job.scale * np.random.default_rng(job.rng).normal(size=objective.model.size)
+        arguments["w0"] = usual if w0 is None else w0
     if job.optimizer in SCHEDULED:
-        arguments["step_size"] = _step_size(panel, job)
+        arguments["step_size"] = job.step_size_in(panel)
     if job.regularizer is not None:
-        arguments["regularizer"] = regularizer_of(panel, job, objective.model)
+        arguments["regularizer"] = job.regularizer_in(panel, objective.model)
     return solve(panel, job.optimizer, objective, callback=callback, **arguments)
-
-
-def _step_size(panel: ModuleType, job: Job) -> Any:
-    """The step size: a number, a schedule, or None for the default of the optimiser."""
-    step_size = job.solver.get("step_size")
-    if job.schedule is None:
-        return panel.steps.InverseSqrt(0.1) if step_size is None and job.regularizer is not None else step_size
-    kind, names = SCHEDULES[job.schedule]
-    values = {"step_size": step_size, "step_offset": job.step_offset, "step_every": job.step_every}
-    if job.schedule == "pegasos":
-        return panel.steps.Pegasos(job.step_offset or 0.0)
-    for name in names:
-        if values[name] is None:
-            raise ValueError(f"--schedule {job.schedule} needs --{name.replace('_', '-')}")
-    return getattr(panel.steps, kind)(*(values[name] for name in names))
 
 
 def limited(n: int, limit: int | None) -> np.ndarray:
     """The indices of ``limit`` of n examples, spread evenly as files are often sorted; all if ``limit`` is None."""
     return np.arange(n) if limit is None or limit >= n else np.arange(limit) * n // limit
+
+
+def spread(examples: Sequence[Any], limit: int | None) -> list[Any]:
+    """``limit`` of the examples, as :func:`limited` chooses them."""
+    return [examples[i] for i in limited(len(examples), limit)]
 
 
 def labellings(model: Any, w: Any, data: Sequences) -> list[np.ndarray]:
@@ -310,7 +360,7 @@ def accuracies(model: Any, w: Any, training: Sequences, test: Sequences | None) 
 
 def accuracy_line(name: str, scores: dict[str, float]) -> str:
     """The shares as text."""
-    return f"{name:5} accuracy by letter {100 * scores['letter']:.2f} %, by word {100 * scores['word']:.2f} %"
+    return f"{name:5} accuracy {', '.join(f'by {what} {100 * share:.2f} %' for what, share in scores.items())}"
 
 
 def accuracy_lines(report: dict[str, Any]) -> list[str]:
@@ -319,3 +369,44 @@ def accuracy_lines(report: dict[str, Any]) -> list[str]:
     if report["test"] is not None:
         lines.append(f"{accuracy_line('test', report['test'])}, of {report['test_sequences']} sequences")
     return lines
+
+
+# groups of weights ---------------------------------------------------------------------------------------------------
+
+
+def groups_of(model: Any, groups: str) -> np.ndarray:
+    """The group of each weight (d,).
+
+    groups: "columns" (a group for each feature), "labels" (a group for each label), or a file with the group number of
+    one feature on each line (-1: no group). The weights of transitions, starts and ends form a group of their own; by
+    label, each goes with the label that it leads to.
+    """
+    F, L = model.n_features, model.n_labels
+    rows = (model.size - L * L) // L
+    if groups == "labels":
+        return np.tile(np.arange(L), rows + L)
+    number = np.arange(F)
+    if groups != "columns":
+        if not Path(groups).is_file():
+            raise ValueError(f"--groups: expected columns, labels or a file, got {groups}: no such file")
+        number = _numbers(groups)
+        if number.shape != (F,) or number.min(initial=0) < -1:
+            problem = f"{len(number)} of them" if number.shape != (F,) else f"{number.min()} among them"
+            raise ValueError(f"--groups: {groups}: expected {F} integers >= -1, one a feature, got {problem}")
+        none = number == -1
+        # renumber as 0, 1, ..., and -1
+        number = np.unique(number, return_inverse=True)[1].reshape(-1) - bool(np.any(none))
+    rest = np.full((rows - F) * L + L * L, number.max(initial=-1) + 1)
+    return np.concatenate([np.repeat(number, L), rest])
+
+
+def _numbers(path: str) -> np.ndarray:
+    """The integers of a file, one per line; # starts a comment."""
+    numbers = []
+    for place, line in enumerate(load_text(path), 1):
+        if value := line.partition("#")[0].strip():
+            try:
+                numbers.append(np.int64(int(value)))
+            except (ValueError, OverflowError):
+                raise ValueError(f"--groups: {path}, line {place}: expected an integer, got {value!r:.80}") from None
+    return np.array(numbers, np.int64)

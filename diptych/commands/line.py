@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from typing import Any
 
-from diptych.commands import align, check, curves, localize, parse, reproduce, segment, sequences, tag, warm
-from diptych.commands.options import Command, command_of
+from diptych.commands import align, check, curves, localize, parse, reproduce, segment, sequences, tag
+from diptych.commands.options import Command, Task, add_command, command_of
 from diptych.commands.output import Report, performed
 from diptych.commands.parser import Parser
 from diptych.panels import panel_of
 from reference import __version__
 
-TASKS = (sequences, tag, parse, segment, align, localize, curves)
-OTHERS = (reproduce, check, warm)
+TASKS = (*sequences.COMMANDS, tag.TASK, parse.TASK, segment.TASK, align.TASK, localize.TASK, curves.Curves)
+OTHERS = (reproduce.Reproduce, check.Check, check.Warm)
 
 
-def parser(*more: Callable[[Any], None]) -> Parser:
-    """The parser of ``diptych``. more: what adds the commands that run other commands."""
+def parser(*more: type[Command] | Task) -> Parser:
+    """The parser of ``diptych``. more: the commands that run other commands."""
     main_parser = Parser(prog="diptych", description="Train, evaluate and compare structured predictors.")
     main_parser.set_defaults(panel="accelerated")
     version = f"diptych {__version__}"
@@ -26,17 +25,17 @@ def parser(*more: Callable[[Any], None]) -> Parser:
     main_parser.option("general", "--print-completion", action=_Completion, metavar="SHELL",
         help="show a script that completes commands and options, for bash, zsh or tcsh")  # fmt: skip
     commands = main_parser.add_subparsers(required=True, metavar="COMMAND", title="commands")
-    for add in (*(task.add for task in TASKS), *more, *(other.add for other in OTHERS)):
-        add(commands)
+    for each in (*TASKS, *more, *OTHERS):
+        add_command(commands, each)
     return main_parser
 
 
 def report_of(options: argparse.Namespace) -> tuple[Command, Report]:
     """What was parsed, as the command that it is, and its report."""
-    if options.no_panel and getattr(options, "panel_given", False):
-        raise ValueError(f"--panel {options.panel}: {options.no_panel}")
+    if options.kind.no_panel and getattr(options, "panel_given", False):
+        raise ValueError(f"--panel {options.panel}: {options.kind.no_panel}")
     command = command_of(options)
-    return command, performed(options.command, panel_of(options.panel), command)
+    return command, performed(panel_of(options.panel), command)
 
 
 class _Completion(argparse.Action):

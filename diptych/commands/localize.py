@@ -4,38 +4,48 @@ from, and draws the predicted boxes.
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from tqdm import tqdm
 
 from diptych import scenes
-from diptych.commands import localize_jobs as work
 from diptych.commands.jobs import limited
-from diptych.commands.options import Command, Training, add_task, argument, flag, option, positive
-from diptych.commands.output import Report, announce_compilation, ending, outcome, watched, writable
-from diptych.commands.show import add_show, loaded
-from diptych.commands.solvers import check_start, listed, solver_options
-from diptych.files.localization import Localization, load_localization
-from diptych.files.localization_writer import LocalizationImage, save_localization
-from diptych.files.models import save_model
-from diptych.pictures.boxes import Frame, boxes
+from diptych.commands.options import Command, Task, Training, argument, flag, option, positive
+from diptych.commands.output import Report, announce_compilation, ending, outcome, trained, writable
+from diptych.commands.show import loaded, show_of
+from diptych.commands.solvers import check_start, given, listed, solve, solver_options
+from diptych.files.localization import Localization, load_localization, save_localization
+from diptych.metrics import average_precision, corloc
+from diptych.pictures.plots import Frame, boxes
+from reference.arrays import host
 from reference.structures.boxes import iou
-from reference.training.result import Result, Row
+from reference.training.result import Callback, Result, Row
 
+MODELS = {
+    "linear": ("bcfw", "sgd", "svrg", "casimir-svrg-const", "casimir-svrg-adapt"),
+    "two-layer": ("prox-linear", "sgd"),
+}  # with the optimisers of each; the first is the default
+KINDS = {"linear": "CandidateModel", "two-layer": "TwoLayerModel"}
+SMOOTHED = ("svrg", "casimir-svrg-const", "casimir-svrg-adapt", "prox-linear")  # smoothing by the K best boxes
+OPTIMIZERS = tuple(dict.fromkeys(name for names in MODELS.values() for name in names))
+EPOCHS = {"bcfw": 50, "sgd": 30, "svrg": 30, "casimir-svrg-const": 30, "casimir-svrg-adapt": 30, "prox-linear": 20}
+LAM = {"linear": 10.0, "two-layer": 1.0}  # divided by the number of images: Figures 3 and 4
+MU = {"svrg": 0.1, "casimir-svrg-const": 0.1, "casimir-svrg-adapt": 10.0, "prox-linear": 1.0}
+K = 10  # section 7.3
+TOL = 0.01
+STEP_SIZE = 3e-3  # for sgd on two layers
+SCHEDULES = {"constant": "Constant", "inverse-sqrt": "InverseSqrt", "inverse-time": "InverseTime"}
 NAMED = ("save", "log", "checkpoint", "resume", "start")  # options with one file for each class
 PLACE = "{class}"
-
-
-EACH = "; ".join(f"{model}: {', '.join(names)}" for model, names in work.MODELS.items())
-SMOOTHED = ", ".join(work.SMOOTHED)
-SHARES = ", ".join(f"{value:g}/images of a {name} model" for name, value in work.LAM.items())
+EACH = "; ".join(f"{model}: {', '.join(names)}" for model, names in MODELS.items())
+SHARES = ", ".join(f"{value:g}/images of a {name} model" for name, value in LAM.items())
 
 
 class Make(Command):
@@ -60,6 +70,26 @@ class Make(Command):
     def written(self) -> list[str | None]:
         return [self.file, None]
 
+    def run(self, panel: ModuleType) -> Report:
+        names = ("classes", "candidates", "directions", "scales", "size", "test", "rng")
+        settings = {name: getattr(self, name) for name in names}
+        started = time.perf_counter()
+        hidden = True if self.quiet else None  # None: unless stderr is a terminal
+        images = scenes.make_scenes(self.images, **settings)
+        shown = tqdm(images, total=self.images, desc="make", unit="image", leave=False, disable=hidden)
+        save_localization(self.file, shown, list(self.classes), {"scenes": settings})
+        data, megabytes = load_localization(self.file), Path(self.file).stat().st_size / 1e6
+        best = float(np.mean([data.overlaps(i).max() for i in range(data.n)]))
+        report = {"file": str(self.file), "images": data.n, **settings, "features": list(data.features.shape[1:])}
+        report |= {"best_overlap": best, "megabytes": megabytes, "seconds": time.perf_counter() - started}
+        shape = " x ".join(map(str, report["features"]))
+        lines = [
+            f"{self.file}: {data.n} scenes with one of {', '.join(data.classes)}, {self.candidates} boxes each, "
+            f"features {shape}, {megabytes:.0f} MB",
+            f"the best box of a scene overlaps the true one by {best:.2f} (mean)    seconds {report['seconds']:.1f}",
+        ]
+        return Report(report, lines)
+
 
 class Train(Training):
     """Train a model for each class, and test it on other images."""
@@ -74,24 +104,116 @@ class Train(Training):
     most_bytes: int = flag()
     rng: int | None = flag()
     model: str = option("model", "scores linear in the features, or of two layers (default: linear)",
-        choices=list(work.MODELS), default="linear")  # fmt: skip
+        choices=list(MODELS), default="linear")  # fmt: skip
     hidden: int | None = option("model", "channels between the two layers (default: 16)", type=positive, rare=True)
-    optimizer: str | None = option("solver", f"{EACH} (default: the first)", choices=work.OPTIMIZERS)
+    optimizer: str | None = option("solver", f"{EACH} (default: the first)", choices=OPTIMIZERS)
     lam: float | None = flag(f"default: {SHARES}")
-    epochs: int | None = flag(f"default: {listed(work.EPOCHS)}")
+    epochs: int | None = flag(f"default: {listed(EPOCHS)}")
     tol: float | None = flag("default: 0.01")
     k: int | None = option(
-        "solver", f"outputs that the smoothed max is made of, of {SMOOTHED} (default: 10)", rare=True
+        "solver", f"outputs that the smoothed max is made of, of {', '.join(SMOOTHED)} (default: 10)", rare=True
     )
     schedule: str | None = option("solver",
         "step sizes of sgd, from --step-size on (default: 1/(lam (t + max(n, 1/lam))); two layers: constant)",
-        choices=list(work.SCHEDULES), rare=True)  # fmt: skip
-    solver: dict[str, Any] = solver_options(work.OPTIMIZERS, mu=f"default: {listed(work.MU)}",
+        choices=list(SCHEDULES), rare=True)  # fmt: skip
+    solver: dict[str, Any] = solver_options(OPTIMIZERS, mu=f"default: {listed(MU)}",
         step_size="default of sgd with two layers: 0.003", budget="default: 5")  # fmt: skip
 
     @property
     def written(self) -> list[str | None]:
         return [self.plot]
+
+    def run(self, panel: ModuleType) -> Report:
+        if self.hidden is not None and self.model == "linear":
+            raise ValueError("--hidden needs --model two-layer")
+        if self.hidden is not None and self.start is not None:
+            raise ValueError("--hidden has no effect with --start: the saved model has its own")
+        data, test = load_localization(self.data), load_localization(self.test) if self.test else None
+        data.required("truth")
+        every = self.classes or [name for name in data.classes if len(data.of_class(name))]
+        classes = list(dict.fromkeys(every))
+        images = {name: _limited(data.of_class(name), self.limit) for name in classes}
+        for name in classes:
+            if not len(images[name]):
+                raise ValueError(f"{self.data}: no image of class {name}")
+            if test is not None and len(test.of_class(name)):
+                test.required("truth")
+        jobs = {name: job_of(self, len(images[name])) for name in classes}
+        if self.start is not None:
+            check_start(jobs[classes[0]]["optimizer"], OPTIMIZERS)
+        files: dict[str, dict[str, Any]] = {}
+        for name in classes:
+            files[name] = {what: self._named(what, name, classes) for what in NAMED}
+        for named in files.values():
+            writable(named["save"], named["log"], named["checkpoint"], self.plot)
+        missing = [name for name in classes if (path := files[name]["resume"]) is not None and not Path(path).exists()]
+        if len(missing) < len(
+            classes
+        ):  # the interrupted run did not reach these classes: they start from the beginning
+            for name in missing:
+                files[name]["resume"] = None
+        announce_compilation(panel, self.quiet)
+        reports: list[dict[str, Any]] = []
+        interrupted = False
+        while not interrupted and len(reports) < len(classes):
+            name = classes[len(reports)]
+            try:
+                one = replace(self, **files[name])
+                reports.append(one._class(panel, data, test, name, images[name], jobs[name]))
+                interrupted = reports[-1]["interrupted"]
+            except KeyboardInterrupt:
+                if not reports:
+                    raise
+                interrupted = True
+        report = {"data": self.data, "test_data": self.test, "classes": reports, "interrupted": interrupted}
+        report["success"] = all(each["success"] for each in reports)
+        report["message"] = "; ".join(f"{each['class']}: {each['message']}" for each in reports)
+        head = "class", "images", "objective", "seconds", "CorLoc, %", "AP, %", "test CorLoc, %", "AP, %"
+        rows: list[tuple[str, ...]] = [head]
+        rows += [(each["class"], str(each["images"]), f"{each['objective']:.4f}", f"{each['seconds']:.1f}",
+                  *_percent(each["train"]), *_percent(each["test"])) for each in reports]  # fmt: skip
+        lines = [*_table(rows), *(f"{each['class']}: {line}" for each in reports for line in ending(each))]
+        lines += [f"{name}: not trained" for name in classes[len(reports) :]]
+        lines += [f"saved {each['saved']}" for each in reports if "saved" in each]
+        curves = {each["class"]: [Row(**row) for row in each["history"]] for each in reports}
+        return Report(report, lines, curves, f"hinge, {jobs[classes[0]]['optimizer']}", single=False)
+
+    def _named(self, what: str, name: str, classes: list[str]) -> str | None:
+        """The file name in an option, for one class."""
+        path = getattr(self, what)
+        if path is not None and len(classes) > 1 and PLACE not in path:
+            several = f"as there are {len(classes)} classes, or one --class; got {path}"
+            raise ValueError(f"--{what}: expected {PLACE} in the name, {several}")
+        return None if path is None else path.replace(PLACE, name)
+
+    def _class(
+        self, panel: ModuleType, data: Localization, test: Localization | None, name: str, images: np.ndarray, job: Any
+    ) -> dict[str, Any]:
+        """Train a model of one class, whose files the command names, and return its report."""
+        started, w0 = time.perf_counter(), None
+        if self.start is not None:
+            model, w0, _ = loaded(panel, self, _check_kind, self.start)
+            if type(model).__name__ != KINDS[self.model]:
+                kind = type(model).__name__
+                raise ValueError(f"--start: {self.start} has a {kind}, --model {self.model} is another")
+        else:
+            hidden = () if self.model == "linear" else (self.hidden or 16,)
+            model = getattr(panel, KINDS[self.model])(tuple(data.features.shape[1:]), *hidden)
+        examples = packed(model, data, images, truth=True)
+        others = np.zeros(0, np.int64) if test is None else test.of_class(name)
+        held_out = packed(model, test, others) if test is not None and len(others) else None
+        what = {"file": self.data, "class": name, "examples": len(images), "start": self.start, "job": job}
+        run = partial(optimize, panel, model, examples, job, **({} if w0 is None else {"w0": w0}))
+        info = {"data": self.data, "class": name, **job}
+        result, _ = trained(panel, self, what, job["epochs"], run, model, info)
+        report = {"class": name, "images": len(images), "weights": model.size, "job": job, **outcome(result)}
+        report["train"] = judged(data.required("truth")[images], find(model, examples, result.x))
+        report["test"] = None
+        if test is not None and len(others):
+            report["test"] = judged(test.required("truth")[others], find(model, held_out, result.x))
+        if self.save:
+            report["saved"] = str(self.save)
+        return report | {"seconds": time.perf_counter() - started}
 
 
 class Evaluate(Command):
@@ -102,6 +224,39 @@ class Evaluate(Command):
     most_bytes: int = flag()
     limit: int | None = flag()
 
+    def run(self, panel: ModuleType) -> Report:
+        data = load_localization(self.data)
+        data.required("truth")
+        reports: list[dict[str, Any]] = []
+        for path in self.models:
+            model, w, info = loaded(panel, self, _check_kind, path)
+            name = info["class"]
+            images = _limited(data.of_class(name), self.limit)
+            if not len(images):
+                raise ValueError(f"{self.data}: no image of class {name}, which {path} finds")
+            scores = judged(data.required("truth")[images], find(model, packed(model, data, images), w))
+            reports.append({"model": str(path), "class": name, "images": len(images), **scores})
+        of = ("corloc", "average_precision", "mean_overlap")
+        means = {what: float(np.mean([each[what] for each in reports])) for what in of}
+        report = {"data": self.data, "models": reports, "mean": means}
+        rows: list[tuple[str, ...]] = [("class", "images", "CorLoc, %", "AP, %", "mean overlap")]
+        rows += [(x["class"], str(x["images"]), *_percent(x), f"{x['mean_overlap']:.3f}") for x in reports]
+        rows += [("mean", "", *_percent(means), f"{means['mean_overlap']:.3f}")] if len(reports) > 1 else []
+        return Report(report, _table(rows))
+
+    def found(
+        self, panel: ModuleType, data: Localization, path: str, limit: int | None, k: int, all_images: bool = False
+    ) -> tuple[str, np.ndarray, list[Found]]:
+        """A model's class, the images of that class, and the k best boxes of each image."""
+        model, w, info = loaded(panel, self, _check_kind, path)
+        name = info["class"]
+        images = np.arange(data.n) if all_images or data.labels is None else data.of_class(name)
+        images = _limited(images, limit)
+        if not len(images):
+            hint = "--all-images of predict looks at the others"
+            raise ValueError(f"{data.name}: no image of class {name}, which {path} finds; {hint}")
+        return name, images, find(model, packed(model, data, images), w, k)
+
 
 class Predict(Evaluate):
     """The boxes that saved models find, a line for each: rows top to bottom - 1, columns left to right - 1."""
@@ -109,6 +264,24 @@ class Predict(Evaluate):
     out: str | None = flag()
     top: int = flag("boxes of each image; default: 1", default=1)
     all_images: bool = option("data", "also use images of other classes", action="store_true")
+
+    def run(self, panel: ModuleType) -> Report:
+        data = load_localization(self.data)
+        names = ("image", "class", "top", "left", "bottom", "right", "score", "overlap")
+        lines = ["{:>6} {:8} {:>5} {:>5} {:>6} {:>5} {:>12} {:>8}".format(*names)]
+        every = []
+        for path in self.models:
+            name, images, results = self.found(panel, data, path, self.limit, self.top, self.all_images)
+            for i, each in zip(images.tolist(), results, strict=True):
+                truth = _truth(data, i, name)
+                for box, score in zip(each.boxes, each.scores.tolist(), strict=True):
+                    overlap = None if truth is None else float(iou(box, truth))
+                    every.append({"image": i, "class": name, "box": box.tolist(), "score": score, "overlap": overlap})
+                    top, left, bottom, right = box.tolist()
+                    share = "-" if overlap is None else f"{overlap:.3f}"
+                    lines.append(f"{i:6} {name:8} {top:5} {left:5} {bottom:6} {right:5} {score:12.6g} {share:>8}")
+        report = {"data": self.data, "models": list(map(str, self.models)), "boxes": every}
+        return Report(report, lines, out=self.out)
 
 
 class Draw(Evaluate):
@@ -118,248 +291,43 @@ class Draw(Evaluate):
     limit: int = flag("default: 12", default=12)
     plot: str | None = flag()
 
-
-def add(commands: Any) -> None:
-    """Add the command ``localize`` to the subparsers of the command line."""
-    action = add_task(commands, "localize", "learn where objects are in images, and find them",
-        "Learn to tell which of an image's candidate boxes is around an object, a model for each class "
-        "(train), score models (evaluate), find boxes (predict), draw them (draw), and see what a model "
-        "holds (show). make writes a file of images to learn from: handwritten letters on cluttered "
-        "pages. A file of your own: save_localization(path, images, classes); its format is described in "
-        "diptych/files/localization.py.")  # fmt: skip
-    action("make", _make, Make)
-    action("train", _train, Train)
-    action("evaluate", _evaluate, Evaluate)
-    action("predict", _predict, Predict)
-    action("draw", _draw, Draw)
-    add_show(action, _check_kind)
-
-
-def _make(panel: ModuleType, command: Make) -> Report:
-    names = ("classes", "candidates", "directions", "scales", "size", "test", "rng")
-    settings = {name: getattr(command, name) for name in names}
-    started = time.perf_counter()
-    images = scenes.make_scenes(command.images, **settings)
-    shown = _shown(images, command.images, command.quiet)
-    save_localization(command.file, shown, list(command.classes), {"scenes": settings})
-    data = load_localization(command.file)
-    megabytes = Path(command.file).stat().st_size / 1e6
-    report = {
-        "file": str(command.file),
-        "images": data.n,
-        **settings,
-        "features": list(data.features.shape[1:]),
-        "best_overlap": float(np.mean([data.overlaps(i).max() for i in range(data.n)])),
-        "megabytes": megabytes,
-        "seconds": time.perf_counter() - started,
-    }
-    shape = " x ".join(map(str, report["features"]))
-    lines = [
-        f"{command.file}: {data.n} scenes with one of {', '.join(data.classes)}, {command.candidates} boxes each, "
-        f"features {shape}, {megabytes:.0f} MB",
-        f"the best box of a scene overlaps the true one by {report['best_overlap']:.2f} (mean)    seconds "
-        f"{report['seconds']:.1f}",
-    ]
-    return Report(report, lines)
+    def run(self, panel: ModuleType) -> Report:
+        if self.plot is None:
+            raise ValueError("--plot: expected a file for the picture")
+        data = load_localization(self.data)
+        data.required("pixels")
+        drawn: list[tuple[int, str | None, Found | None]] = [(i, None, None) for i in range(data.n)]
+        if self.models:
+            found = [self.found(panel, data, path, None, 1) for path in self.models]  # the limit is of all
+            drawn = [
+                (i, name, each)
+                for name, images, results in found
+                for i, each in zip(images.tolist(), results, strict=True)
+            ]
+        some = np.unique(np.linspace(0, len(drawn) - 1, min(self.limit, len(drawn))).round().astype(int))
+        frames = [_frame(data, *drawn[j]) for j in some]
+        boxes(self.plot, frames)
+        right = [f.overlap >= 0.5 for f in frames if f.overlap is not None]
+        report: dict[str, Any] = {"data": self.data, "images": [drawn[j][0] for j in some], "plot": str(self.plot)}
+        report |= {"right": sum(right) if right else None}
+        score = f", {sum(right)} of {len(right)} boxes found overlap the true one by half or more" if right else ""
+        return Report(report, [f"{len(frames)} of {len(drawn)} images{score}", f"plot {self.plot}"])
 
 
-def _train(panel: ModuleType, command: Train) -> Report:
-    if command.hidden is not None and command.model == "linear":
-        raise ValueError("--hidden needs --model two-layer")
-    if command.hidden is not None and command.start is not None:
-        raise ValueError("--hidden has no effect with --start: the saved model has its own")
-    data, test = load_localization(command.data), load_localization(command.test) if command.test else None
-    data.required("truth")
-    classes = command.classes or [name for name in data.classes if len(data.of_class(name))]
-    classes = list(dict.fromkeys(classes))
-    images = {name: _limited(data.of_class(name), command.limit) for name in classes}
-    for name in classes:
-        if not len(images[name]):
-            raise ValueError(f"{command.data}: no image of class {name}")
-        if test is not None and len(test.of_class(name)):
-            test.required("truth")
-    jobs = {name: work.job_of(command, len(images[name])) for name in classes}
-    if command.start is not None:
-        check_start(jobs[classes[0]]["optimizer"], work.OPTIMIZERS)
-    files = {name: {what: _named(command, what, name, classes) for what in NAMED} for name in classes}
-    for named in files.values():
-        writable(named["save"], named["log"], named["checkpoint"], command.plot)
-    missing = [name for name in classes if (path := files[name]["resume"]) is not None and not Path(path).exists()]
-    if len(missing) < len(classes):  # the interrupted run did not reach these classes: they start from the beginning
-        for name in missing:
-            files[name]["resume"] = None
-    announce_compilation(panel, command.quiet)
-    reports: list[dict[str, Any]] = []
-    interrupted = False
-    for name in classes:
-        try:
-            reports.append(_train_class(panel, command, data, test, name, images[name], jobs[name], files[name]))
-        except KeyboardInterrupt:
-            if not reports:
-                raise
-            interrupted = True
-        if interrupted or reports[-1]["interrupted"]:
-            interrupted = True
-            break
-    report = {
-        "data": command.data,
-        "test_data": command.test,
-        "classes": reports,
-        "interrupted": interrupted,
-        "success": all(each["success"] for each in reports),
-    }
-    report["message"] = "; ".join(f"{each['class']}: {each['message']}" for each in reports)
-    lines = _table([("class", "images", "objective", "seconds", "CorLoc, %", "AP, %", "test CorLoc, %", "AP, %")] + [
-        (each["class"], str(each["images"]), f"{each['objective']:.4f}", f"{each['seconds']:.1f}",
-         *_percent(each["train"]), *_percent(each["test"]))
-        for each in reports
-    ])  # fmt: skip
-    lines += [f"{each['class']}: {line}" for each in reports for line in ending(each)]
-    lines += [f"{name}: not trained" for name in classes[len(reports) :]]
-    lines += [f"saved {each['saved']}" for each in reports if "saved" in each]
-    curves = {each["class"]: [Row(**row) for row in each["history"]] for each in reports}
-    return Report(report, lines, curves, f"hinge, {jobs[classes[0]]['optimizer']}", single=False)
-
-
-def _train_class(
-    panel: ModuleType,
-    command: Train,
-    data: Localization,
-    test: Localization | None,
-    name: str,
-    images: np.ndarray,
-    job: dict[str, Any],
-    files: dict[str, Any],
-) -> dict[str, Any]:
-    """Train a model of one class and return its report."""
-    started = time.perf_counter()
-    model: Any = None
-    more: dict[str, Any] = {what: files[what] for what in ("checkpoint", "resume")}
-    if files["start"] is not None:
-        model, w0, _ = loaded(panel, command, _check_kind, files["start"])
-        if type(model).__name__ != work.KINDS[command.model]:
-            raise ValueError(
-                f"--start: {files['start']} has a {type(model).__name__}, --model {command.model} is another"
-            )
-        more["w0"] = w0
-    if model is None:
-        model = work.new_model(panel, command.model, data.features.shape[1:], command.hidden or 16)
-    examples = work.packed(model, data, images, truth=True)
-    others = np.zeros(0, np.int64) if test is None else test.of_class(name)
-    held_out = work.packed(model, test, others) if test is not None and len(others) else None
-    what = {"file": command.data, "class": name, "examples": len(images), "start": files["start"], "job": job}
-    run = partial(work.optimize, panel, model, examples, job, **more)
-
-    def save(result: Result) -> None:
-        if files["save"]:
-            save_model(files["save"], model, result.x, {"data": command.data, "class": name, **job})
-
-    result = watched(panel, replace(command, **files), what, job["epochs"], run, save=save)
-    report = {"class": name, "images": len(images), "weights": model.size, "job": job, **outcome(result)}
-    report |= {"train": work.judged(data.required("truth")[images], work.find(model, examples, result.x)), "test": None}
-    if test is not None and len(others):
-        report["test"] = work.judged(test.required("truth")[others], work.find(model, held_out, result.x))
-    if files["save"]:
-        report["saved"] = str(files["save"])
-    report["seconds"] = time.perf_counter() - started
-    return report
-
-
-def _evaluate(panel: ModuleType, command: Evaluate) -> Report:
-    data = load_localization(command.data)
-    data.required("truth")
-    reports: list[dict[str, Any]] = []
-    for path in command.models:
-        model, w, info = loaded(panel, command, _check_kind, path)
-        name = info["class"]
-        images = _limited(data.of_class(name), command.limit)
-        if not len(images):
-            raise ValueError(f"{command.data}: no image of class {name}, which {path} finds")
-        scores = work.judged(data.required("truth")[images], work.find(model, work.packed(model, data, images), w))
-        reports.append({"model": str(path), "class": name, "images": len(images), **scores})
-    means = {
-        what: float(np.mean([each[what] for each in reports]))
-        for what in ("corloc", "average_precision", "mean_overlap")
-    }
-    report = {"data": command.data, "models": reports, "mean": means}
-    rows: list[tuple[str, ...]] = [("class", "images", "CorLoc, %", "AP, %", "mean overlap")]
-    rows += [(x["class"], str(x["images"]), *_percent(x), f"{x['mean_overlap']:.3f}") for x in reports]
-    rows += [("mean", "", *_percent(means), f"{means['mean_overlap']:.3f}")] if len(reports) > 1 else []
-    return Report(report, _table(rows))
-
-
-def _predict(panel: ModuleType, command: Predict) -> Report:
-    data = load_localization(command.data)
-    lines = [f"{'image':>6} {'class':8} {'top':>5} {'left':>5} {'bottom':>6} {'right':>5} {'score':>12} {'overlap':>8}"]
-    every = []
-    for path in command.models:
-        name, images, results = _found(panel, data, path, command, command.limit, command.top, command.all_images)
-        for i, each in zip(images.tolist(), results, strict=True):
-            has_truth = data.truth is not None and (data.labels is None or data.classes[data.labels[i]] == name)
-            for box, score in zip(each.boxes, each.scores.tolist(), strict=True):
-                overlap = float(iou(box, data.required("truth")[i])) if has_truth else None
-                every.append({"image": i, "class": name, "box": box.tolist(), "score": score, "overlap": overlap})
-                top, left, bottom, right = box.tolist()
-                share = "-" if overlap is None else f"{overlap:.3f}"
-                lines.append(f"{i:6} {name:8} {top:5} {left:5} {bottom:6} {right:5} {score:12.6g} {share:>8}")
-    report = {"data": command.data, "models": list(map(str, command.models)), "boxes": every}
-    return Report(report, lines, out=command.out)
-
-
-def _draw(panel: ModuleType, command: Draw) -> Report:
-    if command.plot is None:
-        raise ValueError("--plot: expected a file for the picture")
-    data = load_localization(command.data)
-    data.required("pixels")
-    drawn: list[tuple[int, str | None, work.Found | None]]
-    if command.models:
-        every = [_found(panel, data, path, command, None, 1) for path in command.models]  # the limit is of all
-        drawn = [
-            (i, name, each) for name, images, results in every for i, each in zip(images.tolist(), results, strict=True)
-        ]
-    else:
-        drawn = [(i, None, None) for i in range(data.n)]
-    some = np.unique(np.linspace(0, len(drawn) - 1, min(command.limit, len(drawn))).round().astype(int))
-    frames = [_frame(data, *drawn[j]) for j in some]
-    boxes(command.plot, frames)
-    right = [f.overlap >= 0.5 for f in frames if f.overlap is not None]
-    report: dict[str, Any] = {"data": command.data, "images": [drawn[j][0] for j in some], "plot": str(command.plot)}
-    report |= {"right": sum(right) if right else None}
-    score = f", {sum(right)} of {len(right)} boxes found overlap the true one by half or more" if right else ""
-    return Report(report, [f"{len(frames)} of {len(drawn)} images{score}", f"plot {command.plot}"])
-
-
-def _frame(data: Localization, i: int, name: str | None, result: work.Found | None) -> Frame:
+def _frame(data: Localization, i: int, name: str | None, result: Found | None) -> Frame:
     """Image i with its true box and the predicted box."""
-    picture = data.picture(i)
+    picture, truth = data.picture(i), _truth(data, i, name)
     assert picture is not None
-    same_class = name is None or data.labels is None or data.classes[data.labels[i]] == name
-    truth = data.required("truth")[i] if data.truth is not None and same_class else None
     box = None if result is None else result.boxes[0]
     label = name or ("" if data.labels is None else data.classes[data.labels[i]])
     overlap = None if truth is None or box is None else float(iou(box, truth))
     return Frame(picture, truth, box, f"{i}: {label}", overlap)
 
 
-def _found(
-    panel: ModuleType,
-    data: Localization,
-    path: str,
-    command: Evaluate,
-    limit: int | None,
-    k: int,
-    all_images: bool = False,
-) -> tuple[str, np.ndarray, list[work.Found]]:
-    """A model's class, the images of that class, and the k best boxes of each image."""
-    model, w, info = loaded(panel, command, _check_kind, path)
-    name = info["class"]
-    images = np.arange(data.n) if all_images or data.labels is None else data.of_class(name)
-    images = _limited(images, limit)
-    if not len(images):
-        raise ValueError(
-            f"{data.name}: no image of class {name}, which {path} finds; --all-images of predict looks at the others"
-        )
-    return name, images, work.find(model, work.packed(model, data, images), w, k)
+def _truth(data: Localization, i: int, name: str | None) -> Any:
+    """The true box of image i, if it is known and of the class."""
+    same_class = name is None or data.labels is None or data.classes[data.labels[i]] == name
+    return data.required("truth")[i] if data.truth is not None and same_class else None
 
 
 def _check_kind(path: str, model: Any, info: dict[str, Any]) -> None:
@@ -370,26 +338,6 @@ def _check_kind(path: str, model: Any, info: dict[str, Any]) -> None:
 def _limited(images: np.ndarray, limit: int | None) -> np.ndarray:
     some: np.ndarray = images[limited(len(images), limit)]
     return some
-
-
-def _named(command: Train, what: str, name: str, classes: list[str]) -> str | None:
-    """The file name in an option, for one class."""
-    path = getattr(command, what)
-    if path is not None and len(classes) > 1 and PLACE not in path:
-        raise ValueError(
-            f"--{what}: expected {PLACE} in the name, as there are {len(classes)} classes, or one --class; got {path}"
-        )
-    return None if path is None else path.replace(PLACE, name)
-
-
-def _shown(images: Iterable[LocalizationImage], n: int, quiet: bool) -> Iterator[LocalizationImage]:
-    """The images, with a progress bar if stderr is a terminal."""
-    if quiet or not sys.stderr.isatty():
-        yield from images
-        return
-    from tqdm import tqdm
-
-    yield from tqdm(images, total=n, desc="make", unit="image", leave=False)
 
 
 def _percent(scores: dict[str, float] | None) -> tuple[str, str]:
@@ -403,7 +351,107 @@ def _table(rows: list[tuple[str, ...]]) -> list[str]:
     """The rows as aligned lines, columns after the first to the right. Columns of dashes only are left out."""
     kept = [column for column in zip(*rows, strict=True) if set(column[1:]) != {"-"}]
     widths = [max(map(len, column)) for column in kept]
-    return [
-        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])])
-        for row in zip(*kept, strict=True)
-    ]  # fmt: skip
+    lines = zip(*kept, strict=True)
+    return ["  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in lines]
+
+
+# the work for one class -----------------------------------------------------------------------------------------------
+
+
+class Found(NamedTuple):
+    """The best boxes (k, 4) of an image with their scores (k,), best first."""
+
+    boxes: np.ndarray
+    scores: np.ndarray
+
+
+def job_of(command: Any, n: int) -> dict[str, Any]:
+    """The settings of a run on n images. ValueError for an option of another model or optimiser."""
+    kind = command.model
+    optimizer = command.optimizer or MODELS[kind][0]
+    if optimizer not in MODELS[kind]:
+        raise ValueError(f"--optimizer: a {kind} model is trained by {' or '.join(MODELS[kind])}, got {optimizer}")
+    solver = given(command.solver, optimizer, OPTIMIZERS)
+    for name, having in (("k", SMOOTHED), ("schedule", ("sgd",))):
+        if getattr(command, name) is not None and optimizer not in having:
+            raise ValueError(f"--{name} has no effect with --optimizer {optimizer}; these have it: {', '.join(having)}")
+    if command.schedule is not None and command.solver.get("step_size") is None and kind == "linear":
+        raise ValueError(f"--schedule {command.schedule} needs --step-size")
+    lam = LAM[kind] / n if command.lam is None else command.lam
+    usual: dict[str, Any] = {}
+    if optimizer in SMOOTHED:
+        usual = {"k": K if command.k is None else command.k, "mu": MU[optimizer]}
+    if optimizer == "sgd":
+        usual = {"step_size": None, "schedule": command.schedule}
+        if kind == "two-layer":
+            usual = {"step_size": STEP_SIZE, "schedule": command.schedule or "constant", "average": "last"}
+    elif kind == "linear":
+        usual["tol"] = TOL if lam > 0 else None  # without lam there is no gap
+    else:
+        usual |= {"eta": 1.0, "budget": 5, "mu_schedule": "adapt"}
+    job = usual | solver
+    if "mu" in job and not job["mu"] > 0:
+        raise ValueError(f"--mu: {optimizer} needs a smoothing strength > 0, got {job['mu']}")
+    if "k" in job and job["k"] < 1:
+        raise ValueError(f"--k: expected an integer >= 1, got {job['k']}")
+    epochs = EPOCHS[optimizer] if command.epochs is None else command.epochs
+    return {"model": kind, "optimizer": optimizer, "lam": lam, "epochs": epochs, "rng": command.rng or 0, **job}
+
+
+def packed(model: Any, data: Localization, images: np.ndarray, *, truth: bool = False) -> Any:
+    """Images packed by the model; with ``truth``, their true boxes too, for training. ValueError for one that does not
+    fit the model.
+    """
+    if data.features.shape[1:] != tuple(model.shape):
+        raise ValueError(
+            f"{data.name}: features: expected shape {tuple(model.shape)} as the model, got {data.features.shape[1:]}"
+        )
+    for i in images.tolist():
+        data.features_of(i)  # checks them
+        if truth and not data.overlaps(i).max() > 0:
+            box = data.required("truth")[i].tolist()
+            raise ValueError(f"{data.name}: image {i}: truth: no candidate touches the true box {box}")
+    return model.pack(data.examples(images), data.required("truth")[images] if truth else None)
+
+
+def optimize(panel: ModuleType, model: Any, data: Any, job: dict[str, Any], callback: Callback, **more: Any) -> Result:
+    """Run the job's optimiser on packed images. more: ``checkpoint``, ``resume`` and ``w0``."""
+    k = job.get("k")
+    objective = panel.StructuralHinge(model, data, **({} if k is None else {"smoothing": panel.smoothings.TopK(k)}))
+    arguments = {name: value for name, value in job.items() if name not in ("model", "optimizer", "k", "schedule")}
+    if job.get("schedule") is not None:
+        arguments["step_size"] = getattr(panel.steps, SCHEDULES[job["schedule"]])(job["step_size"])
+    return solve(panel, job["optimizer"], objective, callback=callback, **arguments, **more)
+
+
+def find(model: Any, data: Any, w: Any, k: int = 1) -> list[Found]:
+    """The k best boxes of each packed image, fewer if it has fewer candidates."""
+    results: list[Any] = [None] * data.n
+    for piece in model.chunks(data, np.arange(data.n)):
+        scores = host(model.scores(data, piece, w).values)
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        for i, chosen, values in zip(piece.tolist(), best, scores, strict=True):
+            results[i] = Found(data.boxes[data.offsets[i] + chosen], values[chosen])
+    return results
+
+
+def judged(truth: np.ndarray, boxes: Sequence[Found]) -> dict[str, float]:
+    """CorLoc, average precision, and the mean overlap of the best boxes with the true boxes (n, 4)."""
+    best = np.stack([each.boxes[0] for each in boxes]) if boxes else np.zeros((0, 4), np.int64)
+    scores = [each.scores[:1] for each in boxes]
+    return {
+        "corloc": corloc(truth, best),
+        "average_precision": average_precision([box[None] for box in truth], [box[None] for box in best], scores),
+        "mean_overlap": float(np.mean(iou(best, truth))) if boxes else float("nan"),
+    }
+
+
+TASK = Task(
+    "localize",
+    "learn where objects are in images, and find them",
+    "Learn to tell which of an image's candidate boxes is around an object, a model for each class (train), score "
+    "models (evaluate), find boxes (predict), draw them (draw), and see what a model holds (show). make writes a file "
+    "of images to learn from: handwritten letters on cluttered pages. A file of your own: save_localization(path, "
+    "images, classes); its format is described in diptych/files/localization.py.",
+    (Make, Train, Evaluate, Predict, Draw, show_of(_check_kind)),
+)

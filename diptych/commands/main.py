@@ -53,7 +53,7 @@ def _main(argv: Sequence[str] | None) -> int:
 
 def parser() -> Parser:
     """The parser of ``diptych`` with all commands."""
-    return line.parser(grid.add)
+    return line.parser(grid.Grid)
 
 
 def _drop_output() -> None:

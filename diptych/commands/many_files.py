@@ -20,11 +20,7 @@ def are_many(words: Sequence[str]) -> bool:
 
 def paths_of(words: Sequence[str]) -> list[str]:
     """The files that the words name. A pattern such as ``train/*.txt`` stands for the files that match it, sorted.
-
-    Raises
-    ------
-    ValueError
-        A pattern that matches nothing; a file twice.
+    ValueError for a pattern that matches nothing, and for a file twice.
     """
     paths: list[str] = []
     for word in words:
@@ -34,11 +30,9 @@ def paths_of(words: Sequence[str]) -> list[str]:
         if not matches:
             raise ValueError(f"{word}: no file matches")
         paths += matches
-    seen: set[str] = set()
-    for path in paths:
-        if path in seen:
+    for i, path in enumerate(paths):
+        if path in paths[:i]:
             raise ValueError(f"{path}: named twice")
-        seen.add(path)
     return paths
 
 

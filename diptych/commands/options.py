@@ -8,63 +8,54 @@ import argparse
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from functools import partial
+from types import ModuleType
 from typing import Any, ClassVar, NamedTuple, dataclass_transform, get_args, get_type_hints
 
 from diptych.commands.parser import Parser
 from reference.archives import MOST_BYTES
 
 LONGEST = 80  # characters of a value that an error message repeats
-Action = Callable[..., Parser]
 
 
-def number(text: str) -> float:
-    """The value of an option of type finite number >= 0."""
-    return _float(text, "a finite number >= 0", lambda value: 0 <= value < math.inf)
+@dataclass(frozen=True)
+class Real:
+    """What reads an option of type number; the error says what is expected."""
+
+    expected: str
+    right: Callable[[float], bool]
+    metavar: str = "X"
+
+    def __call__(self, text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not self.right(value):
+            raise argparse.ArgumentTypeError(f"expected {self.expected}, got {text:.{LONGEST}}")
+        return value
 
 
-def above_zero(text: str) -> float:
-    """The value of an option of type finite number > 0."""
-    return _float(text, "a finite number > 0", lambda value: 0 < value < math.inf)
+@dataclass(frozen=True)
+class Whole:
+    """What reads an option of type integer, such as a count, a seed or a number of bytes."""
+
+    most: int
+    least: int = 0
+    metavar: str = "N"
+
+    def __call__(self, text: str) -> int:
+        digits = text.strip()
+        value = int(digits) if digits.isdecimal() and len(digits) <= LONGEST else -1
+        if not self.least <= value <= self.most:
+            bound = f" and <= {self.most}" if digits.isdecimal() and digits.strip("0") else ""
+            raise argparse.ArgumentTypeError(f"expected an integer >= {self.least}{bound}, got {text:.{LONGEST}}")
+        return value
 
 
-def share(text: str) -> float:
-    """The value of an option of type number between 0 and 1, both excluded."""
-    return _float(text, "a number in (0, 1)", lambda value: 0 < value < 1)
-
-
-def _float(text: str, expected: str, right: Callable[[float], bool]) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not right(value):
-        raise argparse.ArgumentTypeError(f"expected {expected}, got {text:.{LONGEST}}")
-    return value
-
-
-def count(text: str) -> int:
-    """The value of an option of type integer >= 0 of 31 bits, such as a count."""
-    return _integer(text, 2**31 - 1)
-
-
-def large(text: str) -> int:
-    """The value of an option of type integer >= 0 of 63 bits, such as a seed or a number of bytes."""
-    return _integer(text, 2**63 - 1)
-
-
-def positive(text: str) -> int:
-    """The value of an option of type integer >= 1 of 31 bits."""
-    return _integer(text, 2**31 - 1, 1)
-
-
-def _integer(text: str, most: int, least: int = 0) -> int:
-    digits = text.strip()
-    value = int(digits) if digits.isdecimal() and len(digits) <= LONGEST else -1
-    if not least <= value <= most:
-        bound = f" and <= {most}" if digits.isdecimal() and digits.strip("0") else ""
-        raise argparse.ArgumentTypeError(f"expected an integer >= {least}{bound}, got {text:.{LONGEST}}")
-    return value
+number = Real("a finite number >= 0", lambda value: 0 <= value < math.inf)
+above_zero = Real("a finite number > 0", lambda value: 0 < value < math.inf)
+share = Real("a number in (0, 1)", lambda value: 0 < value < 1)
+count, large, positive = Whole(2**31 - 1), Whole(2**63 - 1), Whole(2**31 - 1, 1)
 
 
 class Flag(NamedTuple):
@@ -79,16 +70,14 @@ class Flag(NamedTuple):
 FILE: dict[str, Any] = {"metavar": "FILE"}
 FLAGS = {
     "test": Flag("data", "score the model on these examples too", FILE),
-    "limit": Flag("data", "only N examples, spread evenly", {"type": positive, "metavar": "N"}),
+    "limit": Flag("data", "only N examples, spread evenly", {"type": positive}),
     "encoding": Flag("data", "encoding of text files (default: UTF-8, or UTF-16 with its byte order mark)",
                      {"metavar": "NAME"}, True),
-    "most_bytes": Flag("data",
-                       f"maximum size of a compressed file when unpacked (default: {MOST_BYTES})",
-                       {"type": large, "metavar": "N", "default": MOST_BYTES}, True),
+    "most_bytes": Flag("data", f"maximum size of a compressed file when unpacked (default: {MOST_BYTES})",
+                       {"type": large, "default": MOST_BYTES}, True),
     "start": Flag("model", "start from the weights of a saved model, with its settings", {"metavar": "MODEL"}, True),
     "lam": Flag("solver", "weight of lam/2 ||w||^2", {"type": number}),
-    "epochs": Flag("solver", "maximum number of passes over the examples, or of iterations",
-                   {"type": count, "metavar": "N"}),
+    "epochs": Flag("solver", "maximum number of passes over the examples, or of iterations", {"type": count}),
     "tol": Flag("solver", "stop at this gap, relative to the objective; lbfgs: at this largest entry of the gradient",
                 {"type": number}),
     "rng": Flag("solver", "seed of the random numbers (default: 0)", {"type": large, "metavar": "SEED"}, True),
@@ -165,9 +154,13 @@ class Words:
 
 
 class Command(Words):
-    """What a command was told. ``name``: its words. Reports open with the command and the panel if ``opens``."""
+    """What a command was told, and how it runs. ``name``: its words.
+
+    opens: whether its reports open with the command and the panel. no_panel: why ``--panel`` does not choose its panel.
+    """
 
     opens: ClassVar[bool] = True
+    no_panel: ClassVar[str | None] = None
     name: str = ""
     json: bool = flag()
     quiet: bool = flag()
@@ -177,16 +170,16 @@ class Command(Words):
         """The files that the command writes, which are looked at before it runs; the last is a picture or None."""
         return [getattr(self, name, None) for name in ("save", "log", "checkpoint", "out", "plot")]
 
+    def run(self, panel: ModuleType) -> Any:
+        """Run in a panel, and return a report."""
+        raise NotImplementedError
+
 
 class Saved(Command):
     """A command that reads a saved model."""
 
-    model: str = declared(lambda sub, name, _: sub.add_argument(name, help=f"a file written by {_train(sub)} --save"))
-
-
-def _train(sub: Parser) -> str:
-    """The command that trains what an action of the same task reads."""
-    return " ".join([*sub.prog.split()[1:-1], "train"])
+    model: str = declared(lambda sub, name, _: sub.add_argument(
+        name, help=f"a file written by {' '.join([*sub.prog.split()[1:-1], 'train'])} --save"))  # fmt: skip
 
 
 class Training(Command):
@@ -198,6 +191,15 @@ class Training(Command):
     save: str | None = flag()
     plot: str | None = flag()
     log: str | None = flag()
+
+
+class Task(NamedTuple):
+    """A command with actions; their names are those of their classes."""
+
+    name: str
+    summary: str
+    description: str
+    actions: tuple[type[Command], ...]
 
 
 def command_of(options: argparse.Namespace) -> Command:
@@ -212,31 +214,26 @@ def command_of(options: argparse.Namespace) -> Command:
     return kind(**values)
 
 
-def add_command(
-    commands: Any, name: str, run: Callable[..., Any], kind: type[Command], *, task: str = "", no_panel: str = ""
-) -> Parser:
-    """Add a command, or an action of a task; ``run`` is called with the panel and a ``kind``, and returns a report.
+def add_command(commands: Any, what: type[Command] | Task, task: str = "") -> None:
+    """Add a command, or a task with its actions.
 
-    The first paragraph of the docstring of ``kind`` is the command's help, the second, if there is one, says more.
-    no_panel: why the command rejects ``--panel``.
+    The first paragraph of the docstring of a command is its help, the second, if there is one, says more.
     """
-    first, *more = (" ".join(text.split()) for text in str(kind.__doc__).strip().split("\n\n"))
+    if isinstance(what, Task):
+        actions = commands.add_parser(what.name, help=what.summary, description=what.description)
+        subparsers = actions.add_subparsers(required=True, metavar="ACTION")
+        for action in what.actions:
+            add_command(subparsers, action, what.name)
+        return
+    name = what.__name__.lower()
+    first, *more = (" ".join(text.split()) for text in str(what.__doc__).strip().split("\n\n"))
     summary = f"{first[0].lower()}{first[1:]}".removesuffix(".")
     sub: Parser = commands.add_parser(name, help=summary, description=more[0] if more else first)
-    sub.set_defaults(command=run, kind=kind, name=f"{task} {name}".strip(), no_panel=no_panel)
-    hints = get_type_hints(kind)
-    for each in fields(kind):
+    sub.set_defaults(kind=what, name=f"{task} {name}".strip())
+    hints = get_type_hints(what)
+    for each in fields(what):
         if "add" in each.metadata:
-            members = [
-                member for member in (get_args(hints[each.name]) or (hints[each.name],)) if member is not type(None)
-            ]
-            each.metadata["add"](sub, each.name, members[0])
-    if no_panel:
+            kinds = get_args(hints[each.name]) or (hints[each.name],)
+            each.metadata["add"](sub, each.name, next(kind for kind in kinds if kind is not type(None)))
+    if what.no_panel is not None:
         sub.without_panel()
-    return sub
-
-
-def add_task(commands: Any, task: str, summary: str, description: str) -> Action:
-    """Add a command with actions. Return a function that adds one action, as :func:`add_command` does."""
-    parser = commands.add_parser(task, help=summary, description=description)
-    return partial(add_command, parser.add_subparsers(required=True, metavar="ACTION"), task=task)

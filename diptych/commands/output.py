@@ -12,10 +12,11 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
+
+from tqdm import tqdm
 
 from diptych.certificates import SCALE
 from diptych.commands.options import Command, Training
@@ -67,83 +68,85 @@ class Progress:
     """The callback of a run: shows a tqdm bar if stderr is a terminal, else nothing. shown: what else the bar shows."""
 
     def __init__(self, epochs: int | None, quiet: bool, what: str = "train") -> None:
-        self.bar, self.shown = None, dict[str, Any]()
-        if not quiet and sys.stderr.isatty():
-            from tqdm import tqdm
-
-            self.bar = tqdm(total=epochs, desc=what, unit="epoch", leave=False)
+        self.shown = dict[str, Any]()
+        self.bar = tqdm(total=epochs, desc=what, unit="epoch", leave=False, disable=quiet or None)
 
     def __enter__(self) -> Progress:
         return self
 
     def __exit__(self, *_: Any) -> None:
-        if self.bar is not None:
-            self.bar.close()
+        self.bar.close()
 
     def __call__(self, row: Row, w: Any) -> None:
-        if self.bar is not None:
-            self.bar.update(row.epoch - self.bar.n)
-            self.bar.set_postfix({"objective": f"{row.objective:.4f}", **self.shown})
+        self.bar.update(row.epoch - self.bar.n)
+        self.bar.set_postfix({"objective": f"{row.objective:.4f}", **self.shown})
 
 
-def watched(
+def trained(
     panel: ModuleType,
     command: Any,
-    job: dict[str, Any],
+    what: dict[str, Any],
     epochs: int | None,
-    run: Callable[..., Result],
-    more: Callable[[int], dict[str, Any]] | None = None,
-    save: Callable[[Result], None] = lambda result: None,
-) -> Result:
-    """Train with a progress bar and, if the command names one, a log; save the model.
+    run: Callable[..., Any],
+    model: Any = None,
+    info: dict[str, Any] | None = None,
+    over: Partitioned | None = None,
+) -> tuple[Any, dict[str, Any]]:
+    """Train with a progress bar and, if the command names one, a log; save the model with ``info``. Return the result
+    and the start of the report.
 
-    job: the fields of the log's first line, besides the command and the panel. more: what else the bar shows, by name,
-    from the number of epochs; it is asked once a second at most. Workers that it counts as lost are a line on stderr
-    and in the log. KeyboardInterrupt if training is interrupted before its first evaluation; Failed if the objective is
-    not finite.
+    what: the fields of the log's first line, besides the command and the panel. run: called with ``callback``,
+    ``checkpoint`` and ``resume``. over: the objective, where it is over partitions: the bar shows its workers, looked
+    at once a second at most, and those that are lost are a line on stderr and in the log. KeyboardInterrupt if training
+    is interrupted before its first evaluation; Failed if the objective is not finite.
     """
     looked, lost = -math.inf, 0
+    to_convergence = command.epochs is None and epochs == LBFGS_ITERATIONS
     with (
-        Progress(epochs, command.quiet) as bar,
-        LogWriter(command.log, opening(panel, command, **job), more=command.resume is not None) as log,
+        Progress(None if to_convergence else epochs, command.quiet) as bar,
+        LogWriter(command.log, opening(panel, command, **what), more=command.resume is not None) as log,
     ):
 
         def callback(row: Row, w: Any) -> None:
             log(row, w)
-            if time.monotonic() >= looked + EVERY:
-                look(row.epoch)
+            if over is not None and time.monotonic() >= looked + EVERY:
+                look(over, row.epoch)
             bar(row, w)
 
-        def look(epoch: int) -> None:
+        def look(over: Partitioned, epoch: int) -> None:
             nonlocal looked, lost
-            looked, bar.shown = time.monotonic(), {} if more is None else more(epoch)
-            before, lost, again = lost, bar.shown.get("lost", 0), bar.shown.get("repeated")
+            looked, bar.shown = time.monotonic(), moved(over, epoch)
+            before, lost = lost, over.transport.lost
             if lost > before:
-                what = f"workers lost so far: {lost}; tasks that ran again: {again}"
-                print(f"diptych {command.name}: {what}", file=sys.stderr)
-                log.write({"workers_lost": lost, "tasks_repeated": again})
+                told = f"workers lost so far: {lost}; tasks that ran again: {over.repeated}"
+                print(f"diptych {command.name}: {told}", file=sys.stderr)
+                log.write({"workers_lost": lost, "tasks_repeated": over.repeated})
 
-        result = run(callback=callback)
+        result = run(callback=callback, checkpoint=command.checkpoint, resume=command.resume)
         with finishing():
-            look(len(result.history))
+            if over is not None:
+                look(over, len(result.history))
             log.ended(result)
             if result.interrupted and not result.history:
                 raise KeyboardInterrupt
             if not math.isfinite(result.fun):
                 raise Failed(result.message)
-            save(result)
-    return result
+            if command.save and model is not None:
+                partitions = {} if over is None else {"partitions": over.partitions}
+                save_model(command.save, model, result.x, {**(info or {}), **partitions})
+    return result, what | outcome(result) | ({} if over is None else moved(over, len(result.history)))
 
 
 def writable(*paths: str | None) -> None:
     """Reject paths that cannot be written, before a long run starts. The last path is that of a figure."""
-    for path in paths:
-        if path is not None and not Path(path).absolute().parent.is_dir():
-            raise ValueError(f"{path}: no such folder: {Path(path).absolute().parent}")
-        if path is not None and Path(path).is_dir():
-            raise ValueError(f"{path}: is a folder")
-        if path is not None and not os.access(path if Path(path).exists() else Path(path).absolute().parent, os.W_OK):
-            raise ValueError(f"{path}: no permission")
+    for name in filter(None, paths):
+        path = Path(name)
+        if not path.absolute().parent.is_dir():
+            raise ValueError(f"{name}: no such folder: {path.absolute().parent}")
+        if path.is_dir():
+            raise ValueError(f"{name}: is a folder")
+        if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+            raise ValueError(f"{name}: no permission")
     if paths and paths[-1] is not None:
         plots.writable_figure(paths[-1])
 
@@ -189,15 +192,9 @@ def opening(panel: ModuleType, command: Command, **what: Any) -> dict[str, Any]:
 
 def outcome(result: Result) -> dict[str, Any]:
     """The fields that every training report has."""
-    return {
-        "objective": result.fun,
-        "certificate": result.certificate,
-        "success": result.success,
-        "interrupted": result.interrupted,
-        "message": result.message,
-        "oracle_calls": result.oracle_calls,
-        "history": [row.as_dict() for row in result.history],
-    }
+    names = ("certificate", "success", "interrupted", "message", "oracle_calls")
+    history = [row.as_dict() for row in result.history]
+    return {"objective": result.fun, **{name: getattr(result, name) for name in names}, "history": history}
 
 
 def ending(report: dict[str, Any]) -> list[str]:
@@ -205,33 +202,6 @@ def ending(report: dict[str, Any]) -> list[str]:
     if not report["success"]:
         return [f"not converged: {report['message']}"]
     return [report["message"]] if UNCERTIFIED in report["message"] or SCALE in report["message"] else []
-
-
-def trained(
-    panel: ModuleType,
-    command: Any,
-    what: dict[str, Any],
-    epochs: int,
-    run: Callable[..., Any],
-    model: Any,
-    info: dict[str, Any],
-    over: Partitioned | None = None,
-) -> tuple[Any, dict[str, Any]]:
-    """Train with a bar and a log and save the model with ``info``. Return the result and the start of the report.
-
-    run: called with ``callback``, ``checkpoint`` and ``resume``. over: the objective, where it is over partitions.
-    """
-    run = partial(run, checkpoint=command.checkpoint, resume=command.resume)
-    info = info | ({} if over is None else {"partitions": over.partitions})
-    to_convergence = command.epochs is None and epochs == LBFGS_ITERATIONS
-
-    def save(result: Result) -> None:
-        if command.save:
-            save_model(command.save, model, result.x, info)
-
-    more = None if over is None else partial(moved, over)
-    result = watched(panel, command, what, None if to_convergence else epochs, run, more, save)
-    return result, what | outcome(result) | ({} if more is None else more(len(result.history)))
 
 
 def whole(result: Result) -> Result:
@@ -270,20 +240,21 @@ class Report(NamedTuple):
     problem: BaseException | None = None
 
 
-def performed(run: Callable[..., Report], panel: ModuleType, command: Command) -> Report:
-    """The complete report of a run, whose picture is drawn."""
+def performed(panel: ModuleType, command: Command) -> Report:
+    """The complete report of a command, whose picture is drawn."""
     writable(*command.written)
-    report = run(panel, command)
+    report: Report = command.run(panel)
     fields = opening(panel, command, **report.fields) if command.opens else report.fields
     lines = [*report.lines]
     if isinstance(command, Training):
         if command.plot and report.curves is not None:
             plots.convergence(command.plot, report.curves, report.title)
+        if report.single:
+            lines += ending(fields) if report.curves is not None else []
+            if fields["interrupted"] and command.checkpoint and Path(command.checkpoint).exists():
+                lines.append(f"go on with the same options and --resume {command.checkpoint}")
         files = {"saved": command.save if report.single else None, "plot": command.plot}
         named = {what: str(file) for what, file in files.items() if file}
-        lines += ending(fields) if report.single and report.curves is not None else []
-        if report.single and fields["interrupted"] and command.checkpoint and Path(command.checkpoint).exists():
-            lines.append(f"go on with the same options and --resume {command.checkpoint}")
         fields, lines = fields | named, lines + [f"{what} {file}" for what, file in named.items()]
     return report._replace(fields=fields, lines=lines)
 

@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from diptych.commands import cluster
-from diptych.commands.jobs import limited
-from diptych.commands.many_files import paths_of
-from diptych.commands.options import Saved, Training, add_task, argument, flag, option
+from diptych.commands import executors
+from diptych.commands.jobs import spread
+from diptych.commands.options import Saved, Task, Training, argument, flag, option
 from diptych.commands.output import Report, announce_compilation, trained
 from diptych.commands.scores import counted_heads, heads_of_partition, parsing_scores
-from diptych.commands.show import add_show, loaded, template_lines, template_weights
+from diptych.commands.show import loaded, show_of, template_lines, template_weights
 from diptych.commands.solvers import check_start, given, listed, solve, solver_options
 from diptych.distributed import Partitioned, TreebankFile
 from diptych.distributed.loaders import parts_of
@@ -35,7 +34,7 @@ MOST = 10  # templates that train lists
 FEW = 3  # sentences of a rehearsal
 
 
-class Train(cluster.Cluster, Training):
+class Train(executors.Cluster, Training):
     """Train on a treebank, and test on another."""
 
     treebank: str = argument("'sentences', a file, or over partitions a pattern '*.conllu'")
@@ -68,6 +67,108 @@ class Train(cluster.Cluster, Training):
     solver: dict[str, Any] = solver_options(OPTIMIZERS, without=("mu",),
         step_size=f"default: {listed(STEP_SIZE)}; online-proximal: over sqrt(t)")  # fmt: skip
 
+    def run(self, panel: ModuleType) -> Report:
+        over, crf = self.over_partitions, self.loss == "crf"
+        usual = ("lbfgs" if crf else "cocoa") if over else ("sgd" if crf else "bcfw")
+        optimizer = self.optimizer or usual
+        self.check_over(optimizer, "limit", "vocabulary", "regularizer")
+        if over and optimizer == "lbfgs" and not crf:
+            raise ValueError("--optimizer lbfgs needs --loss crf over partitions")
+        if crf and optimizer == "bcfw":
+            raise ValueError("--optimizer bcfw needs --loss hinge")
+        if self.regularizer is not None and optimizer != "online-proximal":
+            raise ValueError("--regularizer needs --optimizer online-proximal")
+        job = self._job(optimizer)
+        model, w0 = self._start(panel, optimizer)
+        command = replace(self, blocks=self.blocks or optimizer == "online-proximal")
+        test = _with_heads(self, self.test) if self.test else None
+        loss = panel.LogLoss if crf else panel.StructuralHinge
+        with ExitStack() as stack:
+            objective: Any
+            if over:
+                started = time.perf_counter()
+                files, objective = command._partitions(panel, optimizer, loss, model, job, stack)
+                model = objective.model
+            else:
+                training = _with_heads(self, self.treebank, self.limit)
+                announce_compilation(panel, self.quiet)
+                started = time.perf_counter()
+                model = command._new_model(panel, training) if model is None else model
+                objective = loss(model, _packed(model, training))
+            what = {"treebank": self.treebank, "sentences": objective.n, "start": self.start}
+            what |= {"loss": self.loss, "optimizer": optimizer, "job": job}
+            run = partial(solve, panel, optimizer, objective, w0=w0, **_arguments(panel, model, job))
+            info = {"treebank": self.treebank, "start": self.start, "optimizer": optimizer, **job}
+            result, report = trained(panel, self, what, job["epochs"], run, model, info, objective if over else None)
+            report |= {"weights": model.size, "seconds": time.perf_counter() - started}
+            first = f"{self.treebank}: {objective.n} sentences, objective {result.fun:.6f}, "
+            lines = [f"{first}{report['seconds']:.2f} seconds"]
+            if over:
+                report["files"] = files
+                lines.append(executors.line_of(report))
+                heads = None if result.interrupted else objective.sum_of(heads_of_partition, result.x)
+                report["train"] = None if heads is None else parsing_scores(heads)
+            else:
+                weights = template_weights(model, result.x) if model.blocks else None
+                report |= {"templates": self.templates or "20", "template_weights": weights}
+                report["train"] = _scores(model, result.x, training, objective.data)
+        report["test"] = None if test is None else _scores(model, result.x, test)
+        lines += [_line(name, report[name]) for name in ("train", "test") if report[name] is not None]
+        lines += template_lines(report["template_weights"], MOST) if report.get("template_weights") else []
+        title = f"{self.loss}, {optimizer}, lam = {job['lam']:g}"
+        return Report(report, lines, {panel.__name__: result.history}, title)
+
+    def _job(self, optimizer: str) -> dict[str, Any]:
+        """The settings of the optimiser, with this command's defaults."""
+        job: dict[str, Any] = {
+            "lam": LAM[optimizer] if self.lam is None else self.lam,
+            "epochs": EPOCHS[optimizer] if self.epochs is None else self.epochs,
+            "rng": self.rng or 0,
+        }
+        if optimizer in ("bcfw", "cocoa"):
+            job["tol"] = TOL
+        elif optimizer != "lbfgs":
+            job["step_size"] = STEP_SIZE.get(optimizer, STEP_SIZE[self.loss])
+        job |= given(self.solver, optimizer, OPTIMIZERS)
+        if optimizer == "online-proximal":
+            job["regularizer"] = self.regularizer or "squared-l21"
+        return job
+
+    def _start(self, panel: ModuleType, optimizer: str) -> tuple[Any, np.ndarray | None]:
+        """The saved model to start from and its weights, or None."""
+        if self.start is None:
+            return None, None
+        check_start(optimizer, OPTIMIZERS)
+        settings = {name: getattr(self, name) for name in ("templates", "bits", "vocabulary")}
+        settings["blocks"] = self.blocks if optimizer != "online-proximal" and self.blocks else None
+        settings["many-roots"] = None if self.single_root else True
+        for name, value in settings.items():
+            if value is not None:
+                raise ValueError(f"--{name} has no effect with --start: the saved model has its own")
+        return loaded(panel, self, _check_kind, self.start)[:2]
+
+    def _new_model(self, panel: ModuleType, training: list[Sentence]) -> Any:
+        """A model that hashes features, or with ``--vocabulary`` a model of the features of the training data."""
+        templates = self.templates or "20"
+        settings = {"bits": self.bits, "single_root": self.single_root, "blocks": self.blocks}
+        model = panel.ParsingModel(templates, **settings)
+        if self.vocabulary is None:
+            return model
+        keys = model.vocabulary(_packed(model, training), max(self.vocabulary, 1))
+        return panel.ParsingModel(templates, vocabulary=keys, **settings)
+
+    def _partitions(
+        self, panel: ModuleType, optimizer: str, loss: Any, model: Any, job: dict[str, Any], stack: ExitStack
+    ) -> tuple[list[str], Partitioned]:
+        """The files, and the objective over their partitions."""
+        files, paths, parts = self.files([self.treebank], "sentences")
+        loaders = parts_of([TreebankFile(path, self.most_bytes, self.encoding) for path in paths], parts)
+        model = self._new_model(panel, []) if model is None else model
+        few = load_treebank("sentences")[:FEW]
+        run = partial(solve, panel, optimizer, **job | {"epochs": 1})
+        rehearsal = executors.Rehearsal(model, loss, run, [s.fields() for s in few], [s.heads for s in few])
+        return files, stack.enter_context(self.partitioned(panel, rehearsal, lambda _: model, lambda _: loaders))
+
 
 class Evaluate(Saved):
     """The share of right heads of a saved parser on a treebank."""
@@ -76,6 +177,14 @@ class Evaluate(Saved):
     limit: int | None = flag()
     encoding: str | None = flag()
     most_bytes: int = flag()
+
+    def run(self, panel: ModuleType) -> Report:
+        model, w, _ = loaded(panel, self, _check_kind)
+        sentences = _with_heads(self, self.treebank, self.limit)
+        announce_compilation(panel, self.quiet)
+        scores = _scores(model, w, sentences)
+        report = {"model": str(self.model), "treebank": self.treebank, "sentences": len(sentences), **scores}
+        return Report(report, [_line(f"{len(sentences)} sentences:", scores)])
 
 
 class Predict(Evaluate):
@@ -93,107 +202,36 @@ class Predict(Evaluate):
         action="store_true")  # fmt: skip
     draw: bool = option("output", "the tree as text", action="store_true")
 
-
-def add(commands: Any) -> None:
-    """Add the command ``parse`` to the subparsers of the command line."""
-    action = add_task(commands, "parse", "learn to parse sentences from a treebank, and parse them",
-        "Learn from a treebank which token is the head of which (train), score a parser on another "
-        "(evaluate), parse (predict), and see what a model holds (show). Files: 'sentences' (forty that "
-        "come with the package), CoNLL-X, CoNLL-U (also Plus), lines of word, tag, head, or a zip of such; "
-        "name.zip:1-160 is the first 160 of its files, name.zip:7 the seventh, name.zip:a.dp the one of "
-        "that name.")  # fmt: skip
-    action("train", _train, Train)
-    action("evaluate", _evaluate, Evaluate)
-    action("predict", _predict, Predict)
-    add_show(action, _check_kind)
-
-
-# training -----------------------------------------------------------------------------------------------------------
-
-
-def _train(panel: ModuleType, command: Train) -> Report:
-    over, optimizer = command.over_partitions, command.optimizer
-    usual = ("cocoa" if over else "bcfw"), ("lbfgs" if over else "sgd")
-    optimizer = optimizer or usual[command.loss == "crf"]
-    cluster.check_over(command, optimizer, "limit", "vocabulary", "regularizer")
-    if over and optimizer == "lbfgs" and command.loss == "hinge":
-        raise ValueError("--optimizer lbfgs needs --loss crf over partitions")
-    if command.loss == "crf" and optimizer == "bcfw":
-        raise ValueError("--optimizer bcfw needs --loss hinge")
-    if command.regularizer is not None and optimizer != "online-proximal":
-        raise ValueError("--regularizer needs --optimizer online-proximal")
-    job = _job(command, optimizer)
-    model, w0 = _start(panel, command, optimizer)
-    command = replace(command, blocks=command.blocks or optimizer == "online-proximal")
-    test = _with_heads(command, command.test) if command.test else None
-    loss = panel.LogLoss if command.loss == "crf" else panel.StructuralHinge
-    with ExitStack() as stack:
-        objective: Any
-        if over:
-            started = time.perf_counter()
-            files, objective = _partitions(panel, command, optimizer, loss, model, job, stack)
-            model = objective.model
-        else:
-            training = _with_heads(command, command.treebank, command.limit)
-            announce_compilation(panel, command.quiet)
-            started = time.perf_counter()
-            model = _new_model(panel, command, training) if model is None else model
-            objective = loss(model, _packed(model, training))
-        what = {"treebank": command.treebank, "sentences": objective.n, "start": command.start}
-        what |= {"loss": command.loss, "optimizer": optimizer, "job": job}
-        run = partial(solve, panel, optimizer, objective, w0=w0, **_arguments(panel, model, job))
-        info = {"treebank": command.treebank, "start": command.start, "optimizer": optimizer, **job}
-        result, report = trained(panel, command, what, job["epochs"], run, model, info, objective if over else None)
-        report |= {"weights": model.size, "seconds": time.perf_counter() - started}
-        first = f"{command.treebank}: {objective.n} sentences, objective {result.fun:.6f}, "
-        lines = [f"{first}{report['seconds']:.2f} seconds"]
-        if over:
-            report["files"] = files
-            lines.append(cluster.line_of(report))
-            heads = None if result.interrupted else objective.sum_of(heads_of_partition, result.x)
-            report["train"] = None if heads is None else parsing_scores(heads)
-        else:
-            weights = template_weights(model, result.x) if model.blocks else None
-            report |= {"templates": command.templates or "20", "template_weights": weights}
-            report["train"] = _scores(model, result.x, training, objective.data)
-    report["test"] = None if test is None else _scores(model, result.x, test, _packed(model, test))
-    lines += [_line(name, report[name]) for name in ("train", "test") if report[name] is not None]
-    lines += template_lines(report["template_weights"], MOST) if report.get("template_weights") else []
-    title = f"{command.loss}, {optimizer}, lam = {job['lam']:g}"
-    return Report(report, lines, {panel.__name__: result.history}, title)
-
-
-def _job(command: Train, optimizer: str) -> dict[str, Any]:
-    """The settings of the optimiser, with this command's defaults."""
-    job: dict[str, Any] = {
-        "lam": LAM[optimizer] if command.lam is None else command.lam,
-        "epochs": EPOCHS[optimizer] if command.epochs is None else command.epochs,
-        "rng": command.rng or 0,
-    }
-    if optimizer in ("bcfw", "cocoa"):
-        job["tol"] = TOL
-    elif optimizer != "lbfgs":
-        job["step_size"] = STEP_SIZE.get(optimizer, STEP_SIZE[command.loss])
-    job |= given(command.solver, optimizer, OPTIMIZERS)
-    if optimizer == "online-proximal":
-        job["regularizer"] = command.regularizer or "squared-l21"
-    return job
-
-
-def _partitions(
-    panel: ModuleType, command: Train, optimizer: str, loss: Any, model: Any, job: dict[str, Any], stack: ExitStack
-) -> tuple[list[str], Partitioned]:
-    """The files, and the objective over their partitions."""
-    files = [command.treebank] if command.treebank == "sentences" else paths_of([command.treebank])
-    paths = cluster.for_workers(command, files, "sentences")
-    sources = [TreebankFile(path, command.most_bytes, command.encoding) for path in paths]
-    loaders = parts_of(sources, cluster.parts_a_file(command, len(files)))
-    model = _new_model(panel, command, []) if model is None else model
-    few = load_treebank("sentences")[:FEW]
-    run = partial(solve, panel, optimizer, **job | {"epochs": 1})
-    rehearsal = cluster.Rehearsal(model, loss, run, [s.fields() for s in few], [s.heads for s in few])
-    objective = cluster.partitioned(panel, command, loss, rehearsal, lambda _: model, lambda _: loaders)
-    return files, stack.enter_context(objective)
+    def run(self, panel: ModuleType) -> Report:
+        model, w, _ = loaded(panel, self, _check_kind)
+        sentences = _sentences(self, self.treebank, self.limit, heads=False)
+        announce_compilation(panel, self.quiet)
+        data = model.pack([s.fields() for s in sentences])
+        parsed, results, noted = [], [], []
+        for i, heads in enumerate(model.predict(data, None, w)):
+            sentence, comments = sentences[i], list[str]()
+            each: dict[str, Any] = {"words": sentence.words, "heads": heads.tolist()}
+            structure = model.structure_type.unchecked(model.scores(data, np.array([i]), w))
+            if self.top:
+                best = structure.topk(self.top)
+                each["trees"] = [
+                    {"score": float(score), "heads": np.asarray(y).tolist()}
+                    for score, y in zip(best.scores, best.labels, strict=True)
+                    if score > -np.inf
+                ]
+                comments += [f"# tree = {t['score']:.6g}: {' '.join(map(str, t['heads']))}" for t in each["trees"]]
+            if self.probabilities:
+                marginals = np.asarray(structure.expectation()[1].values)
+                each["probabilities"] = marginals[np.arange(len(heads)), heads].tolist()
+                comments.append(f"# probabilities = {' '.join(f'{p:.3f}' for p in each['probabilities'])}")
+            if self.draw:
+                comments += [f"# {line}" for line in drawn(sentence.words, sentence.tags, heads)]
+            relations = ("_",) * len(heads)  # the file's relations belong to its own heads
+            parsed.append(sentence._replace(heads=heads, relations=relations))
+            noted.append(comments)
+            results.append(each)
+        report = {"model": str(self.model), "sentences": results}
+        return Report(report, list(write_conllu(parsed, noted)), out=self.out)
 
 
 def _arguments(panel: ModuleType, model: Any, job: dict[str, Any]) -> dict[str, Any]:
@@ -202,78 +240,8 @@ def _arguments(panel: ModuleType, model: Any, job: dict[str, Any]) -> dict[str, 
         return job
     name, lam = job["regularizer"], job["lam"]
     kind = getattr(panel, REGULARIZERS[name])
-    chosen = {"regularizer": kind(lam) if name == "l2" else kind(lam, model.groups)}
-    chosen["step_size"] = panel.steps.InverseSqrt(job["step_size"])
-    return {**job, **chosen}
-
-
-def _start(panel: ModuleType, command: Train, optimizer: str) -> tuple[Any, np.ndarray | None]:
-    """The saved model to start from and its weights, or None."""
-    if command.start is None:
-        return None, None
-    check_start(optimizer, OPTIMIZERS)
-    settings = {name: getattr(command, name) for name in ("templates", "bits", "vocabulary")}
-    settings["blocks"] = command.blocks if optimizer != "online-proximal" and command.blocks else None
-    settings["many-roots"] = None if command.single_root else True
-    for name, value in settings.items():
-        if value is not None:
-            raise ValueError(f"--{name} has no effect with --start: the saved model has its own")
-    return loaded(panel, command, _check_kind, command.start)[:2]
-
-
-def _new_model(panel: ModuleType, command: Train, training: list[Sentence]) -> Any:
-    """A model that hashes features, or with ``--vocabulary`` a model of the features of the training data."""
-    templates = command.templates or "20"
-    settings = {"bits": command.bits, "single_root": command.single_root, "blocks": command.blocks}
-    model = panel.ParsingModel(templates, **settings)
-    if command.vocabulary is None:
-        return model
-    keys = model.vocabulary(_packed(model, training), max(command.vocabulary, 1))
-    return panel.ParsingModel(templates, vocabulary=keys, **settings)
-
-
-def _evaluate(panel: ModuleType, command: Evaluate) -> Report:
-    model, w, _ = loaded(panel, command, _check_kind)
-    sentences = _with_heads(command, command.treebank, command.limit)
-    announce_compilation(panel, command.quiet)
-    scores = _scores(model, w, sentences, _packed(model, sentences))
-    report = {"model": str(command.model), "treebank": command.treebank, "sentences": len(sentences), **scores}
-    return Report(report, [_line(f"{len(sentences)} sentences:", scores)])
-
-
-def _predict(panel: ModuleType, command: Predict) -> Report:
-    model, w, _ = loaded(panel, command, _check_kind)
-    sentences = load_treebank(command.treebank, heads=False, encoding=command.encoding, most_bytes=command.most_bytes)
-    sentences = [sentences[i] for i in limited(len(sentences), command.limit)]
-    if not sentences:
-        raise ValueError(f"{command.treebank}: no sentences")
-    announce_compilation(panel, command.quiet)
-    data = model.pack([s.fields() for s in sentences])
-    parsed, results, noted = [], [], []
-    for i, heads in enumerate(model.predict(data, None, w)):
-        sentence, comments = sentences[i], list[str]()
-        each: dict[str, Any] = {"words": sentence.words, "heads": heads.tolist()}
-        structure = model.structure_type.unchecked(model.scores(data, np.array([i]), w))
-        if command.top:
-            best = structure.topk(command.top)
-            each["trees"] = [
-                {"score": float(score), "heads": np.asarray(y).tolist()}
-                for score, y in zip(best.scores, best.labels, strict=True)
-                if score > -np.inf
-            ]
-            comments += [f"# tree = {t['score']:.6g}: {' '.join(map(str, t['heads']))}" for t in each["trees"]]
-        if command.probabilities:
-            marginals = np.asarray(structure.expectation()[1].values)
-            each["probabilities"] = marginals[np.arange(len(heads)), heads].tolist()
-            comments.append(f"# probabilities = {' '.join(f'{p:.3f}' for p in each['probabilities'])}")
-        if command.draw:
-            comments += [f"# {line}" for line in drawn(sentence.words, sentence.tags, heads)]
-        relations = ("_",) * len(heads)  # the file's relations belong to its own heads
-        parsed.append(sentence._replace(heads=heads, relations=relations))
-        noted.append(comments)
-        results.append(each)
-    report = {"model": str(command.model), "sentences": results}
-    return Report(report, list(write_conllu(parsed, noted)), out=command.out)
+    regularizer = kind(lam) if name == "l2" else kind(lam, model.groups)
+    return {**job, "regularizer": regularizer, "step_size": panel.steps.InverseSqrt(job["step_size"])}
 
 
 def drawn(words: tuple[str, ...], tags: tuple[str, ...], heads: np.ndarray) -> list[str]:
@@ -291,12 +259,18 @@ def drawn(words: tuple[str, ...], tags: tuple[str, ...], heads: np.ndarray) -> l
     return lines
 
 
-def _with_heads(command: Train | Evaluate, path: str, limit: int | None = None) -> list[Sentence]:
-    """The sentences of a treebank. ValueError if there are none, or if one has no heads."""
-    sentences = load_treebank(path, encoding=command.encoding, most_bytes=command.most_bytes)
-    sentences = [sentences[i] for i in limited(len(sentences), limit)]
+def _sentences(command: Train | Evaluate, path: str, limit: int | None, heads: bool = True) -> list[Sentence]:
+    """The sentences of a treebank. ValueError if there are none."""
+    every = load_treebank(path, heads=heads, encoding=command.encoding, most_bytes=command.most_bytes)
+    sentences = spread(every, limit)
     if not sentences:
         raise ValueError(f"{path}: no sentences")
+    return sentences
+
+
+def _with_heads(command: Train | Evaluate, path: str, limit: int | None = None) -> list[Sentence]:
+    """The sentences of a treebank. ValueError if there are none, or if one has no heads."""
+    sentences = _sentences(command, path, limit)
     check_heads(sentences)
     return sentences
 
@@ -312,14 +286,27 @@ def _packed(model: Any, sentences: list[Sentence]) -> Any:
         return model.pack([s.fields() for s in sentences], [s.heads for s in sentences])
 
 
-def _scores(model: Any, w: np.ndarray, sentences: list[Sentence], data: Any) -> dict[str, float | None]:
-    """The shares of tokens with the right head, with and without punctuation; None if there are no such tokens."""
-    truth, tags = [s.heads for s in sentences], [s.tags for s in sentences]
-    return parsing_scores(counted_heads(truth, model.predict(data, None, w), tags))
+def _scores(model: Any, w: np.ndarray, sentences: list[Sentence], data: Any = None) -> dict[str, float | None]:
+    """The shares of tokens with the right head, with and without punctuation; None if there are no such tokens.
+
+    data: the packed sentences, if available.
+    """
+    predicted = model.predict(_packed(model, sentences) if data is None else data, None, w)
+    return parsing_scores(counted_heads([s.heads for s in sentences], predicted, [s.tags for s in sentences]))
 
 
 def _line(name: str, scores: dict[str, Any]) -> str:
-    tokens, words = (
-        "-" if share is None else f"{100 * share:.2f} %" for share in (scores["uas"], scores["uas_without_punctuation"])
-    )
+    shares = [scores["uas"], scores["uas_without_punctuation"]]
+    tokens, words = ("-" if share is None else f"{100 * share:.2f} %" for share in shares)
     return f"{name:5} right heads {tokens}, without punctuation {words}"
+
+
+TASK = Task(
+    "parse",
+    "learn to parse sentences from a treebank, and parse them",
+    "Learn from a treebank which token is the head of which (train), score a parser on another (evaluate), parse "
+    "(predict), and see what a model holds (show). Files: 'sentences' (forty that come with the package), CoNLL-X, "
+    "CoNLL-U (also Plus), lines of word, tag, head, or a zip of such; name.zip:1-160 is the first 160 of its files, "
+    "name.zip:7 the seventh, name.zip:a.dp the one of that name.",
+    (Train, Evaluate, Predict, show_of(_check_kind)),
+)

@@ -13,8 +13,6 @@ from diptych.panels import PANELS
 
 # in the order in which help shows them
 GROUPS = ("positional arguments", "commands", "data", "model", "solver", "workers", "output", "options", "general")
-# by the name of the type function
-METAVARS = {"number": "X", "count": "N", "positive": "N", "large": "N", "above_zero": "X", "share": "X"}
 WIDTH = 28  # of the options' column in help
 
 
@@ -38,8 +36,7 @@ class Parser(argparse.ArgumentParser):
             choices = [str(each) for each in added.choices]
             if not set(choices) <= set(re.findall(r"[\w-]+", (added.help or "").partition("(default")[0])):
                 added.help = f"{', '.join(choices)}{'; ' if added.help else ''}{added.help or ''}".replace("; (", " (")
-        if added.metavar is None and added.type is not None:
-            added.metavar = METAVARS.get(getattr(added.type, "__name__", ""))
+        added.metavar = added.metavar or getattr(added.type, "metavar", None)
         if rare:
             self._rare.append(added)
         return added

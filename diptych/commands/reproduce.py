@@ -10,10 +10,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import diptych
-from diptych.commands.options import Command, add_command, argument, option
+from diptych.commands.options import Command, argument, option
 from diptych.commands.output import Report
 from diptych.commands.parser import did_you_mean
 from diptych.experiments.registry import EXPERIMENTS
@@ -28,28 +28,22 @@ class Reproduce(Command):
     """
 
     opens: ClassVar[bool] = False
+    no_panel: ClassVar[str | None] = ""
     list: bool = option("output", "list the experiments with paper, data and, if known, time", action="store_true")
     experiment: str | None = argument("see --list", metavar="NAME", nargs="?")
     arguments: Sequence[str] = argument("data and options of the experiment", metavar="...", nargs=argparse.REMAINDER)
 
-
-def add(commands: Any) -> None:
-    """Add the command to the subparsers of the command line."""
-    sub = add_command(commands, "reproduce", _reproduce, Reproduce)
-    sub.without_panel()
-
-
-def _reproduce(panel: ModuleType, command: Reproduce) -> Report:
-    if panel.__name__ != "accelerated":
-        raise ValueError(f"--panel {panel.__name__}: experiments run in the accelerated panel")
-    if command.list:
-        return _listed()
-    if command.experiment not in EXPERIMENTS:
-        name = command.experiment
-        problem = "no name" if name is None else f"{name!r:.80}{did_you_mean(name, EXPERIMENTS)}"
-        raise ValueError(f"NAME: expected one of {', '.join(EXPERIMENTS)}, got {problem}")
-    shared = [f"--{name}" for name in ("json", "quiet") if getattr(command, name)]  # those that stand before the name
-    sys.exit(_in_one_thread(command.experiment, [*shared, *command.arguments]))
+    def run(self, panel: ModuleType) -> Report:
+        if panel.__name__ != "accelerated":
+            raise ValueError(f"--panel {panel.__name__}: experiments run in the accelerated panel")
+        if self.list:
+            return _listed()
+        name = self.experiment
+        if name not in EXPERIMENTS:
+            problem = "no name" if name is None else f"{name!r:.80}{did_you_mean(name, EXPERIMENTS)}"
+            raise ValueError(f"NAME: expected one of {', '.join(EXPERIMENTS)}, got {problem}")
+        shared = [f"--{each}" for each in ("json", "quiet") if getattr(self, each)]  # those that stand before the name
+        sys.exit(_in_one_thread(name, [*shared, *self.arguments]))
 
 
 def _listed() -> Report:

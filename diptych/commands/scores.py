@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -15,8 +16,8 @@ from reference.example_errors import ExampleError
 
 
 class Counts(NamedTuple):
-    """Right positions, positions, right sequences, sequences; chunks, or None if not all labels are chunk labels, and
-    what is wrong with one of labels that are meant to mark chunks.
+    """Right positions, positions, right sequences, sequences (of trees: both without punctuation); chunks, or None if
+    not all labels are chunk labels, and what is wrong with one of labels that are meant to mark chunks.
     """
 
     right: int
@@ -30,18 +31,6 @@ class Counts(NamedTuple):
         chunks = None if self.chunks is None or other.chunks is None else self.chunks + other.chunks
         right, positions, right_sequences, sequences = (a + b for a, b in zip(self[:4], other[:4], strict=True))
         return Counts(right, positions, right_sequences, sequences, chunks, self.no_chunks or other.no_chunks)
-
-
-class Heads(NamedTuple):
-    """Tokens with the right head, tokens; the same without punctuation."""
-
-    right: int
-    tokens: int
-    right_words: int
-    words: int
-
-    def __add__(self, other: Any) -> Heads:
-        return Heads(*(a + b for a, b in zip(self, other, strict=True)))
 
 
 def counted(
@@ -78,25 +67,23 @@ def of_partition(job: Job, w: np.ndarray, k: int, scheme: str | None = None) -> 
     return counted(truth, predicted, names, scheme, lambda: job.loaders[k]()[0])
 
 
-def heads_of_partition(job: Job, w: np.ndarray, k: int) -> Heads:
+def heads_of_partition(job: Job, w: np.ndarray, k: int) -> Counts:
     """The counts of a parser with weights w (d,) on partition k."""
     X, Y = job.loaders[k]()
     return counted_heads(Y, job.model.predict(objective_of(job, k).objective.data, None, w), [x["tag"] for x in X])
 
 
-def counted_heads(truth: Sequence[Any], predicted: Sequence[np.ndarray], tags: Sequence[Sequence[str]]) -> Heads:
+def counted_heads(truth: Sequence[Any], predicted: Sequence[np.ndarray], tags: Sequence[Sequence[str]]) -> Counts:
     """The counts of predicted heads."""
     right = np.concatenate([np.zeros(0, bool), *(y == heads for y, heads in zip(truth, predicted, strict=True))])
     word = np.array([tag not in PUNCTUATION for sentence in tags for tag in sentence], bool)
-    return Heads(int(np.sum(right)), len(right), int(np.sum(right & word)), int(np.sum(word)))
+    return Counts(int(np.sum(right)), len(right), int(np.sum(right & word)), int(np.sum(word)))
 
 
-def parsing_scores(heads: Heads) -> dict[str, float | None]:
+def parsing_scores(heads: Counts) -> dict[str, float | None]:
     """The scores of a parser for a report; None without tokens."""
-    return {
-        "uas": heads.right / heads.tokens if heads.tokens else None,
-        "uas_without_punctuation": heads.right_words / heads.words if heads.words else None,
-    }
+    shares = shares_of(heads, "uas", "uas_without_punctuation")
+    return {name: None if math.isnan(share) else share for name, share in shares.items()}
 
 
 def shares_of(counts: Counts, positions: str, sequences: str) -> dict[str, float]:

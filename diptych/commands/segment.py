@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from diptych.commands.jobs import limited
-from diptych.commands.options import Saved, Training, add_task, argument, flag, number, option, positive
+from diptych.commands.jobs import spread
+from diptych.commands.options import Saved, Task, Training, argument, flag, number, option, positive
 from diptych.commands.output import Report, announce_compilation, trained
-from diptych.commands.show import add_show, loaded
+from diptych.commands.show import loaded, show_of
 from diptych.commands.solvers import frank_wolfe_job, solve, solver_options
 from diptych.pictures import grids, plots
 from reference.datasets import load_letters
@@ -54,6 +54,38 @@ class Train(Training):
     tol: float | None = flag(f"default: {JOB['tol']}")
     solver: dict[str, Any] = solver_options(OPTIMIZERS)
 
+    def run(self, panel: ModuleType) -> Report:
+        training, test = _clean_pictures(self, self.scale)
+        scale = 2 if self.scale is None and self.pictures == "letters" else self.scale
+        announce_compilation(panel, self.quiet)
+        job = frank_wolfe_job(self, JOB)
+        rng = np.random.default_rng(job["rng"])
+        noisy, noisy_test = ([grids.noisy_copy(x, self.noise, rng) for x in some] for some in (training, test))
+        started = time.perf_counter()
+        model = panel.SegmentationModel(len(grids.NODE_FEATURES), len(grids.EDGE_FEATURES))
+        images = [grids.features(picture, self.connectivity) for picture in noisy]
+        objective = panel.StructuralHinge(model, model.pack(images, [picture.ravel() for picture in training]))
+        what = {"pictures": self.pictures, "job": job}
+        settings = {"noise": self.noise, "connectivity": self.connectivity, "scale": scale}
+        info = {"pictures": self.pictures, "features": FEATURES, **settings, **job}
+        run = partial(solve, panel, "bcfw", objective, **job)
+        result, report = trained(panel, self, what, job["epochs"], run, model, info)
+        w, pixels = np.asarray(result.x), sum(picture.size for picture in training)
+        gap = float(result.certificate) / result.fun if result.fun > 0 else 0.0
+        report |= {**settings, "images": len(training), "pixels": pixels, "relative_gap": gap}
+        report |= {"seconds": time.perf_counter() - started, "weights": dict(zip(FEATURES, w.tolist(), strict=True))}
+        for name, clean, copies in (("train", training, noisy), ("test", test, noisy_test)):
+            restored = _restored(model, w, copies, self.connectivity) if clean else []
+            report[name] = _wrong(clean, copies, restored) if clean else None
+        quality = f"within {100 * gap:.3g} % of the optimum, {result.nit} epochs, {report['seconds']:.2f} seconds"
+        lines = [
+            f"{len(training)} pictures of {self.pictures}, {pixels} pixels: objective {result.fun:.3f}, {quality}",
+            *(f"  {name:14} {weight:8.3f}" for name, weight in report["weights"].items()),
+            _error_line("pictures trained on", report["train"]),
+            *([_error_line("new pictures", report["test"])] if test else []),
+        ]
+        return Report(report, lines, {panel.__name__: result.history}, f"hinge, bcfw, lam = {job['lam']:g}")
+
 
 class Evaluate(Saved):
     """The share of wrong pixels in noisy copies before and after a saved model has restored them."""
@@ -63,6 +95,17 @@ class Evaluate(Saved):
     most_bytes: int = flag()
     rng: int | None = flag()
     limit: int | None = flag("default: 10 words; all of a file")
+
+    def run(self, panel: ModuleType) -> Report:
+        model, w, info = loaded(panel, self, _check_info)
+        pictures, others = _clean_pictures(self, info.get("scale") if self.pictures == "letters" else None)
+        pictures = others or pictures  # of the letters, use words that were not trained on
+        rng, noise = np.random.default_rng(self.rng or 0), info["noise"] if self.noise is None else self.noise
+        noisy = [grids.noisy_copy(picture, noise, rng) for picture in pictures]
+        announce_compilation(panel, self.quiet)
+        error = _wrong(pictures, noisy, _restored(model, w, noisy, info["connectivity"]))
+        report = {"model": str(self.model), "pictures": self.pictures, "images": len(pictures)}
+        return Report(report | {"noise": noise, "error": error}, [_error_line(f"{len(pictures)} pictures", error)])
 
 
 class Predict(Saved):
@@ -78,128 +121,73 @@ class Predict(Saved):
     out: str | None = flag("the restored picture: .npy, .pbm, .pgm, .png; .npz of several")
     plot: str | None = flag("clean, where known, noisy and restored")
 
+    def run(self, panel: ModuleType) -> Report:
+        model, w, info = loaded(panel, self, _check_info)
+        noisy, clean = self._to_restore(info)
+        if self.plot and len(noisy) > 1:
+            raise ValueError(f"--plot: expected one picture, got {len(noisy)}; --limit 1 takes the first")
+        if self.out and len(noisy) > 1 and Path(self.out).suffix.lower() != ".npz":
+            has = f"as {self.noisy} has {len(noisy)} pictures"
+            raise ValueError(f"{self.out}: expected a name that ends with .npz, {has}")
+        if self.out and len(noisy) == 1:
+            grids.writable_picture(self.out)
+        announce_compilation(panel, self.quiet)
+        started = time.perf_counter()
+        restored = _restored(model, w, noisy, info["connectivity"])
+        seconds = time.perf_counter() - started
+        each: list[dict[str, Any]] = [
+            {"height": x.shape[0], "width": x.shape[1], "turned": int(np.sum(y != x))}
+            for x, y in zip(noisy, restored, strict=True)
+        ]
+        report: dict[str, Any] = {"model": str(self.model), "noisy": self.noisy}
+        report |= {"seconds": seconds, "error": None if clean is None else _wrong(clean, noisy, restored)}
+        if self.out:
+            content = io.BytesIO()
+            if len(restored) == 1:
+                grids.write_picture(self.out, restored[0])
+            else:
+                np.savez(content, *(picture.astype(np.uint8) for picture in restored))
+                save_bytes(self.out, content.getvalue())
+            report["out"] = str(self.out)
+        else:
+            for picture, labels in zip(each, restored, strict=True):
+                picture["restored"] = ["".join(map(str, row)) for row in labels.tolist()]
+        if self.plot:
+            shown = {"noisy": noisy[0], "restored": restored[0]}
+            plots.pictures(self.plot, shown if clean is None else {"clean": clean[0], **shown})
+            report["plot"] = str(self.plot)
+        report |= each[0] if len(each) == 1 else {"pictures": each}
+        sizes = " and ".join(dict.fromkeys(f"{picture['width']} x {picture['height']}" for picture in each))
+        several = "" if len(each) == 1 else f"{len(each)} pictures of "
+        turned = sum(picture["turned"] for picture in each)
+        lines = [
+            f"{self.noisy}: {several}{sizes} pixels, {turned} turned over in {seconds:.2f} seconds",
+            *([] if clean is None else [_error_line("this picture" if len(each) == 1 else "all", report["error"])]),
+            *(f"{what} {report[what]}" for what in ("out", "plot") if what in report),
+        ]
+        return Report(report, lines)
 
-def add(commands: Any) -> None:
-    """Add the command ``segment`` to the subparsers of the command line."""
-    action = add_task(commands, "segment", "learn to take the noise off binary pictures, and take it off",
-        "Learn from clean binary pictures and noisy copies of them which pixels are ink (train), score a "
-        "model on other pictures (evaluate), restore noisy ones (predict), by minimum cuts, and see what "
-        "a model holds (show). Picture files: .npy and .npz (zeros and ones), .pbm, .pgm, .png (dark is "
-        "ink).")  # fmt: skip
-    action("train", _train, Train)
-    action("evaluate", _evaluate, Evaluate)
-    action("predict", _predict, Predict)
-    add_show(action, _check_info)
-
-
-def _train(panel: ModuleType, command: Train) -> Report:
-    training, test = _clean_pictures(command, command.scale)
-    scale = 2 if command.scale is None and command.pictures == "letters" else command.scale
-    announce_compilation(panel, command.quiet)
-    job = frank_wolfe_job(command, JOB)
-    rng = np.random.default_rng(job["rng"])
-    noisy = [grids.noisy_copy(picture, command.noise, rng) for picture in training]
-    noisy_test = [grids.noisy_copy(picture, command.noise, rng) for picture in test]
-    started = time.perf_counter()
-    model = panel.SegmentationModel(len(grids.NODE_FEATURES), len(grids.EDGE_FEATURES))
-    images = [grids.features(picture, command.connectivity) for picture in noisy]
-    objective = panel.StructuralHinge(model, model.pack(images, [picture.ravel() for picture in training]))
-    what = {"pictures": command.pictures, "job": job}
-    settings = {"noise": command.noise, "connectivity": command.connectivity, "scale": scale}
-    info = {"pictures": command.pictures, "features": FEATURES, **settings, **job}
-    run = partial(solve, panel, "bcfw", objective, **job)
-    result, report = trained(panel, command, what, job["epochs"], run, model, info)
-    report |= settings
-    w = np.asarray(result.x)
-    report |= {
-        "images": len(training),
-        "pixels": sum(picture.size for picture in training),
-        "relative_gap": _ratio(float(result.certificate), result.fun),
-        "seconds": time.perf_counter() - started,
-        "weights": dict(zip(FEATURES, w.tolist(), strict=True)),
-        "train": _errors(model, w, training, noisy, command.connectivity),
-        "test": _errors(model, w, test, noisy_test, command.connectivity) if test else None,
-    }
-    lines = [
-        f"{len(training)} pictures of {command.pictures}, {report['pixels']} pixels: objective {result.fun:.3f}, "
-        f"within {100 * report['relative_gap']:.3g} % of the optimum, {result.nit} epochs, {report['seconds']:.2f} "
-        "seconds",
-        *(f"  {name:14} {weight:8.3f}" for name, weight in report["weights"].items()),
-        _error_line("pictures trained on", report["train"]),
-        *([_error_line("new pictures", report["test"])] if test else []),
-    ]
-    return Report(report, lines, {panel.__name__: result.history}, f"hinge, bcfw, lam = {job['lam']:g}")
-
-
-def _evaluate(panel: ModuleType, command: Evaluate) -> Report:
-    model, w, info = loaded(panel, command, _check_info)
-    pictures, others = _clean_pictures(command, info.get("scale") if command.pictures == "letters" else None)
-    pictures = others or pictures  # of the letters, use words that were not trained on
-    rng = np.random.default_rng(command.rng or 0)
-    noise = info["noise"] if command.noise is None else command.noise
-    noisy = [grids.noisy_copy(picture, noise, rng) for picture in pictures]
-    announce_compilation(panel, command.quiet)
-    error = _errors(model, w, pictures, noisy, info["connectivity"])
-    report = {"model": str(command.model), "pictures": command.pictures, "images": len(pictures)}
-    return Report(report | {"noise": noise, "error": error}, [_error_line(f"{len(pictures)} pictures", error)])
-
-
-def _predict(panel: ModuleType, command: Predict) -> Report:
-    model, w, info = loaded(panel, command, _check_info)
-    noisy, clean = _to_restore(command, info)
-    _check_outputs(command, len(noisy))
-    announce_compilation(panel, command.quiet)
-    started = time.perf_counter()
-    restored = _restored(model, w, noisy, info["connectivity"])
-    seconds = time.perf_counter() - started
-    each = [_described(before, after) for before, after in zip(noisy, restored, strict=True)]
-    turned = sum(picture["turned"] for picture in each)
-    report: dict[str, Any] = {"model": str(command.model), "noisy": command.noisy}
-    report |= {"seconds": seconds, "error": None if clean is None else _wrong(clean, noisy, restored)}
-    if command.out:
-        _write(command.out, restored)
-        report["out"] = str(command.out)
-    else:
-        for picture, labels in zip(each, restored, strict=True):
-            picture["restored"] = ["".join(map(str, row)) for row in labels.tolist()]
-    if command.plot:
-        shown = {"noisy": noisy[0], "restored": restored[0]}
-        plots.pictures(command.plot, shown if clean is None else {"clean": clean[0], **shown})
-        report["plot"] = str(command.plot)
-    report |= each[0] if len(each) == 1 else {"pictures": each}
-    sizes = " and ".join(dict.fromkeys(f"{picture['width']} x {picture['height']}" for picture in each))
-    several = "" if len(each) == 1 else f"{len(each)} pictures of "
-    lines = [
-        f"{command.noisy}: {several}{sizes} pixels, {turned} turned over in {seconds:.2f} seconds",
-        *([] if clean is None else [_error_line("this picture" if len(each) == 1 else "all", report["error"])]),
-        *(f"{what} {report[what]}" for what in ("out", "plot") if what in report),
-    ]
-    return Report(report, lines)
-
-
-def _described(noisy: np.ndarray, restored: np.ndarray) -> dict[str, Any]:
-    """The size of a picture and the number of pixels that restoration turned over."""
-    return {"height": noisy.shape[0], "width": noisy.shape[1], "turned": int(np.sum(restored != noisy))}
-
-
-def _check_outputs(command: Predict, n: int) -> None:
-    """Raise ValueError for files of --out and --plot that cannot hold n pictures."""
-    if command.plot and n > 1:
-        raise ValueError(f"--plot: expected one picture, got {n}; --limit 1 takes the first")
-    if command.out and n > 1 and Path(command.out).suffix.lower() != ".npz":
-        raise ValueError(f"{command.out}: expected a name that ends with .npz, as {command.noisy} has {n} pictures")
-    if command.out and n == 1:
-        grids.writable_picture(command.out)
-
-
-def _write(path: str, pictures: Sequence[np.ndarray]) -> None:
-    """Write one picture in the format of the suffix, or several as the arrays of an .npz."""
-    if len(pictures) == 1:
-        grids.write_picture(path, pictures[0])
-        return
-    content = io.BytesIO()
-    np.savez(content, *(picture.astype(np.uint8) for picture in pictures))
-    save_bytes(path, content.getvalue())
+    def _to_restore(self, info: dict[str, Any]) -> tuple[list[np.ndarray], list[np.ndarray] | None]:
+        """The noisy pictures, and the clean ones or None."""
+        if self.noisy != "letters":
+            for name in ("words", "noise", "rng"):
+                if getattr(self, name) is not None:
+                    raise ValueError(f"--{name} has no effect with a noisy picture of your own")
+            noisy = _some(self, self.noisy)
+            clean = None if self.clean is None else _some(self, self.clean)
+            sizes = [[picture.shape for picture in pictures or ()] for pictures in (noisy, clean)]
+            if clean is not None and sizes[0] != sizes[1]:
+                expected, got = (", ".join(map(str, each)) for each in sizes)
+                raise ValueError(f"{self.clean}: expected shape {expected} as {self.noisy}, got {got}")
+            return noisy, clean
+        if self.limit is not None:
+            raise ValueError("--limit has no effect with letters, which are one page; --words sets the words on it")
+        if self.clean is not None:
+            raise ValueError("--clean has no effect with letters, which are clean before noise is added")
+        rng = np.random.default_rng(1 if self.rng is None else self.rng)
+        scale, words = info.get("scale") or 2, 6 if self.words is None else self.words
+        drawn = grids.page(grids.word_pictures(rng.integers(0, len(load_letters().X), words), scale), 2 * scale)
+        return [grids.noisy_copy(drawn, info["noise"] if self.noise is None else self.noise, rng)], [drawn]
 
 
 def _check_info(path: str, model: Any, info: dict[str, Any]) -> None:
@@ -222,11 +210,10 @@ def _clean_pictures(command: Train | Evaluate, scale: int | None) -> tuple[list[
     """
     if command.pictures == "letters":
         scale = 2 if scale is None else scale
-        n = 10 if command.limit is None else command.limit
-        number_of_words = len(load_letters().X)
-        if not 1 <= n <= number_of_words // 2:
-            raise ValueError(f"--limit: expected 1..{number_of_words // 2} words, got {n}")
-        words = np.arange(2 * n) * number_of_words // (2 * n)
+        n, every = 10 if command.limit is None else command.limit, len(load_letters().X)
+        if not 1 <= n <= every // 2:
+            raise ValueError(f"--limit: expected 1..{every // 2} words, got {n}")
+        words = np.arange(2 * n) * every // (2 * n)
         return grids.word_pictures(words[::2], scale), grids.word_pictures(words[1::2], scale)
     if scale is not None:
         raise ValueError("--scale has no effect with a file of pictures")
@@ -239,42 +226,13 @@ def _some(command: Train | Evaluate | Predict, path: str) -> list[np.ndarray]:
     n = len(pictures) if command.limit is None else command.limit
     if not 1 <= n <= len(pictures):
         raise ValueError(f"--limit: {path} has {len(pictures)} pictures, got {n}")
-    return [pictures[i] for i in limited(len(pictures), n)]
-
-
-def _to_restore(command: Predict, info: dict[str, Any]) -> tuple[list[np.ndarray], list[np.ndarray] | None]:
-    """The noisy pictures, and the clean ones or None."""
-    if command.noisy != "letters":
-        for name in ("words", "noise", "rng"):
-            if getattr(command, name) is not None:
-                raise ValueError(f"--{name} has no effect with a noisy picture of your own")
-        noisy = _some(command, command.noisy)
-        clean = None if command.clean is None else _some(command, command.clean)
-        sizes = [[picture.shape for picture in pictures or ()] for pictures in (noisy, clean)]
-        if clean is not None and sizes[0] != sizes[1]:
-            expected, got = (", ".join(map(str, each)) for each in sizes)
-            raise ValueError(f"{command.clean}: expected shape {expected} as {command.noisy}, got {got}")
-        return noisy, clean
-    if command.limit is not None:
-        raise ValueError("--limit has no effect with letters, which are one page; --words sets the words on it")
-    if command.clean is not None:
-        raise ValueError("--clean has no effect with letters, which are clean before noise is added")
-    rng = np.random.default_rng(1 if command.rng is None else command.rng)
-    scale, words = info.get("scale") or 2, 6 if command.words is None else command.words
-    drawn = grids.page(grids.word_pictures(rng.integers(0, len(load_letters().X), words), scale), 2 * scale)
-    return [grids.noisy_copy(drawn, info["noise"] if command.noise is None else command.noise, rng)], [drawn]
+    return spread(pictures, n)
 
 
 def _restored(model: Any, w: np.ndarray, noisy: Sequence[np.ndarray], connectivity: int) -> list[np.ndarray]:
     """The model's best labelling of each noisy picture, as a picture."""
     labels = model.predict(model.pack([grids.features(picture, connectivity) for picture in noisy]), None, w)
     return [y.reshape(picture.shape) for y, picture in zip(labels, noisy, strict=True)]
-
-
-def _errors(
-    model: Any, w: np.ndarray, clean: Sequence[np.ndarray], noisy: Sequence[np.ndarray], connectivity: int
-) -> dict[str, float]:
-    return _wrong(clean, noisy, _restored(model, w, noisy, connectivity))
 
 
 def _wrong(
@@ -292,5 +250,11 @@ def _error_line(what: str, error: dict[str, float]) -> str:
     return f"wrong pixels, {what}: {100 * error['before']:.2f} % before, {100 * error['after']:.2f} % after"
 
 
-def _ratio(gap: float, objective: float) -> float:
-    return gap / objective if objective > 0 else 0.0
+TASK = Task(
+    "segment",
+    "learn to take the noise off binary pictures, and take it off",
+    "Learn from clean binary pictures and noisy copies of them which pixels are ink (train), score a model on other "
+    "pictures (evaluate), restore noisy ones (predict), by minimum cuts, and see what a model holds (show). Picture "
+    "files: .npy and .npz (zeros and ones), .pbm, .pgm, .png (dark is ink).",
+    (Train, Evaluate, Predict, show_of(_check_info)),
+)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.commands.options import Action, Saved, flag
+from diptych.commands.options import Saved, flag
 from diptych.commands.output import Report
 from diptych.files.models import load_model
 from reference.arrays import host
@@ -19,20 +19,13 @@ TOP = 10
 Details = tuple[dict[str, Any], list[str]]  # fields of the report, and lines of text
 
 
-class Show(Saved):
-    """What a model file holds, with its largest weights where they have names."""
-
-    most_bytes: int = flag()
-    top: int = flag(f"default: {TOP}", default=TOP)
+Check = Callable[[str, Any, dict[str, Any]], Any]  # of a model's file, the model and its settings
 
 
-def loaded(
-    panel: ModuleType, command: Any, check: Callable[[str, Any, dict[str, Any]], Any], path: str | None = None
-) -> tuple[Any, Any, dict[str, Any]]:
+def loaded(panel: ModuleType, command: Any, check: Check, path: str | None = None) -> tuple[Any, Any, dict[str, Any]]:
     """A saved model, its weights and its training settings: the command's model, or that at ``path``.
 
-    check: called with the file name, the model and its training settings; raises ValueError for a model of another
-    task.
+    check: raises ValueError for a model of another task.
     """
     path = command.model if path is None else path
     model, w, info = load_model(path, panel, most_bytes=command.most_bytes)
@@ -40,43 +33,46 @@ def loaded(
     return model, w, info
 
 
-def add_show(action: Action, check: Callable[[str, Any, dict[str, Any]], Any]) -> None:
-    """Add the action ``show`` to a task. check: as :func:`loaded` calls it."""
+def show_of(check: Check) -> type[Saved]:
+    """The action ``show`` of a task. check: as :func:`loaded` calls it."""
 
-    def run(panel: ModuleType, command: Show) -> Report:
-        model, w, info = load_model(command.model, panel, most_bytes=command.most_bytes)
-        try:
-            check(command.model, model, info)
-        except ValueError as problem:
-            reader = READERS.get(type(model).__name__, command.name)
-            hint = f"; diptych {reader} reads it" if info and reader != command.name else ""
-            raise ValueError(f"{problem}{hint}") from None
-        return _shown(command, model, w, info)
+    class Show(Saved):
+        """What a model file holds, with its largest weights where they have names."""
 
-    action("show", run, Show)
+        most_bytes: int = flag()
+        top: int = flag(f"default: {TOP}", default=TOP)
+
+        def run(self, panel: ModuleType) -> Report:
+            model, w, info = load_model(self.model, panel, most_bytes=self.most_bytes)
+            try:
+                check(self.model, model, info)
+            except ValueError as problem:
+                reader = READERS.get(type(model).__name__, self.name)
+                hint = f"; diptych {reader} reads it" if info and reader != self.name else ""
+                raise ValueError(f"{problem}{hint}") from None
+            return _shown(self.model, self.top, model, w, info)
+
+    return Show
 
 
-def _shown(command: Show, model: Any, w: Any, info: dict[str, Any]) -> Report:
+def _shown(path: str, top: int, model: Any, w: Any, info: dict[str, Any]) -> Report:
     kind = type(model).__name__
     sizes = {name: value for name, value in model.settings().items() if isinstance(value, (bool, int, float, str))}
     arrays = list(w.coefficients) if kind == "KernelSequenceModel" else [np.asarray(host(w))]
     weights, nonzeros = (
-        sum(int(each) for each in counts)
-        for counts in zip(*((a.size, np.count_nonzero(a)) for a in arrays), strict=True)
+        sum(map(int, counts)) for counts in zip(*((a.size, np.count_nonzero(a)) for a in arrays), strict=True)
     )
-    details, lines = DETAILS[kind](model, w, info, command.top) if kind in DETAILS else ({}, [])
-    report = {"model": str(command.model), "kind": kind, "weights": weights, "nonzeros": nonzeros}
-    first = [f"{command.model}: {kind}, {nonzeros} of {weights} weights are not 0"]
+    details, lines = DETAILS[kind](model, w, info, top) if kind in DETAILS else ({}, [])
+    report = {"model": str(path), "kind": kind, "weights": weights, "nonzeros": nonzeros}
+    first = [f"{path}: {kind}, {nonzeros} of {weights} weights are not 0"]
     first += [_listed("sizes", sizes)] if sizes else []
     first += [_listed("trained", {name: value for name, value in info.items() if value is not None})] if info else []
     return Report(report | {"sizes": sizes, "trained": info, **details}, [*first, *lines])
 
 
 def _listed(what: str, values: dict[str, Any]) -> str:
-    each = (
-        f"{name} {','.join(map(str, value)) if isinstance(value, list) else value}" for name, value in values.items()
-    )
-    return f"{what}: {', '.join(each)}"
+    texts = {name: ",".join(map(str, value)) if isinstance(value, list) else value for name, value in values.items()}
+    return f"{what}: {', '.join(f'{name} {text}' for name, text in texts.items())}"
 
 
 # details by kind of model -------------------------------------------------------------------------------------------
@@ -92,10 +88,8 @@ def _chain(model: Any, w: Any, info: dict[str, Any], top: int) -> Details:
     report, lines = _by_label(model.labels, names, weights, top)
     pairs = getattr(model, "label_pairs", np.arange(model.n_labels**2))
     cells = sorted(pairs.tolist(), key=lambda cell: -transitions.reshape(-1)[cell])
-    moves = [
-        (model.labels[a], model.labels[b], float(transitions[a, b]))
-        for a, b in (divmod(cell, model.n_labels) for cell in cells)
-    ]
+    both = (divmod(cell, model.n_labels) for cell in cells)
+    moves = [(model.labels[a], model.labels[b], float(transitions[a, b])) for a, b in both]
     largest = sorted(moves, key=lambda move: -abs(move[2]))[: top * model.n_labels]
     shown = [move for move in moves if move[2] != 0 and move in largest]
     lines += ["transitions", *(f"  {weight:9.4f}  {a} -> {b}" for a, b, weight in shown)]
@@ -146,15 +140,11 @@ def template_weights(model: Any, w: np.ndarray) -> list[dict[str, Any]]:
     beta: the norm divided by the sum of all norms, the weight of the template's kernel.
     """
     norms = model.template_norms(w)
-    total = norms.sum()
+    shares = norms / (norms.sum() or 1.0)
     return [
-        {
-            "template": list(model.templates[t]),
-            "norm": float(norms[t]),
-            "beta": float(norms[t] / total if total > 0 else 0),
-        }
+        {"template": list(model.templates[t]), "norm": float(norms[t]), "beta": float(shares[t])}
         for t in np.argsort(-norms, kind="stable").tolist()
-    ]  # fmt: skip
+    ]
 
 
 def template_lines(templates: list[dict[str, Any]], most: int) -> list[str]:
@@ -169,19 +159,14 @@ def template_lines(templates: list[dict[str, Any]], most: int) -> list[str]:
     return lines
 
 
-READERS = {
+READERS = {  # the command that reads a model file, by kind of model
+    **dict.fromkeys(("KernelSequenceModel", "MulticlassModel", "SequenceModel"), "show"),
+    **dict.fromkeys(("CandidateModel", "SubwindowModel", "TwoLayerModel"), "localize show"),
     "AlignmentModel": "align show",
-    "CandidateModel": "localize show",
-    "KernelSequenceModel": "show",
-    "MulticlassModel": "show",
     "ParsingModel": "parse show",
     "SegmentationModel": "segment show",
-    "SequenceModel": "show",
-    "SubwindowModel": "localize show",
     "TaggingModel": "tag show",
-    "TwoLayerModel": "localize show",
-}  # the command that reads a model file, by kind of model
-
+}
 DETAILS: dict[str, Callable[[Any, Any, dict[str, Any], int], Details]] = {
     "AlignmentModel": _named,
     "KernelSequenceModel": _kernels,

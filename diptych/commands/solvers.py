@@ -39,19 +39,13 @@ RENAMED = {  # --schedule is of step sizes, --memory is of workers
 
 
 class Own(NamedTuple):
-    """A parameter of a solver as an option: type, choices, default, first sentence of its documentation, and range."""
+    """A parameter of a solver as an option: kind, choices, default, first sentence of its documentation, its reader."""
 
-    kind: str
+    kind: Any
     choices: tuple[str, ...]
     default: Any
     help: str
-    range: Range | None
-
-    @property
-    def type(self) -> Callable[[str], Any] | None:
-        """What reads the option: as the range says, or the kind."""
-        usual = {kind.__name__: read for kind, read in KINDS.items()}.get(self.kind)
-        return usual if self.range is None else RANGES.get(self.range, usual)
+    type: Callable[[str], Any] | None
 
 
 @cache
@@ -78,15 +72,14 @@ def own(solver: str) -> dict[str, Own]:
     options = {}
     for name, parameter in _parameters(solver).items():
         kinds = dict(members(hints[name]))
-        plain = [kind for kind in kinds if kind in KINDS or _is_choice(kind)]
-        if name in SHARED or (PRESETS.get(solver, solver), name) in UNREACHED or not plain:
+        kind: Any = next((kind for kind in kinds if kind in KINDS or _is_choice(kind)), None)
+        if name in SHARED or (PRESETS.get(solver, solver), name) in UNREACHED or kind is None:
             continue
-        kind, choices = plain[0], get_args(plain[0])
-        ranges = [mark for mark in kinds[kind] if isinstance(mark, Range)]
+        usual = KINDS.get(kind)
+        read = next((RANGES.get(mark, usual) for mark in kinds[kind] if isinstance(mark, Range)), usual)
         default = None if parameter.default is inspect.Parameter.empty else parameter.default
-        options[RENAMED.get((solver, name), name)] = Own(
-            "str" if choices else kind.__name__, choices, default, texts.get(name, ""), ranges[0] if ranges else None
-        )
+        kind, words = (str, get_args(kind)) if _is_choice(kind) else (kind, ())
+        options[RENAMED.get((solver, name), name)] = Own(kind, words, default, texts.get(name, ""), read)
     return options
 
 
@@ -120,9 +113,8 @@ def epochs_of(solver: str) -> int:
 
 def listed(values: dict[str, Any]) -> str:
     """Values by name, for a help text."""
-    return ", ".join(
-        f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in values.items()
-    )
+    texts = {name: f"{value:g}" if isinstance(value, float) else value for name, value in values.items()}
+    return ", ".join(f"{name} {text}" for name, text in texts.items())
 
 
 def add_solver(sub: Parser, solvers: Iterable[str], *, without: Iterable[str] = (), **notes: str) -> None:
@@ -134,25 +126,21 @@ def add_solver(sub: Parser, solvers: Iterable[str], *, without: Iterable[str] = 
     for name, of in every.items():
         if name in FLAGS or name in without:
             continue
-        kinds, texts = next(iter(of.values())), dict[str, list[str]]()
+        first, texts = next(iter(of.values())), dict[str, list[str]]()
         for solver, option in of.items():
-            usual = (
-                "" if option.default is None or isinstance(option.default, bool) else f" (default: {option.default})"
-            )
+            default = option.default is not None and not isinstance(option.default, bool)
+            usual = f" (default: {option.default})" if default else ""
             texts.setdefault((option.help or name.replace("_", " ")) + usual, []).append(solver)
         help = "; ".join(f"{', '.join(names)}: {text}" for text, names in texts.items())
         help += f" ({notes[name]})" if name in notes else ""
-        types = {option.type for option in of.values()}
-        read = types.pop() if len(types) == 1 else KINDS[float if kinds.kind == "float" else int]
-        arguments: dict[str, Any] = {"type": read, "help": help.replace("%", "%%")}
-        if kinds.kind == "bool":
-            arguments = {"action": "store_const", "const": not kinds.default, "help": arguments["help"]}
-        elif kinds.kind == "str":
-            arguments |= {
-                "type": None,
-                "choices": list(dict.fromkeys(word for option in of.values() for word in option.choices)),
-            }
-        sub.option("solver", spelled(solvers, name), dest=name, rare=True, **arguments)
+        how: dict[str, Any] = {"type": first.type if len({option.type for option in of.values()}) == 1 else None}
+        if first.kind is bool:
+            how = {"action": "store_const", "const": not first.default}
+        elif first.kind is str:
+            how = {"choices": list(dict.fromkeys(word for option in of.values() for word in option.choices))}
+        elif how["type"] is None:
+            how = {"type": KINDS[float if first.kind is float else int]}
+        sub.option("solver", spelled(solvers, name), dest=name, rare=True, help=help.replace("%", "%%"), **how)
 
 
 def spelled(solvers: Iterable[str], name: str) -> str:
@@ -174,13 +162,8 @@ def solver_options(solvers: Sequence[str], *, without: Iterable[str] = (), **not
 
 
 def given(values: dict[str, Any], solver: str, solvers: Iterable[str]) -> dict[str, Any]:
-    """A solver's own parameters of the values that a command has for its solvers.
-
-    Raises
-    ------
-    ValueError
-        If the solver lacks a given option (the message names the command's solvers that have it), or if the value is a
-        choice of another solver only.
+    """A solver's own parameters of the values that a command has for its solvers. ValueError if the solver lacks a
+    given option, or if the value is a choice of another solver only.
     """
     arguments = {}
     for name, value in values.items():
@@ -207,10 +190,8 @@ def check_start(solver: str, solvers: Iterable[str]) -> None:
     """Reject --start for a solver that chooses its own start."""
     if not takes(solver, "w0"):
         having = ", ".join(each for each in solvers if takes(each, "w0"))
-        raise ValueError(
-            f"--start: {solver} starts from a point of its dual problem, which weights do not give; {having} take a "
-            "start"
-        )
+        why = "starts from a point of its dual problem, which weights do not give"
+        raise ValueError(f"--start: {solver} {why}; {having} take a start")
 
 
 def solve(panel: ModuleType, solver: str, objective: Any, *, epochs: int | None = None, **arguments: Any) -> Result:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -13,20 +13,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diptych.commands import cluster, tag_files
+from diptych.commands import executors, tag_files
 from diptych.commands.jobs import OPTIMIZERS as SOLVERS
-from diptych.commands.jobs import Job, Solved, job_of, limited, loss_of, refuse_options, train
+from diptych.commands.jobs import Job, Solved, job_of, limited, refuse_options, spread, train
+from diptych.commands.learners import SPARSE_OPTIONS, Sparse, SparseJob, SparseRun, sparse_job
 from diptych.commands.many_files import are_many, paths_of, write_each
-from diptych.commands.options import Saved, Training, Words, add_task, argument, flag, option
+from diptych.commands.options import Saved, Task, Training, Words, argument, flag, option
 from diptych.commands.output import Report, announce_compilation, trained
 from diptych.commands.scores import counted, of_partition, tagging_lines, tagging_scores
-from diptych.commands.show import add_show
+from diptych.commands.show import loaded, show_of
 from diptych.commands.solvers import check_start, solver_options
-from diptych.commands.sparse_jobs import SPARSE_OPTIONS, Sparse, SparseJob, run_sparse, sparse_job
 from diptych.distributed import column_parts, tagging_model
 from diptych.distributed.vocabulary import check_scheme
 from diptych.files.columns import SEPARATORS, Columns, Layout
-from diptych.files.models import load_model
 from diptych.files.sources import named
 from diptych.files.tagged import tagged_text
 from diptych.sparse_fits import sequences_of
@@ -37,6 +36,19 @@ from reference.models.token_templates import TOKEN_TEMPLATES, attributes_of, che
 TOL = 1e-4
 FEW = 3  # sentences of a rehearsal
 OPTIMIZERS = (*(name for name in SOLVERS if name != "online-proximal"), "cocoa")
+
+
+class Ready(NamedTuple):
+    """What a tagger is trained on. data: packed sentences, or an objective over partitions; scored: from weights."""
+
+    layout: Layout
+    model: Any
+    n: int
+    data: Any
+    test: list[Columns] | None
+    scored: Callable[[np.ndarray], dict[str, Any]]
+    started: float
+    report: dict[str, Any]
 
 
 class Columned(Words):
@@ -59,7 +71,7 @@ def _read_scheme() -> Any:
     return option("data", text, choices=SCHEMES, type=_scheme, rare=True)
 
 
-class Train(cluster.Cluster, Sparse, Solved, Training, Columned):
+class Train(executors.Cluster, Sparse, Solved, Training, Columned):
     """Train on column files, and test on another."""
 
     file: list[str] = argument("several, a pattern 'train/*.txt', or - (standard input)", nargs="+")
@@ -89,6 +101,160 @@ class Train(cluster.Cluster, Sparse, Solved, Training, Columned):
     tol: float | None = flag(f"default of exponentiated-gradient: {TOL}, of sparse-crf: 1e-6")
     solver: dict[str, Any] = solver_options(OPTIMIZERS, without=("mu", "k"))
 
+    def run(self, panel: ModuleType) -> Report:
+        files, over = paths_of(self.file), self.over_partitions
+        if self.bits is not None and self.least is not None:
+            raise ValueError("--least has no effect with --bits: hashed attributes have no vocabulary")
+        job = self._job() if self.learner == "linear" else sparse_job(self)
+        self.check_over(job.optimizer if isinstance(job, Job) else OPTIMIZERS[0], "limit")
+        model, w0, layout = self._start(panel)
+        with ExitStack() as stack:
+            if over and isinstance(job, Job):
+                ready = self._partitions(panel, job, layout, model, stack)
+            else:
+                ready = self._sentences(panel, files, layout, model)
+            if isinstance(job, SparseJob):
+                w, report, lines, *curves = self._sparse(panel, job, ready)
+            else:
+                w, report, lines, *curves = self._linear(panel, job.over(ready.n), ready, w0)
+            report |= {"columns": ready.layout.columns, "labels": ready.model.labels}
+            report["train"] = None if over and report["interrupted"] else ready.scored(w)
+        report["test"] = None if ready.test is None else _scores(ready.model, w, ready.test, self.scheme)
+        report.setdefault("seconds", time.perf_counter() - ready.started)
+        lines += [] if report["train"] is None else tagging_lines("train", report["train"], types=False)
+        lines += [] if report["test"] is None else tagging_lines("test", report["test"])
+        return Report(report, lines, *curves)
+
+    def _sparse(self, panel: ModuleType, job: SparseJob, ready: Ready) -> tuple[Any, ...]:
+        """Weights, report and lines of a sparse CRF."""
+        file, model, data = ", ".join(self.file), ready.model, ready.data
+        what, info = {"file": file, "sentences": ready.n}, {"file": file, **tag_files.info_of(ready.layout)}
+        fit = SparseRun(panel, self, job, what, lambda some: panel.LogLoss(model, sequences_of(data, some)), ready.n,
+            info, partial(_without_zeros, panel, model))()  # fmt: skip
+        return fit.w, fit.report, [f"sparse CRF on {ready.n} sentences of {file}", *fit.lines]
+
+    def _linear(self, panel: ModuleType, job: Job, ready: Ready, w0: np.ndarray | None) -> tuple[Any, ...]:
+        """Weights, report, lines, curves and their title."""
+        file, model, over = ", ".join(self.file), ready.model, self.over_partitions
+        objective = ready.data if over else job.loss_in(panel)(model, ready.data)
+        what = {"file": file, "sentences": ready.n, "start": self.start, "job": job.as_dict()}
+        info = {"file": file, "start": self.start, **tag_files.info_of(ready.layout), **job.as_dict()}
+        run = partial(train, panel, job, objective, w0=w0)
+        result, report = trained(panel, self, what, job.epochs or 0, run, model, info, objective if over else None)
+        report |= {"weights": model.size, "seconds": time.perf_counter() - ready.started, **ready.report}
+        first = f"{ready.n} sentences of {file}: {model.size} weights, objective {result.fun:.6f}, "
+        lines = [f"{first}{report['seconds']:.2f} seconds", *([executors.line_of(report)] if over else [])]
+        title = f"{job.loss}, {job.optimizer}, lam = {job.lam:g}"
+        return result.x, report, lines, {panel.__name__: result.history}, title
+
+    def _sentences(self, panel: ModuleType, files: list[str], layout: Layout, model: Any) -> Ready:
+        """The sentences of all files, packed together."""
+        layout, training, _ = tag_files.labelled(files[0], layout, self.most_bytes)
+        known = _labels(training)
+        for path in files[1:]:
+            training = training + tag_files.labelled(path, layout, self.most_bytes, known=known).sentences
+        test = self._test(layout, known)
+        training = spread(training, self.limit)
+        announce_compilation(panel, self.quiet)
+        started = time.perf_counter()
+        attributes: Any = training
+        Y = [sentence["label"] for sentence in training]
+        if model is None:
+            templates = self._templates(layout, len(training))
+            with named(training):
+                attributes = attributes_of(training, check_templates(templates))
+                check_scheme(self.transitions, Y)
+                model = panel.TaggingModel.of(attributes, Y, templates, least=max(self.least or 1, 1), **self._pairs)
+        with named(training):
+            data = model.pack(attributes, Y)
+        report = {"seconds_packing": time.perf_counter() - started}
+        scored = partial(_scores, model, sentences=training, scheme=self.scheme, data=data)
+        return Ready(layout, model, len(training), data, test, scored, started, report)
+
+    def _partitions(self, panel: ModuleType, job: Job, layout: Layout, model: Any, stack: ExitStack) -> Ready:
+        """The objective over partitions of the files."""
+        files, paths, parts = self.files(self.file)
+        layout, sample, _ = tag_files.labelled(paths[0], layout, self.most_bytes, parts[0])
+        test = self._test(layout, _labels(sample))
+        each = zip(paths, parts, strict=True)
+        loaders = [x for path, n in each for x in column_parts([path], n, layout, most_bytes=self.most_bytes)]
+        few, small, started = sample[:FEW], model, time.perf_counter()
+        Y = [sentence["label"] for sentence in few]
+        templates = () if model is not None else self._templates(layout, None)
+        if model is None:
+            with named(few):
+                small = panel.TaggingModel.of(few, Y, templates, **self._pairs)
+
+        def model_of(executor: Any) -> Any:
+            least = max(self.least or 1, 1)
+            return model or tagging_model(panel, loaders, templates, executor, least=least, **self._pairs)
+
+        run = partial(train, panel, replace(job, epochs=1).over(1))
+        rehearsal = executors.Rehearsal(small, job.loss_in(panel), run, few, Y)
+        objective = stack.enter_context(self.partitioned(panel, rehearsal, model_of, lambda _: loaders))
+        score = partial(of_partition, scheme=self.scheme)
+
+        def scored(w: np.ndarray) -> dict[str, Any]:
+            return tagging_scores(objective.sum_of(score, w))
+
+        return Ready(layout, objective.model, objective.n, objective, test, scored, started, {"files": files})
+
+    @property
+    def _pairs(self) -> dict[str, Any]:
+        """The settings of a new model."""
+        return {"bits": self.bits, "pairs": self.pairs or "observed", "transitions": self.transitions}
+
+    def _start(self, panel: ModuleType) -> tuple[Any, np.ndarray | None, Layout]:
+        """The saved model to start from (or None), its weights (or None), and the layout of the files."""
+        if self.start is None:
+            return None, None, tag_files.told_layout(self)
+        for name in ("columns", "templates", "bits", "pairs", "least", "transitions"):
+            if getattr(self, name) is not None:
+                raise ValueError(f"--{name} has no effect with --start: the saved model has its own")
+        return _tagger(panel, self.start, self)
+
+    def _test(self, layout: Layout, known: set[str]) -> list[Columns] | None:
+        return tag_files.labelled(self.test, layout, self.most_bytes, known=known).sentences if self.test else None
+
+    def _templates(self, layout: Layout, sentences: int | None) -> tuple[str, ...]:
+        """The templates that are given, or those for the columns; what was inferred is said."""
+        file = ", ".join(self.file)
+        name, templates = tag_files.templates_of(self.templates, file, layout.columns or ())
+        tag_files.say_read(self, file, layout, sentences, name)
+        return templates
+
+    def _job(self) -> Job:
+        """The job, with this command's defaults."""
+        refuse_options(self, SPARSE_OPTIONS, "sparse-crf")
+        usual, hinge, command = "lbfgs", "sgd", self
+        if self.over_partitions:
+            all_pairs = self.pairs == "all" and self.transitions is None and self.start is None
+            hinge = "cocoa" if all_pairs else "cutting-planes"
+        solver = self.optimizer or (usual if self.loss in (None, "crf") else hinge)
+        if self.tol is None and solver == "exponentiated-gradient":
+            command = replace(self, solver={**self.solver, "tol": TOL})
+        job = job_of(command, OPTIMIZERS, optimizer=solver, start_stop=False)
+        if self.start is not None:
+            check_start(job.optimizer, OPTIMIZERS)
+        return job
+
+
+def _labels(sentences: list[Columns]) -> set[str]:
+    return {label for sentence in sentences for label in sentence["label"]}
+
+
+def _without_zeros(panel: ModuleType, model: Any, w: np.ndarray) -> tuple[Any, np.ndarray]:
+    """An equivalent tagger and its weights, without the weights that are 0."""
+    kept, cells = np.flatnonzero(w), model.width * model.n_labels
+    pairs, label_pairs = np.split(model.cells[kept], [np.count_nonzero(model.cells[kept] < cells)])
+    settings = model.settings()
+    if model.vocabulary is not None:
+        rows, number = np.unique(pairs // model.n_labels, return_inverse=True)
+        settings["vocabulary"] = [model.vocabulary[i] for i in rows.tolist()]
+        pairs = number * model.n_labels + pairs % model.n_labels
+    settings |= {"pairs": pairs, "label_pairs": label_pairs - cells}
+    return panel.TaggingModel(**settings), w[kept]
+
 
 class Evaluate(Columned, Saved):
     """Accuracy and chunks of a saved tagger on a column file."""
@@ -96,6 +262,15 @@ class Evaluate(Columned, Saved):
     file: str = argument("- is standard input")
     scheme: str | None = _read_scheme()
     limit: int | None = flag()
+
+    def run(self, panel: ModuleType) -> Report:
+        model, w, layout = _tagger(panel, self.model, self)
+        found = tag_files.labelled(self.file, layout, self.most_bytes, known=model.labels)
+        sentences = spread(found.sentences, self.limit)
+        announce_compilation(panel, self.quiet)
+        scores = _scores(model, w, sentences, self.scheme)
+        report = {"model": str(self.model), "file": self.file, "sentences": len(sentences), **scores}
+        return Report(report, tagging_lines(f"{len(sentences)} sentences:", scores))
 
 
 class Predict(Columned, Saved):
@@ -119,244 +294,40 @@ class Predict(Columned, Saved):
     def written(self) -> list[str | None]:
         return [None if are_many(self.file) else self.out, None]
 
+    def run(self, panel: ModuleType) -> Report:
+        many, paths = are_many(self.file), paths_of(self.file)
+        if many and self.out is None:
+            raise ValueError("--out: several files are tagged into a folder; give one")
+        model, w, layout = _tagger(panel, self.model, self)
+        announce_compilation(panel, self.quiet)
+        report: dict[str, Any] = {"model": str(self.model)}
+        if many:
+            return write_each(self, paths, report, lambda path: self._tagged(path, model, w, layout))
+        tagged, text, codec = self._tagged(paths[0], model, w, layout)
+        return Report(report | {"sentences": tagged}, [text], out=self.out, codec=codec, end="")
 
-def add(commands: Any) -> None:
-    """Add the command ``tag`` to the subparsers of the command line."""
-    action = add_task(commands, "tag",
-        "learn to tag tokens (chunks, named entities) from a column file, and tag them",
-        "Learn the labels of tokens from a file of columns such as word, tag, label (train), score a "
-        "tagger on another (evaluate), tag (predict), and look at its weights (show). Files: CoNLL column "
-        "files, empty lines between sentences; name.zip:train.txt is a file in a zip.")  # fmt: skip
-    action("train", _train, Train)
-    action("evaluate", _evaluate, Evaluate)
-    action("predict", _predict, Predict)
-    add_show(action, _columns_of)
-
-
-# training -----------------------------------------------------------------------------------------------------------
-
-
-class Ready(NamedTuple):
-    """What a tagger is trained on. data: packed sentences, or an objective over partitions; scored: from weights."""
-
-    layout: Layout
-    model: Any
-    n: int
-    data: Any
-    test: list[Columns] | None
-    scored: Callable[[np.ndarray], dict[str, Any]]
-    started: float
-    report: dict[str, Any]
-
-
-def _train(panel: ModuleType, command: Train) -> Report:
-    files, file, over = paths_of(command.file), ", ".join(command.file), command.over_partitions
-    if command.bits is not None and command.least is not None:
-        raise ValueError("--least has no effect with --bits: hashed attributes have no vocabulary")
-    job = _job(command) if command.learner == "linear" else sparse_job(command)
-    cluster.check_over(command, job.optimizer if isinstance(job, Job) else OPTIMIZERS[0], "limit")
-    model, w0, layout = _start(panel, command)
-    with ExitStack() as stack:
-        if over and isinstance(job, Job):
-            ready = _partitions(panel, command, job, files, layout, model, stack)
-        else:
-            ready = _sentences(panel, command, files, layout, model)
-        what, columns, finished = {"file": file, "sentences": ready.n}, tag_files.info_of(ready.layout), True
-        if isinstance(job, SparseJob):
-            fit = run_sparse(panel, command, job, what, _losses(panel, ready), ready.n, {"file": file, **columns},
-                partial(_without_zeros, panel, ready.model))  # fmt: skip
-            w, report, lines = fit.w, fit.report, [f"sparse CRF on {ready.n} sentences of {file}", *fit.lines]
-            curves, title = None, ""
-        else:
-            objective, job = ready.data if over else loss_of(panel, job, ready.model, ready.data), job.over(ready.n)
-            run = partial(train, panel, job, objective, w0=w0)
-            what |= {"start": command.start, "job": job.as_dict()}
-            info = {"file": file, "start": command.start, **columns, **job.as_dict()}
-            partitioned = objective if over else None
-            result, report = trained(panel, command, what, job.epochs or 0, run, ready.model, info, partitioned)
-            report |= {"weights": ready.model.size, "seconds": time.perf_counter() - ready.started, **ready.report}
-            first = f"{ready.n} sentences of {file}: {ready.model.size} weights, objective {result.fun:.6f}, "
-            lines = [f"{first}{report['seconds']:.2f} seconds", *([cluster.line_of(report)] if over else [])]
-            w, finished = result.x, not (over and result.interrupted)
-            curves, title = {panel.__name__: result.history}, f"{job.loss}, {job.optimizer}, lam = {job.lam:g}"
-        report |= {"columns": ready.layout.columns, "labels": ready.model.labels}
-        report["train"] = ready.scored(w) if finished else None
-    report["test"] = None if ready.test is None else _scores(command, ready.model, w, ready.test)
-    report.setdefault("seconds", time.perf_counter() - ready.started)
-    lines += [] if report["train"] is None else tagging_lines("train", report["train"], types=False)
-    lines += [] if report["test"] is None else tagging_lines("test", report["test"])
-    return Report(report, lines, curves, title)
-
-
-def _sentences(panel: ModuleType, command: Train, files: list[str], layout: Layout, model: Any) -> Ready:
-    """The sentences of all files, packed together."""
-    layout, training, _ = tag_files.labelled(files[0], layout, command.most_bytes)
-    known = _labels(training)
-    for path in files[1:]:
-        training = training + tag_files.labelled(path, layout, command.most_bytes, known=known).sentences
-    test = _to_test(command, layout, known)
-    training = [training[i] for i in limited(len(training), command.limit)]
-    announce_compilation(panel, command.quiet)
-    started = time.perf_counter()
-    attributes: Any = training
-    Y = [sentence["label"] for sentence in training]
-    if model is None:
-        templates = _templates(command, layout, len(training))
-        settings = {"bits": command.bits, "pairs": command.pairs or "observed", "least": max(command.least or 1, 1)}
-        with named(training):
-            attributes = attributes_of(training, check_templates(templates))
-            check_scheme(command.transitions, Y)
-            model = panel.TaggingModel.of(attributes, Y, templates, transitions=command.transitions, **settings)
-    with named(training):
-        data = model.pack(attributes, Y)
-    report = {"seconds_packing": time.perf_counter() - started}
-    scored = partial(_scores, command, model, sentences=training, data=data)
-    return Ready(layout, model, len(training), data, test, scored, started, report)
-
-
-def _partitions(
-    panel: ModuleType, command: Train, job: Job, files: list[str], layout: Layout, model: Any, stack: ExitStack
-) -> Ready:
-    """The objective over partitions of the files."""
-    paths, parts = cluster.for_workers(command, files), cluster.parts_a_file(command, len(files))
-    layout, sample, _ = tag_files.labelled(paths[0], layout, command.most_bytes, parts[0])
-    test = _to_test(command, layout, _labels(sample))
-    loaders = [
-        loader
-        for path, many in zip(paths, parts, strict=True)
-        for loader in column_parts([path], many, layout, most_bytes=command.most_bytes)
-    ]
-    few, small, started = sample[:FEW], model, time.perf_counter()
-    Y = [sentence["label"] for sentence in few]
-    settings: dict[str, Any] = {"bits": command.bits, "pairs": command.pairs or "observed"}
-    settings["transitions"] = command.transitions
-    templates = () if model is not None else _templates(command, layout, None)
-    if model is None:
-        with named(few):
-            small = panel.TaggingModel.of(few, Y, templates, **settings)
-
-    def model_of(executor: Any) -> Any:
-        least = max(command.least or 1, 1)
-        return model or tagging_model(panel, loaders, templates, executor, least=least, **settings)
-
-    loss = cluster.loss_over(panel, job)
-    rehearsal = cluster.Rehearsal(small, loss, partial(train, panel, replace(job, epochs=1).over(1)), few, Y)
-    objective = stack.enter_context(cluster.partitioned(panel, command, loss, rehearsal, model_of, lambda _: loaders))
-    score = partial(of_partition, scheme=command.scheme)
-
-    def scored(w: np.ndarray) -> dict[str, Any]:
-        return tagging_scores(objective.sum_of(score, w))
-
-    return Ready(layout, objective.model, objective.n, objective, test, scored, started, {"files": files})
-
-
-def _losses(panel: ModuleType, ready: Ready) -> Callable[[np.ndarray], Any]:
-    """The log loss of some examples, from their indices."""
-    return lambda examples: panel.LogLoss(ready.model, sequences_of(ready.data, examples))
-
-
-def _without_zeros(panel: ModuleType, model: Any, w: np.ndarray) -> tuple[Any, np.ndarray]:
-    """An equivalent tagger and its weights, without the weights that are 0."""
-    kept, cells = np.flatnonzero(w), model.width * model.n_labels
-    pairs, label_pairs = np.split(model.cells[kept], [np.count_nonzero(model.cells[kept] < cells)])
-    settings = model.settings()
-    if model.vocabulary is not None:
-        rows, number = np.unique(pairs // model.n_labels, return_inverse=True)
-        settings["vocabulary"] = [model.vocabulary[i] for i in rows.tolist()]
-        pairs = number * model.n_labels + pairs % model.n_labels
-    settings |= {"pairs": pairs, "label_pairs": label_pairs - cells}
-    return panel.TaggingModel(**settings), w[kept]
-
-
-def _start(panel: ModuleType, command: Train) -> tuple[Any, np.ndarray | None, Layout]:
-    """The saved model to start from (or None), its weights (or None), and the layout of the files."""
-    if command.start is None:
-        return None, None, tag_files.told_layout(command)
-    for name in ("columns", "templates", "bits", "pairs", "least", "transitions"):
-        if getattr(command, name) is not None:
-            raise ValueError(f"--{name} has no effect with --start: the saved model has its own")
-    return _tagger(panel, command.start, command)
-
-
-def _to_test(command: Train, layout: Layout, known: set[str]) -> list[Columns] | None:
-    return tag_files.labelled(command.test, layout, command.most_bytes, known=known).sentences if command.test else None
-
-
-def _labels(sentences: list[Columns]) -> set[str]:
-    return {label for sentence in sentences for label in sentence["label"]}
-
-
-def _templates(command: Train, layout: Layout, sentences: int | None) -> tuple[str, ...]:
-    """The templates that are given, or those for the columns; what was inferred is said."""
-    file = ", ".join(command.file)
-    name, templates = tag_files.templates_of(command.templates, file, layout.columns or ())
-    tag_files.say_read(command, file, layout, sentences, name)
-    return templates
-
-
-def _job(command: Train) -> Job:
-    """The job, with this command's defaults."""
-    refuse_options(command, SPARSE_OPTIONS, "sparse-crf")
-    usual, hinge = "lbfgs", "sgd"
-    if command.over_partitions:
-        all_pairs = command.pairs == "all" and command.transitions is None and command.start is None
-        hinge = "cocoa" if all_pairs else "cutting-planes"
-    solver = command.optimizer or (usual if command.loss in (None, "crf") else hinge)
-    if command.tol is None and solver == "exponentiated-gradient":
-        command = replace(command, solver={**command.solver, "tol": TOL})
-    job = job_of(command, OPTIMIZERS, optimizer=solver, start_stop=False)
-    if command.start is not None:
-        check_start(job.optimizer, OPTIMIZERS)
-    return job
-
-
-def _evaluate(panel: ModuleType, command: Evaluate) -> Report:
-    model, w, layout = _tagger(panel, command.model, command)
-    sentences = tag_files.labelled(command.file, layout, command.most_bytes, known=model.labels).sentences
-    sentences = [sentences[i] for i in limited(len(sentences), command.limit)]
-    announce_compilation(panel, command.quiet)
-    scores = _scores(command, model, w, sentences)
-    report = {"model": str(command.model), "file": command.file, "sentences": len(sentences), **scores}
-    return Report(report, tagging_lines(f"{len(sentences)} sentences:", scores))
-
-
-def _predict(panel: ModuleType, command: Predict) -> Report:
-    many, paths = are_many(command.file), paths_of(command.file)
-    if many and command.out is None:
-        raise ValueError("--out: several files are tagged into a folder; give one")
-    model, w, layout = _tagger(panel, command.model, command)
-    announce_compilation(panel, command.quiet)
-    report: dict[str, Any] = {"model": str(command.model)}
-    if many:
-        return write_each(command, paths, report, lambda path: _tagged(command, path, model, w, layout))
-    tagged, text, codec = _tagged(command, paths[0], model, w, layout)
-    return Report(report | {"sentences": tagged}, [text], out=command.out, codec=codec, end="")
-
-
-def _tagged(
-    command: Predict, path: str, model: Any, w: np.ndarray, layout: Layout
-) -> tuple[list[dict[str, Any]], str, str]:
-    """The sentences of a file with their labels, the text to write and its encoding."""
-    found = tag_files.untagged(path, layout, model, command.tokens, command.most_bytes)
-    chosen = limited(len(found.sentences), command.limit)
-    sentences = [found.sentences[i] for i in chosen]
-    with named(sentences):
-        data = model.pack(sentences)
-    tagged: list[dict[str, Any]] = [
-        {"columns": sentence, "labels": [model.labels[i] for i in labels]}
-        for sentence, labels in zip(sentences, model.predict(data, None, w), strict=True)
-    ]
-    for piece in model.chunks(data, np.arange(data.n)) if command.top or command.probabilities else ():
-        structure = model.structure_type.unchecked(model.scores(data, piece, w))
-        if command.top:
-            _add_best(model, structure.topk(command.top), [tagged[i] for i in piece])
-        if command.probabilities:
-            marginals = host(structure.expectation()[1].unary)
-            for each, p in zip((tagged[i] for i in piece), marginals, strict=True):
-                each["probabilities"] = [float(p[t, model.labels.index(y)]) for t, y in enumerate(each["labels"])]
-    if command.tokens:
-        return tagged, "".join(f"{line}\n" for each in tagged for line in _tagged_lines(each)), "utf-8"
-    return tagged, *tagged_text(path, found, dict(zip(chosen, tagged, strict=True)), most_bytes=command.most_bytes)
+    def _tagged(self, path: str, model: Any, w: np.ndarray, layout: Layout) -> tuple[list[dict[str, Any]], str, str]:
+        """The sentences of a file with their labels, the text to write and its encoding."""
+        found = tag_files.untagged(path, layout, model, self.tokens, self.most_bytes)
+        chosen = limited(len(found.sentences), self.limit)
+        sentences = [found.sentences[i] for i in chosen]
+        with named(sentences):
+            data = model.pack(sentences)
+        tagged: list[dict[str, Any]] = [
+            {"columns": sentence, "labels": [model.labels[i] for i in labels]}
+            for sentence, labels in zip(sentences, model.predict(data, None, w), strict=True)
+        ]
+        for piece in model.chunks(data, np.arange(data.n)) if self.top or self.probabilities else ():
+            structure = model.structure_type.unchecked(model.scores(data, piece, w))
+            if self.top:
+                _add_best(model, structure.topk(self.top), [tagged[i] for i in piece])
+            if self.probabilities:
+                marginals = host(structure.expectation()[1].unary)
+                for each, p in zip((tagged[i] for i in piece), marginals, strict=True):
+                    each["probabilities"] = [float(p[t, model.labels.index(y)]) for t, y in enumerate(each["labels"])]
+        if self.tokens:
+            return tagged, "".join(f"{line}\n" for each in tagged for line in _tagged_lines(each)), "utf-8"
+        return tagged, *tagged_text(path, found, dict(zip(chosen, tagged, strict=True)), most_bytes=self.most_bytes)
 
 
 def _add_best(model: Any, best: Any, tagged: list[dict[str, Any]]) -> None:
@@ -379,28 +350,20 @@ def _tagged_lines(each: dict[str, Any]) -> list[str]:
     return [*best, *(" ".join(token) for token in zip(*columns, strict=True)), ""]
 
 
-# pieces -------------------------------------------------------------------------------------------------------------
-
-
 def _tagger(panel: ModuleType, path: str, command: Any) -> tuple[Any, np.ndarray, Layout]:
     """A saved model, its weights, and the layout of the file that it was trained on."""
-    model, w, info = load_model(path, panel, most_bytes=command.most_bytes)
-    return model, w, _layout_of(path, model, info, command)
+    model, w, info = loaded(panel, command, _check_kind, path)
+    return model, w, tag_files.layout_of(path, info, command)
 
 
-def _columns_of(path: str, model: Any, info: dict[str, Any]) -> tuple[str, ...]:
-    """The names of the columns that a tagger was trained on; ValueError for another model."""
-    return _layout_of(path, model, info).columns or ()
-
-
-def _layout_of(path: str, model: Any, info: dict[str, Any], command: Any = None) -> Layout:
+def _check_kind(path: str, model: Any, info: dict[str, Any]) -> None:
     if type(model).__name__ != "TaggingModel" or "columns" not in info:
         raise ValueError(f"{Path(path)}: expected a model of tag train, got a {type(model).__name__}")
-    return tag_files.layout_of(path, info, command)
+    tag_files.layout_of(path, info)
 
 
 def _scores(
-    command: Train | Evaluate, model: Any, w: np.ndarray, sentences: list[Columns], data: Any = None
+    model: Any, w: np.ndarray, sentences: Sequence[Columns], scheme: str | None, data: Any = None
 ) -> dict[str, Any]:
     """The shares of tokens and of sentences with right labels, and chunk scores (None unless all are chunk labels).
 
@@ -410,4 +373,14 @@ def _scores(
         data = data or model.pack(sentences)
     predicted = [[model.labels[i] for i in y] for y in model.predict(data, None, w)]
     truth = [sentence["label"] for sentence in sentences]
-    return tagging_scores(counted(truth, predicted, model.labels, command.scheme, lambda: sentences))
+    return tagging_scores(counted(truth, predicted, model.labels, scheme, lambda: sentences))
+
+
+TASK = Task(
+    "tag",
+    "learn to tag tokens (chunks, named entities) from a column file, and tag them",
+    "Learn the labels of tokens from a file of columns such as word, tag, label (train), score a "
+    "tagger on another (evaluate), tag (predict), and look at its weights (show). Files: CoNLL column "
+    "files, empty lines between sentences; name.zip:train.txt is a file in a zip.",
+    (Train, Evaluate, Predict, show_of(_check_kind)),
+)

@@ -34,25 +34,29 @@ def info_of(layout: Layout) -> dict[str, Any]:
 
 def layout_of(path: str, info: dict[str, Any], command: Any = None) -> Layout:
     """The layout that a model file keeps; the options --comment, --separator and --encoding take precedence."""
-    columns, form, comment = info["columns"], info.get("form", "columns"), info.get("comment")
-    separator, encoding = info.get("separator"), info.get("encoding")
-    if not isinstance(columns, list) or not columns or not all(isinstance(name, str) for name in columns):
-        raise ValueError(f"{Path(path)}: info: columns: expected names of columns, got {columns!r:.80}")
-    if form not in FORMS:
-        raise ValueError(f"{Path(path)}: info: form: expected one of {', '.join(FORMS)}, got {form!r:.80}")
-    if comment is not None and not (isinstance(comment, str) and comment):
-        raise ValueError(f"{Path(path)}: info: comment: expected what comments start with, got {comment!r:.80}")
-    if separator not in (None, *SEPARATORS):
-        raise ValueError(f"{Path(path)}: info: separator: expected {', '.join(SEPARATORS)}, got {separator!r:.80}")
-    if encoding is not None and not (isinstance(encoding, str) and encoding):
-        raise ValueError(f"{Path(path)}: info: encoding: expected the name of an encoding, got {encoding!r:.80}")
+    columns, form = info["columns"], info.get("form", "columns")
+    comment, separator, encoding = (info.get(name) for name in ("comment", "separator", "encoding"))
     header = info.get("header") or (CONLLU if form == "conllu" else None)
+    names = isinstance(columns, list) and columns and all(isinstance(name, str) for name in columns)
+    for name, value, right, expected in (
+        ("columns", columns, names, "names of columns"),
+        ("form", form, form in FORMS, f"one of {', '.join(FORMS)}"),
+        ("comment", comment, comment is None or _is_word(comment), "what comments start with"),
+        ("separator", separator, separator in (None, *SEPARATORS), ", ".join(SEPARATORS)),
+        ("encoding", encoding, encoding is None or _is_word(encoding), "the name of an encoding"),
+    ):
+        if not right:
+            raise ValueError(f"{Path(path)}: info: {name}: expected {expected}, got {value!r:.80}")
     if header is not None and not (isinstance(header, (list, tuple)) and len(header) == len(columns)):
         raise ValueError(f"{Path(path)}: info: header: expected a name for each column, got {header!r:.80}")
     header = None if header is None else tuple(map(str, header))
     kept = Layout(tuple(columns), form, comment, separator, encoding, header)
     told = {} if command is None else {name: getattr(command, name) for name in ("comment", "separator", "encoding")}
     return kept._replace(**{name: value for name, value in told.items() if value is not None})
+
+
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
 
 
 def labelled(path: str, layout: Layout, most_bytes: int, parts: int = 1, known: Collection[str] = ()) -> Tokens:
@@ -99,9 +103,8 @@ def _say_guesses(path: str, tokens: Tokens) -> None:
         _say(f"{where}: read as a token; if it names the columns: remove it, or --comment {shown:.80}")
     if len(names) > 1:
         cells = (cell for each in sentences for name in names[:-1] for cell in each[name])
-        commas = (
-            "columns are separated by blanks or tabs alone" if all(x[-1] in ",;" and len(x) > 1 for x in cells) else ""
-        )
+        apart = all(x[-1] in ",;" and len(x) > 1 for x in cells)
+        commas = "columns are separated by blanks or tabs alone" if apart else ""
     else:
         words = [word for each in sentences for word in each[names[0]]]
         commas = commas_of(words)
@@ -228,11 +231,9 @@ def say_read(command: Any, file: str, layout: Layout, sentences: int | None, tem
     inferred = command.columns is None or command.templates is None
     if command.quiet or not inferred or command.start is not None:
         return
-    form = (
-        "CoNLL-U, label = UPOS"
-        if layout.form == "conllu" and command.columns is None
-        else f"columns {', '.join(layout.columns or ())}{' apart by tabs' * (layout.separator == 'tab')}"
-    )
+    form = f"columns {', '.join(layout.columns or ())}{' apart by tabs' * (layout.separator == 'tab')}"
+    if layout.form == "conllu" and command.columns is None:
+        form = "CoNLL-U, label = UPOS"
     several = {None: "", 1: "one sentence (an empty line ends a sentence), "}
     read = several.get(sentences, f"{sentences} sentences, ")
     hint = f"{form} (--columns names others); templates {templates} (--templates)"

@@ -4,8 +4,7 @@ Each partition is summed by one task, and sums are added in a fixed tree. So the
 of workers on one kind of processor, and after workers were lost.
 """
 
-import diptych.distributed.passes
-import diptych.distributed.sparse  # noqa: F401, both register classes that the panels look up
+import diptych.distributed.passes  # noqa: F401, it registers classes that the panels look up
 from diptych.distributed.ascent import cocoa
 from diptych.distributed.clusters import local_client
 from diptych.distributed.loaders import ColumnFile, Part, SequenceFile, TreebankFile, column_parts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pickle
 import shutil
@@ -20,11 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from diptych.distributed.loaders import Loader
-from diptych.distributed.sizes import nbytes_of
 from diptych.files.sources import named
 from reference.packed import Packed
 
-__all__ = ["Job", "Size", "Sums", "measured", "summed"]
+__all__ = ["Job", "Size", "Sums", "measured", "nbytes_of", "summed"]
 
 
 class Job(NamedTuple):
@@ -154,3 +154,18 @@ def summed(job: Job, w: np.ndarray, k: int, question: str, mu: float | None) -> 
     value, gradient, task_loss, exact = objective.linearize(w, None, mu)
     gradient *= n
     return Sums(n * value, gradient, n * task_loss, n * exact)
+
+
+# bytes of the arrays in objects that are sent or kept ----------------------------------------------------------------
+
+
+def nbytes_of(data: Any) -> int:
+    """Bytes of the arrays in packed data."""
+    if hasattr(data, "nbytes"):
+        broadcast = getattr(data, "strides", None) == (0,)  # one number for all entries
+        return int(data.itemsize if broadcast else data.nbytes)
+    if dataclasses.is_dataclass(data):
+        return sum(nbytes_of(getattr(data, field.name)) for field in dataclasses.fields(data))
+    if isinstance(data, tuple | list):
+        return sum(map(nbytes_of, data))
+    return 0

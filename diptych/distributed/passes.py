@@ -1,4 +1,4 @@
-"""Passes over single examples that lie in partitions: SVRG, and the passes of Casimir.
+"""Passes over single examples that lie in partitions, SVRG and those of Casimir; the elastic-net CRF over partitions.
 
 A pass visits the partitions one after another. A random order of all examples is drawn. Partitions are visited in the
 order of their first example in it, and the examples of a partition in that same order. So the weights are sent once per
@@ -7,20 +7,23 @@ partition, and the result does not depend on the number of workers. Full gradien
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from diptych.distributed.objective import Partitioned
 from diptych.distributed.partitions import Job, objective_of
 from reference.arrays import Array
+from reference.objectives import LogLoss
 from reference.optimizers.subproblem import Snapshot, Subproblem
 from reference.optimizers.svrg import SVRG
+from reference.screening.registry import ListedSpread, bound_of
+from reference.screening.scored import Answer, Whole, losses, made
 from reference.structures.base import UnsupportedError
 from reference.training.counterparts import counterpart, register
 from reference.training.smoothness import TRIED, Backtracking
 
-__all__ = ["PartitionedBacktracking", "PartitionedSVRG"]
+__all__ = ["PartitionedBacktracking", "PartitionedLoss", "PartitionedSVRG"]
 
 
 def swept(job: Job, given: tuple[Any, ...], w: np.ndarray, k: int, order: np.ndarray, gamma: float) -> np.ndarray:
@@ -85,3 +88,65 @@ def _first(objective: Partitioned, order: np.ndarray) -> np.ndarray:
 
 register(SVRG, Partitioned, None, PartitionedSVRG)
 register(Backtracking, Partitioned, None, PartitionedBacktracking)
+
+
+# the elastic-net CRF over partitions: the operations that :func:`reference.solve_sparse` needs of a log loss ---------
+
+
+class PartitionedLoss(Whole):
+    """The log loss as a function of the weights in ``columns`` (None: all weights). The other weights are 0."""
+
+    def __init__(self, objective: Partitioned, columns: np.ndarray | None = None) -> None:
+        super().__init__(objective)  # type: ignore[arg-type]
+        self.columns = np.arange(objective.model.size) if columns is None else columns
+
+    def loss(self, Z: Any) -> float:
+        return float(self.objective.value(self.all_of(Z)))
+
+    def loss_and_gradient(self, Z: Any, before: Any = None, c: float = 0.0) -> Answer:
+        answer = super().loss_and_gradient(self.all_of(Z if before is None else Z + c * (Z - before)))
+        return answer._replace(gradient=answer.gradient[self.columns])
+
+    def losses(self, w: np.ndarray) -> np.ndarray:
+        objective: Any = self.objective
+        each: list[np.ndarray] = objective.ask_all(each_loss, self.all_of(w))
+        return np.concatenate(each)
+
+    def narrow(self, reduced: Any, columns: np.ndarray) -> PartitionedLoss:
+        return type(self)(self.objective, self.columns[columns])  # type: ignore[arg-type]
+
+    def all_of(self, w: np.ndarray) -> np.ndarray:
+        """All weights (d,), from the weights in ``columns``."""
+        longer: np.ndarray = np.zeros(self.objective.model.size)
+        longer[self.columns] = w
+        return longer
+
+
+def each_loss(job: Job, w: np.ndarray, k: int) -> np.ndarray:
+    """The loss of each example of partition k."""
+    return losses(objective_of(job, k).objective, w)
+
+
+def bound_in(job: Job, name: str, k: int) -> Any:
+    """A bound on the features of partition k."""
+    return bound_of(objective_of(job, k).objective, name)
+
+
+@cast(Any, made).register(Partitioned)  # type: ignore[untyped-decorator]
+def _(objective: Partitioned) -> PartitionedLoss:
+    if not (isinstance(objective.kind, type) and issubclass(objective.kind, LogLoss)):
+        raise TypeError(f"objective: expected partitions of LogLoss, got {objective.kind}")
+    return PartitionedLoss(objective)
+
+
+@bound_of.register
+def _(objective: Partitioned, name: str) -> Any:
+    """Root sums of squares over partitions; None for bounds of other kinds."""
+    if name not in ("feature_range", "listed_spread"):
+        return None
+    bounds = objective.ask_all(bound_in, name)
+    if any(bound is None for bound in bounds):
+        return None
+    if name == "feature_range":
+        return np.sqrt(sum(bound**2 for bound in bounds))
+    return ListedSpread(*(np.sqrt(sum(norms**2 for norms in each)) for each in zip(*bounds, strict=True)))

@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from diptych.distributed.sizes import nbytes_of
+from diptych.distributed.partitions import nbytes_of
 from reference.training.run import Lost
 
 __all__ = ["Transport", "TreeSum", "WorkersLost", "transport_of"]

@@ -26,12 +26,9 @@ from diptych.estimators.targets import Classes, LabelSequences
 from diptych.sparse_fits import (
     ChosenPath,
     beta_of,
-    choose,
-    deepened,
-    follow,
-    held_out_losses,
     one_label,
     rule_of,
+    searched,
     sequences_of,
     splits,
 )
@@ -162,26 +159,22 @@ class ManyBetas(Sparse):
         elif self._panel.beta_max(full) == 0:
             values = {"betas": [1.0]}
         parts = [(objective(training), objective(held)) for training, held in pairs]
-        searched: list[ChosenPath] = []
+        tried: list[ChosenPath] = []
+        deepen = self.ratio is None and self.betas is None
         for alpha in self._alphas():
-            options = self._options(rng, alpha)
-            path = follow(self._panel, full, **values, **options)
-            losses, stopped = held_out_losses(self._panel, [] if path.interrupted else parts, path.betas, **options)
-            found, stopped = choose(path, losses), path.interrupted or stopped
-            if not stopped and self.ratio is None and self.betas is None:
-                found, stopped = deepened(self._panel, full, parts, found, **options)
-            searched.append(found)
+            found, stopped = searched(self._panel, full, parts, values, deepen, **self._options(rng, alpha))
+            tried.append(found)
             if stopped:
                 break
-        best = min(searched, key=lambda each: each.loss)
-        path, self.searched_ = best.path, tuple(searched)
+        best = min(tried, key=lambda each: each.loss)
+        path, self.searched_ = best.path, tuple(tried)
         self.path_, self.betas_, self.held_out_losses_ = path, path.betas, best.held_out.losses
         self.alpha_, self.beta_max_, self.beta_ = path.alpha, path.beta_max, float(path.betas[best.chosen])
         self._keep(model, path.weights(best.chosen), sum(point.iterations for point in path.points))
         problems = []
         if wrong := [point for point in path.points if not point.success]:
             problems.append(f"the duality gap is {wrong[0].gap} at beta = {wrong[0].beta}, and {len(wrong) - 1} more")
-        if unsolved := sum(each.held_out.unsolved for each in searched):
+        if unsolved := sum(each.held_out.unsolved for each in tried):
             problems.append(f"{unsolved} of the solutions that beta is chosen by have not converged")
         if problems:
             warnings.warn(f"sparse_path: {'; '.join(problems)}{scaling(full.data)}", ConvergenceWarning, stacklevel=2)

@@ -22,21 +22,26 @@ same neighbours.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import statistics
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from diptych.distributed import Runs
 from diptych.experiments import shell
-from diptych.experiments.casimir_pictures import draw_entities
-from diptych.experiments.casimir_runs import CERTIFICATE, LONGER, Curve, best_known, ends, last_objective, without_rows
-from diptych.experiments.entity_curves import FIGURES, Grids, chosen
-from diptych.experiments.entity_runs import Run, Sentences, runs_of
-from diptych.experiments.machine import versions
+from diptych.experiments.casimir_runs import (
+    CERTIFICATE,
+    LONGER,
+    Curve,
+    best_known,
+    draw_entities,
+    ends,
+    last_objective,
+    tuned_curves,
+    without_rows,
+)
+from diptych.experiments.entity_runs import FIGURES, Grids, Run, Sentences, chosen, runs_of
 from diptych.pictures.plots import require_matplotlib
 
 QUICK = {"sentences": 16, "passes": 2, "repeats": 2, "bits": 12}
@@ -44,48 +49,22 @@ QUICK = {"sentences": 16, "passes": 2, "repeats": 2, "bits": 12}
 
 def measure(performed: Runs, curves: Sequence[Curve], passes: int, repeats: int) -> dict[str, Any]:
     """The best known objective and dual for each c, the runs over each grid, and the runs of each tuned curve."""
-    print("best known objectives", file=sys.stderr)
-    certificates = performed.perform(
-        Run(CERTIFICATE, c, {}, 0, LONGER * passes) for c in dict.fromkeys(x.c for x in curves)
-    )
-    print("tuning", file=sys.stderr)
-    tried = {
-        (curve.column, curve.label): [
-            Run(curve.method, curve.c, {**curve.options, **point}, 0, passes) for point in curve.grid
-        ]
-        for curve in curves
-        if curve.tuned_as is None
-    }
-    performed.perform(run for runs in tried.values() for run in runs)
-    tuned = {name: performed.perform(runs) for name, runs in tried.items()}
-    print("curves", file=sys.stderr)
-    drawn = []
-    for curve in curves:
-        best = chosen(tuned[curve.column, curve.tuned_as or curve.label])["options"]
-        options = {**curve.options, **{name: best[name] for name in curve.grid[0]}}
-        drawn.append([Run(curve.method, curve.c, options, rng, passes) for rng in range(repeats)])
-    shown = performed.perform(run for runs in drawn for run in runs)
-    every = [*certificates, *(record for records in tuned.values() for record in records), *shown]
+    cs = list(dict.fromkeys(curve.c for curve in curves))
+    found = tuned_curves(performed, curves, repeats,
+        run=lambda curve, options, rng: Run(curve.method, curve.c, options, rng, passes),
+        certificates=[Run(CERTIFICATE, c, {}, 0, LONGER * passes) for c in cs],
+        choose=chosen,
+        chosen=lambda curve, best: {**curve.options, **{name: best[name] for name in curve.grid[0]}})  # fmt: skip
+    shown = [
+        {"column": curve.column, "label": curve.label, "method": curve.method, "c": curve.c, "options": options,
+         "tuned": ends(curve.grid, options), "runs": records}
+        for curve, options, records in found.drawn
+    ]  # fmt: skip
     return {
-        "best": {f"{c:g}": best_known(x for x in every if x["c"] == c) for c in (x["c"] for x in certificates)},
-        "curves": [
-            {
-                "column": curve.column,
-                "label": curve.label,
-                "method": curve.method,
-                "c": curve.c,
-                "options": runs[0].options,
-                "tuned": ends(curve.grid, runs[0].options),
-                "runs": performed.perform(runs),
-            }
-            for curve, runs in zip(curves, drawn, strict=True)
-        ],
-        "tuning": [
-            {"column": column, "label": label, "runs": records}
-            for (column, label), records in tuned.items()
-            if len(records) > 1
-        ],
-        "certificates": certificates,
+        "best": {f"{c:g}": best_known(record for record in found.every if record["c"] == c) for c in cs},
+        "curves": shown,
+        "tuning": [each for each in found.tuning if len(each["runs"]) > 1],
+        "certificates": found.every[: len(cs)],
     }
 
 
@@ -153,10 +132,6 @@ def _run(figure: str, options: argparse.Namespace) -> None:
     with shell.executor_of_one_thread(options) as executor:
         results = measure(runs_of(sentences, kept, executor), curves, options.passes, options.repeats)
     settings = {name: getattr(options, name) for name in QUICK}
-    report = {"figure": figure, "settings": settings, "versions": versions(), **results}
-    path = folder / f"{figure}.json"
-    path.write_text(json.dumps(report), encoding="utf-8")
-    picture = shell.picture_of(options, path)
-    draw_entities(picture, report)
-    print(json.dumps(without_rows(report), indent=1) if options.json else table(report))
-    shell.say_written(path, picture, kept)
+    report = {"figure": figure, "settings": settings, "versions": shell.versions(), **results}
+    shown = shell.Shown(draw_entities, table, without_rows)
+    shown.kept(options, report, folder / f"{figure}.json", kept)

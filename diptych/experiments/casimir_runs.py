@@ -6,17 +6,22 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 import accelerated
 from diptych.commands.output import whole
+from diptych.distributed import Runs
+from diptych.pictures.plots import logarithmic, require_matplotlib, save_figure
 from reference.training.prox_linear import casimir_svrg
 from reference.training.result import Result, Row
 
 CONST, ADAPT, PL = "casimir-svrg-const", "casimir-svrg-adapt", "prox-linear"
+WARM_STARTS = {"center": "Prox-center", "extrapolated": "Extrapolation", "last": "Prev-iterate"}
 CERTIFICATE = "certificate"  # the method that finds the best known objective and dual,
 LONGER = 4  # with this many times more passes
 SCHEDULES = {
@@ -33,19 +38,6 @@ class Problem(Protocol):
     hinge: Any
 
     def smoothed(self, k: int = ..., /) -> Any: ...
-
-
-class Run(Protocol):
-    """A method with its options, lam = c/n, and the seed of orders and starts."""
-
-    @property
-    def method(self) -> str: ...
-    @property
-    def c(self) -> float: ...
-    @property
-    def options(self) -> dict[str, Any]: ...
-    @property
-    def rng(self) -> int: ...
 
 
 class Curve(NamedTuple):
@@ -138,15 +130,15 @@ METHODS: dict[str, Callable[[Problem, float, dict[str, Any], dict[str, Any]], Re
 # records --------------------------------------------------------------------------------------------------------------
 
 
-def rows_of(
+def record_of(
     problem: Problem,
-    run: Run,
+    run: Any,
     passes: int,
     steps: Callable[[Row], int],
     scores: Callable[[np.ndarray], dict[str, float]],
     names: Iterable[str],
-) -> tuple[list[dict[str, Any]], str]:
-    """A row for each pass (of prox-linear: for each step), and the final message.
+) -> dict[str, Any]:
+    """Run and return a record: settings, a row for each pass (of prox-linear: for each step), and the final message.
 
     Objectives are unsmoothed. Values that are missing or not finite are None. steps: the oracle calls without those of
     full gradients; scores: on other examples, with these names.
@@ -160,25 +152,20 @@ def rows_of(
         finite = math.isfinite(value)
         dual = row.dual if run.method in ("bcfw", CERTIFICATE) else None
         scored = scores(w) if finite and run.method != CERTIFICATE else dict.fromkeys(names)
-        rows.append(
-            {
-                "passes": row.epoch * run.options.get("budget", 1),
-                "oracle_calls": row.oracle_calls,
-                "without_full_gradients": steps(row),
-                "seconds": row.seconds,
-                "objective": value if finite else None,
-                "dual": dual if dual is not None and math.isfinite(dual) else None,
-                **{name: scored[name] for name in names},
-            }
-        )
+        passes = row.epoch * run.options.get("budget", 1)
+        one = {"passes": passes, "oracle_calls": row.oracle_calls, "without_full_gradients": steps(row)}
+        one |= {"seconds": row.seconds, "objective": value if finite else None}
+        one |= {"dual": dual if dual is not None and math.isfinite(dual) else None}
+        rows.append(one | {name: scored[name] for name in names})
         return not finite
 
     with np.errstate(over="ignore", invalid="ignore"):  # the grids contain steps that diverge
         common = {"epochs": passes, "rng": run.rng, "callback": note}
-        return rows, whole(METHODS[run.method](problem, lam, run.options, common)).message
+        message = whole(METHODS[run.method](problem, lam, run.options, common)).message
+    return {**run._asdict(), "n": problem.n, "rows": rows, "message": message}
 
 
-def described(what: str, run: Run, record: dict[str, Any]) -> str:
+def described(what: str, run: Any, record: dict[str, Any]) -> str:
     """A line about a run that is done."""
     last = record["rows"][-1]["objective"] if record["rows"] else None
     return f"{what}, {run.options}, rng {run.rng}: {last}"
@@ -210,3 +197,127 @@ def without_rows(report: dict[str, Any]) -> dict[str, Any]:
         for curve in report["curves"]
     ]
     return {**{name: report[name] for name in ("figure", "settings", "versions", "best")}, "curves": curves}
+
+
+# the runs of a figure -------------------------------------------------------------------------------------------------
+
+
+class Tuned(NamedTuple):
+    """The curves of a figure with their chosen options and their runs; the runs over each grid; all records."""
+
+    drawn: list[tuple[Curve, dict[str, Any], list[dict[str, Any]]]]
+    tuning: list[dict[str, Any]]
+    every: list[dict[str, Any]]
+
+
+def tuned_curves(
+    performed: Runs,
+    curves: Sequence[Curve],
+    repeats: int,
+    run: Callable[[Curve, dict[str, Any], int], Any],
+    *,
+    certificates: Sequence[Any],
+    choose: Callable[[Sequence[dict[str, Any]]], dict[str, Any]],
+    chosen: Callable[[Curve, dict[str, Any]], dict[str, Any]],
+) -> Tuned:
+    """Perform the runs that give bounds, those over each grid, and those of each curve with its tuned options.
+
+    run: of a curve, with options and a seed; choose: the best record over a grid; chosen: the options of a curve, from
+    those of that record.
+    """
+    print("best known objectives", file=sys.stderr)
+    every = performed.perform(certificates)
+    print("tuning", file=sys.stderr)
+    tuned = [curve for curve in curves if curve.tuned_as is None]
+    grids = [[run(curve, {**curve.options, **point}, 0) for point in curve.grid] for curve in tuned]
+    performed.perform(each for runs in grids for each in runs)
+    tuning, best = list[dict[str, Any]](), dict[Any, dict[str, Any]]()
+    for curve, runs in zip(tuned, grids, strict=True):
+        records = performed.perform(runs)
+        tuning.append({"column": curve.column, "label": curve.label, "runs": records})
+        best[curve.label] = best[curve.column, curve.label] = choose(records)["options"]
+    print("curves", file=sys.stderr)
+    drawn = []
+    for curve in curves:
+        label = curve.tuned_as or curve.label
+        options = chosen(curve, best.get((curve.column, label), best[label]))
+        drawn.append((curve, options, [run(curve, options, rng) for rng in range(repeats)]))
+    performed.perform(each for _, _, runs in drawn for each in runs)
+    shown = [(curve, options, performed.perform(runs)) for curve, options, runs in drawn]
+    every = [*every, *(x for each in tuning for x in each["runs"]), *(x for _, _, records in shown for x in records)]
+    return Tuned(shown, tuning, every)
+
+
+# the pictures of ``casimir_paper`` and of the localisation experiments: a row for each pair of axes, a column for
+# each group of curves, and a line with a band for each curve
+
+PASSES = "passes of oracle calls, without full gradients"
+COMMON = (("without_full_gradients", "objective", PASSES), ("oracle_calls", "objective", "passes of oracle calls, all"))
+ENTITIES = (*COMMON, ("without_full_gradients", "f1", PASSES))  # horizontal axis, vertical axis, label below
+BOXES = (*COMMON, ("seconds", "objective", "seconds"), ("without_full_gradients", "corloc", PASSES))
+BESIDE = {"objective": "objective - best known", "f1": "F1, validation", "corloc": "CorLoc, test images"}
+LEAST = 1e-3  # the least drawn distance from the best known objective, as a share of that objective
+
+
+def draw_entities(path: Path, report: dict[str, Any]) -> None:
+    """Draw a report of ``casimir_paper``."""
+    settings = report["settings"]
+    _draw(path, report, ENTITIES, lambda curve: f"{curve['c']:g}", f"{settings['sentences']} sentences")
+
+
+def draw_boxes(path: Path, report: dict[str, Any]) -> None:
+    """Draw a report of ``localization``."""
+    settings = report["settings"]
+    _draw(path, report, BOXES, lambda curve: curve["name"], f"{settings['images']} images a class", short=12)
+
+
+def _draw(
+    path: Path,
+    report: dict[str, Any],
+    rows: Sequence[tuple[str, str, str]],
+    best_of: Callable[[dict[str, Any]], str],
+    data: str,
+    short: int = 0,
+) -> None:
+    """best_of: the key of a curve's best known objective; short: curves of at most so many rows have marks."""
+    figure_class = require_matplotlib()
+    columns = list(dict.fromkeys(curve["column"] for curve in report["curves"]))
+    figure = figure_class(figsize=(1.0 + 3.6 * len(columns), 3 * len(rows)), layout="constrained")
+    grid = figure.subplots(len(rows), len(columns), squeeze=False)
+    for axes, column in zip(grid.T, columns, strict=True):
+        curves = [curve for curve in report["curves"] if curve["column"] == column]
+        for axis, (across, up, below) in zip(axes, rows, strict=True):
+            for number, curve in enumerate(curves):
+                best = report["best"][best_of(curve)]["objective"] if up == "objective" else None
+                line(axis, curve, across, up, best, f"C{number}", short)
+            axis.set(xlabel=below, ylabel=BESIDE[up] if column == columns[0] else "")
+            if up == "objective":
+                axis.set_yscale("log")
+            if across == "seconds":
+                logarithmic(axis)
+        axes[0].set_title(column)
+        lines, labels = axes[0].get_legend_handles_labels()
+        axes[-1].legend(lines, labels, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2)
+    repeats = report["settings"]["repeats"]
+    figure.suptitle(f"{report['figure']}: {data}, {repeats} rngs with one standard deviation", fontsize=9)
+    save_figure(figure, path)
+
+
+def line(axis: Any, curve: dict[str, Any], across: str, up: str, best: float | None, color: str, short: int) -> None:
+    """The mean over the runs up to the end of the shortest run, and a band of one standard deviation.
+
+    short: curves of at most so many rows have marks.
+    """
+    runs = [[row for row in record["rows"] if row[up] is not None] for record in curve["runs"]]
+    length = min(map(len, runs))
+    if length == 0:
+        axis.plot([], [], color=color, label=f"{curve['label']} (diverged)")
+        return
+    x, y = (np.array([[row[name] for row in rows[:length]] for rows in runs]) for name in (across, up))
+    x, middle = x.mean(axis=0) / (1 if across == "seconds" else curve["runs"][0]["n"]), y.mean(axis=0)
+    low, high = middle - y.std(axis=0), middle + y.std(axis=0)
+    if best is not None:
+        low, middle, high = (np.maximum(values - best, LEAST * best) for values in (low, middle, high))
+    marker = "o" if length <= short else None
+    axis.plot(x, middle, color=color, linewidth=1.4, marker=marker, markersize=3, label=curve["label"])
+    axis.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)

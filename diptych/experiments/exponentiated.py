@@ -56,13 +56,8 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure and print; return the exit status."""
     parser = corpora(name, __doc__)
     parser.quick("1 epoch, unless --epochs is given")
-    parser.option(
-        "solver",
-        "--tol",
-        type=above_zero,
-        default=1e-4,
-        help="stop at this gap relative to the objective (default: 1e-4)",
-    )
+    parser.option("solver", "--tol", type=above_zero, default=1e-4,
+        help="stop at this gap relative to the objective (default: 1e-4)")  # fmt: skip
     parser.number("solver", "--epochs", 60, "maximum number of epochs")
     options = parsed(parser, arguments, {"epochs": 1})
     return ended(parser, options, lambda: _run(options), options.out)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from diptych.experiments.casimir_runs import ADAPT, CONST, PL, Curve
+from diptych.experiments.casimir_runs import ADAPT, CONST, PL, WARM_STARTS, Curve
 
 K = 10  # section 7.3
 
@@ -40,6 +40,7 @@ class Figure(NamedTuple):
     curves: dict[str, list[Curve]]
 
 
+LARGE = Sizes(images=125, test_images=50, candidates=200, passes=30, repeats=5)
 QUICK = Sizes(images=6, test_images=4, candidates=24, passes=4, repeats=2)
 
 # Figure 3, linear scores ----------------------------------------------------------------------------------------------
@@ -49,22 +50,14 @@ SMOOTH = [{"step_size": step, "mu": mu} for step in (2.0**-10, 2.0**-8, 2.0**-6)
 STEPS = [{"step_size": 2.0**j} for j in range(-11, -5)]
 
 LINEAR = {
-    "figure-3": Figure(
-        10.0,
-        "aeg",
-        Sizes(images=125, test_images=50, candidates=200, passes=30, repeats=5),
-        QUICK,
-        {
-            "": [
-                Curve("SGD", "sgd", {}, SGD),
-                Curve("BCFW", "bcfw", {}),
-                Curve("SVRG", "svrg", {}, SMOOTH),
-                Curve("C-SVRG-const", CONST, {}, SMOOTH),
-                Curve("C-SVRG-adapt", ADAPT, {"mu": 10.0}, STEPS),  # mu of section 7.3.1
-            ]
-        },
-    )
-}
+    "figure-3": Figure(10.0, "aeg", LARGE, QUICK, {"": [
+        Curve("SGD", "sgd", {}, SGD),
+        Curve("BCFW", "bcfw", {}),
+        Curve("SVRG", "svrg", {}, SMOOTH),
+        Curve("C-SVRG-const", CONST, {}, SMOOTH),
+        Curve("C-SVRG-adapt", ADAPT, {"mu": 10.0}, STEPS),  # mu of section 7.3.1
+    ]}),
+}  # fmt: skip
 
 # Figures 4, 6 and 7, two layers ---------------------------------------------------------------------------------------
 
@@ -83,51 +76,22 @@ def _pl(label: str, tuned: str | None = None, **options: Any) -> Curve:
 SMALL = Sizes(images=60, test_images=50, candidates=200, passes=30, repeats=5)
 
 NONLINEAR = {
-    "figure-4": Figure(
-        1.0,
-        "ag",
-        Sizes(images=125, test_images=50, candidates=200, passes=60, repeats=5),
-        QUICK._replace(passes=5),
-        {
-            "": [
-                Curve("SGD, const", "sgd", **_sgd("const", -7)),
-                Curve("SGD, t^-1/2", "sgd", **_sgd("sqrt", -4)),
-                Curve("SGD, t^-1", "sgd", **_sgd("inverse", -4)),
-                _pl("PL-Casimir-SVRG"),
-            ]
-        },
-    ),
-    "figure-6": Figure(
-        1.0,
-        "a",
-        SMALL,
-        QUICK._replace(passes=5),
-        {
-            "(a) smoothing, each tuned": [_pl("adaptive"), _pl("constant", schedule="const")],
-            "(b) adaptive, as tuned for mu = 1": [
-                _pl(f"adaptive, mu = {mu:g}", "adaptive", mu=mu) for mu in (0.1, 1.0, 10.0)
-            ],
-            "(c) constant, as tuned for mu = 1": [
-                _pl(f"constant, mu = {mu:g}", "constant", mu=mu) for mu in (0.1, 1.0, 10.0)
-            ],
-        },
-    ),
-    "figure-7": Figure(
-        1.0,
-        "a",
-        SMALL,
-        QUICK._replace(passes=10),
-        {
-            "(a) eta": [_pl("as tuned"), *(_pl(f"eta = {eta:g}", "as tuned", eta=eta) for eta in (0.1, 1.0, 10.0))],
-            "(b) passes of the inner solver": [_pl(f"budget {k}", "as tuned", budget=k) for k in (2, 5, 10)],
-            "(c) its warm start": [
-                _pl(label, "as tuned", warm_start=start)
-                for start, label in (
-                    ("center", "Prox-center"),
-                    ("extrapolated", "Extrapolation"),
-                    ("last", "Prev-iterate"),
-                )
-            ],
-        },
-    ),
-}
+    "figure-4": Figure(1.0, "ag", LARGE._replace(passes=60), QUICK._replace(passes=5), {"": [
+        Curve("SGD, const", "sgd", **_sgd("const", -7)),
+        Curve("SGD, t^-1/2", "sgd", **_sgd("sqrt", -4)),
+        Curve("SGD, t^-1", "sgd", **_sgd("inverse", -4)),
+        _pl("PL-Casimir-SVRG"),
+    ]}),
+    "figure-6": Figure(1.0, "a", SMALL, QUICK._replace(passes=5), {
+        "(a) smoothing, each tuned": [_pl("adaptive"), _pl("constant", schedule="const")],
+        "(b) adaptive, as tuned for mu = 1": [
+            _pl(f"adaptive, mu = {mu:g}", "adaptive", mu=mu) for mu in (0.1, 1.0, 10.0)],
+        "(c) constant, as tuned for mu = 1": [
+            _pl(f"constant, mu = {mu:g}", "constant", mu=mu) for mu in (0.1, 1.0, 10.0)],
+    }),
+    "figure-7": Figure(1.0, "a", SMALL, QUICK._replace(passes=10), {
+        "(a) eta": [_pl("as tuned"), *(_pl(f"eta = {eta:g}", "as tuned", eta=eta) for eta in (0.1, 1.0, 10.0))],
+        "(b) passes of the inner solver": [_pl(f"budget {k}", "as tuned", budget=k) for k in (2, 5, 10)],
+        "(c) its warm start": [_pl(label, "as tuned", warm_start=start) for start, label in WARM_STARTS.items()],
+    }),
+}  # fmt: skip

@@ -14,12 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import accelerated
-from diptych.commands.localize_jobs import find, judged, packed
+from diptych.commands.localize import find, judged, packed
 from diptych.distributed import Runs
-from diptych.experiments.casimir_runs import described, rows_of
+from diptych.experiments.casimir_runs import described, record_of
 from diptych.experiments.localization_plan import K, Sizes
-from diptych.files.localization import load_localization
-from diptych.files.localization_writer import save_localization
+from diptych.files.localization import load_localization, save_localization
 from diptych.scenes import make_scenes
 from reference.training.result import Row
 
@@ -67,13 +66,13 @@ def _scenes(folder: Path, name: str, sizes: Sizes, test: bool) -> Any:
 
 
 def perform(problem: Problem, run: Run) -> dict[str, Any]:
-    """Run and return a record: settings, a row for each pass (of prox-linear: for each step), and the final message."""
+    """Run and return a record with a row for each pass (of prox-linear: for each step)."""
 
     def steps(row: Row) -> int:
         return row.epoch * int(run.options.get("budget", 1)) * int(problem.n)
 
-    rows, message = rows_of(problem, run, run.sizes.passes, steps, problem.scores, ["corloc", "average_precision"])
-    return {**run._asdict(), "sizes": run.sizes._asdict(), "n": problem.n, "rows": rows, "message": message}
+    record = record_of(problem, run, run.sizes.passes, steps, problem.scores, ["corloc", "average_precision"])
+    return record | {"sizes": run.sizes._asdict()}
 
 
 class Source(NamedTuple):

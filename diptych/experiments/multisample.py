@@ -110,14 +110,9 @@ def measure(
         common: dict[str, Any] = {"lam": problem.lam, "rng": 0}
         whole(run(problem.objective, epochs=1, tol=None, **common))  # compile kernels, fill caches
         result = whole(run(problem.objective, epochs=100_000, callback=lambda row, w: row.seconds > seconds, **common))
-        return {
-            "oracle_calls": result.oracle_calls,
-            "objective": result.fun,
-            "gap": result.certificate,
-            "message": result.message,
-            "history": [row.as_dict() for row in result.history],
-            "mean cost": None if mean_cost is None else mean_cost(result.x),
-        }
+        record = dict[str, Any](oracle_calls=result.oracle_calls, objective=result.fun, gap=result.certificate)
+        record |= {"message": result.message, "history": [row.as_dict() for row in result.history]}
+        return record | {"mean cost": None if mean_cost is None else mean_cost(result.x)}
 
     def describe(name: str, record: dict[str, Any]) -> str:
         last = record["history"][-1]
@@ -178,16 +173,11 @@ def _run(options: argparse.Namespace) -> None:
     set_num_threads(1)
     classes, mean_cost = characters(options.characters)
     kept, words = path.with_suffix(".jsonl"), letters(options.words)
-    measured = {
-        words.name: measure(words, options.seconds, kept),
-        classes.name: measure(classes, options.seconds, kept, mean_cost),
-    }
+    measured = {words.name: measure(words, options.seconds, kept)}
+    measured[classes.name] = measure(classes, options.seconds, kept, mean_cost)
     costs = {name: record["mean cost"] for name, record in measured[classes.name].items()}
-    report = {
-        "machine": f"{platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}",
-        "mean cost on 10,000 other characters": costs,
-        "runs": measured,
-    }
+    machine = f"{platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}"
+    report = {"machine": machine, "mean cost on 10,000 other characters": costs, "runs": measured}
     path.write_text(json.dumps(report, indent=1), encoding="utf-8")
     draw(picture, measured)
     if options.json:

@@ -57,14 +57,8 @@ def trained(files: str, method: str, options: argparse.Namespace) -> dict[str, A
         printed.seek(0)
         report = json.load(printed)
     rows = [[row["objective"], row["gap"]] for row in report["history"]]
-    return {
-        "method": method,
-        "weights": report["weights"],
-        "sentences": report["sentences"],
-        "rows": rows,
-        "seconds": report["seconds"],
-        "bytes": usage.ru_maxrss * RSS_UNIT,
-    }
+    found = {name: report[name] for name in ("weights", "sentences")}
+    return {"method": method, **found, "rows": rows, "seconds": report["seconds"], "bytes": usage.ru_maxrss * RSS_UNIT}
 
 
 def figures(options: argparse.Namespace) -> dict[str, Any]:

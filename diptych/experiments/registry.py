@@ -29,9 +29,8 @@ class Experiment(NamedTuple):
 
 
 EXPERIMENTS = {
-    "casimir-figure-2": Experiment(
-        "casimir_paper", PILLUTLA, "Figure 2", "optimisers of a structural SVM for named entities", ENTITIES
-    ),
+    "casimir-figure-2": Experiment("casimir_paper", PILLUTLA, "Figure 2",
+        "optimisers of a structural SVM for named entities", ENTITIES),
     "casimir-figure-3": Experiment("localization", PILLUTLA, "Figure 3", "optimisers of linear scores of boxes", MADE),
     "casimir-figure-4": Experiment("localization", PILLUTLA, "Figure 4", "two layers: SGD against prox-linear", MADE),
     "casimir-figure-5a": Experiment("casimir_paper", PILLUTLA, "Figure 5 (a)", "level of smoothing", ENTITIES),
@@ -40,38 +39,28 @@ EXPERIMENTS = {
     "casimir-figure-5d": Experiment("casimir_paper", PILLUTLA, "Figure 5 (d)", "number of outputs K", ENTITIES),
     "casimir-figure-6": Experiment("localization", PILLUTLA, "Figure 6", "prox-linear: smoothing", MADE),
     "casimir-figure-7": Experiment("localization", PILLUTLA, "Figure 7", "prox-linear: eta, budget, warm starts", MADE),
-    "casimir-slopes": Experiment(
-        "slopes", PILLUTLA, "Propositions 29 to 32", "oracle calls as the accuracy is raised", MADE
-    ),
-    "casimir-table-2": Experiment(
-        "table2", PILLUTLA, "Table 2", "oracles of each structure: operations and times", MADE
-    ),
+    "casimir-slopes": Experiment("slopes", PILLUTLA, "Propositions 29 to 32", "oracle calls as the accuracy is raised",
+        MADE),
+    "casimir-table-2": Experiment("table2", PILLUTLA, "Table 2", "oracles of each structure: operations and times",
+        MADE),
     "exponentiated-gradient": Experiment("exponentiated", "", "", "CRF taggers by exponentiated gradient", CHUNKS),
-    "letters-accuracy": Experiment(
-        "letters_accuracy", "", "", "CRF and structural SVM by the folds of the letters", LETTERS
-    ),
-    "mkl-figure-1": Experiment(
-        "parsing_templates", MARTINS, "Figure 1, bottom right", "templates chosen by SVM and MKL", TREES
-    ),
+    "letters-accuracy": Experiment("letters_accuracy", "", "", "CRF and structural SVM by the folds of the letters",
+        LETTERS),
+    "mkl-figure-1": Experiment("parsing_templates", MARTINS, "Figure 1, bottom right",
+        "templates chosen by SVM and MKL", TREES),
     "mkl-table-1": Experiment("handwriting", MARTINS, "Table 1, handwriting", "one kernel, averages, MKL", LETTERS),
     "multisample-gaps": Experiment("multisample", BRANSON, "gap against calls", "multi-sample dual updates", LETTERS),
     "out-of-core": Experiment("out_of_core", "", "", "a tagger on more data than memory: peak bytes", CHUNKS),
     "parsing": Experiment("parsing", "", "", "the parser on a treebank: seconds, memory, heads", TREES),
     "scale": Experiment("scale", "", "", "passes over partitions: measured, fitted, carried further", MADE),
-    "screening-chains": Experiment(
-        "sparse_chains",
-        ZHANG,
-        "beyond the paper: chains",
-        "what the gap removes, on letters or chunks",
-        f"letters, or {CHUNKS}",
-        "chunks to a gap of 1e-3: 3.5 minutes on one core",
-    ),
+    "screening-chains": Experiment("sparse_chains", ZHANG, "beyond the paper: chains",
+        "what the gap removes, on letters or chunks", f"letters, or {CHUNKS}",
+        "chunks to a gap of 1e-3: 3.5 minutes on one core"),
     "screening-table-1": Experiment("sparse_table", ZHANG, "Table 1", "seconds and work by each rule", LETTERS),
-    "ssvm-optimizers": Experiment(
-        "ssvm_table", "", "", "every optimiser of the structural SVM on one problem", LETTERS
-    ),
+    "ssvm-optimizers": Experiment("ssvm_table", "", "", "every optimiser of the structural SVM on one problem",
+        LETTERS),
     "tagging": Experiment("tagging", "", "", "taggers on the shared tasks: seconds and F1", CHUNKS),
-}
+}  # fmt: skip
 
 
 def perform(name: str, arguments: Sequence[str]) -> int:

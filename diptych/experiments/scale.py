@@ -106,16 +106,9 @@ def far(cost: Cost, factor: float) -> list[dict[str, Any]]:
         one = Pass(CORPUS, SIZE, machines, TURNS * machines, machines=machines)
         seconds = there.seconds(one)
         rounds = replace(there, token=factor * there.token).seconds(one)
-        rows.append(
-            {
-                "machines": machines,
-                "partitions": one.partitions,
-                "seconds_a_pass": seconds,
-                "shares": {name: term / seconds for name, term in there.terms(one).items()},
-                "seconds_a_round": rounds,
-                "break_even": rounds / seconds,
-            }
-        )
+        row: dict[str, Any] = {"machines": machines, "partitions": one.partitions, "seconds_a_pass": seconds}
+        row["shares"] = {name: term / seconds for name, term in there.terms(one).items()}
+        rows.append(row | {"seconds_a_round": rounds, "break_even": rounds / seconds})
     return rows
 
 

@@ -6,6 +6,8 @@ import argparse
 import inspect
 import io
 import json
+import os
+import platform
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,9 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numba
+import numpy as np
+
+import reference
 from accelerated.threads import set_num_threads
 from diptych.commands import parser as commands
-from diptych.commands.executors import add_executor, executor_of_runs
+from diptych.commands.executors import add_executor, executor_of
 from diptych.commands.options import above_zero, add_flags, positive
 from diptych.commands.output import error_text, status_of, writable
 from diptych.experiments.registry import EXPERIMENTS
@@ -144,7 +150,7 @@ def executor_of_one_thread(options: argparse.Namespace) -> Iterator[Any]:
     """The executor of --workers or --scheduler; None for this process, which uses one thread."""
     with one_thread(), ExitStack() as stack:
         with redirect_stderr(getattr(sys.stderr, "loud", sys.stderr)):  # --quiet hides no unsafe connection
-            executor = stack.enter_context(executor_of_runs(options))
+            executor = stack.enter_context(executor_of(options))
         yield executor
 
 
@@ -251,3 +257,9 @@ def say(text: str) -> None:
 def say_written(*paths: Path) -> None:
     """Print the names of the written files on stderr."""
     print(f"wrote {', '.join(map(str, paths))}", file=sys.stderr)
+
+
+def versions() -> dict[str, Any]:
+    """The versions and the machine of a measurement, for its record."""
+    libraries = {"diptych": reference.__version__, "python": platform.python_version(), "numpy": np.__version__}
+    return libraries | {"numba": numba.__version__, "machine": platform.machine(), "cores": os.cpu_count()}

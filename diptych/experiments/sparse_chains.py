@@ -28,11 +28,10 @@ import accelerated
 from diptych.chunks import chunk_scores
 from diptych.commands.options import above_zero, positive, share
 from diptych.commands.output import announce_compilation
-from diptych.experiments import shell, sparse_pictures
+from diptych.experiments import shell
 from diptych.experiments.handwritten import handwritten_words
-from diptych.experiments.machine import versions
 from diptych.files.columns import load_columns
-from diptych.pictures.plots import require_matplotlib
+from diptych.pictures.plots import logarithmic, require_matplotlib, save_figure
 
 ALPHA = 1.0
 GAMMA = 0.8  # screen whenever the gap has decreased by a fifth, for a finer curve
@@ -114,7 +113,13 @@ def _betas(objective: Any, values: int, ratio: float) -> np.ndarray:
 
 def _report(kind: str, objective: Any, betas: np.ndarray) -> dict[str, Any]:
     sizes = {"examples": objective.n, "weights": objective.model.size, "beta_max": float(betas[0])}
-    return {"settings": {"alpha": ALPHA, "gamma": GAMMA}, "versions": versions(), "kind": kind, **sizes, "rows": []}
+    return {
+        "settings": {"alpha": ALPHA, "gamma": GAMMA},
+        "versions": shell.versions(),
+        "kind": kind,
+        **sizes,
+        "rows": [],
+    }
 
 
 def _walk(
@@ -123,18 +128,10 @@ def _walk(
     """Follow the path; each value adds a row to the report and prints a line."""
 
     def each(point: Any) -> None:
-        row = {
-            "beta": point.beta / betas[0],
-            "nonzeros": point.nonzeros,
-            "objective": point.fun,
-            "gap": point.gap / point.fun,
-            "converged": point.success,
-            "iterations": point.iterations,
-            "work": point.work,
-            "solver s": point.solver_seconds,
-            "screening s": point.screening_seconds,
-            **note(point),
-        }
+        row = {"beta": point.beta / betas[0], "nonzeros": point.nonzeros, "objective": point.fun}
+        row |= {"gap": point.gap / point.fun, "converged": point.success, "iterations": point.iterations}
+        row |= {"work": point.work, "solver s": point.solver_seconds, "screening s": point.screening_seconds}
+        row |= note(point)
         report["rows"].append(row)
         keep(report)
         shell.say(
@@ -190,6 +187,50 @@ def _claims(report: dict[str, Any]) -> Iterator[str]:
         )
 
 
+def draw_gaps(path: Path, report: dict[str, Any]) -> None:
+    """The share of the optimum's zeros that are removed, against the gap divided by the objective, for up to eight
+    betas.
+    """
+    figure = require_matplotlib()(figsize=(8, 5), layout="constrained")
+    axis = figure.subplots()
+    rows = [row for row in report["rows"] if row["iterations"] > 0]
+    step = max(1, -(-len(rows) // 8))
+    for color, row in enumerate(rows[::-step][::-1]):
+        gaps, shares = zip(*row["curve"], strict=True)
+        axis.plot(gaps, shares, marker=".", linewidth=1.3, color=f"C{color}", label=f"{row['beta']:.2f}")
+    axis.axhline(0.8, color="grey", linewidth=0.8, linestyle=":")
+    for gap in (1e-4, 1e-6):
+        axis.axvline(gap, color="grey", linewidth=0.8, linestyle=":")
+    axis.set(
+        xscale="log", xlabel="duality gap / objective", ylabel="removed, of the optimum's zeros", ylim=(-0.03, 1.03)
+    )
+    axis.invert_xaxis()
+    axis.legend(title="beta / beta_max", fontsize=8, title_fontsize=8)
+    axis.set_title(f"chains: {report['examples']} words, {report['weights']} weights, by the gap in l1", fontsize=10)
+    save_figure(figure, path)
+
+
+def draw_counts(path: Path, report: dict[str, Any]) -> None:
+    """The numbers of removed, remaining and nonzero weights, and F1, against beta."""
+    figure = require_matplotlib()(figsize=(8, 5), layout="constrained")
+    axis = figure.subplots()
+    betas = [row["beta"] for row in report["rows"]]
+    labels = {"by counts": "removed by counts", "by gap": "removed by the gap", "left": "not removed"}
+    for name, label in (labels | {"nonzeros": "not 0"}).items():
+        axis.plot(betas, [row[name] for row in report["rows"]], marker=".", label=label)
+    axis.set(xlabel="beta / beta_max", ylabel="weights")
+    logarithmic(axis)
+    axis.set_yscale("symlog", linthresh=1)
+    axis.set_ylim(bottom=0)
+    axis.invert_xaxis()
+    other = axis.twinx()
+    other.plot(betas, [row["F1"] for row in report["rows"]], color="black", linestyle="--", label="F1")
+    other.set(ylabel="F1 of the test sentences, %", ylim=(0, 100))
+    figure.legend(loc="outside upper center", ncols=5, fontsize=8)
+    axis.set_title(f"{report['examples']} sentences, {report['weights']} weights", fontsize=10)
+    save_figure(figure, path)
+
+
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, print and write; return the exit status."""
     parser = shell.Parser(name, __doc__)
@@ -197,15 +238,10 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     parser.quick("defaults of 40 examples and 5 values")
     parser.option("data", "--examples", type=positive, help="use only the first N (default: all)")
     parser.number("solver", "--values", 20, "number of values of beta")
-    parser.option(
-        "solver", "--ratio", type=share, help="the last beta over beta_max (default: letters 0.1, chunks 1e-4)"
-    )
-    parser.option(
-        "solver",
-        "--tol",
-        type=above_zero,
-        help="stop at this gap relative to the objective (default: letters 1e-7, chunks 1e-4)",
-    )
+    parser.option("solver", "--ratio", type=share,
+        help="the last beta over beta_max (default: letters 0.1, chunks 1e-4)")  # fmt: skip
+    parser.option("solver", "--tol", type=above_zero,
+        help="stop at this gap relative to the objective (default: letters 1e-7, chunks 1e-4)")  # fmt: skip
     shell.add_report_options(parser, printed="the report as JSON")
     options = shell.parsed(parser, arguments, QUICK)
     return shell.run_or_draw(parser, options, lambda: _run(options), _show, "sparse_chains", FIELDS)
@@ -225,16 +261,15 @@ def _run(options: argparse.Namespace) -> None:
         if options.source == "letters":
             report = letters(options.examples, options.values, options.ratio or 0.1, options.tol or 1e-7, keep)
         else:
-            report = chunks(
-                options.source, options.examples, options.values, options.ratio or 1e-4, options.tol or 1e-4, keep
-            )
+            how = options.examples, options.values, options.ratio or 1e-4, options.tol or 1e-4
+            report = chunks(options.source, *how, keep)
     shell.say_written(path)
     _show(options, report, shell.picture_of(options, path))
 
 
 def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path) -> None:
     print(json.dumps(report, indent=1) if options.json else table(report), flush=True)
-    draw = sparse_pictures.draw_gaps if report["kind"] == "letters" else sparse_pictures.draw_counts
+    draw = draw_gaps if report["kind"] == "letters" else draw_counts
     draw(picture, report)
     shell.say_written(picture)
 

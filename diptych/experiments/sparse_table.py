@@ -28,9 +28,8 @@ from accelerated.threads import set_num_threads
 from diptych.commands.options import above_zero
 from diptych.commands.output import announce_compilation
 from diptych.distributed import Runs
-from diptych.experiments import shell, sparse_data, sparse_pictures
-from diptych.experiments.machine import versions
-from diptych.pictures.plots import require_matplotlib
+from diptych.experiments import shell, sparse_data
+from diptych.pictures.plots import require_matplotlib, save_figure
 
 RULES: dict[str, Callable[[], Any]] = {
     "none": lambda: None,
@@ -78,22 +77,13 @@ class Walk:
     def report(self, plain: Any) -> dict[str, Any]:
         """The numbers of the table, and the curves. plain: the path without screening."""
         points = self.path.points
-        solving, screening = (
-            sum(getattr(point, f"{what}_seconds") for point in points) for what in ("solver", "screening")
-        )
-        return {
-            "rule": self.rule,
-            "solver": self.solver,
-            "solver seconds": solving,
-            "screening seconds": screening,
-            "iterations": sum(point.iterations for point in points),
-            "oracle calls": sum(point.oracle_calls for point in points),
-            "work": sum(point.work for point in points),
-            "converged": all(point.success for point in points),
-            "largest relative gap": max(point.gap / point.fun for point in points),
-            **agreement(self.path, plain),
-            "curves": [curve(self.path, share) for share in SHARES],
-        }
+        solving, screening = (sum(getattr(x, f"{what}_seconds") for x in points) for what in ("solver", "screening"))
+        report = {"rule": self.rule, "solver": self.solver, "solver seconds": solving, "screening seconds": screening}
+        for what in ("iterations", "oracle_calls", "work"):
+            report[what.replace("_", " ")] = sum(getattr(point, what) for point in points)
+        report["converged"] = all(point.success for point in points)
+        report |= {"largest relative gap": max(point.gap / point.fun for point in points)}
+        return report | agreement(self.path, plain) | {"curves": [curve(self.path, share) for share in SHARES]}
 
 
 def agreement(path: Any, plain: Any) -> dict[str, float]:
@@ -112,13 +102,9 @@ def agreement(path: Any, plain: Any) -> dict[str, float]:
 def curve(path: Any, share: float) -> dict[str, Any]:
     """The weights left after each screening, for the beta nearest to that share of beta_max."""
     point = min(path.points, key=lambda p: abs(np.log(p.beta / (share * path.beta_max))))
-    return {
-        "beta": point.beta / path.beta_max,
-        "zeros": path.size - point.nonzeros,
-        "size": path.size,
-        "iterations": point.iterations,
-        "screenings": [[s.iteration, s.gap / point.fun, s.kept] for s in point.screenings],
-    }
+    screenings = [[s.iteration, s.gap / point.fun, s.kept] for s in point.screenings]
+    found = {"beta": point.beta / path.beta_max, "zeros": path.size - point.nonzeros, "size": path.size}
+    return found | {"iterations": point.iterations, "screenings": screenings}
 
 
 def measure(
@@ -135,14 +121,8 @@ def measure(
             shell.say(f"  {name}, {path.name}, run {repeat + 1} of {repeats}: {seconds:.2f} s, {iterations} iterations")
     rows = [path.report(paths[0].path) for path in paths]
     model = objective.model
-    return {
-        "examples": objective.n,
-        "features": model.n_features,
-        "weights": model.size,
-        "beta_max": most,
-        "nonzeros": [point.nonzeros for point in paths[0].path.points],
-        "rows": rows,
-    }
+    sizes = {"examples": objective.n, "features": model.n_features, "weights": model.size, "beta_max": most}
+    return sizes | {"nonzeros": [point.nonzeros for point in paths[0].path.points], "rows": rows}
 
 
 def lines(report: dict[str, Any]) -> list[dict[str, Any]]:
@@ -152,36 +132,18 @@ def lines(report: dict[str, Any]) -> list[dict[str, Any]]:
         paper = report["paper"][name]
         alone, theirs = paper["solver alone"], {"data": name, "solver": "the paper's"}
         rows.append({**theirs, "rule": "none", "solver s": alone, "screening s": 0.0, "speedup": 1.0})
-        rows.append(
-            {
-                **theirs,
-                "rule": "the paper's",
-                "solver s": paper["solver"],
-                "screening s": paper["screening"],
-                "speedup": paper["speedup"],
-                "screening %": 100 * paper["screening"] / (paper["solver"] + paper["screening"]),
-            }
-        )
+        share = 100 * paper["screening"] / (paper["solver"] + paper["screening"])
+        printed = {"solver s": paper["solver"], "screening s": paper["screening"], "speedup": paper["speedup"]}
+        rows.append({**theirs, "rule": "the paper's", **printed, "screening %": share})
         plain = _seconds(data["rows"][0])
-        skipping = next(
-            (_seconds(row) for row in data["rows"] if (row["rule"], row["solver"]) == ("none", "skips zeros")), None
-        )
+        skip = [_seconds(row) for row in data["rows"] if (row["rule"], row["solver"]) == ("none", "skips zeros")]
         for row in data["rows"]:
-            seconds = _seconds(row)
-            rows.append(
-                {
-                    "data": name,
-                    "rule": row["rule"],
-                    "solver": row["solver"],
-                    "solver s": row["solver seconds"],
-                    "screening s": row["screening seconds"],
-                    "speedup": plain / seconds,
-                    "against skipping": None if skipping is None else skipping / seconds,
-                    "screening %": 100 * row["screening seconds"] / seconds,
-                    "work": row["work"] / data["rows"][0]["work"] if data["rows"][0]["work"] else None,
-                    "iterations": row["iterations"],
-                }
-            )
+            seconds, work = _seconds(row), data["rows"][0]["work"]
+            line = {"data": name, "rule": row["rule"], "solver": row["solver"], "solver s": row["solver seconds"]}
+            line |= {"screening s": row["screening seconds"], "speedup": plain / seconds}
+            line |= {"against skipping": skip[0] / seconds if skip else None}
+            line |= {"screening %": 100 * row["screening seconds"] / seconds}
+            rows.append(line | {"work": row["work"] / work if work else None, "iterations": row["iterations"]})
     return rows
 
 
@@ -208,22 +170,53 @@ def _cell(value: Any) -> str:
     return "" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
+def draw_ratios(path: Path, report: dict[str, Any]) -> None:
+    """Rejection and reservation ratios against iterations: a line for each beta, a column for each rule, two rows for
+    each data set.
+    """
+    names = list(report["data"])
+    first = [row for row in report["data"][names[0]]["rows"] if row["solver"] == "dense"]
+    rules = [row["rule"] for row in first if row["rule"] != "none"]
+    figure = require_matplotlib()(figsize=(0.6 + 3.0 * len(rules), 0.8 + 4.4 * len(names)), layout="constrained")
+    grid = figure.subplots(2 * len(names), len(rules), squeeze=False, sharey=True)
+    for number, name in enumerate(names):
+        rows = {row["rule"]: row for row in report["data"][name]["rows"] if row["solver"] == "dense"}
+        for column, rule in enumerate(rules):
+            above, below = grid[2 * number][column], grid[2 * number + 1][column]
+            for color, curve in enumerate(rows[rule]["curves"]):
+                _line(above, below, curve, f"C{color}")
+            above.set_title(f"{name}: {rule}", fontsize=9)
+            below.set_xlabel("iterations at this beta")
+            for axis in (above, below):
+                axis.set_ylim(-0.03, 1.03)
+                axis.grid(alpha=0.25)
+        grid[2 * number][0].set_ylabel("rejection ratio")
+        grid[2 * number + 1][0].set_ylabel("reservation ratio")
+    grid[0][0].legend(fontsize=7, title="beta / beta_max", title_fontsize=7)
+    save_figure(figure, path)
+
+
+def _line(above: Any, below: Any, curve: dict[str, Any], color: str) -> None:
+    """The ratios as steps, from the screening before the first iteration to the last iteration."""
+    size, zeros = curve["size"], curve["zeros"]
+    iterations = [s[0] for s in curve["screenings"]] + [curve["iterations"]]
+    kept = [s[2] for s in curve["screenings"]]
+    kept.append(kept[-1] if kept else size)
+    style = {"where": "post", "color": color, "linewidth": 1.3, "marker": ".", "markersize": 4}
+    above.step(iterations, [(size - k) / zeros if zeros else 1.0 for k in kept], label=f"{curve['beta']:.2f}", **style)
+    below.step(iterations, [k / size for k in kept], **style)
+
+
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, print and write; return the exit status."""
     parser = shell.Parser(name, __doc__)
     parser.add_argument("data", nargs="*", metavar="DATA", help=f"of {', '.join(sparse_data.NAMES)} (default: all)")
     parser.quick("small data; a default of 6 values")
-    parser.option(
-        "solver", "--rules", nargs="+", metavar="RULE", default=list(RULES), help=f"of {', '.join(map(repr, RULES))}"
-    )
+    parser.option("solver", "--rules", nargs="+", metavar="RULE", default=list(RULES),
+        help=f"of {', '.join(map(repr, RULES))}")  # fmt: skip
     parser.number("solver", "--values", 100, "number of values of beta")
-    parser.option(
-        "solver",
-        "--tol",
-        type=above_zero,
-        default=1e-6,
-        help="stop at this gap relative to the objective (default: 1e-6)",
-    )
+    parser.option("solver", "--tol", type=above_zero, default=1e-6,
+        help="stop at this gap relative to the objective (default: 1e-6)")  # fmt: skip
     parser.number("solver", "--repeats", 1, "runs of each measurement, of which the fastest counts")
     shell.add_report_options(parser)
     options = shell.parsed(parser, arguments, QUICK)
@@ -254,7 +247,7 @@ def _run(options: argparse.Namespace) -> None:
     settings = {"values": options.values, "tol": options.tol, "repeats": options.repeats, "quick": options.quick}
     report = {
         "settings": {**settings, "alpha": ALPHA, "ratio": RATIO},
-        "versions": versions(),
+        "versions": shell.versions(),
         "paper": {name: sparse_data.PAPER[name] for name in names},
     }
 
@@ -272,7 +265,7 @@ def _run(options: argparse.Namespace) -> None:
 
 def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path) -> None:
     print(json.dumps(lines(report), indent=1) if options.json else table(report), flush=True)
-    sparse_pictures.draw_ratios(picture, report)
+    draw_ratios(picture, report)
     shell.say_written(picture)
     for name, data in report["data"].items():
         for row in data["rows"]:

@@ -26,7 +26,6 @@ from diptych.commands.output import announce_compilation, whole
 from diptych.distributed import Runs
 from diptych.experiments import shell
 from diptych.experiments.handwritten import handwritten_words
-from diptych.experiments.machine import versions
 from diptych.pictures.plots import logarithmic, require_matplotlib, save_figure
 from reference.training.result import Result, Row
 
@@ -101,16 +100,10 @@ class Problem:
 
         def note(row: Row, w: np.ndarray) -> bool:
             value = row.objective if method.smoothing is None else self.objective(w)
-            rows.append(
-                {
-                    "passes": row.epoch,
-                    "oracle_calls": row.oracle_calls,
-                    "without_full_gradients": row.oracle_calls - method.full_gradients * row.epoch * self.data.n,
-                    "seconds": row.seconds,
-                    "objective": value,
-                    "dual": row.dual if method.bounds else None,
-                }
-            )
+            steps = row.oracle_calls - method.full_gradients * row.epoch * self.data.n
+            one = dict[str, Any](passes=row.epoch, oracle_calls=row.oracle_calls, without_full_gradients=steps)
+            one |= {"seconds": row.seconds, "objective": value, "dual": row.dual if method.bounds else None}
+            rows.append(one)
             return value - bound <= GAP * value or row.seconds >= seconds
 
         drawn = {"rng": 0} if method.draws else {}
@@ -131,7 +124,7 @@ def measure(words: int | None, seconds: float, tol: float, kept: Path) -> dict[s
     runs = dict(zip(METHODS, kept_runs(perform, describe=_described).perform(METHODS), strict=True))
     duals = [row["dual"] for record in runs.values() for row in record["rows"] if row["dual"] is not None]
     settings = {"words": problem.data.n, "lam": problem.lam, "seconds": seconds, "gap": GAP}
-    return {"settings": settings, "versions": versions(), "bound": max(bound, *duals), "runs": runs}
+    return {"settings": settings, "versions": shell.versions(), "bound": max(bound, *duals), "runs": runs}
 
 
 def _described(name: str, record: dict[str, Any]) -> str:
@@ -145,18 +138,11 @@ def lines(report: dict[str, Any]) -> list[dict[str, Any]]:
     for name, record in report["runs"].items():
         last = record["rows"][-1]
         gap = (last["objective"] - bound) / last["objective"]
-        rows.append(
-            {
-                "optimiser": name,
-                "passes": last["passes"],
-                "oracle calls / n": last["oracle_calls"] / n,
-                "without full gradients": last["without_full_gradients"] / n,
-                "seconds": last["seconds"],
-                "objective": last["objective"],
-                "gap / objective": gap,
-                "its own gap / objective": None if last["dual"] is None else 1 - last["dual"] / last["objective"],
-            }
-        )
+        own = None if last["dual"] is None else 1 - last["dual"] / last["objective"]
+        row = {"optimiser": name, "passes": last["passes"], "oracle calls / n": last["oracle_calls"] / n}
+        row |= {"without full gradients": last["without_full_gradients"] / n, "seconds": last["seconds"]}
+        row |= {"objective": last["objective"], "gap / objective": gap, "its own gap / objective": own}
+        rows.append(row)
     return rows
 
 

@@ -1,7 +1,6 @@
 """Readers and writers of files: models, sequences, columns, treebanks, pairs, localization data, logs."""
 
-from diptych.files.localization import Localization, load_localization
-from diptych.files.localization_writer import LocalizationImage, save_localization
+from diptych.files.localization import Localization, LocalizationImage, load_localization, save_localization
 from diptych.files.logs import load_log
 from diptych.files.models import load_model, save_model
 from diptych.files.sequences import Sequences, load_sequences

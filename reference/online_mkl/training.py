@@ -15,11 +15,9 @@ from reference.online_mkl.rounds import MKL, KernelProblem, MKLState
 from reference.prox.base import Regularizer
 from reference.steps import Schedule
 from reference.training.arguments import schedule_of
-from reference.training.minimize import run_of
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
-from reference.training.run import Run
-from reference.training.solver import Ending, Loop, Needs, Solver
+from reference.training.solver import Loop, Needs, Solver, minimize
 
 __all__ = ["MKLResult", "mkl"]
 
@@ -42,7 +40,11 @@ class Rounds(Solver):
 
     name: ClassVar[str] = "mkl"
     needs: ClassVar[Needs | None] = None
-    loop: ClassVar[Loop] = Loop(evaluates_start=False, panel_state=True)
+    loop: ClassVar[Loop] = Loop(
+        evaluates_start=False,
+        panel_state=True,
+        uncertified="none: the online proximal algorithm keeps no dual point",
+    )
 
     def start(self, problem: Any, w0: Any, rng: Any) -> KernelWeights:
         box = self.box
@@ -57,13 +59,6 @@ class Rounds(Solver):
         if self.box.average != "last":
             weights = state.mean._replace(squared_norms=model.squared_norms(data, state.mean))
         return Report(weights, objective(model, data, weights, self.box), calls=state.t)
-
-    def ending(self, run: Run, state: Any) -> Ending:
-        return Ending(
-            run.ending or (True, f"{run.epochs_asked} epochs done"),
-            "last" if self.box.average == "last" else "uniform average",
-            "none: the online proximal algorithm keeps no dual point",
-        )
 
 
 @runs(epochs=20, rng=None)
@@ -155,8 +150,9 @@ def mkl(
     resolved |= {"groups": ", ".join(map(titled, model.groups)), "transitions": model.transitions}
     problem = KernelProblem(model, data)
     how = {"every": evaluate_every, "resolved": resolved, **run}
-    result, _, state = run_of(problem, Rounds(box), **how)  # type: ignore[arg-type]
-    norms = () if state is None else state.norms[: result.nit]
+    trained = minimize(problem, Rounds(box), **how)  # type: ignore[arg-type]
+    result = trained.result
+    norms = () if trained.state is None else trained.state.norms[: result.nit]
     return MKLResult(**vars(result), beta=result.x.beta, norms=np.array(norms).reshape(-1, model.n_groups))
 
 

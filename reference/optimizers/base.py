@@ -7,11 +7,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from reference.arrays import Array
+from reference.arrays import Array, squared_norm
 from reference.objectives import Corners, Linearization
 from reference.structures.proposals import Sampler
 
-__all__ = ["Algorithm", "Cornered", "Examples", "Linearized", "Objective", "Traits", "traits", "value_of"]
+__all__ = ["Algorithm", "Cornered", "Examples", "Linearized", "Objective", "regularised", "traits", "value_of"]
 
 
 class Algorithm:
@@ -113,3 +113,8 @@ def value_of(objective: Objective, w: Array, mu: float | None, batch: Any = None
     if hasattr(objective, "value"):
         return float(objective.value(w, batch, mu))
     return float(objective.value_and_gradient(w, batch, mu)[0])
+
+
+def regularised(objective: Objective, w: Array, lam: float, mu: float | None, batch: Any = None) -> float:
+    """F(w) + lam/2 ||w||^2, F over a batch as in :func:`value_of`."""
+    return value_of(objective, w, mu, batch) + 0.5 * lam * squared_norm(w)

@@ -36,7 +36,8 @@ class Subproblem(NamedTuple):
 
     def value(self, w: Array, smoothed: float) -> float:
         """F_{mu,kappa}(w; z), given F_mu(w)."""
-        return smoothed + 0.5 * self.lam * squared_norm(w) + 0.5 * self.kappa * squared_norm(w - self.center)
+        pull = 0.0 if self.center is None else 0.5 * self.kappa * squared_norm(w - self.center)
+        return smoothed + 0.5 * self.lam * squared_norm(w) + pull
 
     def gradient(self, snapshot: Snapshot) -> Array:
         """The gradient (d,) of F_{mu,kappa}(.; z), given that of F_mu."""

@@ -20,11 +20,9 @@ from reference.screening.newton import ProximalNewton
 from reference.screening.problem import ElasticNetCRF
 from reference.screening.rules import L1GapRule, Rule, check_rule
 from reference.training.arguments import start_of
-from reference.training.minimize import run_of
-from reference.training.result import Report, Result, Row, padded
-from reference.training.run import Run
-from reference.training.solver import Ending, Loop, Needs, Solver
-from reference.training.state import RunState
+from reference.training.result import Report, Result, Row, RunState, padded
+from reference.training.run import Ending, Run
+from reference.training.solver import Loop, Needs, Solver, minimize
 
 __all__ = ["SparseResult", "solve_problem", "solve_sparse"]
 
@@ -152,8 +150,8 @@ def solve_problem(
     if solver is not None:
         check_solver(solver)
     box = Screened(ProximalNewton() if solver is None else solver, rule, gamma, before)
-    result, run, state = run_of(problem, SparseRun(box), w0, epochs=iterations, tol=tol, callback=callback)
-    return sparse_result(result, run, state), state.box.memory
+    run = minimize(problem, SparseRun(box), w0, epochs=iterations, tol=tol, callback=callback)
+    return sparse_result(run), run.state.box.memory
 
 
 @dataclass(frozen=True)
@@ -212,16 +210,16 @@ def certificate_of(run: Run, progress: ScreeningState) -> float | None:
     return padded(state.gap, state.fun, run.scale, progress.weights, state.problem.n)
 
 
-def sparse_result(result: Result, run: Run, state: RunState) -> SparseResult:
+def sparse_result(run: Run) -> SparseResult:
     """The result of a run at its last iterate; the last iteration of an interrupted run may have no row."""
+    state, message = run.state, run.result.message
     progress, point = state.box, state.box.memory.state
-    message = result.message
     if run.interrupted:
         message = f"interrupted after {progress.iteration} of {run.epochs_asked} iterations"
     last = {"x": progress.weights, "fun": point.fun, "nit": progress.iteration, "message": message}
     last |= {"certificate": certificate_of(run, progress), "oracle_calls": progress.calls + progress.memory.calls}
     return SparseResult(
-        **vars(result) | last,
+        **vars(run.result) | last,
         support=point.problem.columns[point.w != 0],
         screenings=progress.screenings,
         solver_seconds=run.seconds - state.search,

@@ -2,46 +2,56 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_array_api_obj
 
 from reference.arrays import Array, floats, host, real
 from reference.models.nonlinear import NonlinearModel
-from reference.optimizers.base import Examples, Objective, traits
+from reference.optimizers.base import traits
 from reference.optimizers.nonnegative import constraint
 from reference.smoothings import Max
 from reference.steps import Constant, Schedule
 from reference.structures.sampling import generator
 from reference.weighted import Weighted
 
-__all__ = [
-    "CheckedSchedule",
-    "check_hinge",
-    "check_objective",
-    "check_provable",
-    "check_start",
-    "generator",
-    "initial_of",
-    "is_nonlinear",
-    "refuse_constraint",
-    "refuse_nonlinear",
-    "schedule_of",
-    "start_of",
-]
+__all__ = ["CheckedSchedule", "check_needs", "check_provable", "generator", "is_nonlinear", "schedule_of", "start_of"]
 
 
-def check_objective(objective: Any, *needed: str) -> None:
-    """Raise TypeError unless the objective is a finite sum and has the attributes ``needed``."""
-    for name in ("n", "value_and_gradient", *needed):
-        if not hasattr(objective, name):
+def check_needs(solver: Any, objective: Any) -> None:
+    """Raise unless the objective is a finite sum, and meets the requirements that a solver declares."""
+    name, needs = solver.name, solver.needs
+    if needs is None:
+        return
+    for method in (each for each in needs.attributes if "(" in each):
+        if not hasattr(objective, method.partition("(")[0]):
+            raise TypeError(f"objective: {name} needs {method}, which {type(objective).__name__} lacks")
+    for attribute in ("n", "value_and_gradient", *(each for each in needs.attributes if "(" not in each)):
+        if not hasattr(objective, attribute):
             raise TypeError(
                 "objective: expected an object with n and value_and_gradient(w, batch, mu), such as LogLoss(model, "
-                "data); "
-                f"{type(objective).__name__} has no {name}"
+                f"data); {type(objective).__name__} has no {attribute}"
             )
+    if needs.convex and is_nonlinear(objective):
+        raise ValueError(
+            f"objective: its scores are not linear in the weights, and {name} needs a convex objective: prox_linear "
+            f"and sgd do not"
+        )
+    constrained, properties = constraint(objective), traits(objective)
+    if constrained is not None and not needs.constrained:
+        raise ValueError(
+            f"objective: its weights {constrained.start}..{constrained.stop - 1} must be >= 0, which {name} does not "
+            f"support; use bcfw or sgd"
+        )
+    if needs.unsmoothed and properties.hinge and not isinstance(properties.smoothing, Max | None):
+        raise ValueError(
+            f"objective: {name} solves the unsmoothed hinge, expected StructuralHinge(model, data), got "
+            f"smoothing={properties.smoothing}"
+        )
 
 
 def check_provable(lam: float, tol: float | None) -> None:
@@ -50,74 +60,43 @@ def check_provable(lam: float, tol: float | None) -> None:
         raise ValueError(f"tol: expected a number >= 0, and lam > 0 to prove it by, got {tol} with lam = {lam}")
 
 
-def check_hinge(optimizer: str, objective: Examples) -> None:
-    """Raise unless a method for the dual of the unsmoothed hinge can run: there is no smoothing."""
-    properties = traits(objective)
-    if properties.hinge and not isinstance(properties.smoothing, Max | None):
-        raise ValueError(
-            f"objective: {optimizer} solves the unsmoothed hinge, expected StructuralHinge(model, data), "
-            f"got smoothing={properties.smoothing}"
-        )
-
-
-def initial_of(objective: Examples, w0: Any, rng: Any) -> Any:
-    """w0; if it is None, the initial weights of the objective's model, drawn by ``rng``, or None if it has none."""
-    unweighted: Any = objective.objective if isinstance(objective, Weighted) else objective
-    if w0 is None and hasattr(traits(unweighted).model, "initial"):
-        return unweighted.model.initial(unweighted.data, rng)
-    return w0
-
-
-def start_of(objective: Any, w0: Any) -> Array:
-    """A copy of w0 (d,) as floats; if it is None, the objective's zeros."""
-    if w0 is None and not hasattr(objective, "zeros"):
-        raise ValueError("w0: give one, the objective has no zeros()")
-    (start,) = floats(w0=objective.zeros() if w0 is None else w0)
-    if (
-        w0 is not None
-        and hasattr(objective, "zeros")
-        and tuple(start.shape) != (size := tuple(objective.zeros().shape))
-    ):
-        raise ValueError(f"w0: expected shape {size}, as objective.zeros() has, got {tuple(start.shape)}")
-    return start if start is not w0 else array_namespace(start).asarray(start, copy=True)
-
-
-def is_nonlinear(objective: Examples) -> bool:
+def is_nonlinear(objective: Any) -> bool:
     """Whether an objective's model has scores that are not linear in the weights: the objective is not convex."""
     unweighted = objective.objective if isinstance(objective, Weighted) else objective
     return isinstance(traits(unweighted).model, NonlinearModel)
 
 
-def refuse_nonlinear(optimizer: str, objective: Examples) -> None:
-    """Raise ValueError if an objective's scores are not linear; for optimisers that need convexity."""
-    if is_nonlinear(objective):
-        raise ValueError(
-            f"objective: its scores are not linear in the weights, and {optimizer} needs a convex objective: "
-            f"prox_linear and sgd do not"
-        )
+def start_of(objective: Any, w0: Any, rng: Any = None, *, initial: bool = False) -> Array:
+    """A copy of w0 (d,) as floats; if it is None, the objective's zeros, or with ``initial`` the initial weights of its
+    model, drawn by ``rng``, if it has some. ValueError if a weight is negative and must be >= 0.
+    """
+    unweighted: Any = objective.objective if isinstance(objective, Weighted) else objective
+    if initial and w0 is None and hasattr(traits(unweighted).model, "initial"):
+        w0 = unweighted.model.initial(unweighted.data, rng)
+    zeros = objective.zeros() if hasattr(objective, "zeros") else None
+    if w0 is None and zeros is None:
+        raise ValueError("w0: give one, the objective has no zeros()")
+    (start,) = floats(w0=zeros if w0 is None else w0)
+    if zeros is not None and start.shape != zeros.shape:
+        raise ValueError(f"w0: expected shape {tuple(zeros.shape)}, as objective.zeros() has, got {tuple(start.shape)}")
+    if (constrained := constraint(objective)) is not None:
+        negative = np.flatnonzero(host(start[constrained]) < 0)
+        if len(negative) > 0:
+            first, last, k = constrained.start, constrained.stop - 1, constrained.start + int(negative[0])
+            raise ValueError(f"w0: weights {first}..{last} must be >= 0, got {float(start[k])} for weight {k}")
+    return start if start is not w0 else array_namespace(start).asarray(start, copy=True)
 
 
-def check_start(x: Array, constrained: slice | None) -> None:
-    """Raise ValueError if a weight of the start is negative and must be >= 0."""
-    if constrained is None:
-        return
-    inside = host(x[constrained])
-    if np.any(inside < 0):
-        k = int(np.flatnonzero(inside < 0)[0])
-        raise ValueError(
-            f"w0: weights {constrained.start}..{constrained.stop - 1} must be >= 0, got {float(inside[k])} for weight "
-            f"{constrained.start + k}"
-        )
+def numbers_of(weights: Any) -> Array:
+    """The array that has the namespace, dtype and shape of weights: the first array if they are a NamedTuple."""
+    return weights if is_array_api_obj(weights) else next(field for field in weights if is_array_api_obj(field))
 
 
-def refuse_constraint(optimizer: str, objective: Objective) -> None:
-    """Raise ValueError if an objective has weights that must be >= 0; for optimisers without that constraint."""
-    constrained = constraint(objective)
-    if constrained is not None:
-        raise ValueError(
-            f"objective: its weights {constrained.start}..{constrained.stop - 1} must be >= 0, which {optimizer} does "
-            f"not support; use bcfw or sgd"
-        )
+def path_of(name: str, path: Any) -> Path | None:
+    """A path, or None; TypeError names the argument."""
+    if path is None or isinstance(path, (str, os.PathLike)):
+        return None if path is None else Path(path)
+    raise TypeError(f"{name}: expected the path of a file, got {type(path).__name__}")
 
 
 def schedule_of(step_size: Any) -> Schedule:
@@ -133,9 +112,8 @@ class CheckedSchedule:
     positive: bool = False
 
     def __call__(self, t: np.ndarray, lam: float) -> np.ndarray:
-        steps = np.asarray(self.schedule(t, lam), dtype=np.float64)
+        steps, sign = np.asarray(self.schedule(t, lam), dtype=np.float64), ">" if self.positive else ">="
         if steps.shape != t.shape or not np.all(np.isfinite(steps) & ((steps > 0) if self.positive else (steps >= 0))):
-            sign = ">" if self.positive else ">="
             raise ValueError(
                 f"step_size: expected {len(t)} finite steps {sign} 0 from {self.schedule}, got shape {steps.shape}: "
                 f"{steps}"

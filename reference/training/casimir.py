@@ -19,16 +19,11 @@ from reference.optimizers.casimir import Casimir
 from reference.optimizers.subproblem import Pass, Subproblem
 from reference.smoothings import Max
 from reference.training.arguments import check_provable
-from reference.training.casimir_schedules import LEAST_MU, Plan, constant, plan_of
-from reference.training.evaluation import Evaluation, evaluate
-from reference.training.inner import Searched, Spent, searched
-from reference.training.minimize import minimize
-from reference.training.public import ProvedRunOptions, runs
-from reference.training.result import Report, Result, not_above
-from reference.training.run import Run
-from reference.training.smoothness import Backtracking
-from reference.training.solver import Ending, Solver
-from reference.training.state import Counts, RunState
+from reference.training.casimir_schedules import LEAST_MU, Plan, Plans
+from reference.training.result import Counts, Evaluation, RunState, evaluate, not_above
+from reference.training.run import Ending, Run
+from reference.training.smoothness import Backtracking, Spent, searched
+from reference.training.solver import ProvedRunOptions, Report, Result, Solver, minimize, runs
 
 __all__ = ["casimir"]
 
@@ -37,30 +32,30 @@ STAGE = 0.3  # a stage of constant smoothing ends when its smoothed problem is s
 
 @dataclass(frozen=True)
 class CasimirRun(Solver):
-    """A run of :class:`Casimir` with the options of :func:`casimir`; the box gets its schedule when the run starts."""
+    """A run of :class:`Casimir` in which iterations are rejected; the box gets its schedule when the run starts."""
 
-    lam: float
-    mu: float | None
-    kappa: float | None
-    schedule: Any
-    accuracy: float | None
-    stop: str
+    plans: Plans
 
     name: ClassVar[str] = "casimir"
 
-    @property
-    def inner(self) -> Searched:
-        """The solver of subproblems."""
-        inner: Searched = self.box.inner
-        return inner
+    def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
+        if isinstance(traits(objective).smoothing, Max):
+            raise ValueError(
+                "objective: casimir needs a smoothing, such as StructuralHinge(model, data, smoothing=Entropy())"
+            )
+        return super().start(objective, w0, rng)
 
     def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> RunState:
-        plan = self.plan(objective, w0, rng)
-        named = self.schedule is None or isinstance(self.schedule, str)  # else it has no form in a file
+        plan = self.plans.plan(objective, w0, rng)
+        named = self.plans.schedule is None or isinstance(self.plans.schedule, str)  # else it has no form in a file
         return RunState(self.box_of(plan).init(objective, w0), plan if named else None, Counts(calls=plan.calls))
 
     def epoch(self, objective: Objective, state: RunState, rng: np.random.Generator) -> RunState:
         return state._replace(box=self.box_of(self.plan_in(state)).epoch(objective, state.box, rng))
+
+    def evaluate(self, objective: Objective, state: RunState) -> Report:
+        mu = self.plan_in(state).mu_k(max(state.box.k, 1))
+        return self.report(state, evaluate(objective, state.box.w, self.plans.lam, mu))
 
     def accept(
         self, objective: Objective, before: RunState | None, after: RunState, report: Report, rng: np.random.Generator
@@ -70,18 +65,18 @@ class CasimirRun(Solver):
         if before is None:
             return after._replace(evaluation=evaluation), report
         plan, mu, k, w, best = self.plan_in(after), evaluation.mu, after.box.k, after.box.w, before.evaluation
-        problem, spent = Subproblem(objective, self.lam, plan.kappa_k(k), mu, before.box.z), after.box.memory
-        kept = not_above(problem.value(w, evaluation.smoothed), spent.first, w)
+        problem, spent = Subproblem(objective, plan.lam, plan.kappa_k(k), mu, before.box.z), after.box.memory
+        value = problem.value(w, evaluation.smoothed)
         if plan.stop == "budget":
-            kept = kept or not spent.guess.guessed
-            spent = spent._replace(guess=self.inner.steps.judge(spent.guess, kept))
+            kept, guess = self.plans.steps.judge(spent.guess, value, spent.first, w)
+            spent = spent._replace(guess=guess)
+        else:
+            kept = not_above(value, spent.first, w)
         if kept:  # a dual bound of a hinge remains valid; of another objective, only for the same mu
             lasting = traits(objective).hinge or mu == best.mu
             best = evaluation._replace(dual=max(best.dual if lasting else -np.inf, evaluation.dual))
-            box, counts = after.box._replace(memory=spent), before.counts.plus(kept=1)
-        else:
-            box, counts = before.box._replace(memory=spent), before.counts.plus(rejected=1)
-        state = RunState(box, after.search, counts, best)
+        box = (after if kept else before).box._replace(memory=spent)
+        state = RunState(box, after.search, before.counts.plus(kept=kept, rejected=not kept), best)
         gap = best.objective - best.dual
         solved = evaluation.slope <= STAGE * gap and gap > 1e-12 * abs(best.objective)
         if plan.staged and kept and solved and plan.schedule.mu_k(k) > LEAST_MU:
@@ -90,56 +85,50 @@ class CasimirRun(Solver):
 
     def halved(self, objective: Objective, state: RunState, mu: float, rng: np.random.Generator) -> RunState:
         """The next stage: half the smoothing, a new kappa, momentum restarted."""
-        schedule, calls = constant(objective, state.box.w, self.lam, mu, self.kappa, rng, self.search)
+        schedule, calls = self.plans.constant(objective, state.box.w, mu, rng)
         plan = state.search._replace(schedule=schedule)
         box_state = self.box_of(plan).init(objective, state.box.w)._replace(memory=state.box.memory)
         return state._replace(search=plan, box=box_state, counts=state.counts.plus(calls=calls))
 
     def box_of(self, plan: Plan) -> Casimir:
         """The box with the schedule and the step size of a plan."""
-        steps = replace(self.inner.steps, step_size=plan.step_size)
-        box: Casimir = replace(self.box, schedule=plan, inner=replace(self.inner, steps=steps))
+        steps = replace(self.plans.steps, step_size=plan.step_size)
+        box: Casimir = replace(self.box, schedule=plan, inner=replace(self.box.inner, steps=steps))
         return box
-
-    @property
-    def search(self) -> Backtracking:
-        """Step sizes by backtracking."""
-        return replace(self.inner.steps, step_size=None)
-
-    def plan(self, objective: Objective, start: Array, rng: np.random.Generator) -> Plan:
-        """The plan that the options describe."""
-        options: dict[str, Any] = {"lam": self.lam, "mu": self.mu, "kappa": self.kappa, "accuracy": self.accuracy}
-        options |= {"step_size": self.inner.steps.step_size, "stop": self.stop, "steps": self.search}
-        return plan_of(objective, start, self.schedule, **options, rng=rng)
 
     def plan_in(self, state: RunState) -> Plan:
         """The plan of a state; a schedule of the user is the solver's."""
-        return state.search or Plan(self.schedule, True, False, self.inner.steps.step_size, self.stop, 0)
-
-    def evaluate(self, objective: Objective, state: RunState) -> Report:
-        mu = self.plan_in(state).mu_k(max(state.box.k, 1))
-        return self.report(state, evaluate(objective, state.box.w, self.lam, mu))
+        plans = self.plans
+        return state.search or Plan(plans.schedule, True, False, plans.steps.step_size, plans.stop, 0)
 
     def report(self, state: RunState, evaluation: Evaluation) -> Report:
         """The report of a state with this evaluation."""
         spent: Spent = state.box.memory or Spent()
-        bounds = _finite(evaluation.dual), _finite(evaluation.objective - evaluation.dual), evaluation.exact
+        bounds = evaluation.dual, evaluation.objective - evaluation.dual
+        dual, gap = (bound if np.isfinite(bound) else None for bound in bounds)
         calls = state.counts.calls + spent.calls + spent.guess.calls
-        return Report(state.box.w, evaluation.objective, *bounds, calls, spent.passes, detail=evaluation)
-
-    def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
-        if isinstance(traits(objective).smoothing, Max):
-            raise ValueError(
-                "objective: casimir needs a smoothing, such as StructuralHinge(model, data, smoothing=Entropy())"
-            )
-        return super().start(objective, w0, rng)
+        more: dict[str, Any] = {"exact": evaluation.exact, "calls": calls, "passes": spent.passes}
+        return Report(state.box.w, evaluation.objective, dual, gap, detail=evaluation, **more)
 
     def ending(self, run: Run, state: RunState | None) -> Ending:
-        certificate = run.gap if self.lam > 0 else "none: lam = 0 gives no dual point"
-        return Ending(_outcome(run, state), "last", certificate, state.counts.kept if state else 0)
+        certificate = run.gap if self.plans.lam > 0 else "none: lam = 0 gives no dual point"
+        done, kept = f"{run.done} epochs done", state.counts.kept if state else 0
+        if state and state.counts.rejected:
+            done += f", {state.counts.rejected} iterations taken back for too long steps"
+        if run.solved:
+            outcome = True, f"gap {run.gap} after {run.done} epochs"
+        elif state is None or run.ending:
+            outcome = run.ending or (False, "nothing was done")
+        elif not not_above(run.fun, run.first, state.box.w):
+            outcome = False, f"{done}: the objective grew from {run.first} to {run.fun}; take shorter steps"
+        elif run.tol is not None:
+            outcome = False, f"{done}: the gap is {run.gap}, more than {run.tol} of the objective"
+        else:
+            outcome = bool(np.isfinite(run.fun)), done
+        return Ending(outcome, "last", certificate, kept)
 
 
-@runs(epochs=50, tol=None, rng=None)
+@runs("outer iteration", epochs=50, tol=None, rng=None)
 def casimir(
     objective: Objective,
     w0: Array | None = None,
@@ -162,10 +151,6 @@ def casimir(
     ----------
     objective : object with ``n`` and ``value_and_gradient(w, batch, mu)``
         A hinge with a smoothing (the unsmoothed hinge is minimised), the log loss, or any smooth finite sum.
-    w0 : array (d,), optional
-        Start; default ``objective.zeros()``.
-    lam : float >= 0
-        Weight of the squared norm.
     mu : float, optional
         Constant smoothing: the run reaches the optimum up to mu D, D the width of the smoothing. Default for a hinge
         with lam > 0: stages of constant smoothing 1, 1/2, 1/4, ...; a stage ends when its smoothed problem is solved to
@@ -201,10 +186,6 @@ def casimir(
         Passes, or gradient steps, in all; rejected ones count.
     tol : float >= 0, optional
         Stop when the gap is at most ``tol`` times the objective; needs lam > 0.
-    callback : callable, optional
-        Called as ``callback(row, w)`` after each outer iteration, with a :class:`Row` and a copy of the weights (d,)
-        that would be returned at that point, read-only with NumPy. The run stops if it returns True or raises
-        StopIteration.
     checkpoint, resume : path, optional
         A file to write the state of the run to, and such a file to continue from, with the same options. If subproblems
         are solved until (26) holds, ``epochs`` must be the same, too: it may cut the last subproblem short.
@@ -248,26 +229,6 @@ def casimir(
     until, resolved = None, {}
     if stop == "gradient" or schedule == "theory":  # the epochs may cut the last subproblem short
         until, resolved = run["epochs"], {"epochs": run["epochs"]}
+    plans = Plans(lam, mu, kappa, schedule, accuracy, stop, Backtracking(step_size))
     box = Casimir(None, searched(inner, step_size, until), warm_start)  # type: ignore[arg-type]
-    solver = CasimirRun(box, lam, mu, kappa, schedule, accuracy, stop)
-    return minimize(objective, solver, w0, resolved=resolved, **run)
-
-
-def _outcome(run: Run, state: RunState | None) -> tuple[bool, str]:
-    """Success, and the message."""
-    if run.solved:
-        return True, f"gap {run.gap} after {run.done} epochs"
-    if state is None or run.ending:
-        return run.ending or (False, "nothing was done")
-    done = f"{run.done} epochs done"
-    if state.counts.rejected:
-        done += f", {state.counts.rejected} iterations taken back for too long steps"
-    if not not_above(run.fun, run.first, state.box.w):
-        return False, f"{done}: the objective grew from {run.first} to {run.fun}; take shorter steps"
-    if run.tol is not None:
-        return False, f"{done}: the gap is {run.gap}, more than {run.tol} of the objective"
-    return bool(np.isfinite(run.fun)), done
-
-
-def _finite(number: float) -> float | None:
-    return number if np.isfinite(number) else None
+    return minimize(objective, CasimirRun(box, plans), w0, resolved=resolved, **run).result

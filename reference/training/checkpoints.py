@@ -1,7 +1,8 @@
-"""Checkpoint files: the state of a run, as an ``.npz`` of arrays and one JSON header.
+"""Checkpoint files: the state of a run, as an ``.npz`` of arrays and one JSON header; and the identity of a run.
 
 No pickle, and reading imports no module. Each optimiser has its own form of state, so the content cannot be validated;
-a checksum over the header and all arrays detects damage.
+a checksum over the header and all arrays detects damage. A checkpoint resumes only a run of equal identity: optimiser,
+options, objective and panel.
 """
 
 from __future__ import annotations
@@ -15,16 +16,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_array_api_obj
+from array_api_compat import array_namespace, is_array_api_obj
 
 from reference.archives import parse_json, read_npz
-from reference.arrays import Place, host
+from reference.arrays import Array, Place, host
 from reference.files import replacing
+from reference.optimizers.base import Examples, traits
 from reference.optimizers.prox_linear import ProxLinearState
-from reference.training.identity import of_another_panel
-from reference.training.state import Counts, RunState, StepLength
+from reference.prox.groups import Groups
+from reference.training.arguments import numbers_of
+from reference.training.result import Counts, Evaluation, RunState, StepLength
+from reference.training.smoothness import Spent
 
-__all__ = ["decode", "encode", "read_checkpoint", "write_checkpoint"]
+__all__ = ["check_identity", "identity", "read_checkpoint", "same_value", "write_checkpoint"]
 
 FORMAT = 3
 WHAT = "checkpoint of diptych"
@@ -54,6 +58,9 @@ FORMER: dict[str, Callable[..., Any]] = {  # states of older files, by their nam
     "reference.training.svrg.Tried": _svrg,
     "reference.training.casimir.Standing": _casimir,
     "reference.training.prox_linear.Standing": _prox_linear,
+    **{f"reference.training.state.{kind.__name__}": kind for kind in (Counts, RunState, StepLength)},
+    "reference.training.evaluation.Evaluation": Evaluation,
+    "reference.training.inner.Spent": Spent,
 }
 
 
@@ -124,17 +131,12 @@ def encode(x: Any, arrays: list[np.ndarray], numbers: dict[int, tuple[int, Any]]
         return {"array": numbers[id(x)][0], "host": isinstance(x, np.ndarray)}
     if isinstance(x, Mapping):
         return {"dict": [[encode(key, arrays, numbers), encode(value, arrays, numbers)] for key, value in x.items()]}
-    if isinstance(x, (tuple, list)):
-        items = [encode(value, arrays, numbers) for value in x]
-        if hasattr(x, "_fields"):
-            return {
-                "type": f"{type(x).__module__}.{type(x).__qualname__}",
-                "fields": dict(zip(x._fields, items, strict=True)),
-            }
-        return {"tuple" if isinstance(x, tuple) else "list": items}
-    if is_dataclass(x) and not isinstance(x, type):
-        record = {field.name: encode(getattr(x, field.name), arrays, numbers) for field in fields(x)}
+    if _is_record(type(x)):
+        names = getattr(x, "_fields", None) or [field.name for field in fields(x)]
+        record = {name: encode(getattr(x, name), arrays, numbers) for name in names}
         return {"type": f"{type(x).__module__}.{type(x).__qualname__}", "fields": record}
+    if isinstance(x, (tuple, list)):
+        return {"tuple" if isinstance(x, tuple) else "list": [encode(value, arrays, numbers) for value in x]}
     raise TypeError(f"checkpoint: no file form for {type(x).__name__}, part of the state")
 
 
@@ -169,8 +171,81 @@ def _record(name: str) -> Any:
     if module.startswith("accelerated.") and "accelerated" not in sys.modules:
         raise _OtherPanel(name)
     record = getattr(sys.modules.get(module), kind, None)
-    if not isinstance(record, type) or not (
-        is_dataclass(record) or (issubclass(record, tuple) and hasattr(record, "_fields"))
-    ):
+    if not isinstance(record, type) or not _is_record(record):
         raise ValueError(f"no such kind of state here: {name}")
     return record
+
+
+def _is_record(kind: type) -> bool:
+    return is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))
+
+
+def identity(
+    optimizer: str, objective: Examples, start: Array, options: Mapping[str, Any], rng: Any, form: str | None
+) -> dict[str, Any]:
+    """What a resumed run must have in common with the run of its checkpoint, by name."""
+    start = numbers_of(start)
+    place = Place.of(start)
+    return {
+        "objective": type(objective).__name__,
+        "examples": int(objective.n),
+        "partitions": getattr(objective, "partitions", None),
+        "weights": [int(size) for size in start.shape],
+        "smoothing": _described(traits(objective).smoothing),
+        "optimizer": optimizer,
+        **{name: _described(value) for name, value in options.items()},
+        "rng": int(rng) if isinstance(rng, (int, np.integer)) else None,
+        "arrays": " ".join(str(name).split(".")[-1] for name in (place.xp.__name__, place.dtype)),
+        "form": form,
+    }
+
+
+def check_identity(theirs: Mapping[str, Any], ours: Mapping[str, Any], path: Any) -> None:
+    """Raise ValueError that names the first difference; a random number generator object matches any."""
+    for name, mine in ours.items():
+        other = theirs.get(name)
+        if mine == other or (name == "rng" and (mine is None or other is None)):
+            continue
+        if name == "partitions" and name not in theirs:  # older files have none
+            continue
+        if name == "form":
+            if other is None:  # a state that every panel reads
+                continue
+            raise ValueError(of_another_panel(path, other))
+        raise ValueError(f"resume: {path} is of a run with {name} = {other}, this one has {mine}")
+
+
+def of_another_panel(path: Any, kind: str) -> str:
+    """The message for a checkpoint whose state, of this type, only its panel can read."""
+    panel = kind.partition(".")[0]
+    return f"resume: {path} is of the panel {panel} in its own form: resume it there, or start a run from its weights"
+
+
+def _described(option: Any) -> Any:
+    """The JSON form of an option: numbers, strings and None unchanged; the fields of a dataclass; the checksum of an
+    array; the name of any other object or function.
+    """
+    if isinstance(option, (np.generic, np.ndarray)) and option.ndim == 0:
+        option = option.item()
+    if option is None or isinstance(option, (bool, int, float, str)):
+        return option
+    if isinstance(option, (tuple, list)):
+        return f"({', '.join(str(_described(each)) for each in option)})"
+    if isinstance(option, Groups):
+        return f"{option!r}, {_described(option.label(option.width))}"
+    if isinstance(option, np.ndarray):
+        return f"array {zlib.crc32(np.ascontiguousarray(option).tobytes()):08x} of {option.dtype} {option.shape}"
+    if is_dataclass(option):
+        described = (f"{field.name}={_described(getattr(option, field.name))}" for field in fields(option))
+        return f"{type(option).__name__}({', '.join(described)})"
+    return f"{type(option).__module__}.{getattr(option, '__qualname__', type(option).__qualname__)}"
+
+
+def same_value(fun: float, recorded: float, x: Any) -> bool:
+    """Whether two evaluations at x are of the same objective, up to the rounding of other panels and machines."""
+    if not np.isfinite(fun) or not np.isfinite(recorded):
+        return bool(np.isfinite(fun) == np.isfinite(recorded))
+    x = numbers_of(x)
+    eps = float(array_namespace(x).finfo(x.dtype).eps)
+    close: bool = abs(fun - recorded) <= eps**0.5 * abs(recorded) + eps
+    return close

@@ -98,5 +98,5 @@ def register_domain(solver: type, objective: type, model: type, domain: type[Dom
 
 def domain_of(solver: Any, objective: Any) -> type[Domain]:
     """The type of domain that a run of this solver is over."""
-    domain = _DOMAINS.get((type(solver), type(objective), type(traits(objective).model)), Domain)
-    return domain if domain.fits(solver, objective) else Domain
+    domain = _DOMAINS.get((type(solver), type(objective), type(traits(objective).model)))
+    return Domain if domain is None or not domain.fits(solver, objective) else domain

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Unpack
+from typing import Annotated, ClassVar, Unpack
 
 from array_api_compat import array_namespace
 
@@ -11,12 +11,9 @@ from reference.arrays import Array, squared_norm
 from reference.declared import Ge, Lam
 from reference.optimizers.base import Objective
 from reference.optimizers.lbfgs import LBFGS, LBFGSState
-from reference.training.arguments import initial_of, is_nonlinear, start_of
-from reference.training.minimize import minimize
-from reference.training.public import RunOptions, runs
-from reference.training.result import Report, Result
-from reference.training.run import Run
-from reference.training.solver import Ending, Loop, Needs, Solver
+from reference.training.arguments import is_nonlinear
+from reference.training.run import Ending, Run
+from reference.training.solver import Loop, Needs, Report, Result, RunOptions, Solver, minimize, runs
 
 __all__ = ["lbfgs"]
 
@@ -31,9 +28,6 @@ class Smooth(Solver):
     name: ClassVar[str] = "lbfgs"
     needs: ClassVar[Needs | None] = Needs(convex=False)
     loop: ClassVar[Loop] = Loop(unit="iterations")
-
-    def start(self, objective: Objective, w0: Array | None, rng: Any) -> Array:
-        return start_of(objective, initial_of(objective, w0, 0))
 
     def evaluate(self, objective: Objective, state: LBFGSState) -> Report:
         calls = state.evaluations * objective.n
@@ -55,22 +49,19 @@ class Smooth(Solver):
             certificate = "none: lam = 0 gives no strong convexity"
         elif state is not None and run.gap is None:
             certificate = "none: the objective is not convex"
-        return Ending(run.ending or _outcome(run, state), "last", certificate)
-
-
-def _outcome(run: Run, state: LBFGSState | None) -> tuple[bool, str]:
-    if state is None:
-        return False, "no iterations done"
-    size, wanted, tol = _largest(state.gradient), run.tol is not None, run.tol or 0.0
-    if size <= tol:
-        return True, f"largest entry of the gradient {size:.3g}, at most {tol:g}, after {run.done} iterations"
-    if state.stuck:
-        return not wanted, (
-            f"the line search failed after {run.done} iterations: the objective has kinks (an unsmoothed hinge: use "
-            f"bcfw or sgd), or rounding allows no more; largest entry of the gradient {size:.3g}"
-        )
-    above = f", above {tol:g}" if wanted else ""
-    return not wanted, f"{run.done} iterations done: largest entry of the gradient {size:.3g}{above}"
+        if state is None:
+            return Ending(run.ending or (False, "no iterations done"), "last", certificate)
+        size, wanted, tol = _largest(state.gradient), run.tol is not None, run.tol or 0.0
+        largest = f"largest entry of the gradient {size:.3g}"
+        if size <= tol:
+            outcome = True, f"{largest}, at most {tol:g}, after {run.done} iterations"
+        elif state.stuck:
+            why = "the objective has kinks (an unsmoothed hinge: use bcfw or sgd), or rounding allows no more"
+            outcome = not wanted, f"the line search failed after {run.done} iterations: {why}; {largest}"
+        else:
+            above = f", above {tol:g}" if wanted else ""
+            outcome = not wanted, f"{run.done} iterations done: {largest}{above}"
+        return Ending(run.ending or outcome, "last", certificate)
 
 
 def _largest(g: Array) -> float:
@@ -97,10 +88,6 @@ def lbfgs(
         Differentiable; on the non-smooth hinge the line search may stop early, and the result says so.
     w0 : array (d,), optional
         Start; default ``model.initial(data, 0)`` if the model has that method, else ``objective.zeros()``.
-    lam : float >= 0
-        Weight of the squared norm.
-    mu : float, optional
-        Smoothing, passed to the objective.
     iterations : int >= 0
         The most iterations.
     tol : float >= 0, optional
@@ -137,7 +124,6 @@ def lbfgs(
     >>> result = lbfgs(LogLoss(model, data), lam=0.1)
     >>> result.success, result.certificate < 1e-6
     (True, True)
-    >>> [model.labels[y] for y in model.predict(data, None, result.x)]
-    ['a', 'b', 'b']
     """
-    return minimize(objective, Smooth(LBFGS(lam, mu, memory), run["tol"]), w0, epochs=run.pop("iterations"), **run)
+    solver = Smooth(LBFGS(lam, mu, memory), run["tol"])
+    return minimize(objective, solver, w0, epochs=run.pop("iterations"), rng=0, **run).result

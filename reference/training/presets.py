@@ -26,6 +26,9 @@ def casimir_svrg_const(
 
     mu_k = mu,  kappa_k = kappa = L/n - lam if that is > 3 lam, else lam  (for lam = 0: L/(n+1))
 
+    This is ``casimir(objective, lam=lam, schedule="const")``, which describes the result and the errors. Momentum is
+    that of Corollary 17, of 19 for lam = 0.
+
     Parameters
     ----------
     objective, w0, lam
@@ -40,31 +43,9 @@ def casimir_svrg_const(
         Others of :func:`casimir`: ``step_size`` (default: found), ``warm_start``, ``epochs``, ``tol``, ``rng``,
         ``callback``, ...
 
-    Returns
-    -------
-    Result
-
-    Raises
-    ------
-    ValueError
-        As for :func:`casimir`.
-
-    Notes
-    -----
-    ``casimir(objective, lam=lam, schedule="const")``. Momentum is that of Corollary 17, of 19 for lam = 0.
-
     Source
     ------
     Pillutla et al., section 7.2 (Casimir-SVRG-const), Propositions 29 and 31; the paper tunes L on a grid instead.
-
-    Examples
-    --------
-    >>> from reference import MulticlassModel, StructuralHinge, casimir_svrg_const, smoothings
-    >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
-    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # active features and labels of three examples
-    >>> hinge = StructuralHinge(model, data, smoothing=smoothings.Entropy())
-    >>> casimir_svrg_const(hinge, lam=0.1, mu=0.1, tol=0.1, rng=0).success  # within a tenth of the unsmoothed optimum
-    True
     """
     return casimir(objective, w0, lam=lam, mu=mu, kappa=kappa, schedule="const", **options)
 
@@ -83,6 +64,9 @@ def casimir_svrg_adapt(
     lam > 0:  mu_k = mu (1 - sqrt(q)/2)^{k/2}, q = lam/(lam + kappa),  kappa_k = kappa = lam
     lam = 0:  mu_k = mu/k,  kappa_k = kappa k,  kappa = L/(n+1), L the smoothness of the examples' losses at mu
 
+    This is ``casimir(objective, lam=lam, schedule="adapt")``, which describes the result and the errors. Momentum is
+    that of Corollary 18, of 20 for lam = 0.
+
     Parameters
     ----------
     objective, w0, lam
@@ -94,19 +78,6 @@ def casimir_svrg_adapt(
     **options
         Others of :func:`casimir`: ``step_size`` (default: found, shorter as the smoothing decreases), ``warm_start``,
         ``epochs``, ``tol``, ``rng``, ``callback``, ...
-
-    Returns
-    -------
-    Result
-
-    Raises
-    ------
-    ValueError
-        As for :func:`casimir`.
-
-    Notes
-    -----
-    ``casimir(objective, lam=lam, schedule="adapt")``. Momentum is that of Corollary 18, of 20 for lam = 0.
 
     Source
     ------

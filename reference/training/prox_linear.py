@@ -4,34 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Unpack
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from reference.arrays import Array, floats, host, squared_norm
 from reference.declared import Ge, Gt, Lam, Temperature
 from reference.linearized import LinearizedObjective
 from reference.objectives import StructuralHinge
-from reference.optimizers.base import Linearized, Objective, traits
+from reference.optimizers.base import Objective, traits
 from reference.optimizers.prox_linear import ConvexModel, ProxLinear, ProxLinearState, regularised, unsmoothed
 from reference.smoothings import Max
-from reference.training.arguments import initial_of, start_of
 from reference.training.casimir import casimir
-from reference.training.evaluation import evaluate
-from reference.training.minimize import minimize
-from reference.training.public import RunOptions, runs
-from reference.training.result import Report, Result, Row, padded
-from reference.training.run import Run
-from reference.training.solver import Ending, Loop, Needs, Solver
-from reference.training.state import Counts, RunState, StepLength
+from reference.training.casimir_schedules import LEAST_MU, balanced
+from reference.training.result import Counts, RunState, StepLength, evaluate, not_above, padded
+from reference.training.run import Ending, Run
+from reference.training.solver import Loop, Needs, Report, Result, RunOptions, Solver, minimize, runs
 from reference.weighted import Weighted
 
 __all__ = ["ProxLinearProblem", "casimir_svrg", "prox_linear"]
 
 BUDGET, MOST = 5, 1000  # passes for a subproblem: the paper's budget, and the most with a tolerance
-LEAST_MU = 1e-10  # the least mu of a decreasing smoothing
 
 
 class ProxLinearProblem(NamedTuple):
@@ -60,6 +53,20 @@ class Solution(NamedTuple):
     result: Result
     mu: float | None
 
+    def gap(self) -> tuple[float, int]:
+        """A bound on the suboptimality of v in its subproblem, and the oracle calls made."""
+        convex, v, result = self.model.convex, self.v, self.result
+        if not np.all(np.isfinite(host(v))):
+            return np.inf, 0
+        smoothed = self.mu if self.mu is not None else unsmoothed(convex)
+        evaluation = evaluate(convex, v, self.model.curvature, smoothed)
+        fun = evaluation.objective
+        gap = padded(fun - evaluation.dual, fun, fun, v, convex.n) or 0.0
+        # the certificate applies if the inner solver minimised the unsmoothed hinge
+        if result.iterate == "last" and abs(result.fun - fun) <= 1e-6 * abs(fun):
+            gap = gap if isinstance(result.certificate, str) else min(gap, result.certificate)
+        return gap, convex.n * (2 if smoothed else 1)
+
 
 @dataclass(frozen=True)
 class Scheduled:
@@ -74,10 +81,13 @@ class Scheduled:
     tolerance: float | None
 
     def __call__(self, model: ConvexModel, k: int, rng: np.random.Generator) -> tuple[Array, Solution]:
-        mu, L = self.scheduled(k)
-        solved = partial(_small, self.eps(k))
-        start = model.w - model.center
-        result = self.function(ProxLinearProblem(model.convex, start, model.curvature, mu, L, self.passes, solved, rng))
+        (mu, L), eps = self.scheduled(k), self.eps(k)
+        start, passes = model.w - model.center, self.passes
+
+        def solved(row: Any, v: Array) -> bool:
+            return row.gap is not None and row.gap <= eps
+
+        result = self.function(ProxLinearProblem(model.convex, start, model.curvature, mu, L, passes, solved, rng))
         if not isinstance(result, Result):
             raise TypeError(f"inner: expected a function that returns a Result, got {type(result).__name__}")
         if result.interrupted:
@@ -104,7 +114,6 @@ class ProxLinearRun(Solver):
     """A run of :class:`ProxLinear`: a step that violates the model's inequality is rejected and eta is halved."""
 
     given: dict[str, Any]  # the options of :func:`prox_linear`
-    measures: bool  # whether the gaps of subproblems are measured
     tol: float | None
 
     name: ClassVar[str] = "prox_linear"
@@ -112,8 +121,18 @@ class ProxLinearRun(Solver):
     loop: ClassVar[Loop] = Loop(unit="iterations")
 
     def start(self, objective: Objective, w0: Any, rng: Any) -> Array:
-        _check(objective, self.given["mu"], self.given["inner"])
-        return start_of(objective, initial_of(objective, w0, rng))
+        mu, inner = self.given["mu"], self.given["inner"]
+        if inner is not None and not callable(inner):
+            raise TypeError(f"inner: expected a function of a problem that returns a Result, got {inner!r}")
+        if inner is None and isinstance(traits(objective).smoothing, Max):
+            raise ValueError(
+                "objective: casimir, which solves the subproblems, needs a smoothing, such as StructuralHinge(model, "
+                "data, smoothing=Entropy())"
+            )
+        if mu is not None and not traits(objective).hinge:
+            raise ValueError(f"mu: {type(objective).__name__} has no smoothing to scale; expected None, got {mu!r}")
+        start: Array = super().start(objective, w0, rng)
+        return start
 
     def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> RunState:
         return RunState(self.box.init(objective, w0), StepLength(self.box.eta), Counts(calls=objective.n))
@@ -135,16 +154,17 @@ class ProxLinearRun(Solver):
         """Keep the box's step, or halve eta."""
         if before is None:
             return after, report
-        w, fun, eta, counts = before.box.w, before.box.fun, before.search.eta, before.counts
-        kept, kept_fun, k, new, new_fun, (model, v, result, mu) = after.box
-        model_value = model.value(v, unsmoothed(objective)) if np.isfinite(new_fun) else np.inf
-        counts = counts.plus(calls=result.oracle_calls + 2 * objective.n)
-        rho, gap, eps = squared_norm(w - new) ** 0.5 / eta, np.inf, self.box.inner.eps(k)
-        if self.measures:
-            gap, more = _gap(result, model.convex, v, model.curvature, mu)
-            counts = counts.plus(calls=more)
-        counts = counts.plus(missed=self.given["tolerance"] is not None and gap > (1 + 1e-6) * eps)
-        holds = np.isfinite(new_fun) and _not_above(new_fun, model_value, fun, new)
+        w, fun, eta, tolerance = before.box.w, before.box.fun, before.search.eta, self.given["tolerance"]
+        kept, kept_fun, k, new, new_fun, solution = after.box
+        model = solution.model
+        model_value = model.value(solution.v, unsmoothed(objective)) if np.isfinite(new_fun) else np.inf
+        counts = before.counts.plus(calls=solution.result.oracle_calls + 2 * objective.n)
+        rho, gap = squared_norm(w - new) ** 0.5 / eta, np.inf
+        if tolerance is not None or self.tol is not None:
+            gap, calls = solution.gap()
+            missed = tolerance is not None and gap > (1 + 1e-6) * self.box.inner.eps(k)
+            counts = counts.plus(calls=calls, missed=missed)
+        holds = np.isfinite(new_fun) and not_above(new_fun, model_value, new, fun)
         if not (holds or self.given["fixed_eta"]):
             state = RunState(before.box, StepLength(eta / 2), counts.plus(halved=1))
         else:
@@ -158,7 +178,7 @@ class ProxLinearRun(Solver):
         return Ending(outcome, "last", "none: the objective is not convex", state.box.k if state else 0)
 
 
-@runs(iterations=50, tol=None, rng=None)
+@runs("subproblem", iterations=50, tol=None, rng=None)
 def prox_linear(
     objective: Objective,
     w0: Array | None = None,
@@ -188,8 +208,6 @@ def prox_linear(
     w0 : array (d,), optional
         Start; default ``model.initial(data, rng)`` if the model has that method, else zeros (where the gradient of a
         network may be 0).
-    lam : float >= 0
-        Weight of the squared norm.
     eta : float > 0
         Step length. A step to w is rejected and eta halved unless F(w) + lam/2 ||w||^2 <= F_eta(w; w_{k-1}), which
         holds for eta <= 1/L, L the smoothness of the scores.
@@ -222,9 +240,6 @@ def prox_linear(
         subproblems.
     rng : int, numpy.random.Generator or None
         Draws the start and the orders of examples, with NumPy on the host.
-    callback : callable, optional
-        Called as ``callback(row, w)`` after each subproblem, with a :class:`Row` and a copy of the weights (d,) that
-        would be returned at that point, read-only with NumPy. The run stops if it returns True or raises StopIteration.
 
     Returns
     -------
@@ -265,68 +280,23 @@ def prox_linear(
         budget = BUDGET if tolerance is None else MOST
     if mu is None and tolerance is None and inner is None:
         mu = 1.0
-    hinge, measures = traits(objective).hinge, tolerance is not None or run["tol"] is not None
-    solves = Scheduled(inner or casimir_svrg, hinge, schedule, mu, L, budget, tolerance)
-    solver = ProxLinearRun(ProxLinear(lam, eta, solves, accept), given, measures, run["tol"])
-    return minimize(objective, solver, w0, epochs=run.pop("iterations"), **run)
+    solves = Scheduled(inner or casimir_svrg, traits(objective).hinge, schedule, mu, L, budget, tolerance)
+    solver = ProxLinearRun(ProxLinear(lam, eta, solves, accept), given, run["tol"])
+    return minimize(objective, solver, w0, epochs=run.pop("iterations"), **run).result
 
 
 def casimir_svrg(problem: ProxLinearProblem, **options: Any) -> Result:
     """Solve a subproblem of :func:`prox_linear` by Casimir-SVRG; ``options`` are others of ``casimir``.
 
     With mu the smoothing is constant; without mu it decreases in stages. With L, kappa is that of Proposition 29 and
-    the step size is 1 / (L + lam + kappa).
-
-    Source
-    ------
-    Pillutla et al., sections 6.3 and 7.3.2.
+    the step size is 1 / (L + lam + kappa). Source: Pillutla et al., sections 6.3 and 7.3.2.
     """
     if problem.L is not None:
-        balanced = problem.L / problem.objective.n
-        kappa = balanced - problem.lam if balanced > 4 * problem.lam else problem.lam
+        kappa = balanced(problem.L, problem.lam, problem.objective.n)
         options = {"kappa": kappa, "step_size": 1.0 / (problem.L + problem.lam + kappa), **options}
     named = {"mu": problem.mu, "schedule": None if problem.mu is None else "const", "epochs": problem.passes}
     given = {"lam": problem.lam, "rng": problem.rng, "callback": problem.solved, **named, **options}
     return casimir(problem.objective, problem.start, **given)
-
-
-def _gap(result: Result, convex: Linearized, v: Array, lam: float, mu: float | None) -> tuple[float, int]:
-    """A bound on the suboptimality of v in its subproblem, and the oracle calls made."""
-    if not np.all(np.isfinite(host(v))):
-        return np.inf, 0
-    bound = result.certificate if result.iterate == "last" and not isinstance(result.certificate, str) else np.inf
-    smoothed = mu if mu is not None else unsmoothed(convex)
-    evaluation = evaluate(convex, v, lam, smoothed)
-    own = padded(evaluation.objective - evaluation.dual, evaluation.objective, evaluation.objective, v, convex.n)
-    gap = min(own or 0.0, bound if _unsmoothed(result, evaluation.objective) else np.inf)
-    return gap, convex.n * (2 if smoothed else 1)
-
-
-def _unsmoothed(result: Result, value: float) -> bool:
-    """Whether the inner solver minimised the unsmoothed hinge, so that its certificate applies."""
-    return abs(result.fun - value) <= 1e-6 * abs(value)
-
-
-def _small(eps: float, row: Row, v: Array) -> bool:
-    return row.gap is not None and row.gap <= eps
-
-
-def _not_above(value: float, other: float, scale: float, x: Array) -> bool:
-    """value <= other, up to the rounding of sums of magnitude ``scale``."""
-    eps = float(array_namespace(x).finfo(x.dtype).eps)
-    return bool(value <= other + 1e3 * eps * max(abs(other), abs(scale)))
-
-
-def _check(objective: Objective, mu: float | None, inner: Any) -> None:
-    if inner is not None and not callable(inner):
-        raise TypeError(f"inner: expected a function of a problem that returns a Result, got {inner!r}")
-    if inner is None and isinstance(traits(objective).smoothing, Max):
-        raise ValueError(
-            "objective: casimir, which solves the subproblems, needs a smoothing, such as StructuralHinge(model, "
-            "data, smoothing=Entropy())"
-        )
-    if mu is not None and not traits(objective).hinge:
-        raise ValueError(f"mu: {type(objective).__name__} has no smoothing to scale; expected None, got {mu!r}")
 
 
 def _outcome(run: Run, state: RunState | None) -> tuple[bool, str]:

@@ -1,10 +1,11 @@
-"""The options of a run that all public functions share, documented once."""
+"""The options that public functions share, documented once."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import re
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TypedDict, TypeVar
@@ -17,10 +18,11 @@ from reference.training.result import Callback
 __all__ = ["ProvedRunOptions", "RunOptions", "runs"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+INDENT = " " * 8
 
 
 class RunOptions(TypedDict, total=False):
-    """Options passed to :func:`reference.training.minimize.run_of`; :func:`runs` selects those of a function."""
+    """Options passed to :func:`reference.training.solver.minimize`; :func:`runs` selects those of a function."""
 
     epochs: Annotated[int, Ge(0)]
     iterations: Annotated[int, Ge(0)]
@@ -39,7 +41,19 @@ class ProvedRunOptions(RunOptions, total=False):
 
 
 KINDS = {name: kind.__forward_arg__ for name, kind in inspect.get_annotations(RunOptions).items()}
-DOCS = {
+DOCS = {  # by name, or by name and annotation
+    "w0": """
+    w0 : array (d,), optional
+        Start; default ``objective.zeros()``.""",
+    "lam: Lam": """
+    lam : float >= 0
+        Weight of the squared norm.""",
+    "lam: DualLam": """
+    lam : float > 0
+        Weight of the squared norm; C = 1/(lam n).""",
+    "mu": """
+    mu : float, optional
+        Smoothing, passed to the objective.""",
     "epochs": """
     epochs : int >= 0
         Passes over the data, each in a new random order.""",
@@ -51,21 +65,24 @@ DOCS = {
         Orders are drawn with NumPy on the host, one permutation an epoch.""",
     "callback": """
     callback : callable, optional
-        Called as ``callback(row, w)`` after each epoch, with a :class:`Row` and a copy of the weights (d,) that would
-        be returned at that point, read-only with NumPy. The run stops if it returns True or raises StopIteration.""",
+""",
     "checkpoint": """
     checkpoint, resume : path, optional
         A file to write the state of the run to, and such a file to continue from, with the same options.""",
     "resume": "",  # with checkpoint
 }
+CALLED = (
+    "Called as ``callback(row, w)`` after each {}, with a :class:`Row` and a copy of the weights (d,) that would be "
+    "returned at that point, read-only with NumPy. The run stops if it returns True or raises StopIteration."
+)
 
 
-def runs(**defaults: Any) -> Callable[[F], F]:
+def runs(row: str = "epoch", **defaults: Any) -> Callable[[F], F]:
     """Decorate a function that ends in ``**run: Unpack[RunOptions]`` and passes them to ``minimize``.
 
     The function takes the options in ``defaults``, and ``callback``, ``checkpoint`` and ``resume``. They are added to
-    its signature, and to its docstring unless it already describes them. All options are checked as their annotations
-    say.
+    its signature. Parameters that its docstring does not describe are added to it from :data:`DOCS`. ``row``: after
+    what the callback is called. All options are checked as their annotations say.
     """
     shared = defaults | {"callback": None, "checkpoint": None, "resume": None}
 
@@ -93,22 +110,22 @@ def runs(**defaults: Any) -> Callable[[F], F]:
             same = {name: named.get(name, default) for name, default in same.items()}
             return function(*arguments, **(shared | named), same=same)
 
-        more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=shared[name]) for name in shared]
-        more = [parameter.replace(annotation=KINDS[parameter.name]) for parameter in more]
-        public.__signature__ = signature.replace(parameters=[*parameters, *more])  # type: ignore[attr-defined]
-        public.__doc__ = _described(function.__doc__ or "", [parameter.name for parameter in [*parameters, *more]])
+        only = inspect.Parameter.KEYWORD_ONLY
+        every = [*parameters, *(inspect.Parameter(k, only, default=shared[k], annotation=KINDS[k]) for k in shared)]
+        public.__signature__ = signature.replace(parameters=every)  # type: ignore[attr-defined]
+        public.__doc__ = _described(function.__doc__ or "", every, row)
         return public  # type: ignore[return-value]
 
     return decorated
 
 
-def _described(doc: str, order: list[str]) -> str:
-    """The docstring with the missing parameters added from :data:`DOCS`, in the order of the signature."""
+def _described(doc: str, every: list[inspect.Parameter], row: str) -> str:
+    """The docstring with the missing parameters added from :data:`DOCS`, all in the order of the signature."""
     before, title, rest = doc.partition("Parameters\n    ----------")
     parameters, returns, after = rest.partition("\n\n    Returns\n")
-    entries = re.findall(r"\n    (?=\S)([^\n]*?) :([^\n]*(?:\n        [^\n]*)*)", parameters)
-    documented = {name.strip() for names, _ in entries for name in names.split(",")}
-    texts = {names.split(",")[0]: f"\n    {names} :{text}" for names, text in entries}
-    texts |= {name: DOCS[name] for name in order if name in DOCS and name not in documented}
-    inside = "".join(texts.pop(name) for name in order if name in texts)
-    return before + title + "".join(texts.values()) + inside + returns + after
+    own = re.findall(r"\n    (?=\S)([^\n]*?) :([^\n]*(?:\n        [^\n]*)*)", parameters)
+    called = DOCS["callback"] + textwrap.fill(CALLED.format(row), 120, initial_indent=INDENT, subsequent_indent=INDENT)
+    texts = {each.name: DOCS.get(f"{each.name}: {each.annotation}", DOCS.get(each.name, "")) for each in every}
+    texts |= {"callback": called} | {names.split(",")[0]: f"\n    {names} :{text}" for names, text in own}
+    texts |= {name: "" for names, _ in own for name in names.split(", ")[1:]}
+    return before + title + "".join(texts.values()) + returns + after

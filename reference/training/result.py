@@ -1,17 +1,18 @@
-"""What an optimiser returns: a result, with one row of history for each pass."""
+"""What an optimiser returns, with one row of history for each pass; and what a run keeps: its state and evaluations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from reference.arrays import Array, read_only_copy
+from reference.arrays import Array, host, read_only_copy, squared_norm
+from reference.optimizers.base import Linearized, Objective, traits, value_of
 
-__all__ = ["Report", "Result", "Row"]
+__all__ = ["Counts", "Evaluation", "Report", "Result", "Row", "RunState", "StepLength", "evaluate"]
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,84 @@ def padded(gap: float | None, fun: float, scale: float, x: Array, n: int) -> flo
     return float(max(gap + (share * abs(fun) + share * abs(fun - gap) + share * abs(scale)), -gap))
 
 
-def not_above(value: float, other: float, x: Array) -> bool:
-    """value <= other, up to the rounding of sums at weights like x."""
-    return value <= other + 1e3 * float(array_namespace(x).finfo(x.dtype).eps) * abs(other)
+def not_above(value: float, other: float, x: Array, scale: float = 0.0) -> bool:
+    """value <= other, up to the rounding of sums at weights like x, of the magnitude of ``other`` or ``scale``."""
+    eps = float(array_namespace(x).finfo(x.dtype).eps)
+    return bool(value <= other + 1e3 * eps * max(abs(other), abs(scale)))
+
+
+class Counts(NamedTuple):
+    """Numbers so far.
+
+    epochs: of epochs done. kept, rejected: of steps or passes that were accepted and that were not. halved: of step
+    lengths. missed: of subproblems not solved to their tolerance. calls: of oracle calls that the box does not count.
+    """
+
+    epochs: int = 0
+    kept: int = 0
+    rejected: int = 0
+    halved: int = 0
+    missed: int = 0
+    calls: int = 0
+
+    def plus(self, **more: int) -> Counts:
+        """With these numbers added."""
+        return self._replace(**{name: getattr(self, name) + value for name, value in more.items()})
+
+
+class StepLength(NamedTuple):
+    """The step length eta, and a bound on the norm of the prox-gradient at the start of the last accepted step."""
+
+    eta: float
+    bound: float = np.inf
+
+
+class RunState(NamedTuple):
+    """box: the state of the box. search: what was found for the next epochs, such as a step size or a schedule.
+
+    evaluation: of the last accepted iterate. later: seconds of the last epoch that count in the next one.
+    """
+
+    box: Any
+    search: Any = None
+    counts: Counts = Counts()
+    evaluation: Any = None
+    later: float = 0.0
+
+
+class Evaluation(NamedTuple):
+    """At w: objective, F(w) + lam/2 ||w||^2; dual, a lower bound on its minimum; smoothed, F_mu(w).
+
+    slope: a bound on F_mu(w) + lam/2 ||w||^2 minus its minimum. exact: the share of exact oracles. mu: as given. For
+    lam = 0 there are no bounds: dual = -inf, slope = inf.
+    """
+
+    objective: float
+    dual: float
+    smoothed: float
+    slope: float
+    exact: float
+    mu: float | None = None
+
+
+def evaluate(objective: Objective, w: Array, lam: float, mu: float | None) -> Evaluation:
+    """Objective and dual at w (d,), from the oracles smoothed at mu.
+
+    A structural hinge is evaluated unsmoothed, and the weights of its smoothed max are a dual point:
+    D = task loss - ||g||^2 / (2 lam). Any other objective F is its own target; if it is convex, then
+    F(w) + lam/2 ||w||^2 - ||g + lam w||^2 / (2 lam) is a lower bound by strong convexity.
+    """
+    x = host(w).astype(np.float64, copy=False)
+    is_hinge = traits(objective).hinge
+    if is_hinge:
+        value, g, task_loss, exact = cast(Linearized, objective).linearize(w, None, mu)
+        target = value if mu == 0 else value_of(objective, w, 0.0)
+    else:
+        value, g = objective.value_and_gradient(w, None, mu)
+        target, exact = value, 1.0
+    regularised = target + 0.5 * lam * squared_norm(x)
+    if lam == 0:
+        return Evaluation(regularised, -np.inf, value, np.inf, exact, mu)
+    slope = squared_norm(host(g).astype(np.float64, copy=False) + lam * x) / (2 * lam)
+    dual = task_loss - squared_norm(g) / (2 * lam) if is_hinge else regularised - slope
+    return Evaluation(regularised, dual, value, slope, exact, mu)

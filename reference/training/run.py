@@ -1,4 +1,4 @@
-"""A run: history, clock, callback, interrupts and checkpoints of an iterative method; :mod:`minimize` drives it."""
+"""A run: history, clock, callback, interrupts and checkpoints of an iterative method; :func:`minimize` drives it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ import numpy as np
 from reference.arrays import Array, Place, host
 from reference.files import NotWritten
 from reference.optimizers.base import Objective
-from reference.training.arguments import generator
-from reference.training.checkpoints import read_checkpoint, write_checkpoint
-from reference.training.identity import check_identity, identity, numbers_of, path_of, same_value
+from reference.training.arguments import generator, numbers_of, path_of
+from reference.training.checkpoints import check_identity, identity, read_checkpoint, same_value, write_checkpoint
 from reference.training.result import Callback, Report, Result, Row, judged, padded, small_enough, wants_to_stop
 
 __all__ = ["Ending", "Lost", "Point", "Run", "untimed"]
@@ -80,59 +79,41 @@ class Done(NamedTuple):
 
 
 class Run:
-    """One run of an optimiser.
+    """One run of an optimiser, with the options of a run that :mod:`reference.training.public` documents.
 
-    Parameters
-    ----------
-    optimizer : str
-        Its name.
-    objective : object with ``n``
-    start : array (d,), or NamedTuple of arrays
-        Returned if no epoch was done.
-    options : dict
-        Options that must be the same in a resumed run.
-    epochs : int >= 0
-        The most epochs.
-    rng, callback
-        As in the optimiser.
-    checkpoint : path, optional
-        Written after epochs, with at most a tenth of the time spent on writing; on an interrupt; and at the end, even
-        of no epoch. With ``form``, an interrupted epoch may have changed the state in place: then the last file stays,
-        and the first one is written before the first epoch. A file that cannot be written, as on a full disk, is a
-        warning (:class:`NotWritten`), and the run goes on.
-    resume : path, optional
-        The checkpoint to continue from. Rows, weights, seconds and random numbers are those of an uninterrupted run;
-        ``start`` is not used. ``epochs`` includes those done before.
-    tol : float, optional
-        The run ends when its gap is at most ``tol`` times the objective, or is rounding and no longer falls; or when a
-        report says that the problem is solved.
-    form : str, optional
-        The type of the states, if only one panel can read them, and they may change in place.
-    loop : Loop
-        What the solver declares.
-    written : callable, optional
-        Called with the state of a checkpoint when its file has been written.
+    solver: its ``name`` and ``loop``. start (d,), or a NamedTuple of arrays: returned if no epoch was done. same:
+    options that must be the same in a resumed run. form: the type of the states, if only one panel can read them, and
+    they may change in place. epochs: with those that a resumed run did before. written: called with the state of a
+    checkpoint when its file has been written.
+
+    A run ends when its gap is at most ``tol`` times the objective, or is rounding and no longer falls; or when a report
+    says that the problem is solved. A checkpoint is written after epochs, with at most a tenth of the time spent on
+    writing; on an interrupt; and at the end, even of no epoch. With ``form``, an interrupted epoch may have changed the
+    state in place: then the last file stays, and the first one is written before the first epoch. A file that cannot be
+    written, as on a full disk, is a warning (:class:`NotWritten`), and the run goes on. Rows, weights, seconds and
+    random numbers of a resumed run are those of an uninterrupted one; its ``start`` is not used.
     """
 
     def __init__(
         self,
-        optimizer: str,
+        solver: Any,
         objective: Objective,
         start: Array,
-        options: Mapping[str, Any],
+        same: Mapping[str, Any],
+        form: str | None,
+        *,
         epochs: int,
-        rng: Any = None,
+        tol: float | None = None,
+        rng: int | np.random.Generator | None = None,
         callback: Callback | None = None,
         checkpoint: str | Path | None = None,
         resume: str | Path | None = None,
-        *,
-        tol: float | None,
-        form: str | None,
-        loop: Any,
-        written: Callable[[Any], None],
+        written: Callable[[Any], None] = lambda state: None,
     ) -> None:
+        if callback is not None and not callable(callback):
+            raise TypeError(f"callback: expected a callable, got {type(callback).__name__}")
         self.epochs_asked, self.callback, self.tol, self.form, self.written = epochs, callback, tol, form, written
-        self.unit, self.still = loop.unit, 0 if tol is None else loop.still
+        self.unit, self.still = solver.loop.unit, 0 if tol is None else solver.loop.still
         self._from_zero = not np.any(host(numbers_of(start)))
         self.rng = generator(rng)
         self.checkpoint, self.resume = path_of("checkpoint", checkpoint), path_of("resume", resume)
@@ -146,8 +127,9 @@ class Run:
         self._solved: bool | None = None
         point = Point(start, np.nan, None)
         self._done = Done(0, point, point)
-        self._identity = identity(optimizer, objective, start, options, rng, form)
-        self._found: Any = None if self.resume is None else self._read(Place.of(numbers_of(start)))
+        self._identity = identity(solver.name, objective, start, same, rng, form)
+        # the state in the checkpoint to continue from; None without a checkpoint
+        self.resumed: Any = None if self.resume is None else self._read(Place.of(numbers_of(start)))
 
     # the loop ---------------------------------------------------------------------------------------------------------
 
@@ -169,15 +151,10 @@ class Run:
                 self.interrupted = True
         return self.interrupted
 
-    @property
-    def resumed(self) -> Any:
-        """The state in the checkpoint to continue from; None without a checkpoint."""
-        return self._found
-
     def begin(self, report: Report, state: Any) -> None:
         """Set the iterate before the first epoch; a resumed run needs its objective, others may give nan."""
         self._solved = report.solved
-        if self._found is None:
+        if self.resumed is None:
             gap, self.calls_before = padded(report.gap, report.fun, report.fun, report.x, self.n), report.calls or 0
             point = Point(report.x, float(report.fun), gap)
             self._done = Done(0, point, point, state, self._rng_state(), self.seconds, point.fun)
@@ -292,17 +269,13 @@ class Run:
         """
         if self.history and not np.isfinite(self.fun):
             return False, f"diverged in epoch {self.done}: objective {self.fun}; take shorter steps"
+        done = f"after {self.done} of {self.epochs_asked} {self.unit}"
         if self.history and self.gap is not None and not np.isfinite(self.gap):
-            return (
-                False,
-                f"stopped after {self.done} of {self.epochs_asked} {self.unit}: the gap overflows to {self.gap}",
-            )
-        if self.stopped:
-            return True, f"stopped by the callback after {self.done} of {self.epochs_asked} {self.unit}"
-        return None
+            return False, f"stopped {done}: the gap overflows to {self.gap}"
+        return (True, f"stopped by the callback {done}") if self.stopped else None
 
-    def result(self, ending: Ending) -> Result:
-        """The result: the last iterate with the outcome of this ending, judged by the rule of :class:`Result`.
+    def finished(self, ending: Ending, state: Any) -> Run:
+        """With its state and result: the last iterate with the outcome of this ending, as :class:`Result` judges it.
 
         Of an interrupted run: the best iterate with its gap.
         """
@@ -321,18 +294,11 @@ class Run:
         if self.checkpoint is not None and (behind or self._unwritten):
             epoch = self.history[self._saved - 1].epoch if self._saved > 0 else 0
             message += f"; the checkpoint is of epoch {epoch}{self._unwritten and f' ({self._unwritten})'}"
-        return Result(
-            x=point.x,
-            fun=point.fun,
-            nit=self.done if nit is None else nit,
-            success=success,
-            message=message,
-            iterate=iterate,
-            oracle_calls=self.history[-1].oracle_calls if self.history else self.calls_before,
-            certificate=certificate,
-            history=tuple(self.history),
-            interrupted=self.interrupted,
-        )
+        calls = self.history[-1].oracle_calls if self.history else self.calls_before
+        nit, history = self.done if nit is None else nit, tuple(self.history)
+        words = message, iterate, calls, certificate, history, self.interrupted
+        self.state, self.result = state, Result(point.x, point.fun, nit, success, *words)
+        return self
 
     # checkpoints ------------------------------------------------------------------------------------------------------
 

@@ -1,22 +1,32 @@
-"""Step sizes from the smoothness of the components of a finite sum, found by backtracking.
+"""Step lengths, found by trials on a few components of a finite sum; and passes of variance reduction with them.
 
 f is L-smooth only if f(w - g/L) <= f(w) - ||g||^2 / (2L), with g its gradient at w. SVRG's step needs the L of the
 components, not of their average (Pillutla et al., section 7.3.1, *corrected*: with the L of the average, SVRG diverges
-if one component is much more curved than the rest).
+if one component is much more curved than the rest). The first step of stochastic gradients is left open by the paper:
+its step schedules (section 7.2) have constants that were tuned by hand. The subproblems of Casimir are solved by passes
+(sections 5.1 and 7.3.1).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array, squared_norm
-from reference.optimizers.base import Algorithm, Objective, traits
+from reference.optimizers.base import Algorithm, Objective, regularised, traits
+from reference.optimizers.casimir import GradientStep
+from reference.optimizers.saga import SAGA
+from reference.optimizers.sgd import SGD, SGDState
+from reference.optimizers.subproblem import InnerPass, Pass, Snapshot, Subproblem
+from reference.optimizers.svrg import SVRG
+from reference.steps import Pegasos
+from reference.training.result import not_above
 
-__all__ = ["Backtracking", "Guess", "component_smoothness", "secant"]
+__all__ = ["Backtracking", "Guess", "OffsetSearch", "component_smoothness", "secant"]
 
 TRIED = 32  # components that a guess is tested on in each pass
 
@@ -40,26 +50,16 @@ class Backtracking(Algorithm):
     L never exceeds ``objective.smoothness(mu)``, if the objective has such a bound on the smoothness of every
     component. That bound is safe, but may be a hundred times what the data need. A component that needs an L above
     twice ``objective.local_smoothness(mu)`` is at a kink (of the top-K strategy, where ranks tie) and is left out.
-
-    Parameters
-    ----------
-    step_size : float, optional
-        A constant step size; default: found by backtracking.
     """
 
-    step_size: float | None = None
+    step_size: float | None = None  # None: found
 
     def propose(
         self, objective: Objective, guess: Guess, w: Array, order: np.ndarray, mu: float | None, curvature: float
     ) -> tuple[float, Guess]:
         """The step size for a pass from w (d,); ``curvature`` is that of the added quadratics, such as lam + kappa.
 
-        A guess is tested on the first examples of the pass.
-
-        Raises
-        ------
-        ValueError
-            No curvature to derive a step size from.
+        A guess is tested on the first examples of the pass. ValueError: no curvature to derive a step size from.
         """
         if self.step_size is not None:
             return self.step_size, guess
@@ -79,9 +79,14 @@ class Backtracking(Algorithm):
             raise ValueError("step_size: no curvature was found at the start and lam = 0; give a step size (and kappa)")
         return 1.0 / (L + curvature), Guess(L, bound > L, calls)
 
-    def judge(self, guess: Guess, accepted: bool) -> Guess:
-        """The guess for the next pass: half of this one, or twice this one if its pass was rejected."""
-        return guess if guess.L is None else guess._replace(L=guess.L / 2 if accepted else guess.L * 2)
+    def judge(self, guess: Guess, value: float, before: float, x: Array) -> tuple[bool, Guess]:
+        """Whether a pass to x (d,) is accepted, given its value and the value before it, and the next guess.
+
+        A pass of a guessed step size that increased the value is rejected, and L doubled; else L is halved.
+        """
+        accepted = not guess.guessed or not_above(value, before, x)
+        factor = 0.5 if accepted else 2.0
+        return accepted, guess if guess.L is None else guess._replace(L=guess.L * factor)
 
     def least(self, objective: Objective, w: Array, mu: float | None, batch: np.ndarray) -> tuple[float, int]:
         """See :func:`secant`."""
@@ -101,33 +106,9 @@ def component_smoothness(
 
     f_i(w - g_i / L) <= f_i(w) - ||g_i||^2 / (2L) for all i, up to rounding
 
-    Parameters
-    ----------
-    objective : object with ``value_and_gradient(w, batch, mu)``
-    w : array (d,)
-    mu : float or None
-        Smoothing, passed to the objective.
-    batch : int array (b,)
-        Example numbers.
-    start : float >= 0
-        The first L to test; for 0, L = 0 is returned.
-    limit : float
-        An example that needs more is at a kink, and is left out.
-
-    Returns
-    -------
-    L : float
-    calls : int
-        Oracle calls of one example.
-
-    Raises
-    ------
-    ValueError
-        No finite L suffices for an example, because its values are not finite.
-
-    Notes
-    -----
-    The condition is tested at w only: L may be too small elsewhere.
+    Returns L and the oracle calls of one example; L = 0 for a start of 0. An example that needs more than ``limit`` is
+    at a kink, and is left out. The condition is tested at w (d,) only: L may be too small elsewhere. ValueError: no
+    finite L suffices for an example, because its values are not finite.
     """
     L, calls = start, 0
     # the rounding error of a loss grows with its smoothing
@@ -157,12 +138,7 @@ def secant(objective: Objective, w: Array, mu: float | None, batch: np.ndarray) 
 
     max_i ||g_i(w - u_i) - g_i(w)||, u_i = g_i / ||g_i||
 
-    Returns
-    -------
-    bound : float
-        0 if all gradients are zero or constant.
-    calls : int
-        Oracle calls of one example.
+    Returns the bound, 0 if all gradients are zero or constant, and the oracle calls of one example.
     """
     largest, calls = 0.0, 0
     for i in range(len(batch)):
@@ -180,3 +156,132 @@ def secant(objective: Objective, w: Array, mu: float | None, batch: np.ndarray) 
 def rounding(w: Array) -> float:
     """The slack for rounding in an inequality between losses at weights like w, relative to the loss plus mu."""
     return 64 * float(array_namespace(w).finfo(w.dtype).eps)
+
+
+@dataclass(frozen=True)
+class OffsetSearch(Algorithm):
+    """The offset of the default steps ``Pegasos(offset)`` of :class:`SGD`.
+
+    Each candidate makes a trial pass on 2 % of the data. The first step starts at min(1/(lam n), 1) and is halved
+    until three times in a row the objective of these examples ends no lower.
+    """
+
+    def find(self, objective: Objective, box: SGD, state: SGDState) -> tuple[float, int]:
+        """The offset, and the oracle calls of its search."""
+        n = objective.n
+        some = np.unique(np.linspace(0, n - 1, max(n // 50, 5)).astype(np.int64))
+        trial = self.trial(objective, box, state, some)
+        offset = max(n, 1.0 / box.lam)
+        chosen, lowest, tried = offset, np.inf, 0
+        while offset <= 8 * chosen:
+            value = trial(offset)
+            if value < lowest:
+                chosen, lowest = offset, value
+            offset, tried = 2.0 * offset, tried + 1
+        return chosen, 2 * tried * len(some)
+
+    def trial(self, objective: Objective, box: SGD, state: SGDState, some: np.ndarray) -> Callable[[float], float]:
+        """The objective of these examples after a pass over them, as a function of the offset."""
+
+        def value(offset: float) -> float:
+            w = replace(box, step_size=Pegasos(offset)).sweep(objective, state, some).x
+            return regularised(objective, w, box.lam, box.mu, some)
+
+        return value
+
+
+class Stage(NamedTuple):
+    """Where a pass starts: the snapshot, the guess of the smoothness, and what the last pass remembers."""
+
+    snapshot: Snapshot
+    guess: Guess = Guess()
+    memory: Any = None
+
+
+@dataclass(frozen=True)
+class Staged(Algorithm):
+    """Passes of a box from snapshot to snapshot, each with a step size that is found for it."""
+
+    box: InnerPass
+    steps: Backtracking
+
+    def one_pass(self, problem: Subproblem, stage: Stage, rng: np.random.Generator) -> tuple[Array, int, Stage]:
+        """A pass over the examples in a random order: the new point (d,), the oracle calls, and the stage with what the
+        pass found and remembers.
+        """
+        (objective, lam, kappa, mu, _), (snapshot, guess, memory) = problem, stage
+        order = rng.permutation(objective.n)
+        gamma, guess = self.steps.propose(objective, guess, snapshot.x, order, mu, lam + kappa)
+        w, calls, memory = self.box.one_pass(problem, snapshot, order, gamma, memory)
+        return w, calls, Stage(snapshot, guess, memory)
+
+    def next(self, problem: Subproblem, before: Stage, stage: Stage, after: Snapshot) -> tuple[bool, Stage]:
+        """Whether the pass from ``before`` to the snapshot ``after`` is accepted, and where the next one starts."""
+        values = problem.value(after.x, after.value), problem.value(before.snapshot.x, before.snapshot.value)
+        accepted, guess = self.steps.judge(stage.guess, *values, after.x)
+        return accepted, Stage(after, guess, stage.memory) if accepted else before._replace(guess=guess)
+
+
+class Spent(NamedTuple):
+    """What one subproblem passes on to the next.
+
+    guess: of the smoothness. passes, calls: passes and oracle calls so far, without those of the guess. first: the
+    value of the last subproblem at its starting point.
+    """
+
+    guess: Guess = Guess()
+    passes: int = 0
+    calls: int = 0
+    first: float = np.inf
+
+
+@dataclass(frozen=True)
+class Searched(Staged):
+    """Solves a subproblem by one pass if ``epochs`` is None, else by passes until its gradient is small enough: (26).
+
+    ``epochs`` limits the passes over all subproblems together. A pass with a guessed step size that increases the value
+    is rejected; if there is only one pass, the caller has to do that.
+    """
+
+    epochs: int | None
+
+    def minimize(
+        self, problem: Subproblem, start: Array, delta: float, memory: Spent | None, rng: np.random.Generator
+    ) -> tuple[Array, Spent]:
+        """See :class:`reference.optimizers.casimir.Inner`."""
+        objective, mu = problem.objective, problem.mu
+        guess, passes, calls, _ = memory or Spent()
+        stage = Stage(self.box.snapshot(objective, start, mu), guess)
+        first, calls = problem.value(start, stage.snapshot.value), calls + objective.n
+        while True:
+            w, pass_calls, tried = self.one_pass(problem, stage, rng)
+            passes, calls = passes + 1, calls + pass_calls
+            if self.epochs is None:
+                return w, Spent(tried.guess, passes, calls, first)
+            accepted, stage = self.next(problem, stage, tried, self.box.snapshot(objective, w, mu))
+            calls += objective.n
+            if (accepted and problem.solved(stage.snapshot, delta)) or passes == self.epochs:
+                return stage.snapshot.x, Spent(stage.guess, passes, calls, first)
+
+
+@dataclass(frozen=True)
+class UserPass(InnerPass):
+    """A pass given by the user as a function."""
+
+    function: Pass
+
+    def one_pass(
+        self, problem: Subproblem, snapshot: Snapshot, order: np.ndarray, step_size: float, memory: Any
+    ) -> tuple[Array, int, Any]:
+        answer = self.function(problem, snapshot, order, step_size, memory)
+        if not isinstance(answer, tuple) or len(answer) != 3:
+            raise TypeError(f"inner: expected a pass to return (point, oracles asked for, memory), got {answer!r}")
+        return answer
+
+
+INNER: dict[str, InnerPass] = {"svrg": SVRG(), "saga": SAGA(), "gradient": GradientStep()}
+
+
+def searched(inner: str | Pass, step_size: float | None, epochs: int | None) -> Searched:
+    """The solver of subproblems for the argument ``inner`` of ``casimir``, a name or a function."""
+    return Searched(UserPass(inner) if callable(inner) else INNER[inner], Backtracking(step_size), epochs)

@@ -1,34 +1,39 @@
-"""The interface of a solver: a box, with the parts of a run that its paper leaves open.
+"""The interface of a solver, a box with the parts of a run that its paper leaves open, and the loop that runs it.
 
-These are the start, the evaluation of an iterate, the rejection of steps, the stopping rule and the outcome.
+These parts are the start, the evaluation of an iterate, the rejection of steps, the stopping rule and the outcome.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from reference.optimizers.base import Algorithm, Objective
-from reference.training.arguments import check_objective, refuse_constraint, refuse_nonlinear, start_of
-from reference.training.result import Report
-from reference.training.run import Ending, Run
+from reference.training.arguments import check_needs, start_of
+from reference.training.counterparts import counterpart, domain_of
+from reference.training.public import ProvedRunOptions, RunOptions, runs
+from reference.training.result import Report, Result
+from reference.training.run import Ending, Run, untimed
 
-__all__ = ["Ending", "Loop", "Needs", "Report", "Solver", "check_kind"]
+__all__ = ["Loop", "Needs", "ProvedRunOptions", "Report", "Result", "RunOptions", "Solver", "minimize", "runs"]
 
 
 class Needs(NamedTuple):
     """What a solver needs of its objective.
 
-    attributes: their names; methods as "corners(w, batch)". convex: whether scores must be linear in the weights.
-    constrained: whether the constraint w >= 0 on some weights is supported.
+    attributes: their names; methods as "corners(w, batch)". convex: whether scores must be linear in the weights; if
+    not, a run starts from the model's initial weights. constrained: whether the constraint w >= 0 on some weights is
+    supported. unsmoothed: whether a hinge must have no smoothing.
     """
 
     attributes: tuple[str, ...] = ()
     convex: bool = True
     constrained: bool = False
+    unsmoothed: bool = False
 
 
 class Loop(NamedTuple):
@@ -36,13 +41,16 @@ class Loop(NamedTuple):
 
     unit: what is counted, for messages. still: epochs that leave the dual as it is and end a run that has a ``tol``;
     0: none do. evaluates_start: whether the start is always evaluated. panel_state: whether a state belongs to one
-    panel, and may change in place.
+    panel, and may change in place. uncertified: why there is no certificate, if there is none. iterate: which one is
+    returned, if the box has no ``average``.
     """
 
     unit: str = "epochs"
     still: int = 0
     evaluates_start: bool = True
     panel_state: bool = False
+    uncertified: str | None = None
+    iterate: str = "last"
 
 
 @dataclass(frozen=True)
@@ -57,7 +65,7 @@ class Solver(Algorithm, ABC):
 
     def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
         """w0 (d,), or the default; raise if the objective has what ``needs`` says and is still not suitable."""
-        return start_of(objective, w0)
+        return start_of(objective, w0, rng, initial=self.needs is not None and not self.needs.convex)
 
     def init(self, objective: Objective, w0: Any, rng: np.random.Generator) -> Any:
         """The state before the first epoch."""
@@ -85,20 +93,82 @@ class Solver(Algorithm, ABC):
         """The state, from its form in a checkpoint."""
         return saved
 
-    @abstractmethod
     def ending(self, run: Run, state: Any) -> Ending:
         """How a run ended; the state is None if it was interrupted before the first state."""
+        average, loop = getattr(self.box, "average", self.loop.iterate), self.loop
+        iterate = average if average in ("last", loop.iterate) else f"{average} average"
+        if loop.uncertified is None:
+            return Ending(verdict(run), iterate, run.gap)
+        return Ending(run.ending or (True, f"{run.epochs_asked} epochs done"), iterate, loop.uncertified)
 
 
-def check_kind(solver: Solver | type[Solver], objective: Any) -> None:
-    """Raise unless the objective meets the requirements that a solver declares."""
-    if (needs := solver.needs) is None:
-        return
-    for method in (name for name in needs.attributes if "(" in name):
-        if not hasattr(objective, method.partition("(")[0]):
-            raise TypeError(f"objective: {solver.name} needs {method}, which {type(objective).__name__} lacks")
-    check_objective(objective, *(name for name in needs.attributes if "(" not in name))
-    if needs.convex:
-        refuse_nonlinear(solver.name, objective)
-    if not needs.constrained:
-        refuse_constraint(solver.name, objective)
+def minimize(
+    objective: Any,
+    solver: Solver,
+    w0: Any = None,
+    *,
+    every: int = 1,
+    same: Mapping[str, Any] | None = None,
+    resolved: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Run:
+    """Run a solver from w0 or its own start; the run then has its ``result`` and its last ``state``.
+
+    every: epochs from one evaluation, with its row, to the next. same: the options that a resumed run must have in
+    common, and resolved: what some of them stand for. options: those of :class:`Run`.
+    """
+    check_needs(solver, objective)
+    start = solver.start(objective, w0, options.get("rng"))
+    kind = domain_of(solver, objective)
+    solver = counterpart(solver, objective)
+    run = Run(solver, objective, start, {**(same or {}), **(resolved or {})}, kind.form_of(solver), **options)
+    epochs, state = run.epochs_asked, None
+    with run:
+        with run.timed():
+            if run.resumed is None:
+                domain = kind.of(objective, start)
+                state = solver.init(domain.objective, domain.taken(start), run.rng)
+            else:
+                domain, saved = kind.resumed(objective, run.resumed)
+                state = solver.restored(domain.objective, saved)
+        objective = domain.objective
+        if run.resumed is not None or epochs == 0 or solver.loop.evaluates_start:
+            with untimed():
+                report = solver.evaluate(objective, state)
+        else:
+            report = Report(domain.taken(start), np.nan)
+        if run.resumed is None:
+            with run.timed():
+                state, report = solver.accept(objective, None, state, report, run.rng)
+        run.begin(domain.reported(report), domain.saved(solver.saved(state)))
+        for k in run.epochs():
+            with run.timed():
+                after = solver.epoch(objective, state, run.rng)
+            if k % every != 0 and k != epochs:
+                state = after
+                continue
+            with untimed():
+                report = solver.evaluate(objective, after)
+            with run.timed():
+                state, report = solver.accept(objective, state, after, report, run.rng)
+            del after  # it may be large
+            run.record(domain.saved(solver.saved(state)), domain.reported(report), k)
+    return run.finished(solver.ending(run, state), state)
+
+
+def verdict(run: Run) -> tuple[bool, str]:
+    """The outcome of a run with primal and dual values: whether the gap ``tol`` was reached, and what ended the run."""
+    fun, gap, done, epochs, tol = run.fun, run.gap, run.done, run.epochs_asked, run.tol
+    if not np.isfinite(fun):
+        return False, f"diverged in epoch {done}: objective {fun}"
+    if run.solved:
+        return True, f"relative gap {tol:g} reached in epoch {done}" if done else f"relative gap {tol:g} at the start"
+    if run.stopped:
+        return True, f"stopped by the callback after {done} of {epochs} epochs"
+    if run.stuck and done < epochs and not run.rounded:
+        return not tol, f"gap {gap:g} after {done} epochs: the last {run.still} have not changed the dual"
+    if not tol:
+        return True, f"{epochs} epochs done" if done == epochs else f"gap {gap:g} after {done} epochs is all rounding"
+    if not run.rounded:
+        return False, f"gap {gap:g} after {done} epochs, above {tol:g} times the objective"
+    return False, f"gap {gap:g} after {done} epochs: rounding hides whether {tol:g} times the objective is reached"

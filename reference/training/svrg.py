@@ -11,17 +11,14 @@ import numpy as np
 from reference.arrays import Array, host, squared_norm
 from reference.declared import Ge, Gt, Lam
 from reference.optimizers.base import Objective, traits
-from reference.optimizers.subproblem import Snapshot, Subproblem
+from reference.optimizers.subproblem import Subproblem
 from reference.optimizers.svrg import SVRG
 from reference.smoothings import Max
 from reference.training.arguments import check_provable
-from reference.training.minimize import minimize
-from reference.training.public import ProvedRunOptions, runs
-from reference.training.result import Report, Result, not_above
-from reference.training.run import Run
-from reference.training.smoothness import Backtracking, Guess
-from reference.training.solver import Ending, Solver
-from reference.training.state import RunState
+from reference.training.result import RunState
+from reference.training.run import Ending, Run
+from reference.training.smoothness import Backtracking, Guess, Stage, Staged
+from reference.training.solver import ProvedRunOptions, Report, Result, Solver, minimize, runs
 
 __all__ = ["svrg"]
 
@@ -36,32 +33,37 @@ class Backtracked(Solver):
     name: ClassVar[str] = "svrg"
 
     def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
-        _check_smooth(objective, self.box.mu)
+        mu, own_mu = self.box.mu, traits(objective).mu
+        if own_mu is not None and (own_mu if mu is None else mu) == 0:
+            raise ValueError(
+                "mu: svrg needs a smooth objective: give mu > 0, and the hinge a smoothing, such as smoothing=Entropy()"
+            )
+        if isinstance(traits(objective).smoothing, Max):
+            raise ValueError(
+                f"objective: svrg needs a smoothing at mu = {mu}, such as StructuralHinge(model, data, "
+                f"smoothing=Entropy())"
+            )
         return super().start(objective, w0, rng)
 
     def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> RunState:
         return RunState(self.box.init(objective, w0), Guess())
 
     def epoch(self, objective: Objective, state: RunState, rng: np.random.Generator) -> RunState:
-        box, snapshot, order = self.box, state.box, rng.permutation(objective.n)
-        gamma, guess = self.steps.propose(objective, state.search, snapshot.x, order, box.mu, box.lam)
-        w = box.sweep(Subproblem(objective, box.lam, 0.0, box.mu, None), snapshot, snapshot.x, order, gamma)
+        staged, before, mu = Staged(self.box, self.steps), Stage(state.box, state.search), self.box.mu
+        problem = Subproblem(objective, self.box.lam, 0.0, mu, None)
+        w, _, tried = staged.one_pass(problem, before, rng)
         started = time.perf_counter()
-        after = box.snapshot(objective, w, box.mu)
+        after = self.box.snapshot(objective, w, mu)
         later = time.perf_counter() - started
-        accepted = not guess.guessed or not_above(self.value(after), self.value(snapshot), w)
-        guess = self.steps.judge(guess, accepted)
-        counts = state.counts.plus(epochs=1, rejected=not accepted)
-        return RunState(after if accepted else snapshot, guess, counts, later=later)
-
-    def value(self, snapshot: Snapshot) -> float:
-        """F(x) + lam/2 ||x||^2."""
-        return snapshot.value + 0.5 * self.box.lam * squared_norm(snapshot.x)
+        accepted, stage = staged.next(problem, before, tried, after)
+        return RunState(stage.snapshot, stage.guess, state.counts.plus(epochs=1, rejected=not accepted), later=later)
 
     def evaluate(self, objective: Objective, state: RunState) -> Report:
-        fun, bound = self.value(state.box), _bound(state.box, self.box.lam)
-        calls = 2 * state.counts.epochs * objective.n + state.search.calls
-        return Report(state.box.x, fun, None if bound is None else fun - bound, bound, calls=calls, later=state.later)
+        """The objective, and ||g + lam x||^2 / (2 lam), g = grad F(x): the objective minus the dual at g."""
+        (x, value, gradient, *_), lam = state.box, self.box.lam
+        fun, calls = value + 0.5 * lam * squared_norm(x), 2 * state.counts.epochs * objective.n + state.search.calls
+        gap = squared_norm(host(gradient).astype(np.float64) + lam * host(x)) / (2 * lam) if lam > 0 else None
+        return Report(x, fun, None if gap is None else fun - gap, gap, calls=calls, later=state.later)
 
     def saved(self, state: RunState) -> RunState:
         return state._replace(box=state.box.x)
@@ -104,12 +106,6 @@ def svrg(
     ----------
     objective : object with ``n`` and ``value_and_gradient(w, batch, mu)``
         Smooth: the log loss, or a hinge with a smoothing and mu > 0.
-    w0 : array (d,), optional
-        Start; default ``objective.zeros()``.
-    lam : float >= 0
-        Weight of the squared norm.
-    mu : float, optional
-        Smoothing, passed to the objective.
     step_size : float, optional
         Constant step gamma; default 1 / (L + lam), L the smoothness of the components. In each pass L is found by
         backtracking on a few random components, starting from half its last value. A pass that increased the objective
@@ -156,24 +152,4 @@ def svrg(
     """
     check_provable(lam, run["tol"])
     solver = Backtracked(SVRG(lam=lam, mu=mu, average=average), Backtracking(step_size))
-    return minimize(objective, solver, w0, **run)
-
-
-def _bound(snapshot: Snapshot, lam: float) -> float | None:
-    """||g + lam x||^2 / (2 lam) with g = grad F(x): F + lam/2 ||.||^2 at x minus its dual at g; None if lam = 0."""
-    if lam == 0:
-        return None
-    return squared_norm(host(snapshot.gradient).astype(np.float64) + lam * host(snapshot.x)) / (2 * lam)
-
-
-def _check_smooth(objective: Objective, mu: float | None) -> None:
-    """Raise for a hinge without smoothing or with mu = 0; an objective without ``mu`` is taken to be smooth."""
-    own_mu = traits(objective).mu
-    if own_mu is not None and (own_mu if mu is None else mu) == 0:
-        raise ValueError(
-            "mu: svrg needs a smooth objective: give mu > 0, and the hinge a smoothing, such as smoothing=Entropy()"
-        )
-    if isinstance(traits(objective).smoothing, Max):
-        raise ValueError(
-            f"objective: svrg needs a smoothing at mu = {mu}, such as StructuralHinge(model, data, smoothing=Entropy())"
-        )
+    return minimize(objective, solver, w0, **run).result

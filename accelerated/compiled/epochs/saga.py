@@ -23,19 +23,20 @@ from accelerated.compiled.problems import (
     room,
     subtract,
 )
-from accelerated.compiled.problems.answers import Kept
+from accelerated.compiled.problems.answers import StoredAnswers
 from accelerated.kernel import inlined, kernel
 
 __all__ = ["Answers", "saga_epoch", "saga_table"]
 
 
 class Answers(NamedTuple):
-    """The last answer for each sequence: labels, as in :class:`Kept` (its pairs are unused), and edges (n, L, L), the
-    gradient with respect to the transitions. mean_W (F, Lp) and mean_A (1, L, L): the mean of the gradients over the
-    sequences.
+    """The last answer for each sequence: labels, as in :class:`StoredAnswers` (its pairs are unused), and edges
+    (n, L, L), the gradient with respect to the transitions.
+
+    mean_W (F, Lp) and mean_A (1, L, L): the mean of the gradients over the sequences.
     """
 
-    kept: Kept
+    kept: StoredAnswers
     edges: np.ndarray
     mean_W: np.ndarray
     mean_A: np.ndarray

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["MOST", "Kept", "nothing", "room_for"]
+__all__ = ["MOST", "StoredAnswers", "nothing", "room_for"]
 
 MOST = 2**28  # bytes
 
 
-class Kept(NamedTuple):
+class StoredAnswers(NamedTuple):
     """Answers for n examples of N positions in all; ``outputs`` is empty where there is no room.
 
     Entropy over sequences: scores (N, Lp), node marginals less the truth; pairs (n, L, Lp), as in the workspace. Lists
@@ -29,9 +29,9 @@ class Kept(NamedTuple):
     outputs: np.ndarray
 
 
-def nothing() -> Kept:
+def nothing() -> StoredAnswers:
     """No answers and no room."""
-    return Kept(
+    return StoredAnswers(
         np.empty((0, 0)),
         np.empty((0, 0, 0)),
         np.empty((0, 0), np.int64),
@@ -41,7 +41,7 @@ def nothing() -> Kept:
 
 
 @singledispatch
-def room_for(problem: Any) -> Kept:
+def room_for(problem: Any) -> StoredAnswers:
     """Room for the answers to all examples of a problem; none if it would take more than MOST bytes or is not worth
     it.
     """

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelerated.compiled.problems import oracles
-from accelerated.compiled.problems.answers import MOST, Kept, nothing, room_for
+from accelerated.compiled.problems.answers import MOST, StoredAnswers, nothing, room_for
 from accelerated.compiled.problems.oracles import answers
 from accelerated.compiled.reductions import plus
 from accelerated.compiled.structures.table import ENTROPY, listed_room, smooth_max
@@ -121,7 +121,7 @@ def touched(problem, i):
 
 
 @room_for.register
-def _(problem: CandidateProblem) -> Kept:
+def _(problem: CandidateProblem) -> StoredAnswers:
     n = len(problem.best)
     most = int(np.max(np.diff(problem.offsets))) if problem.outputs == ENTROPY else abs(problem.outputs)
     if 16 * n * most > MOST:

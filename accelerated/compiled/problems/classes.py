@@ -9,7 +9,7 @@ import numpy as np
 from accelerated.compiled.arithmetic import muladd
 from accelerated.compiled.entries import entry
 from accelerated.compiled.problems import oracles
-from accelerated.compiled.problems.answers import MOST, Kept, nothing, room_for
+from accelerated.compiled.problems.answers import MOST, StoredAnswers, nothing, room_for
 from accelerated.compiled.problems.oracles import answers
 from accelerated.compiled.structures.table import Listed, listed_room, smooth_max
 from accelerated.compiled.sweeps import padded
@@ -119,7 +119,7 @@ def touched(problem, i):
 
 
 @room_for.register
-def _(problem: ClassProblem) -> Kept:
+def _(problem: ClassProblem) -> StoredAnswers:
     n, Lp = len(problem.labels), int(padded(len(problem.cost)))
     if 8 * n * Lp > MOST:
         return nothing()

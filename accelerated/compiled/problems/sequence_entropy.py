@@ -9,7 +9,7 @@ import numpy as np
 from accelerated.compiled.arithmetic import muladd
 from accelerated.compiled.entries import entry
 from accelerated.compiled.problems import oracles
-from accelerated.compiled.problems.answers import MOST, Kept, nothing, room_for
+from accelerated.compiled.problems.answers import MOST, StoredAnswers, nothing, room_for
 from accelerated.compiled.problems.oracles import answers
 from accelerated.compiled.problems.pairs import Pairs, add_of_labels
 from accelerated.compiled.problems.sequence import augmented_scores
@@ -104,7 +104,7 @@ def task_loss(problem, i, work):  # scores are marginals less the truth, whose t
 
 
 @room_for.register
-def _(problem: EntropyProblem) -> Kept:
+def _(problem: EntropyProblem) -> StoredAnswers:
     n, N, L = len(problem.offsets) - 1, int(problem.offsets[-1]), len(problem.cost)
     Lp = padded(L)
     if 8 * Lp * (N + n * L) > MOST:

@@ -8,7 +8,7 @@ import numpy as np
 
 from accelerated.compiled.entries import entry
 from accelerated.compiled.problems import oracles
-from accelerated.compiled.problems.answers import MOST, Kept, nothing, room_for
+from accelerated.compiled.problems.answers import MOST, StoredAnswers, nothing, room_for
 from accelerated.compiled.problems.oracles import answers
 from accelerated.compiled.problems.pairs import Pairs, add_of_label, may_change
 from accelerated.compiled.problems.sequence import augmented_scores, longest_of
@@ -104,7 +104,7 @@ def exact(problem, work):
 
 
 @room_for.register
-def _(problem: TopKProblem) -> Kept:
+def _(problem: TopKProblem) -> StoredAnswers:
     n, N = len(problem.offsets) - 1, int(problem.offsets[-1])
     if 8 * problem.k * (N + n) > MOST:
         return nothing()

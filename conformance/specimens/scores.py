@@ -1,0 +1,202 @@
+"""Drawn scores of every structure, nasty ones included, and what tests do with them.
+
+An instance is the structure's scores on the host, as float64 (``ChainScores``, ``TreeScores``, ...).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+import reference as sp
+from conformance.namespaces import Space
+from conformance.strategies import arrays, forests, tables
+
+
+@st.composite
+def listed(draw: Any, forbidden: bool = True, batched: bool = True) -> sp.TableScores:
+    """Few outputs, or batches of them."""
+    values = draw(tables(forbidden))
+    return sp.TableScores(values if batched else values.reshape(-1, values.shape[-1])[0])
+
+
+@st.composite
+def chains(draw: Any, forbidden: bool = True, batched: bool = True) -> sp.ChainScores:
+    """Up to 4 positions and 3 labels; batches with and without lengths; pairwise scores shared or not."""
+    n, L = draw(st.integers(0, 4)), draw(st.integers(1, 3))
+    batch = draw(st.sampled_from([(), (1,), (3,), (2, 2)])) if batched else ()
+    unary = draw(arrays((*batch, n, L), forbidden))
+    shared = draw(st.booleans())
+    pairwise = draw(arrays((L, L) if shared else (*batch, max(n - 1, 0), L, L), forbidden))
+    lengths = None
+    if batch and draw(st.booleans()):
+        number = int(np.prod(batch))
+        lengths = np.array(draw(st.lists(st.integers(0, n), min_size=number, max_size=number)), np.int64).reshape(batch)
+    return sp.ChainScores(unary, pairwise, lengths)
+
+
+def counts(draw: Any, p: int, L: int) -> np.ndarray | None:
+    """How many states each variable has, or None."""
+    drawn = np.array(draw(st.lists(st.integers(1, L), min_size=p, max_size=p)), np.int64)
+    return drawn if draw(st.booleans()) else None
+
+
+@st.composite
+def trees(draw: Any, forbidden: bool = True, batched: bool = True) -> sp.TreeScores:
+    """Forests of up to 5 nodes, or batches of them; fewer labels here and there."""
+    p, L = draw(st.integers(0, 5)), draw(st.integers(1, 3))
+    batch = draw(st.sampled_from([(), (1,), (3,), (2, 2)])) if batched else ()
+    unary = draw(arrays((*batch, p, L), forbidden))
+    pairwise = draw(arrays((L, L) if draw(st.booleans()) else (*batch, p, L, L), forbidden))
+    return sp.TreeScores(unary, pairwise, draw(forests(p)), counts(draw, p, L))
+
+
+@st.composite
+def graphs(draw: Any, forbidden: bool = True, batched: bool = True) -> sp.GraphScores:
+    """Up to 5 variables: none, no edges, disconnected, edges twice and in either order, fewer states here and there."""
+    p, L = draw(st.integers(0, 5)), draw(st.integers(1, 3))
+    pairs = [(a, b) for a in range(p) for b in range(p) if a != b]
+    edges = draw(st.lists(st.sampled_from(pairs), max_size=8)) if pairs else []
+    unary, pairwise = draw(arrays((p, L), forbidden)), draw(arrays((len(edges), L, L), forbidden))
+    return sp.GraphScores(unary, pairwise, np.array(edges, np.int64).reshape(-1, 2), counts(draw, p, L))
+
+
+@st.composite
+def cuts(
+    draw: Any, forbidden: bool = True, batched: bool = True, integer: bool = False, huge: bool = True
+) -> sp.CutScores:
+    """Up to 5 binary variables and 7 edges, repeated ones too; scales mixed within an instance, forbidden labels and
+    pairs.
+    """
+    p = draw(st.integers(0, 5))
+    pairs = [(a, b) for a in range(p) for b in range(p) if a != b]
+    edges = draw(st.lists(st.sampled_from(pairs), max_size=7)) if pairs else []
+    e = len(edges)
+    unary, pairwise = draw(arrays((p, 2), forbidden=False)), draw(arrays((e, 2, 2), forbidden=False))
+    if integer:
+        unary, pairwise = np.round(np.clip(unary, -3, 3)), np.round(np.clip(pairwise, -3, 3))
+    elif draw(st.booleans()):
+        powers = [-6.0, 0.0, 6.0] + ([300.0] if huge else [])
+        unary = unary * 10.0 ** np.array(draw(st.lists(st.sampled_from(powers), min_size=p, max_size=p))).reshape(p, 1)
+        pairwise = pairwise * 10.0 ** draw(st.sampled_from(powers))
+        unary, pairwise = np.clip(unary, -1e300, 1e300), np.clip(pairwise, -1e300, 1e300)
+    pairwise[:, 0, 0] = np.maximum(pairwise[:, 0, 0], pairwise[:, 0, 1] + pairwise[:, 1, 0] - pairwise[:, 1, 1])
+    if forbidden and draw(st.booleans()):
+        bans = np.array(draw(st.lists(st.integers(0, 4), min_size=2 * p + 2 * e, max_size=2 * p + 2 * e))) == 0
+        unary[bans[: 2 * p].reshape(p, 2)] = -np.inf
+        pairwise[:, [0, 1], [1, 0]] = np.where(bans[2 * p :].reshape(e, 2), -np.inf, pairwise[:, [0, 1], [1, 0]])
+    return sp.CutScores(unary, pairwise, np.array(edges, np.int64).reshape(e, 2))
+
+
+@st.composite
+def matchings(draw: Any, forbidden: bool = True, batched: bool = True) -> sp.MatchingScores:
+    """Up to 4 rows and columns, either may be none; some scores are far from 0."""
+    values = draw(arrays((draw(st.integers(0, 4)), draw(st.integers(0, 4))), forbidden))
+    return sp.MatchingScores(values + draw(st.sampled_from([0.0, 0.0, 0.0, 1e6])))
+
+
+@st.composite
+def dependencies(
+    draw: Any, forbidden: bool = True, batched: bool = True, largest: int = 4, scales: Any = (1.0, 1.0, 30.0)
+) -> sp.ArborescenceScores:
+    """The heads of up to ``largest`` tokens, some scores hundreds of thousands apart."""
+    n = draw(st.integers(0, largest))
+    values = draw(arrays((n, n + 1), forbidden))
+    return sp.ArborescenceScores(values * draw(st.sampled_from(scales)))
+
+
+PIXELS: dict[str, Callable[..., np.ndarray]] = {
+    "normal": lambda rng, shape: rng.normal(size=shape),
+    "ties": lambda rng, shape: rng.integers(-2, 3, shape).astype(np.float64),
+    "zeros": lambda rng, shape: np.where(rng.random(shape) < 0.5, 0.0, -0.0),
+    "negative": lambda rng, shape: -rng.random(shape) - 0.1,
+    "positive": lambda rng, shape: rng.random(shape),
+    "planted": lambda rng, shape: np.where(
+        (np.arange(shape[0])[:, None] >= shape[0] // 2) & (np.arange(shape[1]) >= shape[1] // 3), 1.0, -1.0
+    ),
+}
+
+
+@st.composite
+def boxes(
+    draw: Any, forbidden: bool = True, batched: bool = True, scales: Any = (1.0,), largest: int = 4
+) -> sp.BoxScores:
+    """Images of up to ``largest`` by ``largest`` pixels, with a true box and the weight of its loss, or without."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    H, W = (draw(st.integers(1, largest)) for _ in range(2))
+    scale = draw(st.sampled_from(scales))
+    pixels = scale * PIXELS[draw(st.sampled_from(list(PIXELS)))](rng, (H, W))
+    if forbidden and draw(st.booleans()):
+        pixels[rng.random((H, W)) < draw(st.sampled_from([0.1, 0.5, 1.0]))] = -np.inf
+    if draw(st.booleans()):
+        return sp.BoxScores(pixels, np.array(0.0), None)
+    top, left = rng.integers(0, H), rng.integers(0, W)
+    truth = np.array([top, left, rng.integers(top + 1, H + 1), rng.integers(left + 1, W + 1)])
+    return sp.BoxScores(pixels, np.array(draw(st.sampled_from([0.0, 1.0, 0.3, 100.0, -1.0])) * scale), truth)
+
+
+# what is done with an instance ---------------------------------------------------------------------------------------
+
+
+def stored(space: Space, instance: Any) -> Any:
+    """The instance as the space's dtype stores its scores, in float64: what enumeration is run on."""
+    layout = getattr(instance, "layout", ())
+    return type(instance)(
+        *(
+            x if name in layout else np.asarray(x, space.dtype).astype(np.float64)
+            for name, x in zip(instance._fields, instance, strict=True)
+        )
+    )
+
+
+def size(instance: Any) -> float:
+    """The sum of the finite magnitudes of an instance's scores: what rounding is relative to."""
+    fields = [x for x in instance if x is not None and np.asarray(x).dtype.kind == "f"]
+    return float(sum(np.abs(x[np.isfinite(x)]).sum() for x in fields))
+
+
+def members(instance: Any) -> list[Any]:
+    """Each chain (cut to its length), tree or table of a batch alone; a single instance itself."""
+    if isinstance(instance, sp.TableScores):
+        return [sp.TableScores(row) for row in instance.values.reshape(-1, instance.values.shape[-1])]
+    if not isinstance(instance, sp.ChainScores | sp.TreeScores):
+        return [instance]
+    *batch, n, L = instance.unary.shape
+    number, each = int(np.prod(batch)), instance.pairwise.shape[-3:]
+    unary = instance.unary.reshape(number, n, L)
+    own = [instance.pairwise] * number if instance.pairwise.ndim == 2 else instance.pairwise.reshape(number, *each)
+    if isinstance(instance, sp.TreeScores):
+        return [instance._replace(unary=u, pairwise=w) for u, w in zip(unary, own, strict=True)]
+    lengths = np.full(number, n) if instance.lengths is None else instance.lengths.reshape(-1)
+    return [
+        sp.ChainScores(u[:m], w if w.ndim == 2 else w[: max(m - 1, 0)])
+        for u, w, m in zip(unary, own, lengths, strict=True)
+    ]
+
+
+def alike(shape: Callable[..., np.ndarray], edges: Any, p: int = 4) -> sp.CutScores:
+    """A cut whose neighbours prefer equal labels: supermodular with room to spare, or modular where scores are 0."""
+    different = -np.abs(shape((len(edges), 2)))
+    pairwise = np.zeros((len(edges), 2, 2))
+    pairwise[:, 0, 1], pairwise[:, 1, 0] = different.T
+    return sp.CutScores(shape((p, 2)), pairwise, np.array(edges))
+
+
+def random_parents(rng: np.random.Generator, p: int, shape: str) -> np.ndarray:
+    """Parents (p,) of a random tree, a path or a star, nodes in random order; a forest of a random tree's pieces."""
+    parents, order = np.full(p, -1), rng.permutation(p)
+    for i in range(1, p):
+        above = {"tree": rng.integers(i), "forest": rng.integers(i), "path": i - 1, "star": 0}[shape]
+        if shape != "forest" or rng.random() < 0.8:
+            parents[order[i]] = order[above]
+    return parents
+
+
+def grid_edges(rows: int) -> np.ndarray:
+    """The edges of a square 4-connected grid, variables row by row."""
+    at = np.arange(rows * rows).reshape(rows, rows)
+    right = np.stack([at[:, :-1].ravel(), at[:, 1:].ravel()], axis=1)
+    return np.concatenate([right, np.stack([at[:-1].ravel(), at[1:].ravel()], axis=1)])

@@ -1,0 +1,364 @@
+"""``--learner mkl``: multiple kernel learning; ``--learner sparse-crf``: sparse CRFs at one beta or along a path."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from functools import partial
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from diptych import sparse_fits
+from diptych.certificates import advised, scaling
+from diptych.commands.jobs import accuracies, accuracy_lines, learner_options
+from diptych.commands.options import Words, above_zero, option, positive, share
+from diptych.commands.output import Report, announce_compilation, ending, opening, outcome, trained
+from diptych.files.logs import LogWriter
+from diptych.files.models import save_model
+from diptych.interrupts import finishing
+from diptych.pictures import plots
+from reference.datasets import Sequences
+from reference.declared import choices_of
+from reference.models.kernel_names import check_names, named
+from reference.models.kernel_sequence import TRANSITIONS
+from reference.objectives import LogLoss
+from reference.online_mkl.training import mkl
+
+LEARNERS = ("linear", "mkl", "sparse-crf")
+KERNEL_OPTIONS = ("kernels", "C", "transitions")  # options that only mkl has
+KERNEL_SHARED = ("loss", "lam", "epochs", "rng", "average", "step_size")  # options that mkl shares with Job
+
+
+@dataclass(frozen=True)
+class KernelJob:
+    """A training job with kernels; if C is given, lam = 1/(C n)."""
+
+    kernels: str = "linear,quadratic,gaussian"
+    loss: str = "hinge"
+    C: float | None = None
+    lam: float | None = None
+    step_size: float = 1.0
+    epochs: int = 20
+    rng: int = 0
+    transitions: str = "own"
+    average: str = "last"
+
+    def __post_init__(self) -> None:
+        """Reject options that do not define an objective."""
+        check_names(self.kernels)
+        if self.C is not None and self.lam is not None:
+            raise ValueError("--C and --lam: expected one of them, as lam = 1/(C n)")
+        if self.C == 0 or self.step_size == 0:
+            raise ValueError(f"--{'C' if self.C == 0 else 'step-size'}: expected a number > 0, got 0")
+        averages = choices_of(mkl, "average")
+        if self.average not in averages:
+            raise ValueError(f"--average: mkl returns one of {', '.join(averages)}, got {self.average}")
+
+    def weight(self, n: int) -> float:
+        """lam for n sequences; C = 100 if neither is given."""
+        return self.lam if self.lam is not None else 1.0 / ((100.0 if self.C is None else self.C) * n)
+
+
+class Kernels(Words):
+    """The options of ``--learner mkl``."""
+
+    learner: str = option("model", "linear: the features themselves; mkl: a weighted sum of kernels; sparse-crf: few "
+        "weights, by the elastic net (default: linear)", choices=LEARNERS, default="linear")  # fmt: skip
+    kernels: str | None = option("model",
+        "kernels of mkl: linear, quadratic, gaussian[:SIGMA2], polynomial:DEGREE, spline[:SHARE OF ZEROS], "
+        "explicit, separated by commas; a+b is their average (default: linear,quadratic,gaussian)", metavar="NAMES",
+        rare=True)  # fmt: skip
+    C: float | None = option("solver", "mkl: lam = 1/(C n) (default: 100, unless --lam is given)", rare=True)
+    transitions: str | None = option("model",
+        "mkl: transitions as a group of their own, as a part of each group, or without penalty (default: own)",
+        choices=TRANSITIONS, rare=True)  # fmt: skip
+
+
+def kernel_job(command: Any) -> KernelJob:
+    """The job that a command describes. ValueError for an option that mkl does not have."""
+    if command.start is not None:
+        raise ValueError("--start: mkl starts from 0; --resume goes on from a checkpoint")
+    told = learner_options(command, "mkl", (*KERNEL_OPTIONS, *KERNEL_SHARED, "checkpoint", "resume"))
+    return KernelJob(**{name: value for name, value in told.items() if name in KernelJob.__dataclass_fields__})
+
+
+def train_kernels(panel: ModuleType, command: Any, training: Sequences, test: Sequences | None) -> Report:
+    """Train, save and report."""
+    job = kernel_job(command)
+    announce_compilation(panel, command.quiet)
+    lam, started = job.weight(len(training.X)), time.perf_counter()
+    model = panel.KernelSequenceModel(named(job.kernels, training.X), training.labels, transitions=job.transitions)
+    data = model.pack(training.X, training.Y)
+    packed = time.perf_counter() - started
+    what = {"learner": "mkl", "data": command.data, "sequences": len(training.X), "fold": command.fold}
+    what |= {"reverse": command.reverse, "job": asdict(job), "lam": lam}
+    run = partial(panel.mkl, model, data, lam=lam, step_size=panel.steps.InverseSqrt(job.step_size), loss=job.loss,
+        epochs=job.epochs, average=job.average, rng=job.rng)  # fmt: skip
+    info = {"data": command.data, "fold": command.fold, **asdict(job)}
+    result, report = trained(panel, command, what, job.epochs, run, model, info)
+    names = [*job.kernels.split(","), *(["transitions"] if job.transitions == "own" else [])]
+    support, positions = int(model.support(result.x).rows.shape[0]), int(np.sum(np.diff(data.offsets)))
+    seconds = result.history[-1].seconds if result.history else 0.0
+    report |= {"iterate": result.iterate, "seconds": seconds, "seconds_of_gram_matrices": packed}
+    report |= {"seconds_in_all": time.perf_counter() - started}
+    report |= {"beta": dict(zip(names, result.beta.tolist(), strict=True)), "support": support}
+    report |= {"norms": result.norms.tolist(), **accuracies(model, result.x, training, test)}
+    epochs = f"{report['sequences']} sequences, {result.nit} epochs ({result.iterate} iterate)"
+    lines = [
+        f"{job.loss} by mkl on {command.data}: {epochs}",
+        f"objective {result.fun:.6f}    seconds {seconds:.3f}    and {packed:.3f} for Gram matrices",
+        "beta      " + "    ".join(f"{name} {share:.3f}" for name, share in report["beta"].items()),
+        f"support   {support} of {positions} positions",
+        *accuracy_lines(report),
+    ]
+    return Report(report, lines, {panel.__name__: result.history}, f"{job.loss}, {job.kernels}, lam = {lam:g}")
+
+
+# sparse CRFs ----------------------------------------------------------------------------------------------------------
+
+SPARSE_SHARED = ("loss", "epochs", "tol", "rng", "start_stop")  # options that sparse-crf shares with Job
+COUNT, RATIO = 100, 0.1
+
+
+class Sparse(Words):
+    """The options of ``--learner sparse-crf``, which adds beta (alpha/2 ||w||^2 + ||w||_1) to the log loss."""
+
+    path: int | None = option("solver",
+        "sparse-crf: number of values of beta, the weight of alpha/2 ||w||^2 + ||w||_1, from the "
+        f"least at which all weights are 0 (default: {COUNT})", type=positive, metavar="N", rare=True)  # fmt: skip
+    ratio: float | None = option("solver",
+        f"the path's last beta, as a share of its first (default: {RATIO}, and below it four values a decade as "
+        "long as the loss falls)", type=share, metavar="R", rare=True)  # fmt: skip
+    alpha: float | None = option("solver", "0: the lasso (default: 1)", metavar="A", rare=True)
+    beta: float | None = option("solver", "train at this beta alone", type=above_zero, metavar="B", rare=True)
+    beta_share: float | None = option("solver", "train at S times the least beta at which all weights are 0",
+        type=above_zero, metavar="S", rare=True)  # fmt: skip
+    rule: str | None = option("solver",
+        "screening rule of the weights; every rule gives the same solution (default: l1-gap)",
+        choices=sparse_fits.RULES, rare=True)  # fmt: skip
+    held_out: float | None = option("solver",
+        "train again along the path without a random share of the examples, and keep the beta "
+        "at which that share is likeliest (default: keep the last beta)", type=share, metavar="SHARE",
+        rare=True)  # fmt: skip
+
+
+SPARSE_OPTIONS = (*(each.name for each in fields(Sparse)), "positions")  # options that only sparse-crf has
+
+
+class SparseJob(Sparse):
+    """A job at one beta (given, or as a share of beta_max), or at ``path`` values of beta. Held-out examples choose a
+    value of the path. positions: each position is an example with a class.
+    """
+
+    alpha: float = 1.0
+    rule: str = "l1-gap"
+    positions: bool = False
+    loss: str = "crf"
+    epochs: int = 10000
+    tol: float = 1e-6
+    rng: int = 0
+    start_stop: bool = True
+
+    def __post_init__(self) -> None:
+        """Reject options that contradict one another; each alone is checked by its type."""
+        if self.loss != "crf":
+            raise ValueError(f"--loss: sparse-crf has the log loss alone, got {self.loss}")
+        if self.beta is not None and self.beta_share is not None:
+            raise ValueError("--beta and --beta-share: expected one of them")
+        one = "--beta" if self.beta is not None else "--beta-share" if self.beta_share is not None else None
+        for name in ("path", "ratio", "held_out"):
+            if one is not None and getattr(self, name) is not None:
+                raise ValueError(f"--{name.replace('_', '-')} has no effect with {one}: it is of a path of values")
+        if one is None and self.path is None:
+            object.__setattr__(self, "path", COUNT)
+        if self.positions and not self.start_stop:
+            raise ValueError("--no-start-stop has no effect with --positions")
+        if self.rule in sparse_fits.LISTING and not self.positions:
+            raise ValueError(
+                f"--rule {self.rule}: it lists all outputs, and sequences have too many; l1-gap does without"
+            )
+        if self.rule == "half-space" and self.alpha == 0:
+            raise ValueError("--rule half-space: it needs --alpha > 0")
+
+    @property
+    def problem(self) -> dict[str, Any]:
+        """The arguments that ``solve_sparse`` and ``sparse_path`` share, except the rule."""
+        return {"alpha": self.alpha, "tol": self.tol, "iterations": self.epochs}
+
+
+def sparse_job(command: Any) -> SparseJob:
+    """The job that a command describes. ValueError for an option that sparse-crf does not have."""
+    return SparseJob(**learner_options(command, "sparse-crf", (*SPARSE_OPTIONS, *SPARSE_SHARED)))
+
+
+class Trained(NamedTuple):
+    """Weights w (d,), the fields and the lines of the report."""
+
+    w: np.ndarray
+    report: dict[str, Any]
+    lines: list[str]
+
+
+@dataclass(frozen=True)
+class SparseRun:
+    """A training on n examples; it writes the model and the log and draws the picture if the command names files.
+
+    objective: from indices of examples to their log loss. what: fields of the log's first line. info: saved with the
+    model. kept: from the weights to what is saved, a model and its weights.
+    """
+
+    panel: ModuleType
+    command: Any
+    job: SparseJob
+    what: dict[str, Any]
+    objective: Callable[[np.ndarray], Any]
+    n: int
+    info: dict[str, Any]
+    kept: Callable[[np.ndarray], tuple[Any, np.ndarray]]
+
+    def __call__(self) -> Trained:
+        announce_compilation(self.panel, self.command.quiet)
+        if hasattr(self.panel, "kernels_are_cold"):  # load or compile before the clock starts
+            self.panel.solve_sparse(self.objective(np.arange(min(self.n, 1))), beta=1e-3, iterations=2)
+        job, full = self.job, self.objective(np.arange(self.n))
+        rule = sparse_fits.rule_of(self.panel, job.rule, job.rng, listed=job.positions, alpha=job.alpha)
+        fit = self._one(full, rule) if job.path is None else self._path(full, rule, job.path or COUNT)
+        one_label = sparse_fits.one_label(full.model, full.data, fit.w, fit.report["beta_max"])
+        fit.report["warnings"] = [line for line in (*fit.report.get("warnings", []), one_label) if line]
+        for line in fit.report["warnings"]:
+            print(f"warning: {line}", file=sys.stderr, flush=True)
+        if self.command.save:
+            with finishing():
+                saved = {"learner": "sparse-crf", **self.info, **asdict(job), "beta": fit.report["beta"]}
+                save_model(self.command.save, *self.kept(fit.w), saved)
+        return fit._replace(report={"learner": "sparse-crf", **self.what, "job": asdict(job), **fit.report})
+
+    def _one(self, objective: LogLoss, rule: Any) -> Trained:
+        """At one beta."""
+        job, most = self.job, self.panel.beta_max(objective)
+        beta = sparse_fits.beta_of(job.beta, job.beta_share, most)
+
+        def run(callback: Any, **files: Any) -> Any:
+            result = self.panel.solve_sparse(objective, beta=beta, rule=rule, callback=callback, **job.problem)
+            return advised(self.panel, result, objective, {})
+
+        result, _ = trained(self.panel, self.command, {**self.what, "job": asdict(job)}, None, run)
+        report = {"beta_max": most, **_solution(beta, most, result, objective.model.size), **outcome(result)}
+        if self.command.plot:
+            curves = {self.panel.__name__: result.history}
+            plots.convergence(self.command.plot, curves, f"sparse CRF, beta = {beta:.4g}")
+        return Trained(result.x, report, [*_lines(report), *ending(report)])
+
+    def _path(self, full: LogLoss, rule: Any, total: int) -> Trained:
+        """Along a path of ``total`` values of beta, or more."""
+        job, most = self.job, self.panel.beta_max(full)
+        if most == 0:
+            raise ValueError("--path: no feature tells the labels from one another: all weights are 0 at any beta")
+        if job.held_out is not None and self.n < 2:
+            raise ValueError(f"--held-out: expected 2 or more sequences, got {self.n}")
+        rng, pairs = np.random.default_rng(job.rng), list[Any]()
+        if job.held_out is not None:
+            pairs = sparse_fits.splits(self.n, job.held_out, None, rng, None)
+        parts = [(self.objective(training), self.objective(held)) for training, held in pairs]
+        values, heard = list[dict[str, Any]](), list[float]()
+        with LogWriter(self.command.log, opening(self.panel, self.command, **self.what, job=asdict(job))) as log:
+
+            def tell(point: Any) -> None:
+                values.append(_solution(point.beta, most, point, full.model.size))
+                log.write({"value": len(values), **values[-1]})
+                self._say(_row(len(values), max(total, len(values)), values[-1]))
+
+            def tell_held_out(_: int, point: Any, loss: float) -> None:
+                if not heard:
+                    self._say(f"once more, on {parts[0][0].n} of the {self.n} examples:")
+                heard.append(loss)
+                log.write({"value": len(heard), "held_out": loss})
+                seconds = point.solver_seconds + point.screening_seconds
+                self._say(f"{len(heard):4}/{max(total, len(heard))}  held out {loss:.6f}    {seconds:.2f} s")
+
+            found, interrupted = sparse_fits.searched(self.panel, full, parts, {"count": total, "ratio": job.ratio},
+                job.ratio is None, tell, tell_held_out, rule=rule, **job.problem)  # fmt: skip
+            path, held, k = found.path, found.held_out, found.chosen
+            if len(values) < len(path.points):  # Ctrl-C interrupted the last value
+                tell(path.points[-1])
+            count = max(total, len(path.points))
+            for value, loss in zip(values, heard, strict=False):
+                value["held_out"] = loss
+            message = f"value {k + 1} of {count}" + (
+                "" if pairs or count == 1 else "; --held-out SHARE would choose one"
+            )
+            if not len(held.mean):
+                message += ", the last that has converged" if k + 1 < len(path.points) else ""
+                message += "; held-out examples were not looked at, as Ctrl-C ended it" if pairs else ""
+            else:
+                message += f", chosen by {len(pairs[0][1])} held-out example{'s' if len(pairs[0][1]) > 1 else ''}"
+                if len(held.mean) < len(path.points):
+                    message += f" among the first {len(held.mean)} values alone, as Ctrl-C ended the comparison"
+            ends = {
+                "success": not interrupted and all(point.success for point in path.points),
+                "interrupted": interrupted,
+            }
+            log.write({"outcome": message, **ends, "objective": path.points[k].fun})
+        if self.command.plot:
+            plots.plot_path(self.command.plot, path, held_out=held.mean, chosen=k)
+        report = {"beta_max": most, **values[k], "chosen": k + 1, "message": message, **ends}
+        report |= {"path_seconds": path.seconds, "warnings": [found.at_end], "values": values}
+        wrong, betas = sum(not point.success for point in path.points), path.betas
+        lines = [
+            f"{len(betas)} values of beta, from {betas[0]:.4g} to {betas[-1]:.4g}, in {path.seconds:.2f} seconds",
+            *_lines(report),
+            *([f"not converged: {wrong} of the values{scaling(full.data)}"] if wrong and not interrupted else []),
+            *([f"not converged: {held.unsolved} of the values without what is held out"] if held.unsolved else []),
+            *(["not converged: Ctrl-C ended it"] if interrupted else []),
+        ]
+        return Trained(path.weights(k), report, lines)
+
+    def _say(self, line: str) -> None:
+        if not self.command.quiet:
+            print(line, file=sys.stderr, flush=True)
+
+
+def _solution(beta: float, most: float, point: Any, size: int) -> dict[str, Any]:
+    """The report of a solution; point: a PathPoint or a SparseResult."""
+    same = ("oracle_calls", "work", "solver_seconds", "screening_seconds")
+    return {
+        "beta": beta,
+        "share": beta / most if most else None,
+        "support": len(point.support),
+        "weights": size,
+        "objective": point.fun,
+        "gap": point.gap if hasattr(point, "gap") else point.certificate,
+        "iterations": point.iterations if hasattr(point, "iterations") else point.nit,
+        **{name: getattr(point, name) for name in same},
+        **{name: list(getattr(point, name)) for name in ("rejection", "reservation")},
+        "solved": point.success,
+    }
+
+
+def _row(k: int, count: int, value: dict[str, Any]) -> str:
+    seconds = value["solver_seconds"] + value["screening_seconds"]
+    ends = f"{value['iterations']:4} iterations {seconds:8.2f} s"
+    return (
+        f"{k:4}/{count}  beta {value['beta']:.4g} ({value['share']:.3g} of beta_max)  support {value['support']:6}  "
+        f"objective {value['objective']:.6f}  gap {value['gap']:.1e} {ends}"
+        + ("" if value["solved"] else "  not converged")
+    )
+
+
+def _lines(report: dict[str, Any]) -> list[str]:
+    share = "" if report["share"] is None else f", {report['share']:.3g} of beta_max"
+    chosen = f" ({report['message']})" if "chosen" in report else ""
+    chosen += f", mean loss {report['held_out']:.6f} there" if "held_out" in report else ""
+    left = report["reservation"][-1] * report["weights"] if report["reservation"] else None
+    kept = "" if left is None else f", {left:.0f} of them left after screening"
+    return [
+        f"beta {report['beta']:.4g}{share}{chosen}",
+        f"objective {report['objective']:.6f}    within {report['gap']:.3g} of the optimum",
+        f"support {report['support']} of {report['weights']} weights{kept}",
+        f"seconds {report['solver_seconds']:.2f} in the solver, {report['screening_seconds']:.2f} in screening, "
+        f"{report['iterations']} iterations, at this beta",
+    ]

@@ -1,0 +1,418 @@
+"""Methods that have a dual value, and end when the duality gap is small: their runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, Unpack
+
+import numpy as np
+
+from reference.arrays import squared_norm
+from reference.declared import DualLam, Ge, Gt, Temperature
+from reference.objectives import StructuralHinge
+from reference.optimizers.base import Cornered, Linearized, Objective, regularised, value_of
+from reference.optimizers.bcfw import BCFW, BCFWState
+from reference.optimizers.cutting_planes import CuttingPlanes, CuttingPlanesState
+from reference.optimizers.exponentiated_gradient import EGState, ExponentiatedGradient
+from reference.optimizers.multisample import Multisample, MultisampleState
+from reference.optimizers.nonnegative import clipped, constraint
+from reference.smoothings import Entropy
+from reference.structures.base import IntractableError, UnsupportedError, at_most
+from reference.structures.proposals import Sampler
+from reference.training.arguments import check_needs
+from reference.training.solver import Loop, Needs, Report, Result, RunOptions, Solver, minimize, runs
+from reference.weighted import Weighted
+
+__all__ = ["bcfw", "cutting_planes", "exponentiated_gradient", "multisample"]
+
+
+@dataclass(frozen=True)
+class FrankWolfe(Solver):
+    """A run of :class:`BCFW`."""
+
+    name: ClassVar[str] = "bcfw"
+    needs: ClassVar[Needs | None] = Needs(("corners(w, batch)", "zeros"), constrained=True, unsmoothed=True)
+    loop: ClassVar[Loop] = Loop(panel_state=True)
+
+    def evaluate(self, objective: Objective, state: BCFWState) -> Report:
+        w = clipped(state.mean, constraint(objective))
+        quadratic = 0.5 * self.box.lam * squared_norm(w)
+        fun, dual = value_of(objective, w, None) + quadratic, state.mean_loss - quadratic
+        return Report(w, fun, dual, fun - dual)
+
+
+@runs("epoch (a pass of oracles and its cached passes)", epochs=100, tol=1e-3, rng=None)
+def bcfw(
+    objective: Cornered,
+    *,
+    lam: DualLam,
+    cached_passes: Annotated[int, Ge(0)] = 5,
+    capacity: Annotated[int, Ge(1)] = 8,
+    average: Literal["last", "weighted"] = "last",
+    line_search: bool = True,
+    **run: Unpack[RunOptions],
+) -> Result:
+    """Train a structural SVM by block-coordinate Frank-Wolfe, until the duality gap is small.
+
+    A visit of example i finds s = argmax_y loss_i(y) + <v_i(y), w> and moves alpha_i towards it:
+
+    alpha_i <- (1 - gamma) alpha_i + gamma e_s,
+    gamma = clip( lam n [loss_i(s) - loss + <v_i(s) - v, w>] / ||v_i(s) - v||^2, 0, 1 ),
+
+    v = sum_y alpha_i(y) v_i(y) and loss = sum_y alpha_i(y) loss_i(y). The outputs s form the working set of example i.
+    With cached passes, pairwise steps then move weight from its worst to its best output. Cached passes take such steps
+    alone, on the examples that had weight to move at their last visit.
+
+    Parameters
+    ----------
+    objective : object with ``n``, ``zeros()``, ``value_and_gradient(w, batch, mu)`` and ``corners(w, batch)``
+        An unsmoothed structural hinge. The weights in its slice ``nonnegative`` are kept >= 0.
+    epochs : int >= 0
+        The most passes that call the oracle of each example.
+    cached_passes : int >= 0
+        Passes over the working sets after each pass of oracles. 0: plain block-coordinate Frank-Wolfe.
+    capacity : int >= 1
+        Outputs in a working set. A new output replaces the output of lowest score among those of weight 0. If all
+        outputs have weight, the set grows beyond its capacity.
+    average : {"last", "weighted"}
+        Which iterate is returned: w_t, or 2/(t^2+t) sum_s s w_s over the t visits. With cached passes the last iterate
+        is better; the average is for ``cached_passes=0``.
+    line_search : bool
+        Line search for gamma; without it, gamma = 2n/(2n + visits so far). The line search is the formula above; with
+        weights kept >= 0, it maximises the dual of that problem.
+    rng : int, numpy.random.Generator or None
+        Orders are drawn with NumPy on the host, one permutation for each pass, including cached passes.
+
+    Returns
+    -------
+    Result
+        ``certificate`` is the duality gap of the returned weights. In ``history``, dual and gap belong to the iterate
+        that would be returned; the dual point of the average is the average of the dual points. ``success`` is False if
+        a ``tol`` > 0 was not reached or the objective is not finite.
+
+    Raises
+    ------
+    ValueError, UnsupportedError, TypeError
+        Options out of range; a hinge with a smoothing; an objective without corners, such as the log loss.
+
+    Notes
+    -----
+    With line search the dual never decreases along the last iterates, up to rounding. A step is skipped if the squared
+    length of its direction overflows. Memory: O(d) for each output kept.
+
+    Source
+    ------
+    Lacoste-Julien et al. (2013), Algorithm 4; Pillutla et al., section 7.2 (bcfw-wavg).
+
+    Examples
+    --------
+    >>> from reference import MulticlassModel, StructuralHinge, bcfw
+    >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # active features and labels of three examples
+    >>> result = bcfw(StructuralHinge(model, data), lam=0.1, tol=1e-3, rng=0)
+    >>> result.success, result.certificate <= 1e-3 * result.fun
+    (True, True)
+    """
+    return minimize(objective, FrankWolfe(BCFW(lam, capacity, average, line_search, cached_passes)), **run).result
+
+
+STILL = 10  # planes that leave the dual as it is end a run
+
+
+@dataclass(frozen=True)
+class Planes(Solver):
+    """A run of :class:`CuttingPlanes`."""
+
+    name: ClassVar[str] = "cutting_planes"
+    needs: ClassVar[Needs | None] = Needs(("linearize(w, batch)", "zeros"), unsmoothed=True)
+    loop: ClassVar[Loop] = Loop(still=STILL, iterate="best")
+
+    def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
+        if not getattr(objective, "loss_augmented", True):
+            raise UnsupportedError(
+                f"objective: cutting_planes needs planes with a task loss, which {type(objective).__name__} has not; "
+                f"StructuralHinge has"
+            )
+        return super().start(objective, w0, rng)
+
+    def evaluate(self, objective: Objective, state: CuttingPlanesState) -> Report:
+        return Report(state.best, state.fun, state.dual, state.fun - state.dual)
+
+    def restored(self, objective: Objective, saved: CuttingPlanesState) -> CuttingPlanesState:
+        """The state with the objective evaluated again, so that a resumed run on other data is detected."""
+        return saved._replace(fun=regularised(objective, saved.best, self.box.lam, None))
+
+
+@runs(epochs=1000, tol=1e-3)
+def cutting_planes(
+    objective: Linearized, *, lam: DualLam, capacity: Annotated[int, Ge(1)] = 200, **run: Unpack[RunOptions]
+) -> Result:
+    """Train a structural SVM by one-slack cutting planes, until the duality gap is small.
+
+    w_{k+1} = argmin_w  lam/2 ||w||^2 + max_{j <= k} [b_j + <a_j, w>],
+    b_j + <a_j, w> <= F(w) the tangent plane of the mean hinge F at w_j
+
+    Parameters
+    ----------
+    objective : object with ``n``, ``zeros()``, ``value_and_gradient(w, batch, mu)``, ``linearize(w, batch, mu)``
+        An unsmoothed structural hinge.
+    epochs : int >= 0
+        The most planes; each takes one pass over the examples.
+    capacity : int >= 1
+        Planes kept. Beyond, the oldest planes of weight 0 are dropped. If all planes have weight, the set grows beyond
+        its capacity.
+
+    Returns
+    -------
+    Result
+        The iterate of lowest objective. ``certificate`` and the gaps in ``history`` are duality gaps: that objective
+        minus the dual. ``success`` is False if a ``tol`` > 0 was not reached or the objective is not finite.
+
+    Raises
+    ------
+    ValueError, TypeError, UnsupportedError
+        Options out of range; a hinge with a smoothing; weights that must be >= 0; an objective without ``linearize``;
+        the log loss, whose planes have no task loss.
+
+    Notes
+    -----
+    The pass for a plane also gives the objective at w_k. The dual never decreases; the gap is at most eps after
+    O(1/(lam eps)) planes (Joachims et al., Theorem 5; Teo et al., Theorem 5). The master problem over the simplex is
+    solved to a thousandth of the gap. If the features have very different scales, rounding keeps it from that: a run
+    with a ``tol`` ends when ten planes in succession have not changed the dual. Memory O(capacity d).
+
+    Source
+    ------
+    Joachims et al. (2009), Algorithm 3; Teo et al. (2010), Algorithm 2 (BMRM).
+
+    Examples
+    --------
+    >>> from reference import MulticlassModel, StructuralHinge, cutting_planes
+    >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # active features and labels of three examples
+    >>> result = cutting_planes(StructuralHinge(model, data), lam=0.1, tol=1e-3)
+    >>> result.success, result.certificate <= 1e-3 * result.fun
+    (True, True)
+    """
+    accuracy = 0.0 if run["tol"] is None else run["tol"]
+    return minimize(objective, Planes(CuttingPlanes(lam, capacity, accuracy)), **run).result
+
+
+@dataclass(frozen=True)
+class Exponentiated(Solver):
+    """A run of :class:`ExponentiatedGradient`."""
+
+    name: ClassVar[str] = "exponentiated_gradient"
+    needs: ClassVar[Needs | None] = Needs(("zeros", "model", "data", "loss_augmented"), constrained=True)
+    loop: ClassVar[Loop] = Loop(panel_state=True)
+
+    def evaluate(self, objective: Objective, state: EGState) -> Report:
+        w = clipped(state.x, constraint(objective))
+        quadratic = 0.5 * self.box.lam * squared_norm(w)
+        fun = value_of(objective, w, self.box.mu) + quadratic
+        dual = float(np.mean(state.values)) - quadratic
+        return Report(w, fun, dual, fun - dual, calls=state.calls)
+
+
+@runs("evaluation", epochs=100, tol=1e-3, rng=None)
+def exponentiated_gradient(
+    objective: StructuralHinge,
+    *,
+    lam: DualLam,
+    mu: float | None = None,
+    step_size: Annotated[float, Gt(0)] | None = None,
+    sampling: Literal["gains", "permutation"] = "gains",
+    evaluate_every: Annotated[int, Ge(1)] = 1,
+    **run: Unpack[RunOptions],
+) -> Result:
+    """Train a CRF, or a structural SVM, by online exponentiated gradient on its dual, until the duality gap is small.
+
+    A visit of example i multiplies its probabilities by exponentials of the dual's gradient, which is a step of its
+    local scores:
+
+    alpha_i(y) <- alpha_i(y)^(1 - eta) exp(eta [loss_i(y) + score_i(y; w)] / mu) / norm,
+    theta_i <- (1 - eta) theta_i + eta [loss_i + scores_i(w)] / mu,
+
+    and for mu = 0, theta_i <- theta_i + eta [loss_i + scores_i(w)]. A step that would decrease the dual is rejected,
+    and eta is halved for the next visit; otherwise eta grows by a tenth, to at most 1 if mu > 0.
+
+    Parameters
+    ----------
+    objective : LogLoss or StructuralHinge
+        The structure of its model needs ``expectation``. The weights in its slice ``nonnegative`` are kept >= 0.
+    lam : float > 0
+        Weight of the squared norm; in other conventions C = 1/(lam n), or crfsuite's c2 = lam n / 2.
+    mu : float >= 0, optional
+        Temperature; default the objective's own: 1 for the log loss, 0 for an unsmoothed hinge. A hinge with mu > 0
+        needs ``smoothing=smoothings.Entropy()``.
+    step_size : float > 0, optional
+        The first eta of each example. For mu > 0 at most 1, default 0.3; for mu = 0 in units of 1/score, default 3.
+    epochs : int >= 0
+        The most epochs of n visits.
+    sampling : {"gains", "permutation"}
+        Which examples are visited, from the third epoch on: four in five visits are drawn in proportion to the gain of
+        an example's last step divided by its size; or each example once.
+    evaluate_every : int >= 1
+        Epochs from one evaluation of the objective to the next. Each evaluation adds a row, calls the callback and
+        compares the gap with ``tol``. It costs about half an epoch.
+    rng : int, numpy.random.Generator or None
+        Draws the examples to visit, with NumPy on the host.
+
+    Returns
+    -------
+    Result
+        ``certificate`` is the duality gap of the weights. ``success`` is False if a ``tol`` > 0 was not reached.
+
+    Raises
+    ------
+    ValueError, UnsupportedError, IntractableError, TypeError
+        Options out of range; a smoothing other than the entropy at mu > 0; a structure without ``expectation``, or for
+        which it is intractable; an objective other than these two, as its dual is unknown.
+
+    Notes
+    -----
+    The dual never decreases, up to rounding, unless outputs other than the truth have task loss 0. A visit makes one
+    call of the exp oracle. The first visit of an example makes up to twelve, as it tries distributions that are more
+    and more concentrated on the truth. Memory: local scores and marginals of each example. For an unsmoothed hinge the
+    gap decreases like 1/epochs, and ``bcfw`` is the better choice.
+
+    Source
+    ------
+    Collins et al. (2008), sections 3 to 6 (the online updates); the step sizes and the sampling are not from there.
+
+    Examples
+    --------
+    >>> from reference import LogLoss, MulticlassModel, exponentiated_gradient
+    >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # active features and labels of three examples
+    >>> result = exponentiated_gradient(LogLoss(model, data), lam=0.1, tol=1e-6, rng=0)
+    >>> result.success, result.certificate <= 1e-6 * result.fun
+    (True, True)
+    """
+    if isinstance(objective, Weighted):
+        raise TypeError(
+            "objective: exponentiated_gradient does not support weights of examples, got Weighted; use lbfgs, svrg or "
+            "bcfw"
+        )
+    check_needs(Exponentiated, objective)
+    mu = objective._mu(mu)
+    structure = objective.model.structure_type
+    if "expectation" in getattr(structure, "intractable", {}):
+        raise IntractableError(f"exponentiated_gradient needs expectation(): {structure.intractable['expectation']}")
+    if not structure.supports("expectation"):
+        raise UnsupportedError(f"exponentiated_gradient needs expectation(), which {structure.__name__} lacks")
+    if mu > 0 and not isinstance(objective.smoothing, Entropy):
+        raise ValueError(
+            f"objective: the dual at mu = {mu:g} is that of smoothing=Entropy(), got smoothing={objective.smoothing}"
+        )
+    eta = (0.3 if mu > 0 else 3.0) if step_size is None else float(step_size)
+    if mu > 0 and eta > 1:
+        raise ValueError(f"step_size: expected at most 1 for mu > 0, got {eta}")
+    solver, resolved = Exponentiated(ExponentiatedGradient(lam, mu, eta, sampling)), {"mu": mu, "step_size": eta}
+    return minimize(objective, solver, every=evaluate_every, resolved=resolved, **run).result
+
+
+@dataclass(frozen=True)
+class DualUpdates(Solver):
+    """A run of :class:`Multisample`."""
+
+    name: ClassVar[str] = "multisample"
+    needs: ClassVar[Needs | None] = Needs(("corners(w, batch)", "zeros"), unsmoothed=True)
+
+    def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
+        at_most("k", self.box.k, self.box.k, "whose inner products take")
+        return super().start(objective, w0, rng)
+
+    def evaluate(self, objective: Objective, state: MultisampleState) -> Report:
+        x = state.x if self.box.average == "last" else state.mean
+        fun = regularised(objective, x, self.box.lam, None)
+        return Report(x, fun, state.best, fun - state.best)
+
+
+@runs(epochs=100, tol=1e-3, rng=None)
+def multisample(
+    objective: Cornered,
+    *,
+    lam: DualLam,
+    k: Annotated[int, Ge(1)] = 5,
+    sampler: Literal["topk", "gibbs"] | Sampler = "topk",
+    mu: Temperature = 1.0,
+    update: Literal["moves", "exact"] = "moves",
+    online: bool = False,
+    average: Literal["last", "uniform"] = "last",
+    **run: Unpack[RunOptions],
+) -> Result:
+    """Train a structural SVM by dual updates over several outputs of an example, until the duality gap is small.
+
+    A visit of example i samples k outputs y_1, ..., y_k, where y_1 has the highest loss_i(y) + <v_i(y), w>, and raises
+    the dual over their weights:
+
+    max_alpha  sum_j alpha_j (loss_i(y_j) + <v_i(y_j), w>) - ||sum_j alpha_j v_i(y_j)||^2 / (2 lam t),
+    alpha >= 0, sum alpha <= 1
+
+    Then all weights of all blocks are multiplied by the number in [0, 1] that maximises the dual. This keeps
+    lam ||w||^2 <= max_{i, y} loss_i(y).
+
+    Parameters
+    ----------
+    objective : object with ``n``, ``zeros()``, ``value_and_gradient(w, batch, mu)``, ``corners(w, batch, k)``
+        An unsmoothed structural hinge. ``sampler="gibbs"`` needs ``sampled_corners(w, batch, k, mu, rng)``, too.
+    k : int >= 1
+        Outputs sampled in a visit; fewer if an example has fewer.
+    sampler : {"topk", "gibbs"} or callable
+        The k best loss-augmented outputs; or the best and k - 1 drawn with probability proportional to
+        exp((score + loss) / mu). A callable, ``sampler(i, space, size, rng)``, proposes at most size = k - 1 outputs
+        for example i, in the form that ``space.parts`` takes; the best output is added. The best output and duplicates
+        may be among the proposals. ``space`` is the example's structure at the current weights, without a batch axis,
+        with the task loss added to the scores; ``rng`` is the run's numpy.random.Generator. The updates do not need the
+        probabilities of the proposals.
+    mu : float > 0
+        Temperature of ``"gibbs"``.
+    update : {"moves", "exact"}
+        One round of expand and swap moves, or the maximum. The maximum has a closed form for a new block of a
+        :class:`MulticlassModel`.
+    online : bool
+        Each visit of an example adds a new block to the dual (Algorithm 3 as printed: T blocks after T steps, O(d)
+        memory). Otherwise an example keeps its block (n blocks: the dual rises to the optimum).
+    average : {"last", "uniform"}
+        Which iterate is returned: w^T, or the mean of w^0, ..., w^{T-1}, the iterate of Theorem 2.1.
+    epochs : int >= 0
+        The most passes over the examples.
+    rng : int, numpy.random.Generator or None
+        Draws the orders (one permutation a pass) and the samples, on the host.
+
+    Returns
+    -------
+    Result
+        ``certificate`` is the duality gap: the objective at the returned weights minus the highest dual after a pass.
+        ``history`` has these highest duals, D_T / T; only after complete passes do they bound the optimum.
+
+    Raises
+    ------
+    ValueError, UnsupportedError, TypeError
+        Options out of range; a hinge with a smoothing; weights that must be >= 0; an objective without corners, such as
+        the log loss; a structure without ``topk`` or ``sample`` for k > 1; a sampler that does not return a list of
+        outputs, or that proposes more than k - 1 outputs, or an impossible one.
+
+    Notes
+    -----
+    The best output is always among the samples. Therefore a step with a new block raises D_T by at least
+    f(w; Z_t) - ||lam w + v_t(y_1)||^2 / (2 lam t), and no step lowers it. A visit makes one oracle call for any k, and
+    takes O(k d + k^2) besides. Memory: O(k d), and O(n d) for the blocks unless ``online``. An update is skipped if
+    products of its directions overflow.
+
+    Source
+    ------
+    Branson et al. (2013), supplement: Algorithms 1 to 3, Lemmas 2.2 to 2.5, *corrected*; the radius sqrt(1/lam) of the
+    print holds for losses up to 1.
+
+    Examples
+    --------
+    >>> from reference import MulticlassModel, StructuralHinge, multisample
+    >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # active features and labels of three examples
+    >>> result = multisample(StructuralHinge(model, data), lam=0.1, k=2, tol=1e-3, rng=0)
+    >>> result.success, result.certificate <= 1e-3 * result.fun
+    (True, True)
+    """
+    return minimize(objective, DualUpdates(Multisample(lam, k, sampler, mu, update, online, average)), **run).result
