@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["ChainArguments", "chain_arguments", "label_tensor", "mask_of"]
+__all__ = ["ChainArguments", "chain_arguments", "floating", "label_tensor", "lengths_tensor", "mask_of"]
 
 HALF = (torch.float16, torch.bfloat16)  # computed in float32
 
@@ -104,6 +104,12 @@ def mask_of(
         if mask.device != device:
             raise ValueError(f"mask: expected a tensor on {device}, as unary is, got one on {mask.device}")
         return mask
+    lengths = lengths_tensor(lengths, batch, n, device)
+    return None if lengths is None else torch.arange(n, device=device) < lengths[..., None]
+
+
+def lengths_tensor(lengths: Any, batch: tuple[int, ...], n: int, device: torch.device) -> Tensor | None:
+    """Lengths (...,) in 0..n."""
     if lengths is None:
         return None
     lengths = torch.as_tensor(lengths, device=device)
@@ -113,7 +119,7 @@ def mask_of(
         raise ValueError(f"lengths: expected shape {batch}, got {tuple(lengths.shape)}")
     if not torch.compiler.is_compiling() and bool(((lengths < 0) | (lengths > n)).any()):
         raise ValueError(f"lengths: expected 0..{n}, got {int(lengths.min())}..{int(lengths.max())}")
-    return torch.arange(n, device=device) < lengths[..., None]
+    return lengths
 
 
 def label_tensor(name: str, y: Any, unary: Tensor) -> Tensor:

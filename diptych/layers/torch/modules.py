@@ -1,4 +1,4 @@
-"""Modules with parameters: a linear-chain CRF over an encoder's emissions."""
+"""Modules with parameters: a linear-chain CRF over an encoder's emissions, a dependency CRF over its encodings."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from diptych.layers.spans import Allowed
-from diptych.layers.torch import chain
+from diptych.layers.torch import arborescence, chain
 from diptych.layers.torch.chain import KBest
 from reference.arrays import host
 from reference.models.sequence import SequenceModel
 
-__all__ = ["ChainCRF"]
+__all__ = ["ChainCRF", "DependencyCRF"]
 
 REDUCTIONS = ("none", "sum", "mean", "token_mean")
 
@@ -151,3 +151,64 @@ class ChainCRF(nn.Module):
             if rule is not None:
                 found[name] = torch.where(rule, found[name], -torch.inf)
         return found
+
+
+class DependencyCRF(nn.Module):
+    """A conditional random field over dependency trees whose arcs have biaffine scores.
+
+    score(head h of token m) = [d_m, 1]^T W [e_h, 1], with d and e linear in the encodings and then rectified, and a
+    learned encoding of the root. Source: Dozat and Manning (2017), the scorer; Koo et al. (2007), the field.
+
+    Parameters
+    ----------
+    size : int >= 1
+        Of an encoding.
+    hidden : int >= 1
+        Of d and e.
+    single_root : bool
+        Whether each tree has exactly one arc from the root.
+    """
+
+    def __init__(self, size: int, hidden: int = 128, *, single_root: bool = True) -> None:
+        super().__init__()
+        for name, given in (("size", size), ("hidden", hidden)):
+            if not isinstance(given, int) or given < 1:
+                raise ValueError(f"{name}: expected an integer >= 1, got {given!r}")
+        self.size, self.single_root = size, single_root
+        self.root = nn.Parameter(torch.zeros(size))
+        self.dependents, self.heads = nn.Linear(size, hidden), nn.Linear(size, hidden)
+        self.biaffine = nn.Parameter(torch.empty(hidden + 1, hidden + 1))
+        nn.init.xavier_uniform_(self.biaffine)
+
+    def scores(self, encodings: Tensor) -> Tensor:
+        """The scores (batch, n, n + 1) of the arcs between encodings (batch, n, size)."""
+        if encodings.ndim != 3 or encodings.shape[2] != self.size:
+            raise ValueError(f"encodings: expected shape (batch, n, {self.size}), got {tuple(encodings.shape)}")
+        with_root = torch.cat([self.root.expand(len(encodings), 1, self.size), encodings], dim=1)
+        d, e = (nn.functional.pad(layer(x).relu(), (0, 1), value=1.0)
+                for layer, x in ((self.dependents, encodings), (self.heads, with_root)))  # fmt: skip
+        return d @ self.biaffine @ e.mT
+
+    def forward(
+        self, encodings: Tensor, heads: Tensor, lengths: Tensor | None = None, reduction: str = "sum"
+    ) -> Tensor:
+        """The log-likelihood of heads (batch, n), 0 for the root, reduced as :class:`ChainCRF` does; ``token_mean`` is
+        the sum over the number of tokens.
+        """
+        if reduction not in REDUCTIONS:
+            raise ValueError(f"reduction: expected one of {', '.join(REDUCTIONS)}, got {reduction!r}")
+        values = self.scores(encodings)
+        likelihood = -arborescence.crf_loss(values, heads, lengths=lengths, single_root=self.single_root)
+        if reduction == "token_mean":
+            return likelihood.sum() / (heads.numel() if lengths is None else lengths.sum())
+        return {"none": likelihood, "sum": likelihood.sum(), "mean": likelihood.mean()}[reduction]
+
+    def decode(self, encodings: Tensor, lengths: Tensor | None = None) -> list[list[int]]:
+        """The heads of the tokens of each sentence in its best tree."""
+        with torch.no_grad():
+            found = arborescence.best(self.scores(encodings), lengths=lengths, single_root=self.single_root).labels
+        return [[h for h in row if h >= 0] for row in found.tolist()]
+
+    def marginals(self, encodings: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """The probability of each arc, (batch, n, n + 1)."""
+        return arborescence.marginals(self.scores(encodings), lengths=lengths, single_root=self.single_root)
