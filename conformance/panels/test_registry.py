@@ -12,9 +12,7 @@ import pytest
 import accelerated
 from accelerated.counterparts import TABLE
 from accelerated.problems import MAKERS
-from accelerated.training import narrow
 from reference.optimizers.base import Algorithm
-from reference.training.solver import Solver
 
 ROOT = Path(accelerated.__file__).parents[1]
 ENTRIES = [(objective, model, known) for (objective, model), row in TABLE.items() for known in row]
@@ -55,11 +53,6 @@ def test_a_counterpart_is_the_box_with_one_thing_compiled(objective, model, know
     assert own - {"fits"} and all(hasattr(box, name) for name in own - {"fits"})
     assert model.__module__.startswith("accelerated.") and known.__module__.startswith("accelerated.")
     assert known.__module__.removeprefix("accelerated.").startswith(box.__module__.removeprefix("reference."))
-
-
-@pytest.mark.parametrize("solver", narrow.SOLVERS, ids=lambda solver: solver.__name__)
-def test_a_run_over_fewer_weights_is_the_solver_itself(solver):
-    assert issubclass(solver, Solver) and solver.__module__.startswith("reference.training.")
 
 
 SOURCES = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "accelerated").rglob("*.py"))}
