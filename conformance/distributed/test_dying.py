@@ -1,5 +1,5 @@
-"""Our rounds and retries, driven by a client with a virtual clock: a thousand workers, many of which die. What a pass
-costs: the model, its limits, its fit."""
+"""Our rounds and retries, with a client of hundreds of workers, many of which die. What a pass costs: the model, its
+limits, its fit."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 
 import reference
-from conformance.distributed.test_methods import METHODS, bits
-from conformance.distributed.virtual import VirtualClient
+from conformance.distributed.test_partitioned import METHODS, bits
+from conformance.distributed.dying import DyingClient
 from diptych.distributed import Partitioned, WorkersLost
 from diptych.distributed.cost import Cost, Pass, fitted, largest
 from diptych.distributed.partitions import measured, summed
-from diptych.distributed.transports import _same
 from reference import LogLoss, SequenceModel
 
 
@@ -32,19 +31,15 @@ class Tiny:
         return [rng.normal(size=(2, 2)) for _ in range(2)], [rng.integers(0, 2, 2).tolist() for _ in range(2)]
 
 
-def a_second(task, arguments):
-    return 1.0
-
-
 def on(client, partitions):
     return Partitioned([Tiny(k) for k in range(partitions)], SequenceModel(2, 2), LogLoss, client)
 
 
 @pytest.mark.beyond("long runs")
-def test_a_thousand_workers_that_die_change_no_bit():
+def test_hundreds_of_workers_that_die_change_no_bit():
     """Each evaluation meets deaths; the bits are those of this process, and what ran again was lost before."""
-    here, client = on(None, 1200), VirtualClient(1000, a_second, die=60.0, spread=0.5)
-    objective = on(client, 1200)
+    here, client = on(None, 400), DyingClient(300, die=0.04)
+    objective = on(client, 400)
     w = np.linspace(-1, 1, here.model.size)
     for step in range(3):
         ours, theirs = objective.value_and_gradient(w + step), here.value_and_gradient(w + step)
@@ -56,7 +51,7 @@ def test_a_thousand_workers_that_die_change_no_bit():
 @pytest.mark.beyond("long runs")
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_has_the_bits_of_this_process(name):
-    client = VirtualClient(4, a_second, die=15.0, spread=0.5)
+    client = DyingClient(4, die=0.05)
     assert bits(reference, name, client) == bits(reference, name) and client.again > 0
 
 
@@ -64,28 +59,27 @@ def test_an_error_of_a_task_is_raised_at_once():
     def broken():
         raise ValueError("file.txt, line 3: broken")
 
-    client = VirtualClient(4, a_second)
+    client = DyingClient(4)
     with pytest.raises(ValueError, match=r"^file\.txt, line 3"):
         Partitioned([Tiny(0), broken], SequenceModel(2, 2), LogLoss, client)
 
 
 def test_workers_that_all_die_at_once_end_the_run():
-    """Tasks take far longer than a worker lives: given up after some tries, with a message."""
-    client = VirtualClient(3, lambda task, arguments: 50.0, die=1.0, away=0.1)
+    """Given up after some tries, with a message."""
     with pytest.raises(WorkersLost, match="tasks were lost with their workers 5 times"):
-        on(client, 4)
+        on(DyingClient(3, die=1.0), 4)
 
 
 def test_a_partition_is_read_by_one_worker_and_again_only_after_a_death():
-    for die in (None, 25.0):
-        client = VirtualClient(10, a_second, die=die, spread=0.5)
+    for die in (0.0, 0.05):
+        client = DyingClient(10, die)
         objective = on(client, 40)
         for _ in range(6):
             objective.value_and_gradient(objective.zeros())
         places = {(given[1], worker) for task, given, worker in client.placed if task is measured}
         places |= {(given[2], worker) for task, given, worker in client.placed if task is summed}
         assert len({k for k, _ in places}) == 40
-        if die is None:
+        if die == 0:
             assert len(places) == 40 and client.ran == client.asked and objective.repeated == 0
             assert max(Counter(worker for _, worker in places).values()) == 4  # evenly
         else:
@@ -93,25 +87,6 @@ def test_a_partition_is_read_by_one_worker_and_again_only_after_a_death():
 
 
 # the model of cost ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("spread", [0.0, 0.3])
-@pytest.mark.parametrize(("workers", "partitions"), [(10, 40), (100, 400), (1000, 1000)])
-def test_the_model_of_cost_is_near_the_simulation(workers, partitions, spread):
-    """Virtual seconds of a pass against the model with the simulation's own constants: within 30 %."""
-    token, byte, tokens = 1e-3, 1e-6, 4.0 * partitions
-
-    def seconds(task, arguments):
-        if task is summed:
-            return token * tokens / partitions
-        return 0.0 if task is _same else 8 * 12 * byte * 3  # adding eight: three levels
-
-    client = VirtualClient(workers, seconds, spread=spread)
-    objective = on(client, partitions)
-    before = client.clock
-    objective.value_and_gradient(objective.zeros())
-    model = Cost(token, 0.0, 0.0, byte, 0.0, 0.0, spread).seconds(Pass(tokens, 12, workers, partitions))
-    assert abs(client.clock - before - model) <= 0.3 * model
 
 
 COST = Cost(2e-6, 3e-9, 2e-9, 1e-9, 2e-4, 0.01)
