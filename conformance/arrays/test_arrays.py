@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference.arrays
+from conformance.specimens.pages import check_refusals
 from conformance.tolerances import close
 
 
@@ -57,24 +58,17 @@ def test_every_form_gives_the_same_rows(backend, rng):
     assert np.array_equal(layer(backend).gather_sum(twice, np.eye(3)), [[1, 2, 0], [0, 0, 0], [0, 0, 1]])
 
 
-@pytest.mark.parametrize(
-    ("x", "options", "error", "message"),
-    [
-        ([[0, 3]], {"width": 3}, ValueError, r"X\[0\]: expected feature indices in 0..2, got 3"),
-        ([[0, -1]], {"width": 3}, ValueError, r"X\[0\]: expected feature indices in 0..2, got -1"),
-        ([[0]], {}, ValueError, "give width"),
-        (np.zeros((2, 3)), {"width": 4}, ValueError, "X: expected 4 features, got 3"),
-        (np.array([[np.nan]]), {}, ValueError, r"X\[0\]: column 0: expected a finite number, got nan"),
-        (np.zeros(3), {}, ValueError, "X: expected a two-dimensional array"),
-        (np.zeros((1, 1), complex), {}, TypeError, "X: .*complex128"),
-        (SimpleNamespace(indptr=[0, 2, 1], indices=[0], data=[1.0], shape=(2, 3)), {}, ValueError, "indptr must rise"),
-        ([[0.1, 0.9]], {"width": 2}, TypeError, r"X\[0\]: expected a list of column numbers, got \[0.1, 0.9\]"),
-        ([[[0]]], {"width": 2}, TypeError, r"X\[0\]: expected a list of column numbers, got \[\[0\]\]"),
-    ],
-)
-def test_bad_rows_are_refused(backend, x, options, error, message):
-    with pytest.raises(error, match=message):
-        backend.Rows.of(x, **options)
+def csr(**fields):
+    """What a CSR matrix has, of the shape (2, 2)."""
+    good = {"indptr": np.array([0, 1, 2]), "indices": np.array([0, 1]), "data": np.array([1.0, 2.0])}
+    given = {name: value if isinstance(value, np.ndarray) else np.array(value) for name, value in fields.items()}
+    return SimpleNamespace(**good | given, shape=(2, 2))
+
+
+def test_what_is_wrong_is_named(backend):
+    assert backend.Rows.of(csr()).n == 2
+    rows = lambda b, x: b.Rows(x.indptr, x.indices, x.data, 2)  # noqa: E731
+    check_refusals("wrong_rows.txt", {"np": np, "b": backend, "csr": csr, "rows": rows})
 
 
 def test_stored_zeros_are_dropped(backend):

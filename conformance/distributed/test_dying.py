@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import reference
-from conformance.distributed.test_partitioned import METHODS, bits
 from conformance.distributed.dying import DyingClient
+from conformance.distributed.test_partitioned import METHODS, bits
 from diptych.distributed import Partitioned, WorkersLost
 from diptych.distributed.cost import Cost, Pass, fitted, largest
 from diptych.distributed.partitions import measured, summed
