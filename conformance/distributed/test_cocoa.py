@@ -229,11 +229,3 @@ def test_wrong_arguments_are_named(sp):
     ):
         with pytest.raises(error, match=f"^{message}"):
             cocoa(objective, **{"lam": LAM, **options})
-
-
-def test_examples_without_a_choice(sp):
-    """Empty sequences alone: nothing to learn, and the gap is 0."""
-    empty = lambda: ([np.zeros((0, 2))], [[]])  # noqa: E731
-    for loss in (sp.StructuralHinge, sp.LogLoss):
-        result = cocoa(Partitioned([empty, empty], sp.SequenceModel(2, 3), loss), lam=LAM, epochs=3, rng=0)
-        assert result.fun == 0.0 and not np.any(result.x)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.distributed.dying import DyingClient
+from conformance.distributed.test_dying import DyingClient
 from diptych.distributed import Runs, WorkersLost
 
 RUNS = [{"x": x, "fold": fold} for x in (0.5, 3.0, -2.0) for fold in (0, 1)]

@@ -52,7 +52,7 @@ CASES = [  # a backend, the file and the test that catch it, and words of the in
     ("screening_radius_too_small", "test_screening_rules", "test_the_radius_is_no_smaller_than_it_must_be"),
     ("equal_neighbours_miscounted", "test_screening", "test_chains_and_lists_are_one_problem"),
     ("negative_features_left_out", "test_screening_rules", "test_counts_bound_what_any_weights_can_do"),
-    ("copied_from_the_device", "test_devices", "test_other_devices_are_refused_not_copied"),
+    ("copied_from_the_device", "test_arrays", "test_other_devices_are_refused_not_copied"),
     ("lacks_names", "test_names", "test_name_is_there"),
 ]
 

@@ -140,15 +140,6 @@ def test_bounds_are_of_the_scores_that_they_came_with(backend, rng):
         assert (problem.features.range is not None) == bounded and problem.features.spread is None
 
 
-@pytest.mark.parametrize(
-    ("columns", "error"), [([0, 0], ValueError), ([1, 0], ValueError), ([7], ValueError), ([0.5], TypeError)]
-)
-def test_bad_columns_are_named(backend, columns, error):
-    for model in (backend.MulticlassModel(2, 3), backend.SequenceModel(0, 2, start_stop=False)):
-        with pytest.raises(error, match="columns: expected"):
-            restrict(model, columns)
-
-
 @pytest.mark.parametrize("scale", [1e-300, 1e300])
 def test_ranges_at_any_scale_and_of_repeated_columns(backend, scale):
     """A column that stands twice in a row adds up; squares neither overflow nor vanish."""
