@@ -187,14 +187,7 @@ class DyingClient:
         self.asked, self.ran, self.again, self.died = 0, 0, 0, 0
         self._counting = False
 
-    def submit(
-        self,
-        task: Callable[..., Any],
-        *arguments: Any,
-        pure: bool,
-        workers: tuple[Any, ...] = (None,),
-        allow_other_workers: bool = True,
-    ) -> Future:
+    def submit(self, task: Callable[..., Any], *arguments: Any, workers: tuple[Any, ...] = (None,), **_: Any) -> Future:
         self.asked += 1
         return Future(self, task, arguments, workers[0])
 

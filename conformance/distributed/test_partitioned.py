@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 
 import reference
+from conformance.specimens.pages import check_refusals
 from conformance.tolerances import close
 from diptych.distributed import ColumnFile, Part, Partitioned, WorkersLost, cocoa, column_parts
 from diptych.distributed.ascent import CoCoA
 from diptych.distributed.transports import TOGETHER, TreeSum, tree_sum
-from reference import SequenceModel, StructuralHinge, UnsupportedError
+from reference import SequenceModel, StructuralHinge
 from reference.optimizers.subproblem import Subproblem
 from reference.training.counterparts import counterpart
 
@@ -111,24 +112,15 @@ def test_partitions_without_examples_are_left_out(sp):
     assert with_empty.value_and_gradient(w)[1].tobytes() == without.value_and_gradient(w)[1].tobytes()
 
 
-def test_wrong_arguments_are_named(sp):
-    given = {"loaders": LOADERS, "model": sp.SequenceModel(2, 3), "loss": sp.LogLoss}
-    size = Partitioned(**given).sizes[0].nbytes
-    for options, error, message in (
-        ({"loaders": []}, TypeError, "loaders: expected at least one callable"),
-        ({"loaders": [3]}, TypeError, "loaders: expected at least one callable"),
-        ({"loaders": 2 * [lambda: ([], [])]}, ValueError, "loaders: expected at least one example, got none in 2 part"),
-        ({"loss": "log"}, TypeError, "loss: expected a callable such as LogLoss, got 'log'"),
-        ({"executor": 4}, TypeError, "executor: expected None, an executor .* got int"),
-        ({"memory": 0}, ValueError, "memory: "),
-        (
-            {"loaders": LOADERS[:1], "memory": -(-size // 3)},
-            MemoryError,
-            r"partition 0 \(Drawn\(seed=0\)\) takes .* split it into at least 3 part",
-        ),
-    ):
-        with pytest.raises(error, match=f"^{message}"):
-            Partitioned(**{**given, **options})
+def test_what_is_wrong_is_named(sp):
+    def over(loss, **options):
+        return Partitioned(**{"loaders": LOADERS, "model": sp.SequenceModel(2, 3), "loss": loss, **options})
+
+    names = {"sp": sp, "over": over, "whole": whole, "smoothed": smoothed, "cocoa": cocoa, "np": np}
+    check_refusals("wrong_partitions.txt", names)
+    size = over(sp.LogLoss).sizes[0].nbytes
+    with pytest.raises(MemoryError, match=r"^partition 0 \(Drawn\(seed=0\)\) takes .* split it into at least 3 part"):
+        over(sp.LogLoss, loaders=LOADERS[:1], memory=-(-size // 3))
 
 
 def test_loaders_of_files_name_file_and_line(tmp_path, sp):
@@ -318,19 +310,3 @@ def test_screening_over_partitions_is_screening(sp, alpha, rule, solver):
     assert ours.success and ours.nit == theirs.nit and np.array_equal(ours.support, theirs.support)
     assert [s.kept for s in ours.screenings] == [s.kept for s in theirs.screenings]
     close(ours.x, theirs.x, scale=1e3)
-
-
-def test_what_partitions_cannot_do_is_refused(sp):
-    log, hinge = (Partitioned(LOADERS, sp.SequenceModel(2, 3), loss) for loss in (sp.LogLoss, sp.StructuralHinge))
-    with pytest.raises(UnsupportedError, match="^batch: "):
-        sp.sgd(log, lam=LAM)
-    with pytest.raises(UnsupportedError, match="^average: over partitions"):
-        sp.svrg(log, lam=LAM, average="uniform", rng=0)
-    with pytest.raises(UnsupportedError, match="CountRule"):
-        sp.solve_sparse(log, beta=0.1, rule=sp.CountRule())
-    with pytest.raises(TypeError, match="^objective: expected partitions of LogLoss"):
-        sp.solve_sparse(hinge, beta=0.1)
-    with pytest.raises(UnsupportedError, match="^batch: "):
-        log.value_and_gradient(log.zeros(), [0])
-    with pytest.raises(ValueError, match="^w: expected a NumPy array of 21 weights"):
-        log.value(np.zeros(3))

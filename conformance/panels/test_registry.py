@@ -1,5 +1,5 @@
 """The registry: CONTRIBUTING's table is what is registered, and fits where it stands; where kernels are defined, and
-what they stand on: arrays that begin at cache lines, sums of several threads, values that live as long as their owner."""
+what they stand on: arrays at cache lines, sums of several threads, values that live as long as their owner."""
 
 from __future__ import annotations
 
