@@ -173,13 +173,3 @@ def test_remark_44_divides_zero_by_zero(backend):
     marginals = backend.Tree(unary, pairwise, [-1, 0]).marginals()
     close(as_printed[0], np.asarray(marginals.pairwise)[0])
     close(marginals.pairwise, [[0.5, 0.5], [0.0, 0.0]])
-
-
-def test_what_is_refused_beside_the_arguments_of_the_constructor(backend):
-    batch = backend.Tree(np.zeros((3, 2, 2)), np.zeros((2, 2)), [-1, 0])
-    for question in (batch.count, lambda: list(batch.enumerate())):
-        with pytest.raises(ValueError, match=r"expected a single tree, got a batch of shape \(3,\)"):
-            question()
-    unsound = backend.TreeScores(np.zeros((2, 2)), np.zeros((2, 2)), np.array([1, 0]))
-    with pytest.raises(ValueError, match="parents: expected a forest, got a cycle"):
-        backend.Tree.unchecked(unsound).best()

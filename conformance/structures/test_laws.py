@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance import laws
+from conformance.specimens.pages import check_refusals, entries
 from conformance.specimens.scores import members, stored
-from conformance.specimens.structures import STRUCTURES
+from conformance.specimens.structures import SMALL, STRUCTURES
+from conformance.structures.test_search import Runs
 from conformance.tolerances import close
 from reference.arrays import host
 from reference.structures.scores import score_fields
@@ -164,10 +166,40 @@ def test_labels_that_say_there_is_no_output_have_no_parts(backend, specimen, dat
         assert np.all(np.asarray(structure.score(nowhere)) == 0)
 
 
-WRONG = {f"{each.name} {i}": wrong for each in STRUCTURES for i, wrong in enumerate(each.wrong)}
+def test_what_is_wrong_is_named(backend):
+    model = backend.SequenceModel(2, 2)
+    names = {"b": backend, "np": np, "z": np.zeros, "PATH": [[0, 1], [1, 2]], "runs": Runs([1.0])}
+    names |= {"NAN": np.full((1, 2), np.nan), "INF": np.full((1, 2, 2), np.inf)}
+    names["LOSS"] = backend.BoxScores(np.zeros((4, 4)), np.array(1.0), np.array([1, 0, 3, 2]))
+    names["log"] = backend.LogLoss(model, model.pack([np.eye(2)], [[0, 1]]))
+    for dtype in (np.int64, np.uint64):
+        odd, fit = np.array([[0, 2**53 + 1], [1, 0]], dtype), np.array([[0, 2**60], [1, 0]], dtype)
+        check_refusals("wrong_structures.txt", {**names, "odd": odd})
+        for entry, _ in entries("wrong_structures.txt"):
+            if "odd" in entry:  # multiples of large enough powers of two are floats
+                eval(entry, {**names, "odd": fit})
 
 
-@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
-def test_wrong_arguments_are_named(backend, wrong):
-    with pytest.raises(wrong.error, match=wrong.message):
-        wrong.ask(backend)
+@pytest.mark.parametrize("name", SMALL)
+def test_wrong_numbers_are_named(backend, name):
+    """Of outputs and draws, and the temperature; what has an expectation can be drawn."""
+    specimen, make = SMALL[name]
+    structure = specimen.make(backend, make(np.zeros))
+    for k in (0, -1, True, 2.0, "2", None):
+        error = ValueError if isinstance(k, int) else TypeError
+        with pytest.raises(error, match=f"k: expected an integer >= 1, got {k!r}"):
+            structure.topk(k)
+    if "expectation" not in specimen.promises:
+        with pytest.raises(backend.UnsupportedError, match=rf"{specimen.kind} does not implement sample\(\)"):
+            structure.sample(1)
+        return
+    for mu in (0.0, -1.0, np.nan, np.inf):
+        with pytest.raises(ValueError, match="mu: expected"):
+            structure.expectation(mu)
+    for arguments, error, message in (
+        ((0,), ValueError, "size: expected an integer >= 1, got 0"),
+        ((1, 0.0), ValueError, "mu"),
+        ((1, 1.0, "a"), TypeError, "rng: expected an integer"),
+    ):
+        with pytest.raises(error, match=message):
+            structure.sample(*arguments)

@@ -274,34 +274,3 @@ def test_edges_are_the_structures_own(backend):
     structures = [f(np.zeros((2, 2)), np.zeros((1, 2, 2)), edges) for f in (backend.Cut, backend.Graph)]
     edges[0, 1] = 70
     assert all(structure.best()[1].tolist() == [0, 0] for structure in structures)
-
-
-ODD = 2**53 + 1
-
-
-@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
-def test_integers_that_floats_do_not_hold_are_refused(backend, dtype):
-    """Wherever integers become floats; those that are multiples of large enough powers of two stay."""
-    zero, model = np.zeros((2, 2)), backend.SequenceModel(2, 2)
-    data = model.pack([np.eye(2)], [[0, 1]])
-    for name, ask in (
-        ("values", backend.Table),
-        ("values", backend.Matching),
-        ("values", lambda x: backend.Arborescence(np.concatenate([x, x], 1)[:, :3])),
-        ("unary", lambda x: backend.Chain(x, zero)),
-        ("pairwise", lambda x: backend.Chain(zero, x)),
-        ("unary", lambda x: backend.Tree(x, zero, [-1, 0])),
-        ("unary", lambda x: backend.Graph(x, np.zeros((1, 2, 2)), [[0, 1]])),
-        ("unary", lambda x: backend.Cut(x, np.zeros((1, 2, 2)), [[0, 1]])),
-        ("cost", lambda x: backend.SequenceModel(2, 2, cost=x)),
-        ("X", lambda x: backend.MulticlassModel(2, 2).pack(x, [0, 1])),
-        ("w0", lambda x: backend.sgd(backend.LogLoss(model, data), np.resize(x, 12), lam=0.1, epochs=1)),
-        ("x", backend.L1(0.1).prox),
-        ("x", lambda x: backend.L1(0.1).prox(x.tolist())),
-        ("x", lambda x: backend.L1(0.1).prox([*x[0].tolist(), 0.5])),
-        ("tau", lambda x: backend.L1(x[0, 1])),
-        ("tau", lambda x: backend.L1(int(x[0, 1]))),
-    ):
-        with pytest.raises(ValueError, match=rf"^{name}.*: expected numbers that float64 holds, got {ODD}: it becomes"):
-            ask(np.array([[0, ODD], [1, 0]], dtype))
-        ask(np.array([[0, 2**60], [1, 0]], dtype))

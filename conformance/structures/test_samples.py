@@ -157,20 +157,3 @@ def test_draws_are_the_same_in_every_namespace(backend, space, rng, name):
     stay = Space("numpy", space.dtype, np.asarray)
     assert drawn.dtype == np.int64
     assert np.array_equal(drawn, specimen.make(reference, scores, stay).sample(6, 0.5, rng=3))
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_what_has_an_expectation_can_be_drawn(backend, name):
-    specimen, make = SMALL[name]
-    structure = specimen.make(backend, make(np.zeros))
-    if "expectation" not in specimen.promises:
-        with pytest.raises(backend.UnsupportedError, match=rf"{specimen.kind} does not implement sample\(\)"):
-            structure.sample(1)
-        return
-    for arguments, error, message in (
-        ((0,), ValueError, "size: expected an integer >= 1, got 0"),
-        ((1, 0.0), ValueError, "mu"),
-        ((1, 1.0, "a"), TypeError, "rng: expected an integer"),
-    ):
-        with pytest.raises(error, match=message):
-            structure.sample(*arguments)

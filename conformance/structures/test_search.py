@@ -145,12 +145,7 @@ def test_decoding_variable_by_variable_is_right_for_unambiguous_scores(backend, 
     assert tuple(structure.node_max_marginals().argmax(axis=1)) == tuple(structure.best()[1])
 
 
-def test_bmmf_says_what_it_needs(backend, rng):
-    chain = backend.Chain(rng.normal(size=(2, 3, 2)), np.zeros((2, 2)))
-    with pytest.raises(ValueError, match=r"structure: expected a single one, got a batch of shape \(2,\)"):
-        backend.bmmf(chain, 2)
-    with pytest.raises(ValueError, match="k: expected an integer >= 1"):
-        backend.bmmf(backend.Chain(np.zeros((2, 2)), np.zeros((2, 2))), 0)
+def test_bmmf_needs_constraints(backend):
     with pytest.raises(backend.UnsupportedError, match=r"Table does not implement constrained\(\)"):
         backend.bmmf(backend.Table([0.0, 1.0]), 2)
 
@@ -238,10 +233,5 @@ def test_a_bound_that_is_none_is_found(backend):
             backend.branch_and_bound(kind([1.0, 2.0]), 1)
 
 
-def test_options_are_checked(backend):
-    for k, error in ((0, ValueError), (True, ValueError), (1.5, TypeError)):
-        with pytest.raises(error, match="k: expected an integer >= 1"):
-            backend.branch_and_bound(Runs([1.0]), k)
-    with pytest.raises(ValueError, match="tolerance: expected a finite number >= 0"):
-        backend.branch_and_bound(Runs([1.0]), 1, tolerance=-1.0)
+def test_where_all_is_forbidden_nothing_is_found(backend):
     assert backend.branch_and_bound(Runs([]), 3) == [] and backend.branch_and_bound(Runs([-np.inf]), 3) == []
