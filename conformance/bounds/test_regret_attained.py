@@ -1,5 +1,6 @@
-"""Regret bounds of online learning are attained, exactly or in the limit: adversaries that ask what the proofs give
-away least on."""
+"""Regret bounds of online learning are attained, or nearly: by adversaries that ask what the proofs give away least on.
+Constant steps and the optimum's radius are in test_online_proximal and test_online_mkl_runs.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +28,7 @@ class Adversary:
 
 
 def play(backend, T, d, choose, step_size, radius, sigma=0.0):
-    """(regret, norm of the best model in hindsight, largest norm of a subgradient, adversary) after T rounds within a
-    ball."""
+    """The regret, the largest norm of a subgradient and the adversary, after T rounds within a ball."""
     adversary = Adversary(T, choose)
     options = {"step_size": step_size, "sigma": sigma, "project": backend.L2Ball(radius), "epochs": 1, "rng": 0}
     backend.online_proximal(adversary, backend.L1(0.0), np.zeros(d), **options)
@@ -36,41 +36,17 @@ def play(backend, T, d, choose, step_size, radius, sigma=0.0):
     assert len(models) == T
     total = slopes.sum(axis=0)
     length = np.linalg.norm(total)
-    if length <= 1e-9 * G:  # every model is as good
-        best = np.zeros(d)
-    else:  # along -total, to where sigma or the ball ends it
-        best = -total / length * min(radius, length / (sigma * T) if sigma > 0 else np.inf)
+    # the best model in hindsight is along -total, to where sigma or the ball ends it
+    best = -total / max(length, 1e-9) * min(radius, length / (sigma * T) if sigma > 0 else np.inf)
     paid = np.sum(slopes * models) + 0.5 * sigma * np.sum(models**2)
     owed = total @ best + 0.5 * sigma * T * best @ best
-    largest = np.max(np.linalg.norm(slopes + sigma * models, axis=1))
-    return paid - owed, float(np.linalg.norm(best)), float(largest), adversary
+    return paid - owed, np.max(np.linalg.norm(slopes + sigma * models, axis=1)), adversary
 
 
 def anyhow(t, w):
     """Slopes of length G in no particular direction."""
     a = np.random.default_rng(t).normal(size=len(w))
     return G * a / np.linalg.norm(a)
-
-
-SLOPES = {
-    "one way": lambda t, w: G * np.eye(len(w))[0],
-    "to and fro": lambda t, w: G * (-1.0) ** t * np.eye(len(w))[0],  # the learner is always a step late
-    "anyhow": anyhow,
-    "along": lambda t, w: G * w / np.linalg.norm(w) if np.any(w) else G * np.eye(len(w))[0],
-}
-
-
-@pytest.mark.parametrize("T", [1, 2, 60])
-@pytest.mark.parametrize("gamma", [0.01, 0.5])
-@pytest.mark.parametrize("slopes", SLOPES)
-def test_constant_steps(backend, slopes, gamma, T):
-    """Proposition 5.1: equality for slopes that never change, in a ball that the last step reaches, and for slopes that
-    cancel."""
-    regret, norm, largest, _ = play(backend, T, 2, SLOPES[slopes], gamma, gamma * T * G)
-    bound = bounds.regret_constant_step(T, gamma, largest, norm)
-    assert largest == pytest.approx(G) and regret <= bound * (1 + 1e-12)
-    if slopes == "one way" or (slopes == "to and fro" and T % 2 == 0):
-        assert regret >= bound * (1 - 1e-9)
 
 
 def stay_then_fall(T, gamma, radius):
@@ -92,19 +68,18 @@ def test_decaying_steps(backend, gamma, ratio):
     """Proposition 5.2: most of the bound, where its part in G is the larger, where its part in F is, and between."""
     T, diameter = 1000, ratio * gamma * G
     choose = stay_then_fall(T, gamma, diameter / 2)
-    regret, _, largest, _ = play(backend, T, 1, choose, backend.steps.InverseSqrt(gamma), diameter / 2)
+    regret, largest, _ = play(backend, T, 1, choose, backend.steps.InverseSqrt(gamma), diameter / 2)
     bound = bounds.regret_decaying_step(T, gamma, largest, diameter)
     assert largest == pytest.approx(G) and 0.85 * bound <= regret <= bound
 
 
 @pytest.mark.parametrize("T", [1, 2, 300])
 @pytest.mark.parametrize("sigma", [0.05, 2.0])
-@pytest.mark.parametrize("slopes", ["to and fro", "anyhow", "along"])
-def test_strong_convexity(backend, slopes, sigma, T):
+def test_strong_convexity(backend, sigma, T):
     """Proposition 5.3: G^2/(2 sigma) sum_t 1/t where all subgradients, with their sigma w, are of length G; the bound
     has 1 + log T for the sum."""
-    choose = lambda t, w: SLOPES[slopes](t, w) - sigma * w  # noqa: E731
-    regret, _, largest, _ = play(backend, T, 2, choose, backend.steps.Pegasos(), 10 * G / sigma, sigma)
+    choose = lambda t, w: anyhow(t, w) - sigma * w  # noqa: E731
+    regret, largest, _ = play(backend, T, 2, choose, backend.steps.Pegasos(), 10 * G / sigma, sigma)
     bound = bounds.regret_strongly_convex(T, sigma, largest)
     share = np.sum(1.0 / np.arange(1, T + 1)) / (1.0 + np.log(T))
     assert largest == pytest.approx(G) and share >= 0.88
@@ -115,19 +90,9 @@ def test_strong_convexity(backend, slopes, sigma, T):
 def test_rounds_over_lines_and_parabolas(backend, sigma):
     """Lemma 4 with equality: L_t a line and sigma/2 ||w||^2, no regularizer, and the step well within the ball."""
     gamma = 0.1
-    _, _, _, adversary = play(backend, 20, 2, anyhow, gamma, 100.0, sigma)
+    _, _, adversary = play(backend, 20, 2, anyhow, gamma, 100.0, sigma)
     u = np.array([0.7, -1.1])
     for a, w, after in zip(adversary.slopes, adversary.models, adversary.models[1:], strict=False):
         there, g = a @ u + 0.5 * sigma * u @ u, a + sigma * w
         bound = bounds.round_bound(there, g @ g, gamma, np.sum((u - w) ** 2), np.sum((u - after) ** 2), sigma)
         np.testing.assert_allclose(a @ w + 0.5 * sigma * w @ w, bound, atol=1e-12)
-
-
-@pytest.mark.parametrize(("lam", "sigma"), [(0.4, 0.0), (0.1, 0.3)])
-def test_the_optimum_is_on_the_sphere(backend, lam, sigma):
-    """max(0, 1 + <w, v>) with ||v||^2 = lam + sigma: the regularizer lets w reach the kink, and no further."""
-    x = np.sqrt((lam + sigma) / 2.0)
-    model = backend.MulticlassModel(1, 2)
-    objective = backend.StructuralHinge(model, model.pack(np.array([[x]]), [0]))
-    w = backend.bcfw(objective, lam=lam + sigma, tol=1e-9, rng=0).x  # one group: (sum of norms)^2 is the squared norm
-    np.testing.assert_allclose(np.linalg.norm(w), bounds.optimum_radius(1.0, lam, sigma), rtol=1e-6)
