@@ -13,12 +13,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from conformance.identities import measure, papers
 from conformance.specimens.pages import check_refusals
 from conformance.tolerances import close
 from reference import bounds
 from reference.bounds.casimir import GOLDEN
 from reference.identities import pillutla as law
 
+LAWS = [law for laws in papers().values() for law in laws]
 CHOICES = [bounds.Corollary17(q, 1 - q, 0.3) for q in (1e-8, 1e-2, 0.25, 0.5, 0.9, 0.999)]
 CHOICES += [bounds.Corollary18(q, 1 - q, 0.3) for q in (1e-8, 1e-2, 0.25, 0.5, 0.9, 0.999)]
 CHOICES += [bounds.Corollary19(kappa, 0.3) for kappa in (1e-3, 1.0, 1e3)]
@@ -273,3 +275,11 @@ def test_bounds_of_regret_are_their_formulas():
     before, after = 2.0, 1.2
     expected = 5.0 + gamma / 2 * G**2 + (before - after) / (2 * gamma) - sigma / 2 * before
     close(bounds.round_bound(5.0, G**2, gamma, before, after, sigma), expected)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: f"{law.number} {law.says}")
+@given(seed=st.integers(0, 2**32))
+def test_each_law_holds(backend, law, seed):
+    """Every law of ``reference.identities`` on drawn instances."""
+    found = measure(law, backend, seed, 0)
+    assert found.holds, found

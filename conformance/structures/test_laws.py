@@ -177,6 +177,8 @@ def test_what_is_wrong_is_named(backend):
     names |= {"NAN": np.full((1, 2), np.nan), "INF": np.full((1, 2, 2), np.inf)}
     names["LOSS"] = backend.BoxScores(np.zeros((4, 4)), np.array(1.0), np.array([1, 0, 3, 2]))
     names["log"] = backend.LogLoss(model, model.pack([np.eye(2)], [[0, 1]]))
+    names["hinge"], many = backend.StructuralHinge(model, names["log"].data), backend.MulticlassModel(2**12, 2)
+    names["many"] = backend.StructuralHinge(many, many.pack([[0], [1]], [0, 1]))
     for dtype in (np.int64, np.uint64):
         odd, fit = np.array([[0, 2**53 + 1], [1, 0]], dtype), np.array([[0, 2**60], [1, 0]], dtype)
         check_refusals("wrong_structures.txt", {**names, "odd": odd})

@@ -190,17 +190,3 @@ def test_samples_take_the_room_of_the_answer(backend):
         assert drawn.size == size * max(drawn.ndim, 1) and np.unique(drawn).size > labels // 2
         assert room < 2**25
     assert backend.Table(np.zeros(10**6)).sample(1000, rng=0).max() < 10**6
-
-
-def test_searches_and_runs_of_which_so_much_cannot_be_kept(backend):
-    """Where the answer would fit: what a search keeps for each label, weights of corners, k^2 inner products."""
-    kept = f"^k: expected at most {LIMIT // 1500} outputs, for which the search keeps 1500"
-    refused(lambda: backend.Chain(np.zeros((30, 50)), np.zeros((50, 50))).topk(2**18), match=kept)
-    classes, model = backend.MulticlassModel(2**12, 2), backend.SequenceModel(1, 2)
-    objective = backend.StructuralHinge(classes, classes.pack([[0], [1]], [0, 1]))
-    for ask in (objective.corners, objective.sampled_corners):
-        message = f"^k: expected at most {LIMIT // 2**13} outputs, .* got {2**20}"
-        refused(lambda ask=ask: ask(np.zeros(classes.size), k=2**20), match=message)
-    hinge = backend.StructuralHinge(model, model.pack([np.ones((2, 1))], [[0, 1]]))
-    for k in (2**40, 2**15):
-        refused(lambda k=k: backend.multisample(hinge, lam=0.1, k=k), match="^k: expected at most")
