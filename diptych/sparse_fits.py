@@ -19,23 +19,6 @@ from reference.packed import lock
 from reference.screening.path import PathPoint, SparsePath
 from reference.screening.rules import check_rule
 
-__all__ = [
-    "LISTING",
-    "RULES",
-    "ChosenPath",
-    "HeldOut",
-    "beta_of",
-    "choose",
-    "deepened",
-    "follow",
-    "held_out_losses",
-    "one_label",
-    "rule_of",
-    "searched",
-    "sequences_of",
-    "splits",
-]
-
 RULES = ("l1-gap", "l2-gap", "half-space", "count", "union", "none")
 QUARTER, DEEPEST = 0.25, 1e-6  # of a decade: steps below a path's default end; a path's least share of beta_max
 GAINS, FITS = 1e-3, 2e-2  # shares of the loss at w = 0 by which a held-out, or else a training loss must fall a quarter
