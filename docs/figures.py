@@ -41,7 +41,7 @@ from benchmarks.widths import figures as width_figures
 from benchmarks.workers import figures as worker_figures
 from diptych.experiments import graphs
 from diptych.experiments.clock import best_of
-from diptych.experiments.handwritten import handwritten_words
+from diptych.experiments.sparse_data import handwritten_words
 
 Add = Callable[..., None]
 

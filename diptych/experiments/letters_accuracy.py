@@ -11,6 +11,7 @@ they are not trained again.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -62,17 +63,16 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> None:
-    kinds = [(reverse, loss) for reverse in (False, True) for loss in ("crf", "hinge")]
-    runs = {
-        (reverse, loss): [Run(loss, options.lam, options.epochs, reverse, fold) for fold in range(FOLDS)]
-        for reverse, loss in kinds
-    }
+    runs = [
+        [Run(loss, options.lam, options.epochs, reverse, fold) for fold in range(FOLDS)]
+        for reverse, loss in itertools.product((False, True), ("crf", "hinge"))
+    ]
     kept = shell.output_folder(options) / "letters-accuracy.jsonl"
     announce_compilation(accelerated)
     with shell.executor_of_one_thread(options) as executor:
         performed = Runs(perform, kept, executor, key=Run._asdict, describe=_described)
-        performed.perform(run for several in runs.values() for run in several)
-    rows = [_row(several, performed.perform(several)) for several in runs.values()]
+        performed.perform(run for several in runs for run in several)
+    rows = [_row(several, performed.perform(several)) for several in runs]
     if options.json:
         print(json.dumps(rows, indent=2))
         return
@@ -83,9 +83,8 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _described(run: Run, scores: dict[str, float]) -> str:
-    return (
-        f"{run.loss}, {'on' if run.reverse else 'without'} fold {run.fold}: {100 * scores['letter']:.1f} % of letters"
-    )
+    where = f"{'on' if run.reverse else 'without'} fold {run.fold}"
+    return f"{run.loss}, {where}: {100 * scores['letter']:.1f} % of letters"
 
 
 def _row(runs: list[Run], scores: list[dict[str, float]]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from diptych.commands.options import add_flags
 from diptych.commands.output import announce_compilation, whole, writable
 from diptych.distributed import Runs
 from diptych.experiments import shell
-from diptych.experiments.handwritten import handwritten_words
+from diptych.experiments.sparse_data import handwritten_words
 from diptych.pictures.plots import logarithmic, require_matplotlib, save_figure
 from reference.training.result import Result
 

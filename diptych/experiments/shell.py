@@ -27,6 +27,7 @@ from diptych.commands.options import above_zero, add_flags, positive
 from diptych.commands.output import error_text, status_of, writable
 from diptych.experiments.registry import EXPERIMENTS
 from diptych.interrupts import listening, status, word
+from diptych.pictures.plots import require_matplotlib
 from reference.files import save_bytes
 from reference.training.run import Lost
 
@@ -202,6 +203,7 @@ def run_or_draw(
 
     def draw_or_run() -> None:
         writable(options.plot)
+        require_matplotlib()  # fail before the runs, not after
         (run if options.draw is None else draw_again)()
 
     return ended(parser, options, draw_or_run)

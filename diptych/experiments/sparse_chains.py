@@ -29,7 +29,7 @@ from diptych.chunks import chunk_scores
 from diptych.commands.options import above_zero, positive, share
 from diptych.commands.output import announce_compilation
 from diptych.experiments import shell
-from diptych.experiments.handwritten import handwritten_words
+from diptych.experiments.sparse_data import handwritten_words
 from diptych.files.columns import load_columns
 from diptych.pictures.plots import logarithmic, require_matplotlib, save_figure
 
@@ -113,13 +113,8 @@ def _betas(objective: Any, values: int, ratio: float) -> np.ndarray:
 
 def _report(kind: str, objective: Any, betas: np.ndarray) -> dict[str, Any]:
     sizes = {"examples": objective.n, "weights": objective.model.size, "beta_max": float(betas[0])}
-    return {
-        "settings": {"alpha": ALPHA, "gamma": GAMMA},
-        "versions": shell.versions(),
-        "kind": kind,
-        **sizes,
-        "rows": [],
-    }
+    head = {"settings": {"alpha": ALPHA, "gamma": GAMMA}, "versions": shell.versions(), "kind": kind}
+    return {**head, **sizes, "rows": []}
 
 
 def _walk(
@@ -140,9 +135,8 @@ def _walk(
             f"{point.solver_seconds + point.screening_seconds:.1f} s, gap {row['gap']:.1e} of the objective"
         )
 
-    path = accelerated.sparse_path(
-        objective, betas, alpha=ALPHA, tol=tol, rule=rule, gamma=GAMMA, solver=solver, callback=each
-    )
+    options = {"alpha": ALPHA, "tol": tol, "rule": rule, "gamma": GAMMA, "solver": solver}
+    path = accelerated.sparse_path(objective, betas, callback=each, **options)
     if path.interrupted:
         raise KeyboardInterrupt
 
@@ -250,7 +244,6 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> None:
     if options.source is None:
         raise ValueError("SOURCE: expected letters or the path of conll2000.zip")
-    require_matplotlib()  # fail before the runs, not after
     path = shell.output_folder(options) / f"sparse-{'letters' if options.source == 'letters' else 'chunks'}.json"
     announce_compilation(accelerated)
 

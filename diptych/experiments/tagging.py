@@ -28,8 +28,7 @@ import accelerated
 from accelerated.threads import set_num_threads
 from diptych.chunks import chunk_scores
 from diptych.commands.options import count
-from diptych.experiments.clock import Line, least_seconds, timed
-from diptych.experiments.passes import Pass
+from diptych.experiments.clock import Line, Pass, least_seconds, timed
 from diptych.experiments.shell import Parser, add_print_options, ended
 from diptych.files.columns import load_columns
 
@@ -71,11 +70,8 @@ def casimir_pass(train: str) -> Iterator[Line]:
     Y = [sentence["label"] for sentence in training]
     model = accelerated.TaggingModel.of(training, Y, "entities", bits=16, pairs="all")
     hinge = accelerated.StructuralHinge(model, model.pack(training, Y), smoothing=accelerated.smoothings.TopK(5))
-    yield (
-        "entities: Casimir-SVRG pass, 2,000 sentences, 2^16 weights, top-5",
-        least_seconds(Pass((hinge, 2.0), 1 / hinge.n), 30),
-        "s",
-    )
+    seconds = least_seconds(Pass((hinge, 2.0), 1 / hinge.n), 30)
+    yield "entities: Casimir-SVRG pass, 2,000 sentences, 2^16 weights, top-5", seconds, "s"
 
 
 def chunk_f1(model: Any, w: np.ndarray, sentences: list[Any]) -> float:
