@@ -171,9 +171,8 @@ class KernelSequenceLabeler(Structured):
         Whether Gram matrices are held in float32.
     options : dict, optional
         Further arguments of ``mkl``, such as ``{"sigma": 0.1}``.
-    random_state : int, RandomState, Generator or None
-    panel : {"accelerated", "reference"}
-        The panel that computes.
+    random_state, panel
+        As in :class:`MulticlassClassifier`.
 
     Attributes
     ----------

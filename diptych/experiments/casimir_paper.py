@@ -88,9 +88,8 @@ class Sentences(NamedTuple):
                 raise ValueError(f"{path}: expected columns word, tag, label, got {', '.join(columns)}")
         training, validation = both
         if len(training) < self.training:
-            raise ValueError(
-                f"--sentences: expected at most the {len(training)} of {self.archive}:esp.train, got {self.training}"
-            )
+            expected = f"expected at most the {len(training)} of {self.archive}:esp.train"
+            raise ValueError(f"--sentences: {expected}, got {self.training}")
         return training[: self.training], validation[: self.validation]
 
 
@@ -302,10 +301,8 @@ def table(report: dict[str, Any]) -> str:
         ends = [last_objective(record) for record in curve["runs"]]
         last = [record["rows"][-1]["f1"] for record in curve["runs"] if record["rows"]]
         f1 = [100 * share for share in last if share is not None]
-        tuned, mean = tuned_options(curve, "g"), statistics.fmean(ends)
-        lines.append(
-            f"| {curve['column']} | {curve['label']} | {tuned} | {_spread(ends)} | {mean - best:.3g} | {_spread(f1)} |"
-        )
+        cells = tuned_options(curve, "g"), _spread(ends), f"{statistics.fmean(ends) - best:.3g}", _spread(f1)
+        lines.append(shell.row(curve["column"], curve["label"], *cells))
     lines.append("\n*: an end of the grid")
     for c, best in report["best"].items():
         lines.append(f"\nlam = {c}/n: best known objective {best['objective']:.6g}, dual {best['dual']:.6g}")

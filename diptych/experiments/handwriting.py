@@ -254,15 +254,13 @@ def table(report: dict[str, Any]) -> str:
     lines = shell.header("kernel", "paper, %", "best C on test, %", "C", "held-out C, %", "seconds (paper)")
     for row in content["rows"]:
         mean, deviation, seconds = row["paper"]
-        lines.append(
-            f"| {row['kernel']} | {mean} ± {deviation} | {_cell(row['best'])} | {row['C']:g} | "
-            f"{_cell(row['held_out'])} | {row['seconds']:.2f} ({seconds:g}) |"
-        )
+        cells = _cell(row["best"]), f"{row['C']:g}", _cell(row["held_out"]), f"{row['seconds']:.2f} ({seconds:g})"
+        lines.append(shell.row(row["kernel"], f"{mean} ± {deviation}", *cells))
     compared = "letters right, difference fold by fold"
     lines += ["", *shell.header(compared, "paper (of means)", "best C", "held-out C")]
     for x in content["differences"]:
-        cells = f"{_cell(x['best'], '+')} | {_cell(x['held_out'], '+')}"
-        lines.append(f"| {x['of']} less {x['to']} | {x['paper']:+.1f} | {cells} |")
+        differences = f"{x['paper']:+.1f}", _cell(x["best"], "+"), _cell(x["held_out"], "+")
+        lines.append(shell.row(f"{x['of']} less {x['to']}", *differences))
     notes = f"{len(report['folds'])} folds, {settings['epochs']} epochs; {settings['average']} model; transitions: "
     notes += f"{settings['transitions']}; kernels have a unit diagonal, the quadratic one a constant of 1; "
     return "\n".join([*lines, "", f"{notes}float32 Gram matrices"])

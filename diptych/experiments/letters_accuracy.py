@@ -76,10 +76,10 @@ def _run(options: argparse.Namespace) -> None:
     if options.json:
         print(json.dumps(rows, indent=2))
         return
-    print("| model | trained on | letters right, % | words right, % |\n|---|---|---|---|")
+    print("\n".join(shell.header("model", "trained on", "letters right, %", "words right, %")))
     for row in rows:
         cells = (f"{100 * row[kind]['mean']:.1f} ± {100 * row[kind]['deviation']:.1f}" for kind in ("letter", "word"))
-        print(f"| {'CRF' if row['loss'] == 'crf' else 'structural SVM'} | {row['train']} | {' | '.join(cells)} |")
+        print(shell.row("CRF" if row["loss"] == "crf" else "structural SVM", row["train"], *cells))
 
 
 def _described(run: Run, scores: dict[str, float]) -> str:
@@ -90,8 +90,7 @@ def _described(run: Run, scores: dict[str, float]) -> str:
 def _row(runs: list[Run], scores: list[dict[str, float]]) -> dict[str, Any]:
     """The means and deviations over the folds."""
     by = {kind: [score[kind] for score in scores] for kind in ("letter", "word")}
-    means = {
-        kind: {"mean": float(np.mean(x)), "deviation": float(np.std(x, ddof=1)), "folds": x} for kind, x in by.items()
-    }
-    train = "one fold" if runs[0].reverse else "nine folds"
-    return {"loss": runs[0].loss, "train": train, "job": runs[0].job.as_dict(), **means}
+    row = {"loss": runs[0].loss, "train": "one fold" if runs[0].reverse else "nine folds", "job": runs[0].job.as_dict()}
+    for kind, x in by.items():
+        row[kind] = {"mean": float(np.mean(x)), "deviation": float(np.std(x, ddof=1)), "folds": x}
+    return row

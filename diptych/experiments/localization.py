@@ -203,17 +203,14 @@ def table(report: dict[str, Any]) -> str:
         least = {what: min(_end(curve, what) for curve in curves) for what in ("oracle_calls", "seconds")}
         limits: list[tuple[str, float]] = [("passes", math.inf), *least.items()]
         for curve in curves:
-            tuned = tuned_options(curve, ".3g")
-            cells = [_at(curve, what, limit, "objective", 1) for what, limit in limits]
-            cells += [_at(curve, what, limit, "corloc", 100) for what, limit in limits]
-            spent = f"{_end(curve, 'oracle_calls'):.0f} | {_end(curve, 'seconds'):.2f}"
-            lines.append(f"| {column} | {curve['label']} | {tuned} | {' | '.join(cells)} | {spent} |")
+            cells = [column, curve["label"], tuned_options(curve, ".3g")]
+            cells += [_at(curve, *limit, *shown) for shown in (("objective", 1), ("corloc", 100)) for limit in limits]
+            lines.append(shell.row(*cells, f"{_end(curve, 'oracle_calls'):.0f}", f"{_end(curve, 'seconds'):.2f}"))
     lines.append("\n*: an end of the grid")
     for name, best in report["best"].items():
         dual = "" if best["dual"] is None else f", dual {best['dual']:.6g}"
-        lines.append(
-            f"\nclass {name}, lam = {report['settings']['c']:g}/n: best known objective {best['objective']:.6g}{dual}"
-        )
+        known = f"best known objective {best['objective']:.6g}{dual}"
+        lines.append(f"\nclass {name}, lam = {report['settings']['c']:g}/n: {known}")
     return "\n".join(lines)
 
 

@@ -220,13 +220,10 @@ def table(report: dict[str, Any]) -> str:
     for learner, record in report["full"].items():
         row, norms = record["rows"][-1], record["rows"][-1]["norms"]
         alive = f"{sum(norm > 0 for norm in norms)} of {len(norms)}"
-        chosen = " | ".join(f"{record[name]:g}{'*' if record[name] in ends[name] else ''}" for name in ("C", "eta0"))
-        shares = f"{_percent(record['uas'])} | {_percent(record['uas_with_punctuation'])}"
-        seconds = row["seconds"] / row["epoch"]
-        lines.append(
-            f"| {NAMES[learner]} | {alive} | {chosen} | {shares} | {PAPER[learner]} | {record['objective']:.5g} | "
-            f"{seconds:.2f} |"
-        )
+        cells = [f"{record[name]:g}{'*' if record[name] in ends[name] else ''}" for name in ("C", "eta0")]
+        cells += [_percent(record["uas"]), _percent(record["uas_with_punctuation"]), str(PAPER[learner])]
+        cells += [f"{record['objective']:.5g}", f"{row['seconds'] / row['epoch']:.2f}"]
+        lines.append(shell.row(NAMES[learner], alive, *cells))
     lines += ["", *shell.header("templates", "UAS, chosen by SVM", "UAS, chosen by MKL", "in both")]
     for svm, mkl in zip(*report["sets"].values(), strict=True):
         common = len(set(svm["templates"]) & set(mkl["templates"]))

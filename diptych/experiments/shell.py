@@ -167,7 +167,12 @@ def one_thread() -> Iterator[None]:
 
 def header(*names: str) -> list[str]:
     """The first two lines of a table in Markdown."""
-    return [f"| {' | '.join(names)} |", "|" + "---|" * len(names)]
+    return [row(*names), "|" + "---|" * len(names)]
+
+
+def row(*cells: Any) -> str:
+    """A line of a table in Markdown."""
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def output_folder(options: argparse.Namespace) -> Path:

@@ -156,7 +156,7 @@ def table(report: dict[str, Any]) -> str:
             cells += [*(str(row[name]) for name in ("by counts", "by gap", "left")), f"{row['F1']:.2f}"]
         cells += [f"{row['objective']:.6g}", f"{row['gap']:.1e}", str(row["iterations"])]
         cells += [f"{row[name]:.2f}" for name in ("solver s", "screening s")]
-        text.append(f"| {' | '.join(cells)} |")
+        text.append(shell.row(*cells))
     return "\n".join([*text, "", *_claims(report)])
 
 
@@ -195,9 +195,8 @@ def draw_gaps(path: Path, report: dict[str, Any]) -> None:
     axis.axhline(0.8, color="grey", linewidth=0.8, linestyle=":")
     for gap in (1e-4, 1e-6):
         axis.axvline(gap, color="grey", linewidth=0.8, linestyle=":")
-    axis.set(
-        xscale="log", xlabel="duality gap / objective", ylabel="removed, of the optimum's zeros", ylim=(-0.03, 1.03)
-    )
+    axis.set(xscale="log", xlabel="duality gap / objective")
+    axis.set(ylabel="removed, of the optimum's zeros", ylim=(-0.03, 1.03))
     axis.invert_xaxis()
     axis.legend(title="beta / beta_max", fontsize=8, title_fontsize=8)
     axis.set_title(f"chains: {report['examples']} words, {report['weights']} weights, by the gap in l1", fontsize=10)

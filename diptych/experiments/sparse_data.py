@@ -1,4 +1,4 @@
-"""The data of several experiments: words and characters of the OCR letters, synthetic classes of Zhang and Qiu (2019)."""
+"""The data of several experiments: words and characters of the letters, synthetic classes of Zhang and Qiu (2019)."""
 
 from __future__ import annotations
 

@@ -154,11 +154,8 @@ HEAD = (
 
 def table(report: dict[str, Any]) -> str:
     """The lines in Markdown. The work is relative to that of the first run on the data."""
-    text = shell.header(*HEAD)
-    for line in lines(report):
-        cells = (_cell(line.get(name)) for name in HEAD)
-        text.append(f"| {' | '.join(cells)} |")
-    return "\n".join(text)
+    rows = (shell.row(*(_cell(line.get(name)) for name in HEAD)) for line in lines(report))
+    return "\n".join([*shell.header(*HEAD), *rows])
 
 
 def _cell(value: Any) -> str:

@@ -147,14 +147,13 @@ def lines(report: dict[str, Any]) -> list[dict[str, Any]]:
 def table(report: dict[str, Any]) -> str:
     """The lines in Markdown."""
     rows = lines(report)
-    text = shell.header(*rows[0])
-    for line in rows:
-        cells = (
-            x if isinstance(x, str) else "" if x is None else f"{x:.6g}" if name == "objective" else f"{x:.3g}"
-            for name, x in line.items()
-        )
-        text.append(f"| {' | '.join(cells)} |")
+    cells = ([_cell(name, value) for name, value in line.items()] for line in rows)
+    text = [*shell.header(*rows[0]), *(shell.row(*each) for each in cells)]
     return "\n".join([*text, f"\nlower bound: {report['bound']:.6g}"])
+
+
+def _cell(name: str, x: Any) -> str:
+    return x if isinstance(x, str) else "" if x is None else f"{x:.6g}" if name == "objective" else f"{x:.3g}"
 
 
 def draw(path: Path, report: dict[str, Any]) -> None:

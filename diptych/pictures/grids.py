@@ -104,14 +104,6 @@ def read_pictures(path: str | Path, *, most_bytes: int = MOST_BYTES) -> list[np.
     return [_netpbm(path, Path(path).read_bytes())]
 
 
-def read_picture(path: str | Path, *, most_bytes: int = MOST_BYTES) -> np.ndarray:
-    """The picture of a file with one picture; ValueError for several. Other errors are as in :func:`read_pictures`."""
-    pictures = read_pictures(path, most_bytes=most_bytes)
-    if len(pictures) != 1:
-        raise ValueError(f"{path}: expected one picture, got {len(pictures)}")
-    return pictures[0]
-
-
 def writable_picture(path: str | Path) -> None:
     """Raise ValueError for an unknown suffix, ImportError for a PNG without matplotlib."""
     if _kind(path) == ".npz":
