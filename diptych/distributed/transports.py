@@ -83,6 +83,7 @@ class Transport(ABC):
     """
 
     counted = 0
+    executor: Any = None
 
     @property
     def moved(self) -> int:
@@ -131,7 +132,7 @@ class Transport(ABC):
     @property
     def workers(self) -> int:
         """The current number of workers."""
-        return 1
+        return int(getattr(self.executor, "_max_workers", 1))
 
     def forget(self, reference: Any) -> None:  # noqa: B027, most transports do nothing
         """Release an object that is no longer needed."""
@@ -152,10 +153,6 @@ class Here(Transport):
 
     def __init__(self, executor: ThreadPoolExecutor | None = None) -> None:
         self.executor = executor
-
-    @property
-    def workers(self) -> int:
-        return 1 if self.executor is None else self.executor._max_workers
 
     def send(self, thing: Any) -> Any:
         return thing
@@ -195,10 +192,6 @@ class Processes(Transport):
         self.executor = executor
         self.folder = tempfile.mkdtemp(prefix="diptych-")
         weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
-
-    @property
-    def workers(self) -> int:
-        return int(getattr(self.executor, "_max_workers", 1))
 
     def send(self, thing: Any) -> InFile:
         path = os.path.join(self.folder, uuid.uuid4().hex)

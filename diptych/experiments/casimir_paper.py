@@ -167,16 +167,6 @@ class Grids(NamedTuple):
     mu: tuple[float, ...]
     k: tuple[int, ...]
 
-    @classmethod
-    def full(cls) -> Grids:
-        """The grids of the figures."""
-        return cls(_powers(-10, -4), _powers(-7, -2), (0.1, 1, 10), (0.2, 2.0, 20.0), (2, 5, 10))
-
-    @classmethod
-    def quick(cls) -> Grids:
-        """Small grids for --quick."""
-        return cls(_powers(-8, -7), _powers(-6, -5), (10,), (2.0, 20.0), (2, 5))
-
     def of(self, method: str) -> list[dict[str, float]]:
         """The grid of a method: the tuned options at each point."""
         if method == "sgd":
@@ -192,6 +182,10 @@ class Grids(NamedTuple):
 
 def _powers(first: int, last: int) -> tuple[float, ...]:
     return tuple(2.0**j for j in range(first, last + 1))
+
+
+FULL = Grids(_powers(-10, -4), _powers(-7, -2), (0.1, 1, 10), (0.2, 2.0, 20.0), (2, 5, 10))
+SMALL = Grids(_powers(-8, -7), _powers(-6, -5), (10,), (2.0, 20.0), (2, 5))  # with --quick
 
 
 def _curve(label: str, method: str, c: float, options: dict[str, Any], grid: Any, tuned_as: str | None = None) -> Curve:
@@ -339,7 +333,7 @@ def _draw(options: argparse.Namespace, report: dict[str, Any], picture: Path) ->
 def _run(figure: str, options: argparse.Namespace) -> None:
     if options.data is None:
         raise ValueError("DATA: expected the path of conll2002.zip")
-    curves = FIGURES[figure](Grids.quick() if options.quick else Grids.full())
+    curves = FIGURES[figure](SMALL if options.quick else FULL)
     sentences = Sentences(options.data, options.sentences, options.sentences, options.bits)
     folder = shell.output_folder(options)
     kept = folder / "runs.jsonl"

@@ -63,10 +63,8 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> None:
-    runs = [
-        [Run(loss, options.lam, options.epochs, reverse, fold) for fold in range(FOLDS)]
-        for reverse, loss in itertools.product((False, True), ("crf", "hinge"))
-    ]
+    kinds = itertools.product((False, True), ("crf", "hinge"))
+    runs = [[Run(loss, options.lam, options.epochs, reverse, k) for k in range(FOLDS)] for reverse, loss in kinds]
     kept = shell.output_folder(options) / "letters-accuracy.jsonl"
     announce_compilation(accelerated)
     with shell.executor_of_one_thread(options) as executor:

@@ -200,8 +200,8 @@ def table(report: dict[str, Any]) -> str:
     lines = shell.header("column", "curve", "tuned", first, *equal[1:], second, *equal[1:], "calls, all", "seconds")
     for column in dict.fromkeys(curve["column"] for curve in report["curves"]):
         curves = [curve for curve in report["curves"] if curve["column"] == column]
-        least = {what: min(_end(curve, what) for curve in curves) for what in ("oracle_calls", "seconds")}
-        limits: list[tuple[str, float]] = [("passes", math.inf), *least.items()]
+        limits = [("passes", math.inf)]
+        limits += [(what, min(_end(curve, what) for curve in curves)) for what in ("oracle_calls", "seconds")]
         for curve in curves:
             cells = [column, curve["label"], tuned_options(curve, ".3g")]
             cells += [_at(curve, *limit, *shown) for shown in (("objective", 1), ("corloc", 100)) for limit in limits]

@@ -158,15 +158,9 @@ class Plan(NamedTuple):
     trials: tuple[int, int]
     sizes: tuple[int, ...]
 
-    @classmethod
-    def full(cls) -> Plan:
-        """The plan of the figure."""
-        return cls((0.01, 0.1, 1.0), (0.1, 1.0, 10.0, 100.0), (2, 4), (5, 10, 20, 40, 60, 80, 100))
 
-    @classmethod
-    def quick(cls) -> Plan:
-        """Two values of each."""
-        return cls((0.1, 1.0), (1.0, 10.0), (1, 1), (2, 20))
+FULL = Plan((0.01, 0.1, 1.0), (0.1, 1.0, 10.0, 100.0), (2, 4), (5, 10, 20, 40, 60, 80, 100))
+SMALL = Plan((0.1, 1.0), (1.0, 10.0), (1, 1), (2, 20))  # with --quick
 
 
 def measure(treebank: Treebank, performed: Runs, plan: Plan, epochs: int) -> dict[str, Any]:
@@ -286,7 +280,7 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> None:
     if options.data is None:
         raise ValueError("DATA: expected the path of dependency_treebank.zip")
-    plan, templates = (Plan.quick(), "20") if options.quick else (Plan.full(), "100")
+    plan, templates = (SMALL, "20") if options.quick else (FULL, "100")
     treebank = Treebank(options.data, options.files, options.held_out, options.test_files, templates, options.bits)
     folder = shell.output_folder(options)
     kept, path = folder / "runs.jsonl", folder / "parsing-templates.json"

@@ -118,10 +118,7 @@ def figures(options: Any) -> dict[str, Any]:
     cost, factor = fitted(passes), round_factor(options)
     each = list(zip(passes, left_out(passes), strict=True))
     errors = np.abs([guess / one.seconds - 1 for one, guess in each])
-    report: dict[str, Any] = {
-        "passes": [one._asdict() | {"model": guess} for one, guess in each],
-        "constants": asdict(cost),
-    }
+    report = dict[str, Any](passes=[one._asdict() | {"model": guess} for one, guess in each], constants=asdict(cost))
     report |= {"median_error": float(np.median(errors)), "share_within_30_percent": float(np.mean(errors <= 0.3))}
     report |= {"largest_error": float(np.max(errors)), "round": factor}
     report["assumed"] = {"network": NETWORK, "spread": SPREAD, "cores": CORES, "tokens": CORPUS, "weights": SIZE}

@@ -55,11 +55,6 @@ class Walk:
         self.rule, self.solver = rule, solver
         self.path: Any = None
 
-    @property
-    def name(self) -> str:
-        """The name that progress shows."""
-        return f"{self.rule}, {self.solver}"
-
     def run(self, objective: Any, betas: np.ndarray, tol: float) -> None:
         """Run once and keep the fastest path."""
         solver = accelerated.AcceleratedProximalGradient(skip_zeros=SKIPS[self.solver])
@@ -113,7 +108,8 @@ def measure(
         for path in paths:
             path.run(objective, betas, tol)
             seconds, iterations = path.path.seconds, sum(point.iterations for point in path.path.points)
-            shell.say(f"  {name}, {path.name}, run {repeat + 1} of {repeats}: {seconds:.2f} s, {iterations} iterations")
+            which = f"{name}, {path.rule}, {path.solver}, run {repeat + 1} of {repeats}"
+            shell.say(f"  {which}: {seconds:.2f} s, {iterations} iterations")
     rows = [path.report(paths[0].path) for path in paths]
     model = objective.model
     sizes = {"examples": objective.n, "features": model.n_features, "weights": model.size, "beta_max": most}

@@ -19,7 +19,7 @@ import numpy as np
 import accelerated
 from accelerated.threads import set_num_threads
 from diptych.experiments.clock import best_of
-from diptych.experiments.shell import Parser, add_print_options, ended
+from diptych.experiments.shell import Parser, add_print_options, ended, header, row
 from reference.structures.box_sets import BoxSets
 from reference.structures.clique_tree import clique_tree
 from reference.structures.search import branch_and_bound
@@ -133,9 +133,8 @@ def _graph() -> Line:
         _bmmf(one, f"K {passes}"),
         Cell("sum-product on a clique tree", passes, f"{2 * entries:,} entries of tables", one.expectation),
     )
-    return Line(
-        "`Graph`, small treewidth w", f"{math.isqrt(p)} x {math.isqrt(p)} grid, L = {L}, w = {tree.width}", cells
-    )
+    side = math.isqrt(p)
+    return Line("`Graph`, small treewidth w", f"{side} x {side} grid, L = {L}, w = {tree.width}", cells)
 
 
 def _cut() -> Line:
@@ -148,11 +147,8 @@ def _cut() -> Line:
 def _matching() -> Line:
     one = matching()
     p = len(one.scores.values)
-    cells = (
-        Cell("assignment by augmenting paths", "p^3", f"at most {p} shortest paths", one.best),
-        _bmmf(one, "K p^3"),
-        Cell(INTRACTABLE, "", "", None),
-    )
+    best = Cell("assignment by augmenting paths", "p^3", f"at most {p} shortest paths", one.best)
+    cells = best, _bmmf(one, "K p^3"), Cell(INTRACTABLE, "", "", None)
     return Line("`Matching`", f"p = {p}", cells)
 
 
@@ -201,10 +197,10 @@ def measure() -> Iterator[dict[str, Any]]:
 
 def page(records: list[dict[str, Any]]) -> str:
     """The records as a Markdown table, one line for each structure."""
-    lines = [f"| structure | max oracle | top-K oracle, K = {K} | exp oracle |", "|---|---|---|---|"]
+    lines = header("structure", "max oracle", f"top-K oracle, K = {K}", "exp oracle")
     for first in range(0, len(records), 3):
-        cells = " | ".join(_text(record) for record in records[first : first + 3])
-        lines.append(f"| {records[first]['structure']}; {records[first]['size']} | {cells} |")
+        name = f"{records[first]['structure']}; {records[first]['size']}"
+        lines.append(row(name, *map(_text, records[first : first + 3])))
     return "\n".join(lines)
 
 

@@ -43,11 +43,9 @@ def figures(what: str, train: str, test: str, templates: str, iterations: int) -
     seconds, data = timed(lambda: model.pack(training, Y))
     yield f"{what}: packing", seconds, "s"
     yield f"{what}: entries", len(data.rows.indices) / data.rows.n, "a token"
-    for pairs in ("observed", "all"):
-        if pairs == "all":
-            every = accelerated.TaggingModel(model.labels, model.templates, vocabulary=model.vocabulary)
-        one = model if pairs == "observed" else every
-        packed = data if pairs == "observed" else one.pack(training, Y)
+    every = accelerated.TaggingModel(model.labels, model.templates, vocabulary=model.vocabulary)
+    for pairs, one in (("observed", model), ("all", every)):
+        packed = data if one is model else one.pack(training, Y)
         loss, w = accelerated.LogLoss(one, packed), 0.1 * np.random.default_rng(0).normal(size=one.size)
         yield f"{what}: full gradient, {pairs} pairs", least_seconds(partial(loss.value_and_gradient, w)), "s"
         seconds = least_seconds(partial(one.predict, packed, None, w))
