@@ -98,7 +98,7 @@ def test_quiet_drops_progress_but_not_warnings_and_errors(capsys, monkeypatch):
         print("the table")
         raise ValueError("the end is missing")
 
-    monkeypatch.setattr(shell, "executor_of_runs", executor)
+    monkeypatch.setattr(shell, "executor_of", executor)
     for words, expected in ([], True), (["--quiet"], False):
         options = parser.parse_args(words)
         with warnings.catch_warnings():
