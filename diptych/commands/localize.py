@@ -64,7 +64,7 @@ class Make(Command):
     size: int = option("data", "height and width (default: 96)", type=positive, default=96, metavar="PIXELS")
     rng: int = flag(default=0)
 
-    files: ClassVar[tuple[str, ...]] = ("file",)
+    writes: ClassVar[tuple[str, ...]] = ("file",)
 
     def run(self, panel: ModuleType) -> Report:
         names = ("classes", "candidates", "directions", "scales", "size", "test", "rng")
@@ -112,7 +112,7 @@ class Train(Training):
     solver: dict[str, Any] = solver_options(OPTIMIZERS, mu=f"default: {listed(MU)}",
         step_size="default of sgd with two layers: 0.003", budget="default: 5")  # fmt: skip
 
-    files: ClassVar[tuple[str, ...]] = ()  # each class has its own
+    writes: ClassVar[tuple[str, ...]] = ()  # each class has its own
 
     def run(self, panel: ModuleType) -> Report:
         if self.hidden is not None and self.model == "linear":

@@ -177,7 +177,7 @@ class Grid(Workers, Command):
     action: str = argument("train, tag train, parse train, ...", metavar="COMMAND")
     arguments: Sequence[str] = argument("its data and its other options", metavar="...", nargs=argparse.REMAINDER)
 
-    files: ClassVar[tuple[str, ...]] = ("kept",)
+    writes: ClassVar[tuple[str, ...]] = ("kept",)
 
     def run(self, panel: ModuleType) -> Report:
         cells = self._cells(panel)

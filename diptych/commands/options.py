@@ -158,12 +158,12 @@ class Command(Words):
     """What a command was told, and how it runs. ``name``: its words.
 
     opens: whether its reports open with the command and the panel. no_panel: why ``--panel`` does not choose its panel.
-    files: the options that name files to write, besides the picture ``plot``.
+    writes: the options that name files to write, besides the picture ``plot``.
     """
 
     opens: ClassVar[bool] = True
     no_panel: ClassVar[str | None] = None
-    files: ClassVar[tuple[str, ...]] = ("save", "log", "checkpoint", "out")
+    writes: ClassVar[tuple[str, ...]] = ("save", "log", "checkpoint", "out")
     name: str = ""
     json: bool = flag()
     quiet: bool = flag()
@@ -171,7 +171,7 @@ class Command(Words):
     @property
     def written(self) -> list[str | None]:
         """The files that the command writes, which are looked at before it runs; the last is a picture or None."""
-        return [getattr(self, name, None) for name in (*self.files, "plot")]
+        return [getattr(self, name, None) for name in (*self.writes, "plot")]
 
     def run(self, panel: ModuleType) -> Any:
         """Run in a panel, and return a report."""

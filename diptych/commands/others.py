@@ -79,7 +79,12 @@ def curves(logs: dict[str, Log]) -> tuple[float | None, list[dict[str, Any]]]:
     A distance is (objective - bound) / |bound|. The bound is None if no run has a dual, or if an objective lies below
     it: then some runs minimise a smoothed objective, or the runs solve different problems with equal logs.
     """
-    _check_one_problem(logs)
+    (first, one), *more = ((path, _problem(log)) for path, log in logs.items())
+    for path, other in more:
+        both = [name for name in one if name in other]
+        if differs := [name for name in both if _compared(name, one) != _compared(name, other)]:
+            each = ", ".join(f"{name} {one[name]} and {other[name]}" for name in differs)
+            raise ValueError(f"{first} and {path} are logs of different problems: {each}")
     rows = [row for log in logs.values() for row in log.rows]
     bound = max((row.dual for row in rows if row.dual is not None), default=None)
     if bound is not None and (bound == 0 or any(row.objective < bound - ROUNDING * abs(bound) for row in rows)):
@@ -94,18 +99,6 @@ def curves(logs: dict[str, Log]) -> tuple[float | None, list[dict[str, Any]]]:
         run["distance"] = None if bound is None else [(value - bound) / abs(bound) for value in run["objective"]]
         runs.append(run)
     return bound, runs
-
-
-def _check_one_problem(logs: dict[str, Log]) -> None:
-    """Raise ValueError if a field of the problem is in two logs with different values."""
-    (first, one), *others = logs.items()
-    expected = _problem(one)
-    for path, log in others:
-        problem = _problem(log)
-        both = [name for name in expected if name in problem]
-        if differs := [name for name in both if _compared(name, expected) != _compared(name, problem)]:
-            each = ", ".join(f"{name} {expected[name]} and {problem[name]}" for name in differs)
-            raise ValueError(f"{first} and {path} are logs of different problems: {each}")
 
 
 def _problem(log: Log) -> dict[str, Any]:
@@ -138,10 +131,10 @@ class Reproduce(Command):
             raise ValueError(f"--panel {panel.__name__}: experiments run in the accelerated panel")
         if self.list:
             lines, width = list[str](), max(map(len, EXPERIMENTS))
-            for name, each in EXPERIMENTS.items():
+            for known, each in EXPERIMENTS.items():
                 source = f"{each.paper}, {each.where}: " if each.paper else ""
                 time = f"; time: {each.time}" if each.time else ""
-                lines += [f"{name:{width}}  {source}{each.shows}", f"{'':{width}}  data: {each.data}{time}"]
+                lines += [f"{known:{width}}  {source}{each.shows}", f"{'':{width}}  data: {each.data}{time}"]
             return Report({"experiments": [{"name": k, **v._asdict()} for k, v in EXPERIMENTS.items()]}, lines)
         name = self.experiment
         if name not in EXPERIMENTS:

@@ -11,7 +11,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -64,15 +64,12 @@ def unwritten(name: str) -> Iterator[list[str]]:
         yield lines
 
 
-class Progress:
+class Progress(AbstractContextManager["Progress"]):
     """The callback of a run: shows a tqdm bar if stderr is a terminal, else nothing. shown: what else the bar shows."""
 
     def __init__(self, epochs: int | None, quiet: bool, what: str = "train") -> None:
         self.shown = dict[str, Any]()
         self.bar = tqdm(total=epochs, desc=what, unit="epoch", leave=False, disable=quiet or None)
-
-    def __enter__(self) -> Progress:
-        return self
 
     def __exit__(self, *_: Any) -> None:
         self.bar.close()

@@ -305,7 +305,7 @@ class Demo(Command):
     epochs: int = flag("default: 3", default=3)
     limit: int = flag("default: 2500", default=2500)
 
-    files: ClassVar[tuple[str, ...]] = ()
+    writes: ClassVar[tuple[str, ...]] = ()
 
     def run(self, panel: ModuleType) -> Report:
         folder = Path(self.out)
@@ -317,7 +317,12 @@ class Demo(Command):
         if not self.json:
             first = f"A linear-chain CRF learns to read {len(training.X)} handwritten words, in both panels"
             say(f"{first} from one start;\nthen it reads {len(held_out.X)} words in other handwriting.\n")
-        _compile(self.quiet or self.json)
+        compiled, quiet = panel_of("accelerated"), self.quiet or self.json
+        announce_compilation(compiled, quiet)
+        if compiled.kernels_are_cold():
+            calls = warm(min(len(DEMO), os.cpu_count() or 1), DEMO)
+            for _ in tqdm(calls, "compile", len(DEMO), leave=False, disable=quiet or None, unit="call"):
+                pass
         report, trained = compare(job, training, held_out, self.quiet)
         report["command"] = "demo"
         model, w = trained["accelerated"]
@@ -357,15 +362,6 @@ def compare(job: jobs.Job, training: Sequences, test: Sequences, quiet: bool) ->
     apart = np.abs(trained["accelerated"][1] - trained["reference"][1])
     report["largest_weight_difference"] = float(np.max(apart, initial=0.0))
     return report, trained
-
-
-def _compile(quiet: bool) -> None:
-    """Compile the demo's kernels in several processes, if none are kept."""
-    announce_compilation(panel_of("accelerated"), quiet)
-    if panel_of("accelerated").kernels_are_cold():
-        calls = warm(min(len(DEMO), os.cpu_count() or 1), DEMO)
-        for _ in tqdm(calls, "compile", len(DEMO), leave=False, disable=quiet or None, unit="call"):
-            pass
 
 
 def _warm_up(panel: ModuleType, job: jobs.Job, data: Sequences, quiet: bool) -> None:

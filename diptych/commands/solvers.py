@@ -26,6 +26,7 @@ from diptych.panels import slow_path
 from reference.declared import Ge, Gt, OpenUnit, Range, members, options_of
 from reference.training.result import Result
 
+CHOICE: Any = Literal
 SHARED = ("objective", "w0", "lam", "epochs", "iterations", "rng", "callback", "checkpoint", "resume")
 KINDS: dict[Any, Callable[[str], Any] | None] = {float: number, int: count, bool: None}
 RANGES: dict[Range, Callable[[str], Any]] = {Gt(0): above_zero, OpenUnit(): share, Ge(1): positive}
@@ -70,7 +71,7 @@ def own(solver: str) -> dict[str, Own]:
     options = {}
     for name, parameter in _parameters(solver).items():
         kinds = dict(members(hints[name]))
-        kind: Any = next((kind for kind in kinds if kind in KINDS or Literal in (get_origin(kind),)), None)
+        kind: Any = next((kind for kind in kinds if kind in KINDS or get_origin(kind) is CHOICE), None)
         if name in SHARED or (PRESETS.get(solver, solver), name) in UNREACHED or kind is None:
             continue
         usual = KINDS.get(kind)
