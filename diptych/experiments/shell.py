@@ -21,7 +21,7 @@ import numpy as np
 
 import reference
 from accelerated.threads import set_num_threads
-from diptych.commands import parser as commands
+from diptych.commands import options as commands
 from diptych.commands.executors import add_executor, executor_of
 from diptych.commands.options import above_zero, add_flags, positive
 from diptych.commands.output import error_text, status_of, writable
