@@ -288,7 +288,8 @@ class Compare(Split):
     def run(self, panel: ModuleType) -> Report:
         job, data = jobs.job_of(self), self.read()
         training, test = self.split(data)
-        report, _ = compare(job.over(len(training.X)), training, training if test is None else test, self.quiet)
+        job = job.over(len(training.X))
+        report, _ = compare(job, training, training if test is None else test, self.quiet)
         report["data"] = self.data
         if self.plot:
             plots.convergence(self.plot, _histories(report), _title(job))

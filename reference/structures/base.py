@@ -236,17 +236,17 @@ def checked_edges(edges: Any, unary: Array, pairwise: Array) -> np.ndarray:
     (e, L, L) and the two ends of each edge are different variables.
     """
     p, L = unary.shape
-    edges = integers("edges", edges, Place.of(None))
-    edges = edges.reshape(0, 2) if edges.size == 0 else edges.copy()
-    if edges.ndim != 2 or edges.shape[1] != 2:
-        raise ValueError(f"edges: expected shape (e, 2), got {edges.shape}")
-    if tuple(pairwise.shape) != (len(edges), L, L):
-        raise ValueError(f"pairwise: expected shape {(len(edges), L, L)}, got {tuple(pairwise.shape)}")
-    if len(edges) and not 0 <= edges.min() <= edges.max() < p:
-        raise ValueError(f"edges: expected variables in 0..{p - 1}, got {edges.min()}..{edges.max()}")
-    for e in np.flatnonzero(edges[:, 0] == edges[:, 1])[:1]:
-        raise ValueError(f"edges: edge {e} joins variable {edges[e, 0]} to itself")
-    return edges
+    given = host(integers("edges", edges, Place.of(None)))
+    pairs: np.ndarray = given.reshape(0, 2) if given.size == 0 else given.copy()
+    if pairs.ndim != 2 or pairs.shape[1] != 2:
+        raise ValueError(f"edges: expected shape (e, 2), got {pairs.shape}")
+    if tuple(pairwise.shape) != (len(pairs), L, L):
+        raise ValueError(f"pairwise: expected shape {(len(pairs), L, L)}, got {tuple(pairwise.shape)}")
+    if len(pairs) and not 0 <= pairs.min() <= pairs.max() < p:
+        raise ValueError(f"edges: expected variables in 0..{p - 1}, got {pairs.min()}..{pairs.max()}")
+    for e in np.flatnonzero(pairs[:, 0] == pairs[:, 1])[:1]:
+        raise ValueError(f"edges: edge {e} joins variable {pairs[e, 0]} to itself")
+    return pairs
 
 
 def positive_k(k: int, numbers: int = 1) -> int:
