@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from accelerated.threads import set_num_threads
-from diptych.experiments.graphs import STRUCTURES, K, counted, graph
+from diptych.experiments.table2 import STRUCTURES, K, counted, graph
 
 
 class Oracles:

@@ -13,7 +13,7 @@ import numpy as np
 from accelerated.threads import set_num_threads
 from benchmarks import problems
 from diptych.experiments.clock import best_of
-from diptych.experiments.handwritten import handwritten_words
+from diptych.experiments.sparse_data import handwritten_words
 from reference.kernels import B1Spline, Explicit, Gaussian, Polynomial
 
 WORDS = {"reference": 40, "accelerated": 10_000}

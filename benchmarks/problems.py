@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.experiments.handwritten import handwritten_words
+from diptych.experiments.sparse_data import handwritten_words
 
 PANELS = ["reference", "accelerated"]
 SIZES = [(10, 26), (30, 50)]  # positions, labels

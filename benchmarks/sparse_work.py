@@ -11,8 +11,8 @@ import numpy as np
 
 import accelerated
 from diptych.experiments import sparse_data
-from diptych.experiments.handwritten import handwritten_words
 from diptych.experiments.sparse_chains import removed_by
+from diptych.experiments.sparse_data import handwritten_words
 from diptych.experiments.sparse_table import RULES
 
 PROBLEMS = ["classes", "chains"]

@@ -13,9 +13,8 @@ import numpy as np
 import accelerated
 from accelerated.threads import set_num_threads
 from benchmarks import problems
-from diptych.experiments.clock import best_of
-from diptych.experiments.handwritten import handwritten_words
-from diptych.experiments.passes import Pass
+from diptych.experiments.clock import Pass, best_of
+from diptych.experiments.sparse_data import handwritten_words
 
 LOSSES = ["LogLoss", "top-5"]  # the CRF, and the hinge smoothed by its five best outputs
 SIZES = [16, 20]  # log2 of the number of hashed weights

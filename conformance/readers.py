@@ -9,8 +9,8 @@ from importlib import resources
 import numpy as np
 
 import reference as r
-from diptych.commands.curves import curves
 from diptych.commands.jobs import groups_of
+from diptych.commands.others import curves
 from diptych.files import (
     LocalizationImage,
     load_localization,

@@ -12,8 +12,6 @@ import math
 
 import numpy as np
 
-__all__ = ["box_features", "filter_responses"]
-
 
 def filter_responses(image: np.ndarray, directions: int = 8, scales: int = 4) -> np.ndarray:
     """Edges and strokes in a grey image (H, W): (H, W, C), C = 2 directions scales, all >= 0.

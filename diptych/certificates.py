@@ -25,8 +25,6 @@ from reference.training.result import UNCERTIFIED, Result, judged, padded
 from reference.training.stochastic import as_regularizer
 from reference.weighted import Weighted
 
-__all__ = ["SCALE", "advised", "certified", "scaling"]
-
 STRENGTHS = 0.2 * 0.5 ** np.arange(8)  # of the smoothings, as shares of the objective
 STEPS = 20  # of the search for s
 MANY, APART = 200, 1e3  # iterations, and the ratio of the largest values of two features, that call for the advice

@@ -23,8 +23,6 @@ from reference import __version__
 from reference.arrays import host
 from reference.structures.scores import score_fields
 
-__all__ = ["STATUSES", "STRUCTURES", "Line", "checks", "problem"]
-
 STATUSES = ("ok", "cold", "slow to compile", "not installed", "not kept", "FAILED")
 PACKAGES = ("reference", "accelerated", "diptych", "conformance")
 REQUIRED = ("numpy", "scipy", "numba", "networkx", "array-api-compat", "docstring-parser", "tqdm")
@@ -185,29 +183,21 @@ def problem(sp: ModuleType, seed: int, loss: str, **options: Any) -> Any:
     return getattr(sp, loss)(model, model.pack(X, [np.argmax(x @ truth, axis=1) for x in X]), **options)
 
 
-def _hinge(sp: ModuleType, seed: int) -> Any:
-    return sp.bcfw(problem(sp, seed, "StructuralHinge"), lam=0.1, epochs=200, tol=1e-3, rng=seed)
-
-
-def _log(sp: ModuleType, seed: int) -> Any:
-    return sp.lbfgs(problem(sp, seed, "LogLoss"), lam=0.1, tol=1e-8)
-
-
-def _svrg(sp: ModuleType, seed: int) -> Any:
-    smoothed = problem(sp, seed, "StructuralHinge", smoothing=sp.smoothings.Entropy())
-    return sp.svrg(smoothed, lam=0.1, mu=0.5, epochs=20, tol=1e-2, rng=seed)
-
-
-def _casimir(sp: ModuleType, seed: int) -> Any:
-    smoothed = problem(sp, seed, "StructuralHinge", smoothing=sp.smoothings.Entropy())
-    return sp.casimir(smoothed, lam=0.1, mu=0.05, epochs=30, tol=0.1, rng=seed)
+def _smoothed(sp: ModuleType, seed: int) -> Any:
+    return problem(sp, seed, "StructuralHinge", smoothing=sp.smoothings.Entropy())
 
 
 TRAININGS: dict[str, Callable[[ModuleType, int], Any]] = {
-    "StructuralHinge by bcfw": _hinge,
-    "LogLoss by lbfgs": _log,
-    "smoothed hinge by svrg": _svrg,
-    "smoothed hinge by casimir": _casimir,
+    "StructuralHinge by bcfw": lambda sp, seed: sp.bcfw(
+        problem(sp, seed, "StructuralHinge"), lam=0.1, epochs=200, tol=1e-3, rng=seed
+    ),
+    "LogLoss by lbfgs": lambda sp, seed: sp.lbfgs(problem(sp, seed, "LogLoss"), lam=0.1, tol=1e-8),
+    "smoothed hinge by svrg": lambda sp, seed: sp.svrg(
+        _smoothed(sp, seed), lam=0.1, mu=0.5, epochs=20, tol=1e-2, rng=seed
+    ),
+    "smoothed hinge by casimir": lambda sp, seed: sp.casimir(
+        _smoothed(sp, seed), lam=0.1, mu=0.05, epochs=30, tol=0.1, rng=seed
+    ),
 }
 
 

@@ -22,20 +22,6 @@ from typing import Any, NamedTuple
 from reference.example_errors import ExampleError
 from reference.models.schemes import SCHEMES, canonical, expected, parts
 
-__all__ = [
-    "Chunk",
-    "ChunkCounts",
-    "ChunkScores",
-    "chunk_counts",
-    "chunk_scores",
-    "chunks",
-    "convert",
-    "is_chunk_label",
-    "mark_chunks",
-    "scores_of",
-]
-
-
 MEANT = re.compile("[BI]-.+", re.IGNORECASE)
 MISSPELT = re.compile("[BI][_.:/].+|.+[-_][BI]", re.IGNORECASE)  # beside O
 

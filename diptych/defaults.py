@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["LBFGS_ITERATIONS", "sequence_lam"]
-
 LBFGS_ITERATIONS = 2000  # enough for L-BFGS to converge
 
 

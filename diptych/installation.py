@@ -13,8 +13,6 @@ TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["is_command", "refuse_foreign"]
-
 
 def refuse_foreign(init: str, names: Iterable[str]) -> None:
     """Check that the packages ``names`` are beside the package whose ``__init__.py`` is given, before they run.

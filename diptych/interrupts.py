@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
     from typing import Any
 
-__all__ = ["finishing", "handle", "leave", "listening", "status", "word"]
-
 PACKAGE = "diptych"
 AGAIN_SECONDS = 0.02  # delay before a KeyboardInterrupt lost in a callback is raised again
 

@@ -10,17 +10,6 @@ import numpy as np
 from diptych.chunks import chunk_scores
 from reference.structures.boxes import iou
 
-__all__ = [
-    "PUNCTUATION",
-    "attachment_score",
-    "average_precision",
-    "chunk_f1",
-    "chunk_f1_scorer",
-    "corloc",
-    "position_accuracy",
-    "sequence_accuracy",
-]
-
 PUNCTUATION = frozenset(("``", "''", ",", ".", ":", ";"))  # tags that scores of parsers often leave out
 
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
-__all__ = ["PANELS", "panel_of", "slow_path"]
-
 PANELS = ("reference", "accelerated")
 
 

@@ -20,8 +20,6 @@ from diptych.box_features import box_features, filter_responses
 from diptych.files.localization import LocalizationImage
 from reference.datasets import load_letters
 
-__all__ = ["Scene", "make_scenes"]
-
 CLASSES = "aegn"
 TEST_FOLD = 0  # its letters make the test scenes
 SPREADS = (0.05, 0.15, 0.3)  # of candidates around a thing, as shares of its sides
@@ -84,16 +82,10 @@ def make_scenes(
     """
     if not classes or not set(classes) <= set(string.ascii_lowercase) or len(set(classes)) < len(classes):
         raise ValueError(f"classes: expected different letters a to z, got {classes!r}")
-    least = {
-        "n": (n, 1),
-        "candidates": (candidates, 1),
-        "directions": (directions, 1),
-        "scales": (scales, 1),
-        "size": (size, 48),
-    }
-    for name, (value, at_least) in least.items():
-        if value < at_least:
-            raise ValueError(f"{name}: expected an integer >= {at_least}, got {value}")
+    given = {"n": n, "candidates": candidates, "directions": directions, "scales": scales, "size": size}
+    for name, value in given.items():
+        if value < (least := 48 if name == "size" else 1):
+            raise ValueError(f"{name}: expected an integer >= {least}, got {value}")
     most = (size - SMALLEST) ** 2 // 4
     if candidates > most:
         raise ValueError(f"candidates: expected at most {most} in an image of {size} x {size} pixels, got {candidates}")
@@ -212,16 +204,17 @@ def _place(
     for _ in range(50):
         top, left = rng.integers(0, size - shape[0] + 1), rng.integers(0, size - shape[1] + 1)
         box = (int(top), int(left), int(top) + shape[0], int(left) + shape[1])
-        common = sum(
-            max(0, min(box[2], other[2]) - max(box[0], other[0]))
-            * max(0, min(box[3], other[3]) - max(box[1], other[1]))
-            for other in taken
-        )
+        common = sum(_common(box, other, 0) * _common(box, other, 1) for other in taken)
         if common < least:
             best, least = box, common
         if not common:
             break
     return best
+
+
+def _common(box: tuple[int, ...], other: tuple[int, ...], axis: int) -> int:
+    """The common pixels of two boxes along an axis."""
+    return max(0, min(box[axis + 2], other[axis + 2]) - max(box[axis], other[axis]))
 
 
 def _candidates(rng: np.random.Generator, things: np.ndarray, n: int, size: int) -> np.ndarray:

@@ -19,23 +19,6 @@ from reference.packed import lock
 from reference.screening.path import PathPoint, SparsePath
 from reference.screening.rules import check_rule
 
-__all__ = [
-    "LISTING",
-    "RULES",
-    "ChosenPath",
-    "HeldOut",
-    "beta_of",
-    "choose",
-    "deepened",
-    "follow",
-    "held_out_losses",
-    "one_label",
-    "rule_of",
-    "searched",
-    "sequences_of",
-    "splits",
-]
-
 RULES = ("l1-gap", "l2-gap", "half-space", "count", "union", "none")
 QUARTER, DEEPEST = 0.25, 1e-6  # of a decade: steps below a path's default end; a path's least share of beta_max
 GAINS, FITS = 1e-3, 2e-2  # shares of the loss at w = 0 by which a held-out, or else a training loss must fall a quarter
@@ -53,12 +36,8 @@ def rule_of(panel: ModuleType, rule: Any, rng: Any, *, listed: bool, alpha: floa
         raise ValueError(f"rule: expected one of {', '.join(RULES)}, or a rule, got {rule!r}")
     if rule in LISTING and not listed:
         raise ValueError(f"rule: {rule} lists all outputs, and sequences have too many; l1-gap and count do without")
-    makes: dict[str, Callable[[], Any]] = {
-        "l1-gap": panel.L1GapRule,
-        "l2-gap": panel.L2GapRule,
-        "half-space": lambda: panel.HalfSpaceRule(rng=rng),
-        "count": panel.CountRule,
-    }
+    makes: dict[str, Callable[[], Any]] = {"l1-gap": panel.L1GapRule, "l2-gap": panel.L2GapRule}
+    makes |= {"half-space": lambda: panel.HalfSpaceRule(rng=rng), "count": panel.CountRule}
     if rule == "union":
         half_space = ["half-space"] if listed and alpha > 0 else []
         return panel.UnionRule(*(makes[name]() for name in ("l1-gap", "count", *half_space)))
@@ -194,9 +173,12 @@ def choose(path: SparsePath, held_out: HeldOut) -> ChosenPath:
 # paths ----------------------------------------------------------------------------------------------------------------
 
 
-def follow(
-    panel: ModuleType, objective: LogLoss, callback: Callable[[PathPoint], Any] | None = None, **options: Any
-) -> SparsePath:
+Solved = Callable[[PathPoint], Any] | None  # called at each point of a path
+Told = Callable[[int, PathPoint, float], Any] | None  # called with the fold, its point and the held-out loss
+Parts = Sequence[tuple[Any, Any]]  # log losses, training and held out
+
+
+def follow(panel: ModuleType, objective: LogLoss, callback: Solved = None, **options: Any) -> SparsePath:
     """``sparse_path``, except that Ctrl-C between two values of beta also returns the path so far."""
     points: list[PathPoint] = []
 
@@ -217,11 +199,11 @@ def follow(
 def searched(
     panel: ModuleType,
     full: LogLoss,
-    parts: Sequence[tuple[Any, Any]],
+    parts: Parts,
     values: dict[str, Any],
     deepen: bool,
-    callback: Callable[[PathPoint], Any] | None = None,
-    told: Callable[[int, PathPoint, float], Any] | None = None,
+    callback: Solved = None,
+    told: Told = None,
     **options: Any,
 ) -> tuple[ChosenPath, bool]:
     """A path with its chosen point, and whether Ctrl-C interrupted the computation.
@@ -248,13 +230,7 @@ def falls(betas: Sequence[float] | np.ndarray, losses: Sequence[float] | np.ndar
 
 
 def deepened(
-    panel: ModuleType,
-    full: LogLoss,
-    parts: Sequence[tuple[Any, Any]],
-    so_far: ChosenPath,
-    callback: Callable[[PathPoint], Any] | None = None,
-    told: Callable[[int, PathPoint, float], Any] | None = None,
-    **options: Any,
+    panel: ModuleType, full: LogLoss, parts: Parts, so_far: ChosenPath, callback: Solved, told: Told, **options: Any
 ) -> tuple[ChosenPath, bool]:
     """The path, continued if its loss still falls at its end, and whether Ctrl-C interrupted the computation.
 
@@ -318,11 +294,7 @@ def one_label(model: Any, data: Any, w: Any, most: float) -> str:
 
 
 def held_out_losses(
-    panel: ModuleType,
-    parts: Sequence[tuple[Any, Any]],
-    betas: np.ndarray,
-    callback: Callable[[int, PathPoint, float], Any] | None = None,
-    **options: Any,
+    panel: ModuleType, parts: Parts, betas: np.ndarray, callback: Told = None, **options: Any
 ) -> tuple[HeldOut, bool]:
     """Held-out losses along the path of each training objective, and whether Ctrl-C interrupted the computation.
 

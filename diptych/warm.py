@@ -13,8 +13,6 @@ import numpy as np
 from diptych.check import STRUCTURES, problem
 from diptych.panels import panel_of
 
-__all__ = ["DEMO", "FIRST_CALLS", "first_call", "warm"]
-
 
 def _questions(name: str) -> Callable[[ModuleType], Any]:
     """The structure's answers to everything that it can be asked."""

@@ -40,9 +40,9 @@ from benchmarks.taggers import figures as tagger_figures
 from benchmarks.taggers import spanish_figures
 from benchmarks.widths import figures as width_figures
 from benchmarks.workers import figures as worker_figures
-from diptych.experiments import graphs
+from diptych.experiments import table2
 from diptych.experiments.clock import best_of
-from diptych.experiments.handwritten import handwritten_words
+from diptych.experiments.sparse_data import handwritten_words
 
 Add = Callable[..., None]
 
@@ -130,12 +130,12 @@ def trees(add: Add) -> None:
 
 def cliques(add: Add) -> None:
     """Clique trees, and what Best Max-Marginal First asks for (Theorem 46: at most 2 K sets of max-marginals)."""
-    graph = graphs.graph()
+    graph = table2.graph()
     add("clique tree, 8 x 8 grid, best", best_of(graph.best) * 1e3, "ms")
     add("clique tree, 8 x 8 grid, max-marginals", best_of(graph.node_max_marginals) * 1e3, "ms")
     add("clique tree, 8 x 8 grid, log-partition and marginals", best_of(graph.expectation) * 1e3, "ms")
     for k in (5, 20):
-        sets = graphs.counted(graph, k)["sets of max-marginals"]
+        sets = table2.counted(graph, k)["sets of max-marginals"]
         add(f"BMMF, K = {k}, sets of max-marginals", sets, "sets", 2 * k)
 
 

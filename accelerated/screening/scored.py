@@ -39,11 +39,7 @@ __all__ = ["Answer", "Pieces", "Whole", "by_scores", "descend", "scored_of"]
 
 MOST_CELLS = 2**27  # cells of dense features: 1 GiB
 LEAST_DENSITY = 0.05  # packed rows of at least this density are made dense
-BLOCK, TURNS, FEW = (
-    1024,
-    4,
-    16,
-)  # from FEW blocks of BLOCK examples on, a Hessian takes one block in TURNS
+BLOCK, TURNS, FEW = 1024, 4, 16  # from FEW blocks of BLOCK examples on, a Hessian takes one block in TURNS
 FORWARD, BACK = 0.25, 0.6  # share of the (feature, class) pairs below which products over pairs are faster
 
 

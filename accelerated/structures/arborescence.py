@@ -24,10 +24,11 @@ from accelerated.compiled.structures.arborescence_samples import sample_trees
 from accelerated.compiled.structures.arborescence_sum import sum_over_trees
 from accelerated.compiled.structures.assignment import are_scores
 from accelerated.mirror import mirrors
-from accelerated.structures.answers import feasible, k_best
+from accelerated.structures.answers import feasible as feasible
+from accelerated.structures.answers import k_best
 from reference.arrays import Array, Place, host
 from reference.structures.arborescence import ArborescenceScores
-from reference.structures.base import KBest, positive_mu
+from reference.structures.base import KBest
 
 __all__ = [
     "Arborescence",
@@ -191,11 +192,3 @@ class Arborescence(reference.Arborescence):
             self.scores, self.single_root = ArborescenceScores(values), single_root
         else:
             super().__init__(values, single_root)
-
-    def best(self) -> tuple[Array, Array]:
-        value, heads = self.ops.maximum_arborescence(self.scores, self.single_root)
-        return feasible(value, "best"), heads
-
-    def expectation(self, mu: float = 1.0) -> tuple[Array, ArborescenceScores]:
-        value, marginals = self.ops.tree_partition(self.scores, positive_mu(mu), self.single_root)
-        return feasible(value, "expectation"), marginals

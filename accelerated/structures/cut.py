@@ -23,7 +23,7 @@ from accelerated.compiled.structures.cut_network import (
     score_of_labels,
 )
 from accelerated.mirror import mirrors
-from accelerated.structures.answers import feasible
+from accelerated.structures.answers import feasible as feasible
 from reference.arrays import Array, Place, host, refuse_nan_and_inf
 from reference.structures.cut import Constrained, CutScores
 from reference.structures.cut_network import Network, refuse_edge, rounding, within_floats
@@ -259,7 +259,3 @@ class Cut(reference.Cut):
                 self.scores = CutScores(unary, pairwise, edges.copy())
                 return
         super().__init__(unary, pairwise, edges)
-
-    def best(self) -> tuple[Array, Array]:
-        value, labels = self.ops.minimum_cut(self.scores)
-        return feasible(value, "best"), labels

@@ -23,10 +23,11 @@ from accelerated.compiled.structures.tree_k_best import top_k_of_trees
 from accelerated.compiled.structures.tree_samples import sample_of_trees
 from accelerated.compiled.structures.tree_sum import sum_product_of_trees
 from accelerated.mirror import mirrors
-from accelerated.structures.answers import feasible, k_best
+from accelerated.structures.answers import feasible as feasible
+from accelerated.structures.answers import k_best
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
-from reference.structures.base import KBest, positive_mu
+from reference.structures.base import KBest
 from reference.structures.tree import TreeScores, parts, score
 from reference.structures.tree_scores import order
 
@@ -180,11 +181,3 @@ class Tree(reference.Tree):
                 self.scores = TreeScores(unary, pairwise, parents.copy())
                 return
         super().__init__(unary, pairwise, parents, counts)
-
-    def best(self) -> tuple[Array, Array]:
-        value, labels = self.ops.max_product(self.scores)
-        return feasible(value, "best"), labels
-
-    def expectation(self, mu: float = 1.0) -> tuple[Array, TreeScores]:
-        value, marginals = self.ops.sum_product(self.scores, positive_mu(mu))
-        return feasible(value, "expectation"), marginals

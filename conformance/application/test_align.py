@@ -161,9 +161,9 @@ def test_train_and_restore(backend, files, cli):
     assert list(report["weights"].values()) == w.tolist() and info["noise"] == 0.1 and np.all(w[3:] >= 0)
     predict = "segment predict m.npz noisy.pbm --clean one.npy"
     report, text = cli.reported(f"{predict} --out r.pgm --plot p.png"), cli.printed(predict)
-    noisy, clean = grids.read_picture(files / "noisy.pbm"), np.load("one.npy")
+    noisy, clean = grids.read_pictures(files / "noisy.pbm")[0], np.load("one.npy")
     (y,) = model.predict(model.pack([grids.features(noisy, 8)]), None, w)
-    restored = grids.read_picture(files / "r.pgm")
+    restored = grids.read_pictures(files / "r.pgm")[0]
     assert Path("p.png").read_bytes().startswith(PNG) and np.array_equal(restored.ravel(), y)
     assert report["error"] == {"before": np.mean(noisy != clean), "after": np.mean(restored != clean)}
     assert report["error"]["after"] < report["error"]["before"] and report["turned"] == np.sum(restored != noisy)
@@ -210,7 +210,7 @@ def test_pictures_are_read_as_written(tmp_path_factory, picture, height, width, 
     path = tmp_path_factory.mktemp("p") / f"p.{kind}"
     x = np.random.default_rng(picture).integers(0, 2, (height, width))
     grids.write_picture(path, x)
-    found = grids.read_picture(path)
+    found = grids.read_pictures(path)[0]
     assert found.dtype == np.int64 and np.array_equal(found, x)
 
 
@@ -222,10 +222,10 @@ def test_other_tools_pictures(tmp_path):
         ("b.pgm", b"P5\n3 2\n1000\n" + np.array([0, 1000, 499, 500, 3, 900], ">u2").tobytes()),
     ):
         (tmp_path / name).write_bytes(content)
-        assert grids.read_picture(tmp_path / name).tolist() == [[1, 0, 1], [0, 1, 0]]
+        assert grids.read_pictures(tmp_path / name)[0].tolist() == [[1, 0, 1], [0, 1, 0]]
     image = pytest.importorskip("matplotlib.image")
     image.imsave(tmp_path / "a.png", np.array([[[0.1, 0.2, 0.3, 1.0], [0.1, 0.2, 0.3, 0.2], [0.9, 0.8, 0.9, 1.0]]]))
-    assert grids.read_picture(tmp_path / "a.png").tolist() == [[1, 0, 0]]
+    assert grids.read_pictures(tmp_path / "a.png")[0].tolist() == [[1, 0, 0]]
 
 
 def test_features_are_what_is_seen(rng):

@@ -116,6 +116,8 @@ def test_compare_shows_both_panels(data_file, reference_cli):
     assert report["job"]["scale"] == 1e-6 and report["largest_weight_difference"] < 1e-9
     assert abs(ours["objective"] - theirs["objective"]) <= 1e-10 * ours["objective"]
     assert ours["accuracy"] == theirs["accuracy"] and "reference" in out and "largest difference of weights" in out
+    reference_cli.printed("compare toy.npz --epochs 1 --plot x.png")  # lam follows from the data
+    assert Path("x.png").read_bytes().startswith(PNG)
 
 
 def test_a_training_that_diverges_or_lacks_matplotlib_is_one_line(cli, data_file, monkeypatch):

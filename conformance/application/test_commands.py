@@ -27,8 +27,7 @@ from conformance.tolerances import close
 from diptych.commands import localize
 from diptych.commands.jobs import HINGE_ONLY, OPTIMIZERS
 from diptych.commands.main import main, parser
-from diptych.commands.options import FLAGS
-from diptych.commands.parser import Parser
+from diptych.commands.options import FLAGS, Parser
 from diptych.commands.solvers import RENAMED, epochs_of, own, takes
 from diptych.defaults import LBFGS_ITERATIONS
 from diptych.files import load_log, load_model, load_sequences

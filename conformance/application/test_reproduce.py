@@ -17,7 +17,7 @@ from conformance.application.processes import finished
 from conformance.application.test_app import PNG
 from conformance.specimens.pages import entries
 from conformance.specimens.requests import FILES
-from diptych.commands import reproduce
+from diptych.commands import others
 from diptych.experiments import shell, slopes
 from diptych.experiments.registry import EXPERIMENTS, perform
 
@@ -35,7 +35,7 @@ def test_the_list_has_every_experiment_and_shared_options_may_stand_before_the_n
     assert all(f"{name} " in text and found.shows in text for name, found in EXPERIMENTS.items())
     assert [each["name"] for each in listed] == list(EXPERIMENTS) and all(each["data"] for each in listed)
     given = []
-    monkeypatch.setattr(reproduce, "_in_one_thread", lambda name, words: given.append((name, words)) or 0)
+    monkeypatch.setattr(others, "_in_one_thread", lambda name, words: given.append((name, words)) or 0)
     reference_cli.run("reproduce --quiet --json casimir-slopes --out x")
     assert given == [("casimir-slopes", ["--json", "--quiet", "--out", "x"])]
 

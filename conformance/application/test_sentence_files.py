@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.specimens.pages import entries
-from diptych.commands import many_files
-from diptych.commands.many_files import are_many, paths_of
+from diptych.commands import tag_files as many_files
+from diptych.commands.tag_files import are_many, paths_of
 from diptych.distributed import column_parts
 from diptych.files import load_model, save_model
 from diptych.files.columns import Layout, load_columns, load_tokens, read_columns

@@ -1,8 +1,12 @@
-"""The array layer: dtypes, devices, sparse rows and their two primitives."""
+"""The array layer: dtypes, sparse rows and their two primitives; the suite's choice of namespaces and devices."""
 
 from __future__ import annotations
 
 import pickle
+import re
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import reference
 import reference.arrays
+from conformance.namespaces import spaces
+from conformance.specimens.pages import check_refusals
 from conformance.tolerances import close
 
 
@@ -57,24 +64,17 @@ def test_every_form_gives_the_same_rows(backend, rng):
     assert np.array_equal(layer(backend).gather_sum(twice, np.eye(3)), [[1, 2, 0], [0, 0, 0], [0, 0, 1]])
 
 
-@pytest.mark.parametrize(
-    ("x", "options", "error", "message"),
-    [
-        ([[0, 3]], {"width": 3}, ValueError, r"X\[0\]: expected feature indices in 0..2, got 3"),
-        ([[0, -1]], {"width": 3}, ValueError, r"X\[0\]: expected feature indices in 0..2, got -1"),
-        ([[0]], {}, ValueError, "give width"),
-        (np.zeros((2, 3)), {"width": 4}, ValueError, "X: expected 4 features, got 3"),
-        (np.array([[np.nan]]), {}, ValueError, r"X\[0\]: column 0: expected a finite number, got nan"),
-        (np.zeros(3), {}, ValueError, "X: expected a two-dimensional array"),
-        (np.zeros((1, 1), complex), {}, TypeError, "X: .*complex128"),
-        (SimpleNamespace(indptr=[0, 2, 1], indices=[0], data=[1.0], shape=(2, 3)), {}, ValueError, "indptr must rise"),
-        ([[0.1, 0.9]], {"width": 2}, TypeError, r"X\[0\]: expected a list of column numbers, got \[0.1, 0.9\]"),
-        ([[[0]]], {"width": 2}, TypeError, r"X\[0\]: expected a list of column numbers, got \[\[0\]\]"),
-    ],
-)
-def test_bad_rows_are_refused(backend, x, options, error, message):
-    with pytest.raises(error, match=message):
-        backend.Rows.of(x, **options)
+def csr(**fields):
+    """What a CSR matrix has, of the shape (2, 2)."""
+    good = {"indptr": np.array([0, 1, 2]), "indices": np.array([0, 1]), "data": np.array([1.0, 2.0])}
+    given = {name: value if isinstance(value, np.ndarray) else np.array(value) for name, value in fields.items()}
+    return SimpleNamespace(**good | given, shape=(2, 2))
+
+
+def test_what_is_wrong_is_named(backend):
+    assert backend.Rows.of(csr()).n == 2
+    rows = lambda b, x: b.Rows(x.indptr, x.indices, x.data, 2)  # noqa: E731
+    check_refusals("wrong_rows.txt", {"np": np, "b": backend, "csr": csr, "rows": rows, "layer": layer})
 
 
 def test_stored_zeros_are_dropped(backend):
@@ -102,14 +102,6 @@ def test_only_csr_matrices_pass_as_csr_and_are_copied(backend):
     rows = backend.Rows.of(matrix)
     matrix.data[:], matrix.indices[:] = np.nan, 99
     assert np.array_equal(layer(backend).gather_sum(rows, np.eye(2)), np.eye(2))
-
-
-def test_matrices_that_do_not_fit_are_refused(backend):
-    rows = backend.Rows.of(np.eye(3))
-    with pytest.raises(ValueError, match="W: expected a matrix of 3 rows"):
-        layer(backend).gather_sum(rows, np.zeros((2, 4)))
-    with pytest.raises(ValueError, match="G: expected a matrix of 3 rows"):
-        layer(backend).scatter_sum(rows, np.zeros((4, 4)))
 
 
 def test_dtype_policy():
@@ -151,3 +143,90 @@ def test_values_that_are_all_one_are_stored_once(backend, value):
     for f in (layer(backend).gather_sum, layer(backend).scatter_sum):
         np.testing.assert_array_equal(f(rows, W), f(full, W))
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(rows)).data, full.data)
+
+
+# devices --------------------------------------------------------------------------------------------------------------
+
+TEST = f"{Path(__file__).parent / 'test_arrays.py'}::test_take_is_indexing"
+
+
+@pytest.mark.beyond("starts processes")
+def test_a_namespace_runs_on_the_device_that_is_named():
+    """One that is not there ends the run."""
+
+    def collected(*options):
+        command = [sys.executable, "-m", "conformance", "-v", "--collect-only", *options, TEST]
+        done = subprocess.run(command, capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr
+
+    status, output = collected("--namespace", "array_api_strict", "--device", "device1", "--backend", "reference")
+    assert status == 0 and "namespace array_api_strict:device1: run" in output
+    tests = [line for line in output.splitlines() if "test_take_is_indexing[" in line]
+    assert [test.split("[")[1].rstrip(">") for test in tests] == ["reference-array_api_strict:device1-float64]"]
+    status, output = collected("--namespace", "numpy", "--device", "cuda")
+    assert status == 4 and "--device cuda: numpy does not compute there: " in output
+
+
+@pytest.mark.parametrize(
+    ("names", "device", "message"),
+    [
+        (["cupy"], None, "--namespace cupy: expected one of numpy, array_api_strict, torch, jax, "),
+        (["torch:cuda"], None, "--namespace torch:cuda: expected one of .*, torch:cpu"),
+        ([], "cuda", "--device cuda: expected a --namespace beside it, one of numpy, "),
+        (["array_api_strict"], "device9", "--device device9: array_api_strict does not compute there: .*device9"),
+        (["numpy", "array_api_strict"], "device1", "--device device1: numpy does not compute there"),
+        *(  # not known, or known and without numbers
+            ([name], device, f"(--namespace {name}: not installed|--device {device}: {name} does not)")
+            for name, device in (("torch", "no-such-device"), ("torch", "meta"), ("jax", "no-such-device"))
+        ),
+    ],
+)
+def test_what_cannot_run_is_refused(names, device, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        spaces(names, device)
+
+
+def test_numbers_come_back_from_every_space():
+    """Without names all that are installed; the others are said to be missing. What lies on another device is not taken
+    for an answer of the space."""
+    found, missing = spaces([])
+    names = {space.name for space in found}
+    assert {"numpy", "array_api_strict", "array_api_strict:device1"} <= names and not names & set(missing)
+    assert names | set(missing) == {"numpy", "array_api_strict", "array_api_strict:device1", "torch:cpu", "jax:cpu"}
+    for space in found:
+        x = np.array([[0.5, -2.0]], space.dtype)
+        assert np.array_equal(space.get(space.put(x)), x) and space.get(space.put(x)).dtype == space.dtype
+        (other,) = spaces(["array_api_strict"], "CPU_DEVICE" if space.name.endswith("device1") else "device1")[0]
+        with pytest.raises(AssertionError, match="is not"):
+            space.get(other.put(np.zeros(2)))
+
+
+def hinge(backend, put):
+    """The subgradient of sequences packed on a device."""
+    model = backend.SequenceModel(2, 2)
+    data = model.pack([np.eye(2)], [[0, 1]], like=put(0.0))
+    return backend.StructuralHinge(model, data).value_and_gradient(model.zeros(data))[1]
+
+
+SCORES = [[1.0, 0.0], [0.0, 2.0]]
+ANSWERS = {  # not cuts nor boxes, which either panel finds on the host, wherever the arrays lie
+    "Arborescence": lambda backend, put: backend.Arborescence(put([[0.0, 0.0, 5.0], [2.0, 4.0, 0.0]])).best()[0],
+    "Chain": lambda backend, put: backend.Chain(put(SCORES), put(SCORES)).best()[0],
+    "Graph": lambda backend, put: backend.Graph(put(SCORES), put([SCORES]), [[0, 1]]).best()[0],
+    "Matching": lambda backend, put: backend.Matching(put(SCORES)).best()[0],
+    "Tree": lambda backend, put: backend.Tree(put(SCORES), put(SCORES), [-1, 0]).best()[0],
+    "L1": lambda backend, put: backend.L1(0.5).prox(put([1.0, -2.0]), 1.0),
+    "project_simplex": lambda backend, put: backend.project_simplex(put([1.0, -2.0])),
+    "StructuralHinge": hinge,
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_other_devices_are_refused_not_copied(backend, name):
+    """By what a backend has of its own, where it declares its devices; elsewhere answers lie where the arrays do."""
+    (space,) = spaces(["array_api_strict"], "device1")[0]
+    if backend.computes_on(space.device) or getattr(backend, name) is getattr(reference, name):
+        space.get(ANSWERS[name](backend, space.put))
+    else:
+        with pytest.raises(TypeError, match=re.escape(space.device)):
+            ANSWERS[name](backend, space.put)

@@ -76,16 +76,9 @@ def test_compiled_and_batched_calls_are_the_plain_ones(structure, question, x):
     mapped = jax.vmap(answer)(jnp.stack([x, 2.0 * x]))
     agree(jax.tree.map(lambda a: a[0], mapped), plain)
     agree(jax.tree.map(lambda a: a[1], mapped), answer(2.0 * x))
-
-
-def test_lengths_are_traced():
-    unary = jnp.asarray(np.random.default_rng(0).normal(size=(3, 4, 3)))
-    pairs = jnp.asarray(np.random.default_rng(1).normal(size=(3, 3)))
-
-    def answer(lengths):
-        return reference.Chain(unary, pairs, lengths).expectation()
-
-    agree(jax.jit(answer)(jnp.asarray([4, 0, 2])), answer([4, 0, 2]))
+    if structure == "padded chains":
+        of_lengths = lambda lengths: QUESTIONS[question](reference.Chain(x, PAIRS, lengths))  # noqa: E731
+        agree(jax.jit(of_lengths)(jnp.asarray([2, 4])), plain)
 
 
 def test_shapes_are_checked_and_values_are_not():
@@ -101,12 +94,6 @@ def test_shapes_are_checked_and_values_are_not():
         jax.jit(lambda x: reference.Chain(x, np.zeros((2, 2))).best()[0])(jnp.zeros((3, 2)))
     with pytest.raises(TypeError, match=r"unary: expected float32 or float64 .*, got float16"):
         value(jnp.zeros((3, 2), dtype=jnp.float16))
-    for scores, message in (
-        ([[0.0, np.nan]], "unary: expected finite scores"),
-        ([[-np.inf] * 2], "best: every output"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            reference.Chain(jnp.asarray(scores), jnp.zeros((2, 2))).best()
 
 
 def test_what_runs_on_the_host_says_so():

@@ -1,5 +1,5 @@
 """What Theorem 16 and its corollaries promise as numbers, against each other and as printed; the sequences of the
-Casimir algorithm against their definitions in hundreds of digits; what bounds refuse.
+Casimir algorithm against their definitions in hundreds of digits; what bounds refuse; regret.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from conformance.identities import measure, papers
+from conformance.specimens.pages import check_refusals
 from conformance.tolerances import close
 from reference import bounds
 from reference.bounds.casimir import GOLDEN
 from reference.identities import pillutla as law
 
+LAWS = [law for laws in papers().values() for law in laws]
 CHOICES = [bounds.Corollary17(q, 1 - q, 0.3) for q in (1e-8, 1e-2, 0.25, 0.5, 0.9, 0.999)]
 CHOICES += [bounds.Corollary18(q, 1 - q, 0.3) for q in (1e-8, 1e-2, 0.25, 0.5, 0.9, 0.999)]
 CHOICES += [bounds.Corollary19(kappa, 0.3) for kappa in (1e-3, 1.0, 1e3)]
@@ -127,37 +130,8 @@ def test_iterations_reach_the_accuracy():
     assert choice.iterations(100.0, gap, D) == choice.iterations(1.0, 0.0, D) == 0.0
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: bounds.next_alpha(1.0, 0.0, 1.0, 1.0), "alpha: expected a number between 0 and 1, .* got 1.0"),
-        (lambda: bounds.next_alpha(0.5, -1.0, 1.0, 1.0), "lam: expected a number >= 0, got -1.0"),
-        (lambda: bounds.next_alpha(0.5, 0.0, 2.0, 1.0), "0 < kappa <= kappa_next, got 2.0 and 1.0"),
-        (lambda: bounds.momentum(0.5, 0.4, 0.0, 0.0, 1.0), "0 < kappa <= kappa_next, got 0.0 and 1.0"),
-        (lambda: bounds.entropy_width(0), "m: expected a number of outputs >= 1, got 0"),
-        (lambda: bounds.smoothness(1.0, 0.0), "mu: expected a number > 0, got 0.0"),
-        (lambda: bounds.entropy_smoothness(-1.0, 1.0), "diameter: expected a number >= 0, got -1.0"),
-        (lambda: bounds.Corollary17(0.0, 1.0, 1.0), "lam: expected a number > 0 .*got 0.0"),
-        (lambda: bounds.Corollary19(0.0, 1.0), "kappa: expected a finite number > 0, got 0.0"),
-        (lambda: bounds.Corollary20(1.0, -1.0), "mu: expected a finite number >= 0, got -1.0"),
-        (lambda: bounds.accuracy_iterations(1.0, 1.0, 2.0), "tau: expected a rate between 0 and 1"),
-        (lambda: bounds.accuracy_iterations(0.5, 0.5, 2.0), "C: expected a number >= 1"),
-        (lambda: bounds.accuracy_iterations(0.5, 1.0, 0.0), "ratio: expected a number > 0, got 0.0"),
-        (lambda: bounds.inner_iterations(0.5, 1.0, L=1.0, kappa=1.0, delta=1.0), "delta in"),
-        (lambda: bounds.svrg_rate(1.0, 2.0, 3), "0 < lam <= L"),
-        (lambda: bounds.subgradient_norm(0.0, 1.0), "lam: expected a finite number > 0"),
-        (lambda: bounds.online_regret(0.0, 1.0, 1), "lam: expected a finite number > 0"),
-        (lambda: bounds.dual_increase(1.0, 1.0, 0.0, 1), "lam: expected a finite number > 0"),
-        (lambda: bounds.online_regret(1.0, 1.0, 0), "steps: expected at least 1"),
-        (lambda: bounds.subgradient_norm(1.0, -1.0), "radius, largest_loss: expected finite numbers >= 0"),
-        (lambda: bounds.log_rate_iterations(0.0), "accuracy: expected a number > 0, got 0.0"),
-        (lambda: bounds.stationarity(1.0, 1.0, []), "tolerances >= 0, one at least"),
-        (lambda: bounds.prox_linear_steps(0.0, 1.0, 1.0, 1.0), "accuracy, eta and eps_0 > 0"),
-    ],
-)
-def test_errors_name_the_argument(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
+def test_errors_name_the_argument():
+    check_refusals("wrong_bounds.txt", {"bounds": bounds})
 
 
 def test_widths_of_huge_output_sets():
@@ -290,3 +264,22 @@ def test_log_rate_needs_its_factor_2():
         assert log(k) / k > accuracy
         with pytest.raises(ValueError, match="k: expected k >="):
             law.log_rate_slack(k, accuracy)
+
+
+def test_bounds_of_regret_are_their_formulas():
+    """Martins et al., Lemma 4 and Proposition 5; that runs keep and attain them is in test_online_proximal."""
+    T, G, diameter, sigma, gamma = 7, 3.0, 1.7, 0.3, 0.4
+    close(bounds.regret_constant_step(T, gamma, G, diameter), gamma * T / 2 * G**2 + diameter**2 / (2 * gamma))
+    close(bounds.regret_decaying_step(T, gamma, G, diameter), (diameter**2 / (2 * gamma) + G**2 * gamma) * sqrt(T))
+    close(bounds.regret_strongly_convex(T, sigma, G), G**2 * (1 + log(T)) / (2 * sigma))
+    before, after = 2.0, 1.2
+    expected = 5.0 + gamma / 2 * G**2 + (before - after) / (2 * gamma) - sigma / 2 * before
+    close(bounds.round_bound(5.0, G**2, gamma, before, after, sigma), expected)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: f"{law.number} {law.says}")
+@given(seed=st.integers(0, 2**32))
+def test_each_law_holds(backend, law, seed):
+    """Every law of ``reference.identities`` on drawn instances."""
+    found = measure(law, backend, seed, 0)
+    assert found.holds, found

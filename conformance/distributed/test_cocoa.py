@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,7 +13,6 @@ from conformance.specimens.models import labellings
 from conformance.tolerances import close
 from diptych.distributed import Partitioned, cocoa
 from diptych.distributed.ascent import Change, CoCoA, CoCoAState, Duals, Round, Stand, next_share, passed
-from reference import UnsupportedError
 from reference.training.counterparts import counterpart
 
 LAM = 0.05
@@ -212,27 +210,3 @@ def test_a_checkpoint_is_never_older_than_its_files(tmp_path, sp, monkeypatch, l
         file.unlink()
     with pytest.raises(FileNotFoundError, match="^folder: .*no dual variables of partition"):
         cocoa(objective, lam=LAM, epochs=12, tol=0.0, rng=0, resume=left / "run.npz")
-
-
-def test_wrong_arguments_are_named(sp):
-    model = sp.SequenceModel(2, 3)
-    hinge, log = (Partitioned(LOADERS, model, loss) for loss in (sp.StructuralHinge, sp.LogLoss))
-    smooth = Partitioned(LOADERS, model, partial(sp.StructuralHinge, smoothing=sp.smoothings.Entropy()))
-    for objective, options, error, message in (
-        (whole(sp, sp.LogLoss), {}, TypeError, "objective: expected a Partitioned objective"),
-        (smooth, {}, UnsupportedError, "objective: cocoa needs LogLoss or an unsmoothed"),
-        (log, {"lam": 0.0}, ValueError, "lam: "),
-        (hinge, {"local": local_of(sp, True)}, TypeError, "local: expected the algorithm BCFW"),
-        (hinge, {"local": local_of(sp, False, line_search=False)}, ValueError, "local: expected BCFW with line search"),
-        (log, {"evaluate_every": 0}, ValueError, "evaluate_every: "),
-    ):
-        with pytest.raises(error, match=f"^{message}"):
-            cocoa(objective, **{"lam": LAM, **options})
-
-
-def test_examples_without_a_choice(sp):
-    """Empty sequences alone: nothing to learn, and the gap is 0."""
-    empty = lambda: ([np.zeros((0, 2))], [[]])  # noqa: E731
-    for loss in (sp.StructuralHinge, sp.LogLoss):
-        result = cocoa(Partitioned([empty, empty], sp.SequenceModel(2, 3), loss), lam=LAM, epochs=3, rng=0)
-        assert result.fun == 0.0 and not np.any(result.x)

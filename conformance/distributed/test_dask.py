@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conformance.distributed.test_methods import METHODS, bits, trained
-from conformance.distributed.test_partitioned import LOADERS
+from conformance.distributed.test_partitioned import LOADERS, METHODS, bits, trained
 from diptych.distributed import Partitioned, local_client
 from diptych.distributed.transports import Dask
 from reference import LogLoss, SequenceModel, lbfgs

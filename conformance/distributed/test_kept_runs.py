@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.distributed.virtual import VirtualClient
+from conformance.distributed.test_dying import DyingClient
 from diptych.distributed import Runs, WorkersLost
 
 RUNS = [{"x": x, "fold": fold} for x in (0.5, 3.0, -2.0) for fold in (0, 1)]
@@ -44,11 +44,13 @@ def test_a_run_is_performed_once(tmp_path, capfd):
     assert perform([]) == []
 
 
-def test_threads(tmp_path):
-    for threads in (1, 3):
-        with ThreadPoolExecutor(threads) as executor:
-            runs = Runs(partial(square, tmp_path / "ran"), tmp_path / f"{threads}.jsonl", executor)
+def test_threads_and_workers_that_die_change_no_result(tmp_path):
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(3) as three:
+        for k, executor in enumerate((one, three, DyingClient(3, die=0.3))):
+            runs = Runs(partial(square, tmp_path / "ran"), tmp_path / f"{k}.jsonl", executor)
             assert runs.perform(RUNS) == EXPECTED
+            assert len((tmp_path / f"{k}.jsonl").read_text().splitlines()) == len(RUNS)
+    assert executor.died > 0
 
 
 @pytest.mark.beyond("starts processes")
@@ -111,22 +113,11 @@ def test_what_fails_is_returned_and_not_kept_and_what_has_the_same_key_is_one_ru
     assert runs.perform(["c", "ddd"]) == ["A", "DDD"] and runs.is_kept("xx") and not runs.is_kept("xxxx")
 
 
-@pytest.mark.beyond("long runs")
-@pytest.mark.parametrize("workers", [3, 1000])
-def test_workers_that_die_change_no_result(tmp_path, workers):
-    """By the client with a virtual clock: every run is performed, and none twice unless its worker died."""
-    client = VirtualClient(workers, lambda task, arguments: 1.0, die=20.0, spread=0.5)
-    runs = list(range(-700, 700))
-    assert Runs(abs, tmp_path / "kept.jsonl", client).perform(runs) == [abs(run) for run in runs]
-    assert client.died > 0 and client.ran <= client.asked + client.again
-    assert len((tmp_path / "kept.jsonl").read_text().splitlines()) == len(runs)
-
-
 def test_a_client_that_is_closed_says_that_the_scheduler_is_gone(tmp_path):
-    class Closed(VirtualClient):
+    class Closed(DyingClient):
         def submit(self, *arguments, **options):
             self.status = "closed"
             raise Exception("of some type of Dask's")
 
-    with pytest.raises(WorkersLost, match="the scheduler at virtual is gone"):
-        Runs(abs, tmp_path / "kept.jsonl", Closed(1, lambda task, arguments: 1.0)).perform([1])
+    with pytest.raises(WorkersLost, match="the scheduler at dying is gone"):
+        Runs(abs, tmp_path / "kept.jsonl", Closed(1)).perform([1])

@@ -142,9 +142,7 @@ def _descent(sp: Any, rng: np.random.Generator) -> float:
 
 
 def _inexactness(sp: Any, rng: np.random.Generator) -> float:
-    """F_eta = (c/2) ||z||^2 with c = lam + 1/eta: a gap of v'v/(2 c) where the gradient is v, and the longest v
-    allowed.
-    """
+    """F_eta = (c/2) ||z||^2 with c = lam + 1/eta: a gap of v'v/(2 c) where the gradient is v, the longest allowed."""
     lam, eta, v = rng.uniform(0, 1), rng.uniform(0.1, 2.0), rng.normal(size=3)
     gap = v @ v / (2 * (lam + 1 / eta))
     return law.inexactness_slack(v, lam=lam, eta=eta, tolerance=gap)
@@ -153,9 +151,9 @@ def _inexactness(sp: Any, rng: np.random.Generator) -> float:
 # Algorithm 4 ----------------------------------------------------------------------------------------------------------
 
 
-def _next(rng: np.random.Generator) -> tuple[float, float, float, float, float]:
+def _next(rng: np.random.Generator, lam: float = 0.0, kappa: float = 0.0) -> tuple[float, float, float, float, float]:
     """alpha_{k-1}, alpha_k, lam, kappa_k and kappa_{k+1} as Lemma 21 admits them."""
-    lam, kappa, growth = rng.uniform(0.01, 2.0), rng.uniform(0.1, 10.0), rng.uniform(1.0, 3.0)
+    lam, kappa, growth = lam or rng.uniform(0.01, 2.0), kappa or rng.uniform(0.1, 10.0), rng.uniform(1.0, 3.0)
     least = np.sqrt(lam / (lam + kappa))
     alpha = float(least + rng.uniform(0.01, 0.9) * (1 - least))
     return alpha, bounds.next_alpha(alpha, lam, kappa, growth * kappa), lam, kappa, growth * kappa
@@ -250,10 +248,7 @@ def _approximate_prox(sp: Any, rng: np.random.Generator) -> float:
 def _one_step(sp: Any, rng: np.random.Generator) -> float:
     """Lemma 25 for any k, against a drawn point in the place of the optimum."""
     step, w_before, v_before, optimum = _Step(sp, rng), *rng.normal(size=(3, 6))
-    lam, kappa, kappa_next = step.lam, step.kappa, step.kappa * rng.uniform(1.0, 2.0)
-    least = np.sqrt(lam / (lam + kappa))
-    alpha = float(least + rng.uniform(0.0, 0.9) * (1 - least))
-    alpha_next = bounds.next_alpha(alpha, lam, kappa, kappa_next)
+    alpha, alpha_next, lam, kappa, kappa_next = _next(rng, step.lam, step.kappa)
     gamma_next = (kappa + lam) * alpha * alpha
     gamma = (gamma_next - lam * alpha) / (1 - alpha)  # (38)
     eta = alpha * gamma / (gamma_next + alpha * gamma)  # (36)
@@ -263,21 +258,9 @@ def _one_step(sp: Any, rng: np.random.Generator) -> float:
     gaps = [step.value(w, mu) - step.value(optimum, mu) for w, mu in ((w_before, mu_before), (step.w, step.mu))]
     S_before = law.potential(gaps[0], v_before, optimum, alpha=alpha, eta=eta, kappa_next=kappa)
     S = law.potential(gaps[1], v, optimum, alpha=alpha_next, eta=eta_next, kappa_next=kappa_next)
-    slack = law.one_step_slack(
-        S_before,
-        S,
-        v,
-        optimum,
-        step.w - step.z,
-        alpha=alpha_next,
-        eta=eta_next,
-        kappa=kappa,
-        kappa_next=kappa_next,
-        theta=rng.uniform(0.05, 0.95),
-        accuracy=step.gap,
-        smoothing=(mu_before - step.mu) * step.D,
-    )
-    return float(slack)
+    letters = {"alpha": alpha_next, "eta": eta_next, "kappa": kappa, "kappa_next": kappa_next}
+    letters |= {"theta": rng.uniform(0.05, 0.95), "accuracy": step.gap, "smoothing": (mu_before - step.mu) * step.D}
+    return float(law.one_step_slack(S_before, S, v, optimum, step.w - step.z, **letters))
 
 
 def _stopping(sp: Any, rng: np.random.Generator) -> float:

@@ -6,7 +6,7 @@ The arguments are those of a structure's constructor by name: arrays of any kind
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -29,43 +29,31 @@ class Outputs(NamedTuple):
     shapes: Callable[[Arguments], dict[str, tuple[int, ...]]]
 
 
-def _labellings(given: Arguments) -> Iterator[tuple[int, ...]]:
-    p, L = given["unary"].shape
-    counts = given.get("counts")
-    return itertools.product(*map(range, [L] * p if counts is None else counts.tolist()))
+def _labelled(
+    ends: Callable[[Arguments], Iterable[tuple[int, int, int]]], pairwise: Callable[[int, Arguments], int]
+) -> Outputs:
+    """Labellings of variables, of which pairs are joined. ends: the index of each matrix of pairwise scores, and the
+    two variables; pairwise: how many matrices there are, of p variables.
+    """
+
+    def labellings(given: Arguments) -> Iterator[tuple[int, ...]]:
+        p, L = given["unary"].shape
+        counts = given.get("counts")
+        return itertools.product(*map(range, [L] * p if counts is None else counts.tolist()))
+
+    def parts(given: Arguments, y: tuple[int, ...]) -> list[Part]:
+        labels: list[Part] = [("unary", (t, label), 1) for t, label in enumerate(y)]
+        return labels + [("pairwise", (e, y[a], y[b]), 1) for e, a, b in ends(given)]
+
+    def shapes(given: Arguments) -> dict[str, tuple[int, ...]]:
+        p, L = given["unary"].shape
+        return {"unary": (p, L), "pairwise": (pairwise(p, given), L, L)}
+
+    return Outputs(labellings, parts, shapes)
 
 
-def _labels(y: tuple[int, ...]) -> list[Part]:
-    return [("unary", (t, label), 1) for t, label in enumerate(y)]
-
-
-def _chain_parts(given: Arguments, y: tuple[int, ...]) -> list[Part]:
-    pairs: list[Part] = [("pairwise", (t - 1, y[t - 1], y[t]), 1) for t in range(1, len(y))]
-    return _labels(y) + pairs
-
-
-def _chain_shapes(given: Arguments) -> dict[str, tuple[int, ...]]:
-    n, L = given["unary"].shape
-    return {"unary": (n, L), "pairwise": (max(n - 1, 0), L, L)}
-
-
-def _tree_parts(given: Arguments, y: tuple[int, ...]) -> list[Part]:
-    pairs: list[Part] = [("pairwise", (v, y[u], y[v]), 1) for v, u in enumerate(given["parents"].tolist()) if u >= 0]
-    return _labels(y) + pairs
-
-
-def _tree_shapes(given: Arguments) -> dict[str, tuple[int, ...]]:
-    p, L = given["unary"].shape
-    return {"unary": (p, L), "pairwise": (p, L, L)}
-
-
-def _graph_parts(given: Arguments, y: tuple[int, ...]) -> list[Part]:
-    pairs: list[Part] = [("pairwise", (e, y[a], y[b]), 1) for e, (a, b) in enumerate(given["edges"].tolist())]
-    return _labels(y) + pairs
-
-
-def _graph_shapes(given: Arguments) -> dict[str, tuple[int, ...]]:
-    return {"unary": given["unary"].shape, "pairwise": given["pairwise"].shape}
+def _edges(given: Arguments) -> Iterable[tuple[int, int, int]]:
+    return ((e, a, b) for e, (a, b) in enumerate(given["edges"].tolist()))
 
 
 def _matchings(given: Arguments) -> Iterator[tuple[int, ...]]:
@@ -138,10 +126,14 @@ OUTPUTS = {
     "Table": Outputs(
         lambda given: iter(range(given["values"].shape[0])), lambda given, y: [("values", (y,), 1)], _values
     ),
-    "Chain": Outputs(_labellings, _chain_parts, _chain_shapes),
-    "Tree": Outputs(_labellings, _tree_parts, _tree_shapes),
-    "Graph": Outputs(_labellings, _graph_parts, _graph_shapes),
-    "Cut": Outputs(_labellings, _graph_parts, _graph_shapes),
+    "Chain": _labelled(
+        lambda given: ((t, t, t + 1) for t in range(len(given["unary"]) - 1)), lambda p, given: max(p - 1, 0)
+    ),
+    "Tree": _labelled(
+        lambda given: ((v, u, v) for v, u in enumerate(given["parents"].tolist()) if u >= 0), lambda p, given: p
+    ),
+    "Graph": _labelled(_edges, lambda p, given: len(given["edges"])),
+    "Cut": _labelled(_edges, lambda p, given: len(given["edges"])),
     "Matching": Outputs(_matchings, _each_value, _values),
     "Arborescence": Outputs(_arborescences, _each_value, _values),
     "ProjectiveTree": Outputs(_projective, _each_value, _values),

@@ -78,6 +78,8 @@ def cuts(
     unary, pairwise = draw(arrays((p, 2), forbidden=False)), draw(arrays((e, 2, 2), forbidden=False))
     if integer:
         unary, pairwise = np.round(np.clip(unary, -3, 3)), np.round(np.clip(pairwise, -3, 3))
+        # sums stay exact; labels that hardly differ
+        unary = unary * draw(st.sampled_from([1.0, 1.0, 2.0**40])) + draw(st.sampled_from([0.0, 0.0, 2.0**47]))
     elif draw(st.booleans()):
         powers = [-6.0, 0.0, 6.0] + ([300.0] if huge else [])
         unary = unary * 10.0 ** np.array(draw(st.lists(st.sampled_from(powers), min_size=p, max_size=p))).reshape(p, 1)

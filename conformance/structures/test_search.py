@@ -1,5 +1,6 @@
 """The K best outputs by Best Max-Marginal First (Pillutla et al., Algorithm 10) and by branch and bound (Algorithm 13,
-Proposition 15) against enumeration: ties, forbidden outputs, more asked for than there are, rounded max-marginals.
+Proposition 15) against enumeration: ties, forbidden outputs, more asked for than there are, rounded max-marginals. Then
+subwindow search against all boxes of small images, scored pixel by pixel (section 4.2.2).
 """
 
 from __future__ import annotations
@@ -13,10 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import accelerated
+from accelerated.structures import boxes as box_search
 from conformance import strategies
+from conformance.specimens import scores as drawn
+from conformance.specimens.outputs import listing
 from conformance.specimens.scores import size, stored
 from conformance.specimens.structures import STRUCTURES
 from conformance.tolerances import close
+from reference.structures.box_sets import BoxSet, BoxSets
 
 
 class JointScores(NamedTuple):
@@ -145,12 +151,7 @@ def test_decoding_variable_by_variable_is_right_for_unambiguous_scores(backend, 
     assert tuple(structure.node_max_marginals().argmax(axis=1)) == tuple(structure.best()[1])
 
 
-def test_bmmf_says_what_it_needs(backend, rng):
-    chain = backend.Chain(rng.normal(size=(2, 3, 2)), np.zeros((2, 2)))
-    with pytest.raises(ValueError, match=r"structure: expected a single one, got a batch of shape \(2,\)"):
-        backend.bmmf(chain, 2)
-    with pytest.raises(ValueError, match="k: expected an integer >= 1"):
-        backend.bmmf(backend.Chain(np.zeros((2, 2)), np.zeros((2, 2))), 0)
+def test_bmmf_needs_constraints(backend):
     with pytest.raises(backend.UnsupportedError, match=r"Table does not implement constrained\(\)"):
         backend.bmmf(backend.Table([0.0, 1.0]), 2)
 
@@ -225,23 +226,102 @@ def test_a_bound_that_is_none_is_found(backend):
         backend.branch_and_bound(Wrong([1.0, 3.0], looseness=0.5), 1)
     assert backend.branch_and_bound(Wrong([1.0, 3.0], looseness=1e-12), 2, tolerance=1e-9) == [(3.0, 1), (1.0, 0)]
 
-    class Nan(Runs):
-        def bound(self, run):
-            return np.nan
-
-    class Infinite(Runs):
-        def bound(self, run):
-            return np.inf
-
-    for kind in (Nan, Infinite):
+    for looseness in (np.nan, -np.inf):
         with pytest.raises(ValueError, match="bound: expected a finite number, or -inf where all is forbidden, got"):
-            backend.branch_and_bound(kind([1.0, 2.0]), 1)
+            backend.branch_and_bound(Wrong([1.0, 2.0], looseness=looseness), 1)
 
 
-def test_options_are_checked(backend):
-    for k, error in ((0, ValueError), (True, ValueError), (1.5, TypeError)):
-        with pytest.raises(error, match="k: expected an integer >= 1"):
-            backend.branch_and_bound(Runs([1.0]), k)
-    with pytest.raises(ValueError, match="tolerance: expected a finite number >= 0"):
-        backend.branch_and_bound(Runs([1.0]), 1, tolerance=-1.0)
+def test_where_all_is_forbidden_nothing_is_found(backend):
     assert backend.branch_and_bound(Runs([]), 3) == [] and backend.branch_and_bound(Runs([-np.inf]), 3) == []
+
+
+# subwindow search -----------------------------------------------------------------------------------------------------
+
+
+def brute(problem):
+    return listing("Boxes", problem._asdict())[:2]
+
+
+@given(problem=drawn.boxes(scales=(1.0, 1e300, 1e-300), largest=5))
+def test_scores_are_added_up_at_their_own_scale(backend, problem):
+    """Of the pixels of the box alone: to rounding of them, whatever the others are."""
+    boxes = backend.Boxes(*problem)
+    for y, expected in zip(*brute(problem), strict=True):
+        inside = problem.pixels[y[0] : y[2], y[1] : y[3]]
+        if expected > -np.inf:
+            unit = max(np.abs(inside).sum() + abs(problem.loss), 1e-305)
+            close(float(boxes.score(np.array(y))) / unit, expected / unit)
+        else:
+            assert float(boxes.score(np.array(y))) == -np.inf
+
+
+@given(problem=drawn.boxes(largest=5), seed=st.integers(0, 2**32 - 1))
+def test_bounds_are_bounds_and_splits_are_partitions(problem, seed):
+    """Of sets that splits lead to: no box scores more than its bound, no box is lost or comes twice; of a single box
+    the bound is its score.
+    """
+    boxes, scores = brute(problem)
+    sets = BoxSets(problem.pixels, float(problem.loss), problem.truth)
+    of = dict(zip(boxes, scores, strict=True))
+
+    def members(s):
+        return [y for y in boxes if all(first <= side <= last for side, (first, last) in zip(y, s, strict=True))]
+
+    rng, here = np.random.default_rng(seed), sets.everything()
+    assert members(here) == boxes
+    while sets.single(here) is None:
+        parts = list(sets.split(here))
+        inside = [members(part) for part in parts]
+        assert sorted(itertools.chain(*inside)) == members(here)
+        for part, those in zip(parts, inside, strict=True):
+            assert those and max(of[y] for y in those) <= sets.bound(part) + sets.rounding
+            assert all({y[s] for y in those} >= set(part[s]) for s in range(4))  # intervals are tight
+        here = parts[rng.integers(len(parts))]
+    y = sets.single(here)
+    close(sets.bound(here), of[y], scale=drawn.size(problem))
+
+
+def test_the_loss_bound_with_the_smallest_box_in_the_union_is_none():
+    """The least intersection over the smallest union overstates the least overlap: a set that shows it."""
+    sets = BoxSets(np.zeros((1, 6)), 1.0, np.array([0, 0, 1, 2]))
+    wide = BoxSet((0, 0), (0, 0), (1, 1), (1, 6))
+    assert sets.bound(wide) >= 1 - 1 / 3  # of columns 0..5 the overlap is 1/3; of column 0 alone 1/2
+
+
+@given(problem=drawn.boxes(forbidden=False, largest=5), data=st.data())
+def test_a_candidate_list_is_a_table_of_their_scores(backend, space, problem, data):
+    boxes, scores = brute(problem)
+    some = data.draw(st.lists(st.integers(0, len(boxes) - 1), min_size=1, max_size=6))
+    mine = backend.Boxes(space.put(problem.pixels), problem.loss, problem.truth)
+    table = mine.among(np.array([boxes[i] for i in some]))
+    close(space.get(table.scores.values), scores[some], space.dtype, max(1.0, drawn.size(problem)))
+    assert space.get(table.scores.values).dtype == space.dtype
+
+
+def test_a_queue_that_grows_keeps_its_order(monkeypatch):
+    """In pieces of a few splits, from room for a few sets; and beyond the limit it says so."""
+    rng = np.random.default_rng(0)
+    images = [rng.normal(size=(9, 8)), rng.integers(-1, 2, (7, 9)).astype(np.float64), np.zeros((4, 4))]
+    usual = [accelerated.Boxes(pixels).topk(9).labels for pixels in images]
+    monkeypatch.setattr(box_search, "ROOM", 2)
+    monkeypatch.setattr(box_search, "SPLITS", 3)
+    for pixels, labels in zip(images, usual, strict=True):
+        assert np.array_equal(accelerated.Boxes(pixels).topk(9).labels, labels)
+    monkeypatch.setattr(box_search, "LARGEST", 4)
+    with pytest.raises(MemoryError, match="best_boxes: 4 sets of boxes wait"):
+        accelerated.Boxes(images[0]).best()
+
+
+@pytest.mark.parametrize("exponent", [-20, -30, -40, -45])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_boxes_that_differ_by_more_than_rounding_do_not_tie(backend, exponent, sign):
+    """A pixel far below the others belongs to the best box iff it is positive; 8 (H + W) eps of their sum is 2^-45."""
+    for shape in ((1, 3), (3, 1), (2, 2)):
+        for place in np.ndindex(*shape):
+            pixels = np.full(shape, 0.25)
+            pixels[place] = sign * 2.0**exponent
+            boxes, scores, _ = listing("Boxes", {"pixels": pixels})  # sums of powers of two: exact
+            found = backend.Boxes(pixels).topk(len(boxes))
+            assert np.asarray(found.scores).tolist() == sorted(scores, reverse=True)
+            value, box = backend.Boxes(pixels).best()
+            assert value == scores[boxes.index(tuple(box.tolist()))] == scores.max()

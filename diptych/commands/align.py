@@ -13,7 +13,7 @@ import numpy as np
 from diptych.commands.jobs import accuracy_line, spread
 from diptych.commands.options import Saved, Task, Training, argument, flag, option
 from diptych.commands.output import Report, announce_compilation, trained
-from diptych.commands.show import loaded, show_of
+from diptych.commands.show import checked, loaded, show_of
 from diptych.commands.solvers import frank_wolfe_job, solve, solver_options
 from diptych.files.pairs import FEATURES, PairExample, load_pairs, pair_features, read_lines
 from diptych.files.sources import named
@@ -22,6 +22,7 @@ from diptych.pictures import plots
 
 OPTIMIZERS = ("bcfw",)
 JOB: dict[str, Any] = {"lam": 0.01, "epochs": 100, "tol": 0.01, "rng": 0}
+CHECK = checked("align train", "AlignmentModel", features=FEATURES)
 
 
 class Train(Training):
@@ -38,7 +39,8 @@ class Train(Training):
     solver: dict[str, Any] = solver_options(OPTIMIZERS)
 
     def run(self, panel: ModuleType) -> Report:
-        training, test, every = _read(self), list[PairExample](), self.hold_out
+        training = spread(load_pairs(self.pairs, encoding=self.encoding), self.limit)
+        test, every = list[PairExample](), self.hold_out
         if every is not None:  # every N-th example is for testing
             if not 2 <= every <= len(training):
                 expected = f"2..{len(training)}, the number of examples"
@@ -87,10 +89,9 @@ class Evaluate(Saved):
     most_bytes: int = flag()
 
     def run(self, panel: ModuleType) -> Report:
-        model, w, _ = loaded(panel, self, _check_kind)
-        examples = _read(self)
+        model, w, _ = loaded(panel, self, CHECK)
+        examples = spread(load_pairs(self.pairs, encoding=self.encoding), self.limit)
         _check_scorable(self.pairs, examples, "to score")
-        announce_compilation(panel, self.quiet)
         scores = _accuracy(model, w, examples)
         report = {"model": str(self.model), "pairs": self.pairs, "examples": len(examples), "accuracy": scores}
         return Report(report, [accuracy_line(f"{len(examples)} examples:", scores)])
@@ -108,18 +109,15 @@ class Predict(Saved):
     plot: str | None = flag("the matrix of scores, the pairs marked")
 
     def run(self, panel: ModuleType) -> Report:
-        model, w, _ = loaded(panel, self, _check_kind)
+        model, w, _ = loaded(panel, self, CHECK)
         left, right = (read_lines(path, encoding=self.encoding) for path in (self.left, self.right))
         left = spread(left, self.limit)
-        announce_compilation(panel, self.quiet)
         data = model.pack([pair_features(left, right)])
         scores = np.asarray(model.scores(data, np.array([0]), w).values)[:, : len(right)]
         (columns,) = model.predict(data, None, w)
         pairs = [(int(i), int(columns[i])) for i in np.flatnonzero(columns >= 0)]
-        alone = {
-            "left": np.flatnonzero(columns < 0).tolist(),
-            "right": sorted(set(range(len(right))) - set(columns.tolist())),
-        }
+        others = sorted(set(range(len(right))) - set(columns.tolist()))
+        alone = {"left": np.flatnonzero(columns < 0).tolist(), "right": others}
         report: dict[str, Any] = {"model": str(self.model), "left": left, "right": right, "pairs": pairs}
         report |= {"scores": [float(scores[pair]) for pair in pairs], "alone": alone}
         if self.plot:
@@ -128,15 +126,6 @@ class Predict(Saved):
         lines = [f"{left[i]}\t{right[j]}" for i, j in pairs]
         lines += [f"{left[i]}\t" for i in alone["left"]] + [f"\t{right[j]}" for j in alone["right"]]
         return Report(report, lines, out=self.out)
-
-
-def _read(command: Train | Evaluate) -> list[PairExample]:
-    return spread(load_pairs(command.pairs, encoding=command.encoding), command.limit)
-
-
-def _check_kind(path: str, model: Any, info: dict[str, Any]) -> None:
-    if type(model).__name__ != "AlignmentModel" or info.get("features") != list(FEATURES):
-        raise ValueError(f"{path}: expected a model of align train of this version, got a {type(model).__name__}")
 
 
 def _check_scorable(path: str, examples: Sequence[PairExample], what: str) -> None:
@@ -161,5 +150,5 @@ TASK = Task(
     "Learn from examples which strings of two lists belong together (train), score a model on others (evaluate), align "
     "new lists (predict), and see what a model holds (show). The features of a pair of strings: "
     f"{', '.join(FEATURES)}; see diptych/files/pairs.py.",
-    (Train, Evaluate, Predict, show_of(_check_kind)),
+    (Train, Evaluate, Predict, show_of(CHECK)),
 )

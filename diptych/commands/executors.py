@@ -16,9 +16,9 @@ from types import ModuleType
 from typing import Any
 
 from diptych.commands.jobs import CASIMIR
-from diptych.commands.many_files import paths_of
 from diptych.commands.options import FILE, Words, count, declared, option, positive
 from diptych.commands.output import announce_compilation
+from diptych.commands.tag_files import paths_of
 from diptych.distributed import Partitioned, local_client
 
 LOCAL = re.compile(r"(?:[a-z]+://)?(?:localhost|127\.[\d.]+|\[::1\])(?::|$)|inproc:")
@@ -36,7 +36,8 @@ def add_executor(sub: Any, what: str) -> None:
     sub.option("workers", "--scheduler", metavar="ADDRESS", rare=True,
         help=f"{what} on the workers of this scheduler of Dask")  # fmt: skip
     for name, file in TLS.items():
-        sub.option("workers", _tls(name), rare=True, help=f"TLS to the scheduler: {file}", **FILE)
+        words = f"--tls-{name.replace('_', '-')}"
+        sub.option("workers", words, rare=True, help=f"TLS to the scheduler: {file}", **FILE)
 
 
 def workers(what: str) -> Any:
@@ -59,9 +60,8 @@ def size(text: str) -> int:
     match = re.fullmatch(r"(\d{1,18}(?:\.\d{1,6})?) ?([a-z]*)", text.strip().lower())
     value = 0 if match is None or match[2] not in UNITS else int(float(match[1]) * UNITS[match[2]])
     if value < 1000:
-        raise argparse.ArgumentTypeError(
-            f"expected a number of bytes such as 500MB or 2GiB (lbfgs's pairs are --corrections), got {text:.80}"
-        )
+        expected = "a number of bytes such as 500MB or 2GiB (lbfgs's pairs are --corrections)"
+        raise argparse.ArgumentTypeError(f"expected {expected}, got {text:.80}")
     return value
 
 
@@ -82,17 +82,13 @@ class Cluster(Workers):
         return any(getattr(self, name) is not None for name in (*EXECUTOR, "partitions", "memory"))
 
     def check_over(self, solver: str, *without: str) -> None:
-        """Raise ValueError for a solver that needs single examples, or for an option that has no effect over
-        partitions; not over partitions, for a solver that needs them.
-        """
-        learner = getattr(self, "learner", "linear")
+        """Raise ValueError for a solver, and over partitions for an option, that does not go with the choice."""
         if not self.over_partitions:
             if solver == "cocoa":
-                raise ValueError(
-                    "--optimizer cocoa trains over partitions: give --workers, --scheduler or --partitions"
-                )
+                how = "give --workers, --scheduler or --partitions"
+                raise ValueError(f"--optimizer cocoa trains over partitions: {how}")
             return
-        if learner != "linear":
+        if (learner := getattr(self, "learner", "linear")) != "linear":
             raise ValueError(f"--learner {learner}: not over partitions")
         if solver not in SOLVERS:
             raise ValueError(f"--optimizer {solver} needs single examples; over partitions: {', '.join(SOLVERS)}")
@@ -101,10 +97,7 @@ class Cluster(Workers):
                 raise ValueError(f"--{name.replace('_', '-')}: not over partitions (--workers, --partitions, ...)")
 
     def files(self, words: Sequence[str], *names: str) -> tuple[list[str], list[str], list[int]]:
-        """The files that the words name, their paths as workers find them, and the parts of each file.
-
-        Workers may run in another folder. names: of data that the package has.
-        """
+        """The files that the words name, their absolute paths, and the parts of each. names: of data of the package."""
         files = list(words) if words[0] in names else paths_of(words)
         if "-" in files:
             raise ValueError("-: standard input is not read over partitions; give a file")
@@ -114,11 +107,7 @@ class Cluster(Workers):
 
     @contextmanager
     def partitioned(
-        self,
-        panel: ModuleType,
-        rehearsal: Rehearsal,
-        model_of: Callable[[Any], Any],
-        loaders_of: Callable[[Any], Sequence[Any]],
+        self, panel: ModuleType, rehearsal: Rehearsal, model_of: Callable[[Any], Any], loaders_of: Callable[[Any], Any]
     ) -> Iterator[Partitioned]:
         """The objective over partitions. model_of: from the executor; loaders_of: of the partitions, from the model."""
         with executor_of(self, panel, rehearsal) as executor:
@@ -134,10 +123,7 @@ def parts_a_file(command: Any, files: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """A training on a few examples, which compiles what the training on all examples needs.
-
-    run: trains with an objective; X, Y: examples, as ``model.pack`` takes them.
-    """
+    """A training on a few examples X, Y, which compiles what that on all needs. run: trains with an objective."""
 
     model: Any
     loss: Callable[[Any, Any], Any]
@@ -146,21 +132,17 @@ class Rehearsal:
     Y: Any
 
     def __call__(self) -> None:
-        objective = Partitioned([self.examples], self.model, self.loss)
+        objective = Partitioned([lambda: (self.X, self.Y)], self.model, self.loss)
         self.run(objective)
         self.model.predict(self.model.pack(self.X), None, objective.zeros())
-
-    def examples(self) -> tuple[Any, Any]:
-        """The loader of the only partition."""
-        return self.X, self.Y
 
 
 def line_of(report: dict[str, Any]) -> str:
     """The line of a report about workers."""
-    return (
-        f"{report['partitions']} partitions, {report['workers']} workers, {report['repeated']} tasks repeated, "
-        f"{report['bytes_a_pass']:,} bytes moved a pass"
+    counts = (
+        "{partitions} partitions, {workers} workers, {repeated} tasks repeated, {bytes_a_pass:,} bytes moved a pass"
     )
+    return counts.format_map(report)
 
 
 # executors ------------------------------------------------------------------------------------------------------------
@@ -170,8 +152,7 @@ def line_of(report: dict[str, Any]) -> str:
 def executor_of(
     options: Any, panel: ModuleType | None = None, rehearsal: Callable[[], Any] | None = None
 ) -> Iterator[Any]:
-    """The executor that the options ask for, None for this process. ValueError for options that contradict one another,
-    and for a scheduler that does not answer; ImportError without Dask.
+    """The executor that the options ask for, None for this process. ImportError without Dask.
 
     panel: None for runs that have nothing to do with one another. rehearsal: compiles the panel's kernels, once on each
     machine, on one of its workers while the others wait.
@@ -209,14 +190,8 @@ def executor_of(
             yield None
 
 
-def _tls(name: str) -> str:
-    return f"--tls-{name.replace('_', '-')}"
-
-
 def _address(distributed: Any, address: str, tls: dict[str, str | None]) -> tuple[str, Any]:
-    """The scheduler's address with its protocol, and the encryption; warns where there is none. ValueError for TLS to
-    an address of another protocol, a certificate without its authority, and a file that is not there.
-    """
+    """The scheduler's address with its protocol, and the encryption; warns where there is none."""
     protocol = address.partition("://")[0] if "://" in address else None
     if not any(tls.values()):
         if protocol != "tls" and not LOCAL.match(address):
@@ -225,21 +200,19 @@ def _address(distributed: Any, address: str, tls: dict[str, str | None]) -> tupl
         return address, None
     if protocol not in (None, "tls"):
         raise ValueError(f"--scheduler: expected tls://... with the options --tls-*, got {address}")
-    for name in ("ca_file", "cert"):
-        if tls[name] is None:
-            raise ValueError(f"{_tls(name)}: is needed too, as --tls-ca-file and --tls-cert are both")
-    for name, file in tls.items():
-        if file is not None and not Path(file).is_file():
-            raise ValueError(f"{_tls(name)}: {file}: no such file")
+    named = {f"--tls-{name.replace('_', '-')}": file for name, file in tls.items()}
+    for name in [*named][:2]:
+        if named[name] is None:
+            raise ValueError(f"{name}: is needed too, as --tls-ca-file and --tls-cert are both")
+    for name, path in named.items():
+        if path is not None and not Path(path).is_file():
+            raise ValueError(f"{name}: {path}: no such file")
     how = {"tls_ca_file": tls["ca_file"], "tls_client_cert": tls["cert"], "tls_client_key": tls["key"]}
     return f"tls://{address.removeprefix('tls://')}", distributed.Security(**how, require_encryption=True)
 
 
 def _connected(distributed: Any, address: str, security: Any) -> Any:
-    """A client of the scheduler at an address. ValueError if it does not answer, or has no workers.
-
-    Dask waits for ever at an address where something else answers. So it waits in a thread of its own.
-    """
+    """A client of the scheduler. Dask waits for ever where something else answers, so it waits in a thread."""
     answer: SimpleQueue[Any] = SimpleQueue()
 
     def connect() -> None:
@@ -265,8 +238,4 @@ def _connected(distributed: Any, address: str, security: Any) -> Any:
 def _compile(client: Any, rehearsal: Callable[[], Any]) -> None:
     """Rehearse once on each machine, on one of its workers."""
     machines = {address.rpartition(":")[0]: address for address in reversed(client.nthreads())}
-
-    def rehearse() -> None:
-        rehearsal()
-
-    client.gather([client.submit(rehearse, workers=[each], pure=False) for each in machines.values()])
+    client.gather([client.submit(lambda: rehearsal(), workers=[each], pure=False) for each in machines.values()])

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.commands.options import Words, flag, option
-from diptych.commands.parser import did_you_mean
+from diptych.commands.options import Words, did_you_mean, flag, option
 from diptych.commands.solvers import epochs_of, given, own, solve, takes
 from diptych.defaults import sequence_lam
 from diptych.files.sequences import read_sequences
@@ -69,9 +68,7 @@ class Regularized(Words):
 
 
 class Solved(Words):
-    """The options of a job, None where they are not given. Commands say which optimisers they have, and what their
-    defaults are.
-    """
+    """The options of a job, None where they are not given. Commands say which optimisers and defaults they have."""
 
     loss: str | None = option("solver", "crf: log loss; hinge: structural SVM (default: crf)", choices=LOSSES)
     optimizer: str | None = None
@@ -190,15 +187,11 @@ class Job(Regularized, Solved):
     def loss_in(self, panel: ModuleType) -> Callable[..., Any]:
         """The loss, from a model and packed data."""
         if self.loss == "crf":
-            loss: Callable[..., Any] = panel.LogLoss
-            return loss
-        smooth = self.smoothing == "entropy" or self.optimizer in ("svrg", *CASIMIR)
-        smoothing = panel.smoothings.Entropy() if smooth else panel.smoothings.Max()
-        if self.smoothing == "top-k":
-            smoothing = panel.smoothings.TopK(5 if self.k is None else self.k)
-        elif self.smoothing == "l2":
-            smoothing = panel.smoothings.SquaredL2()
-        return partial(panel.StructuralHinge, smoothing=smoothing)
+            return partial(panel.LogLoss)
+        usual, of = "entropy" if self.optimizer in ("svrg", *CASIMIR) else "max", panel.smoothings
+        top_k = partial(of.TopK, 5 if self.k is None else self.k)
+        kinds = {"entropy": of.Entropy, "l2": of.SquaredL2, "max": of.Max, "top-k": top_k}
+        return partial(panel.StructuralHinge, smoothing=kinds[self.smoothing or usual]())
 
     def step_size_in(self, panel: ModuleType) -> Any:
         """The step size: a number, a schedule, or None for the default of the optimiser."""
@@ -231,8 +224,7 @@ NAMES = tuple(name for name in Job.__dataclass_fields__ if name not in ("solver"
 
 def job_of(command: Any, optimizers: Sequence[str] = OPTIMIZERS, **usual: Any) -> Job:
     """The job of a command; usual: the command's defaults."""
-    values = {name: getattr(command, name, None) for name in NAMES}
-    fields = usual | {name: value for name, value in values.items() if value is not None}
+    fields = usual | {name: value for name in NAMES if (value := getattr(command, name, None)) is not None}
     solver = fields.get("optimizer", "sgd")
     of_solver = given({**command.solver, "k": None}, solver, optimizers)
     if "k" in own(solver) and fields.get("k") is not None:
@@ -283,9 +275,7 @@ def check_scorable(name: str, *parts: Sequences) -> None:
 
 
 def objective_of(panel: ModuleType, job: Job, data: Sequences, model: Any = None) -> Any:
-    """The job's objective over the data, for a new model unless one is given. It has the model and the packed data as
-    ``model`` and ``data``.
-    """
+    """The job's objective over the data, for a new model unless one is given."""
     if not data.X:
         raise ValueError(f"{data.name}: no sequences to train on")
     if model is None:
@@ -294,20 +284,12 @@ def objective_of(panel: ModuleType, job: Job, data: Sequences, model: Any = None
 
 
 def train(
-    panel: ModuleType,
-    job: Job,
-    objective: Any,
-    callback: Callback | None = None,
-    *,
-    w0: np.ndarray | None = None,
-    checkpoint: str | None = None,
-    resume: str | None = None,
+    panel: ModuleType, job: Job, objective: Any, callback: Callback | None = None, *, w0: Any = None, **files: Any
 ) -> Result:
-    """Run the job's optimiser from w0, by default ``scale`` times normal draws of its rng: at 0 every argmax of a hinge
-    is a tie.
+    """Run the job's optimiser from w0, by default ``scale`` times normal draws of its rng, as at 0 every argmax of a
+    hinge is a tie. files: ``checkpoint`` and ``resume``.
     """
-    arguments: dict[str, Any] = {"lam": job.lam, "epochs": job.epochs, "rng": job.rng, **job.solver}
-    arguments |= {"checkpoint": checkpoint, "resume": resume}
+    arguments: dict[str, Any] = {"lam": job.lam, "epochs": job.epochs, "rng": job.rng, **job.solver, **files}
     if takes(job.optimizer, "w0"):
         usual = job.scale * np.random.default_rng(job.rng).normal(size=objective.model.size)
         arguments["w0"] = usual if w0 is None else w0
@@ -323,21 +305,17 @@ def limited(n: int, limit: int | None) -> np.ndarray:
     return np.arange(n) if limit is None or limit >= n else np.arange(limit) * n // limit
 
 
-def spread(examples: Sequence[Any], limit: int | None) -> list[Any]:
+def spread(examples: Any, limit: int | None) -> list[Any]:
     """``limit`` of the examples, as :func:`limited` chooses them."""
     return [examples[i] for i in limited(len(examples), limit)]
 
 
 def labellings(model: Any, w: Any, data: Sequences) -> list[np.ndarray]:
-    """The labels that a model predicts for each sequence. A model of classes predicts each position by itself.
-
-    w: the model's weights (d,), or KernelWeights.
-    """
+    """The labels for each sequence, by weights w (d,) or KernelWeights. Classes are predicted position by position."""
     if type(model).__name__ == "MulticlassModel":
-        flat = model.predict(
-            model.pack(np.concatenate([np.zeros((0, model.n_features - model.intercept)), *data.X])), None, w
-        )
-        return np.split(np.array(flat, np.int64), np.cumsum([len(x) for x in data.X])[:-1])
+        rows = np.concatenate([np.zeros((0, model.n_features - model.intercept)), *data.X])
+        flat = np.array(model.predict(model.pack(rows), None, w), np.int64)
+        return np.split(flat, np.cumsum([len(x) for x in data.X])[:-1])
     kernels = isinstance(w, KernelWeights)
     labels: list[np.ndarray] = model.predict(w, data.X) if kernels else model.predict(model.pack(data.X), None, w)
     return labels
@@ -351,11 +329,8 @@ def accuracy(model: Any, w: Any, data: Sequences) -> dict[str, float]:
 
 def accuracies(model: Any, w: Any, training: Sequences, test: Sequences | None) -> dict[str, Any]:
     """The accuracies on the training and the test data, and the number of test sequences, for a report."""
-    return {
-        "train": accuracy(model, w, training),
-        "test": None if test is None else accuracy(model, w, test),
-        "test_sequences": None if test is None else len(test.X),
-    }
+    of_test = (None, None) if test is None else (accuracy(model, w, test), len(test.X))
+    return {"train": accuracy(model, w, training), "test": of_test[0], "test_sequences": of_test[1]}
 
 
 def accuracy_line(name: str, scores: dict[str, float]) -> str:
@@ -389,7 +364,15 @@ def groups_of(model: Any, groups: str) -> np.ndarray:
     if groups != "columns":
         if not Path(groups).is_file():
             raise ValueError(f"--groups: expected columns, labels or a file, got {groups}: no such file")
-        number = _numbers(groups)
+        numbers = []
+        for place, line in enumerate(load_text(groups), 1):  # # starts a comment
+            if value := line.partition("#")[0].strip():
+                try:
+                    numbers.append(np.int64(int(value)))
+                except (ValueError, OverflowError):
+                    where = f"--groups: {groups}, line {place}"
+                    raise ValueError(f"{where}: expected an integer, got {value!r:.80}") from None
+        number = np.array(numbers, np.int64)
         if number.shape != (F,) or number.min(initial=0) < -1:
             problem = f"{len(number)} of them" if number.shape != (F,) else f"{number.min()} among them"
             raise ValueError(f"--groups: {groups}: expected {F} integers >= -1, one a feature, got {problem}")
@@ -398,15 +381,3 @@ def groups_of(model: Any, groups: str) -> np.ndarray:
         number = np.unique(number, return_inverse=True)[1].reshape(-1) - bool(np.any(none))
     rest = np.full((rows - F) * L + L * L, number.max(initial=-1) + 1)
     return np.concatenate([np.repeat(number, L), rest])
-
-
-def _numbers(path: str) -> np.ndarray:
-    """The integers of a file, one per line; # starts a comment."""
-    numbers = []
-    for place, line in enumerate(load_text(path), 1):
-        if value := line.partition("#")[0].strip():
-            try:
-                numbers.append(np.int64(int(value)))
-            except (ValueError, OverflowError):
-                raise ValueError(f"--groups: {path}, line {place}: expected an integer, got {value!r:.80}") from None
-    return np.array(numbers, np.int64)

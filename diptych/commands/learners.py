@@ -48,7 +48,6 @@ class KernelJob:
     average: str = "last"
 
     def __post_init__(self) -> None:
-        """Reject options that do not define an objective."""
         check_names(self.kernels)
         if self.C is not None and self.lam is not None:
             raise ValueError("--C and --lam: expected one of them, as lam = 1/(C n)")
@@ -57,10 +56,6 @@ class KernelJob:
         averages = choices_of(mkl, "average")
         if self.average not in averages:
             raise ValueError(f"--average: mkl returns one of {', '.join(averages)}, got {self.average}")
-
-    def weight(self, n: int) -> float:
-        """lam for n sequences; C = 100 if neither is given."""
-        return self.lam if self.lam is not None else 1.0 / ((100.0 if self.C is None else self.C) * n)
 
 
 class Kernels(Words):
@@ -90,7 +85,8 @@ def train_kernels(panel: ModuleType, command: Any, training: Sequences, test: Se
     """Train, save and report."""
     job = kernel_job(command)
     announce_compilation(panel, command.quiet)
-    lam, started = job.weight(len(training.X)), time.perf_counter()
+    lam = 1.0 / ((100.0 if job.C is None else job.C) * len(training.X)) if job.lam is None else job.lam
+    started = time.perf_counter()
     model = panel.KernelSequenceModel(named(job.kernels, training.X), training.labels, transitions=job.transitions)
     data = model.pack(training.X, training.Y)
     packed = time.perf_counter() - started
@@ -122,6 +118,10 @@ def train_kernels(panel: ModuleType, command: Any, training: Sequences, test: Se
 
 SPARSE_SHARED = ("loss", "epochs", "tol", "rng", "start_stop")  # options that sparse-crf shares with Job
 COUNT, RATIO = 100, 0.1
+ROW = (
+    "{k:4}/{count}  beta {beta:.4g} ({share:.3g} of beta_max)  support {support:6}  objective {objective:.6f}  "
+    "gap {gap:.1e} {iterations:4} iterations {seconds:8.2f} s{end}"
+)
 
 
 class Sparse(Words):
@@ -150,9 +150,7 @@ SPARSE_OPTIONS = (*(each.name for each in fields(Sparse)), "positions")  # optio
 
 
 class SparseJob(Sparse):
-    """A job at one beta (given, or as a share of beta_max), or at ``path`` values of beta. Held-out examples choose a
-    value of the path. positions: each position is an example with a class.
-    """
+    """A job at one beta, given or as a share of beta_max, or at ``path`` values, of which held-out examples choose."""
 
     alpha: float = 1.0
     rule: str = "l1-gap"
@@ -164,7 +162,6 @@ class SparseJob(Sparse):
     start_stop: bool = True
 
     def __post_init__(self) -> None:
-        """Reject options that contradict one another; each alone is checked by its type."""
         if self.loss != "crf":
             raise ValueError(f"--loss: sparse-crf has the log loss alone, got {self.loss}")
         if self.beta is not None and self.beta_share is not None:
@@ -178,9 +175,8 @@ class SparseJob(Sparse):
         if self.positions and not self.start_stop:
             raise ValueError("--no-start-stop has no effect with --positions")
         if self.rule in sparse_fits.LISTING and not self.positions:
-            raise ValueError(
-                f"--rule {self.rule}: it lists all outputs, and sequences have too many; l1-gap does without"
-            )
+            why = "it lists all outputs, and sequences have too many; l1-gap does without"
+            raise ValueError(f"--rule {self.rule}: {why}")
         if self.rule == "half-space" and self.alpha == 0:
             raise ValueError("--rule half-space: it needs --alpha > 0")
 
@@ -207,8 +203,8 @@ class Trained(NamedTuple):
 class SparseRun:
     """A training on n examples; it writes the model and the log and draws the picture if the command names files.
 
-    objective: from indices of examples to their log loss. what: fields of the log's first line. info: saved with the
-    model. kept: from the weights to what is saved, a model and its weights.
+    objective: from indices to a log loss. what: fields of the log's first line. info: saved with the model. kept: from
+    weights to the model that is saved, and its weights.
     """
 
     panel: ModuleType
@@ -260,17 +256,18 @@ class SparseRun:
             raise ValueError("--path: no feature tells the labels from one another: all weights are 0 at any beta")
         if job.held_out is not None and self.n < 2:
             raise ValueError(f"--held-out: expected 2 or more sequences, got {self.n}")
-        rng, pairs = np.random.default_rng(job.rng), list[Any]()
-        if job.held_out is not None:
-            pairs = sparse_fits.splits(self.n, job.held_out, None, rng, None)
+        rng = np.random.default_rng(job.rng)
+        pairs = [] if job.held_out is None else sparse_fits.splits(self.n, job.held_out, None, rng, None)
         parts = [(self.objective(training), self.objective(held)) for training, held in pairs]
         values, heard = list[dict[str, Any]](), list[float]()
         with LogWriter(self.command.log, opening(self.panel, self.command, **self.what, job=asdict(job))) as log:
 
             def tell(point: Any) -> None:
-                values.append(_solution(point.beta, most, point, full.model.size))
-                log.write({"value": len(values), **values[-1]})
-                self._say(_row(len(values), max(total, len(values)), values[-1]))
+                k, value = len(values) + 1, _solution(point.beta, most, point, full.model.size)
+                values.append(value)
+                log.write({"value": k, **value})
+                spent, end = point.solver_seconds + point.screening_seconds, "" if point.success else "  not converged"
+                self._say(ROW.format(k=k, count=max(total, k), seconds=spent, end=end, **value))
 
             def tell_held_out(_: int, point: Any, loss: float) -> None:
                 if not heard:
@@ -288,9 +285,8 @@ class SparseRun:
             count = max(total, len(path.points))
             for value, loss in zip(values, heard, strict=False):
                 value["held_out"] = loss
-            message = f"value {k + 1} of {count}" + (
-                "" if pairs or count == 1 else "; --held-out SHARE would choose one"
-            )
+            message = f"value {k + 1} of {count}"
+            message += "" if pairs or count == 1 else "; --held-out SHARE would choose one"
             if not len(held.mean):
                 message += ", the last that has converged" if k + 1 < len(path.points) else ""
                 message += "; held-out examples were not looked at, as Ctrl-C ended it" if pairs else ""
@@ -298,10 +294,8 @@ class SparseRun:
                 message += f", chosen by {len(pairs[0][1])} held-out example{'s' if len(pairs[0][1]) > 1 else ''}"
                 if len(held.mean) < len(path.points):
                     message += f" among the first {len(held.mean)} values alone, as Ctrl-C ended the comparison"
-            ends = {
-                "success": not interrupted and all(point.success for point in path.points),
-                "interrupted": interrupted,
-            }
+            solved = all(point.success for point in path.points)
+            ends = {"success": not interrupted and solved, "interrupted": interrupted}
             log.write({"outcome": message, **ends, "objective": path.points[k].fun})
         if self.command.plot:
             plots.plot_path(self.command.plot, path, held_out=held.mean, chosen=k)
@@ -337,16 +331,6 @@ def _solution(beta: float, most: float, point: Any, size: int) -> dict[str, Any]
         **{name: list(getattr(point, name)) for name in ("rejection", "reservation")},
         "solved": point.success,
     }
-
-
-def _row(k: int, count: int, value: dict[str, Any]) -> str:
-    seconds = value["solver_seconds"] + value["screening_seconds"]
-    ends = f"{value['iterations']:4} iterations {seconds:8.2f} s"
-    return (
-        f"{k:4}/{count}  beta {value['beta']:.4g} ({value['share']:.3g} of beta_max)  support {value['support']:6}  "
-        f"objective {value['objective']:.6f}  gap {value['gap']:.1e} {ends}"
-        + ("" if value["solved"] else "  not converged")
-    )
 
 
 def _lines(report: dict[str, Any]) -> list[str]:

@@ -1,6 +1,4 @@
-"""``localize``: learn where objects are in images, from candidate boxes with features. It also makes scenes to learn
-from, and draws the predicted boxes.
-"""
+"""``localize``: learn where objects are in images, from candidate boxes with features; make scenes, draw boxes."""
 
 from __future__ import annotations
 
@@ -10,15 +8,15 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
 
 from diptych import scenes
-from diptych.commands.jobs import limited
+from diptych.commands.jobs import spread
 from diptych.commands.options import Command, Task, Training, argument, flag, option, positive
-from diptych.commands.output import Report, announce_compilation, ending, outcome, trained, writable
+from diptych.commands.output import Report, announce_compilation, ending, outcome, table, trained, writable
 from diptych.commands.show import loaded, show_of
 from diptych.commands.solvers import check_start, given, listed, solve, solver_options
 from diptych.files.localization import Localization, load_localization, save_localization
@@ -66,17 +64,13 @@ class Make(Command):
     size: int = option("data", "height and width (default: 96)", type=positive, default=96, metavar="PIXELS")
     rng: int = flag(default=0)
 
-    @property
-    def written(self) -> list[str | None]:
-        return [self.file, None]
+    writes: ClassVar[tuple[str, ...]] = ("file",)
 
     def run(self, panel: ModuleType) -> Report:
         names = ("classes", "candidates", "directions", "scales", "size", "test", "rng")
-        settings = {name: getattr(self, name) for name in names}
-        started = time.perf_counter()
-        hidden = True if self.quiet else None  # None: unless stderr is a terminal
+        settings, started = {name: getattr(self, name) for name in names}, time.perf_counter()
         images = scenes.make_scenes(self.images, **settings)
-        shown = tqdm(images, total=self.images, desc="make", unit="image", leave=False, disable=hidden)
+        shown = tqdm(images, total=self.images, desc="make", unit="image", leave=False, disable=self.quiet or None)
         save_localization(self.file, shown, list(self.classes), {"scenes": settings})
         data, megabytes = load_localization(self.file), Path(self.file).stat().st_size / 1e6
         best = float(np.mean([data.overlaps(i).max() for i in range(data.n)]))
@@ -110,18 +104,15 @@ class Train(Training):
     lam: float | None = flag(f"default: {SHARES}")
     epochs: int | None = flag(f"default: {listed(EPOCHS)}")
     tol: float | None = flag("default: 0.01")
-    k: int | None = option(
-        "solver", f"outputs that the smoothed max is made of, of {', '.join(SMOOTHED)} (default: 10)", rare=True
-    )
+    k: int | None = option("solver",
+        f"outputs that the smoothed max is made of, of {', '.join(SMOOTHED)} (default: 10)", rare=True)  # fmt: skip
     schedule: str | None = option("solver",
         "step sizes of sgd, from --step-size on (default: 1/(lam (t + max(n, 1/lam))); two layers: constant)",
         choices=list(SCHEDULES), rare=True)  # fmt: skip
     solver: dict[str, Any] = solver_options(OPTIMIZERS, mu=f"default: {listed(MU)}",
         step_size="default of sgd with two layers: 0.003", budget="default: 5")  # fmt: skip
 
-    @property
-    def written(self) -> list[str | None]:
-        return [self.plot]
+    writes: ClassVar[tuple[str, ...]] = ()  # each class has its own
 
     def run(self, panel: ModuleType) -> Report:
         if self.hidden is not None and self.model == "linear":
@@ -130,9 +121,8 @@ class Train(Training):
             raise ValueError("--hidden has no effect with --start: the saved model has its own")
         data, test = load_localization(self.data), load_localization(self.test) if self.test else None
         data.required("truth")
-        every = self.classes or [name for name in data.classes if len(data.of_class(name))]
-        classes = list(dict.fromkeys(every))
-        images = {name: _limited(data.of_class(name), self.limit) for name in classes}
+        classes = list(dict.fromkeys(self.classes or (name for name in data.classes if len(data.of_class(name)))))
+        images = {name: np.array(spread(data.of_class(name), self.limit), np.int64) for name in classes}
         for name in classes:
             if not len(images[name]):
                 raise ValueError(f"{self.data}: no image of class {name}")
@@ -141,17 +131,13 @@ class Train(Training):
         jobs = {name: job_of(self, len(images[name])) for name in classes}
         if self.start is not None:
             check_start(jobs[classes[0]]["optimizer"], OPTIMIZERS)
-        files: dict[str, dict[str, Any]] = {}
-        for name in classes:
-            files[name] = {what: self._named(what, name, classes) for what in NAMED}
+        files = {name: dict[str, Any]((what, self._named(what, name, classes)) for what in NAMED) for name in classes}
         for named in files.values():
             writable(named["save"], named["log"], named["checkpoint"], self.plot)
         missing = [name for name in classes if (path := files[name]["resume"]) is not None and not Path(path).exists()]
-        if len(missing) < len(
-            classes
-        ):  # the interrupted run did not reach these classes: they start from the beginning
-            for name in missing:
-                files[name]["resume"] = None
+        # the interrupted run did not reach these classes: they start from the beginning
+        for name in missing if len(missing) < len(classes) else ():
+            files[name]["resume"] = None
         announce_compilation(panel, self.quiet)
         reports: list[dict[str, Any]] = []
         interrupted = False
@@ -172,7 +158,9 @@ class Train(Training):
         rows: list[tuple[str, ...]] = [head]
         rows += [(each["class"], str(each["images"]), f"{each['objective']:.4f}", f"{each['seconds']:.1f}",
                   *_percent(each["train"]), *_percent(each["test"])) for each in reports]  # fmt: skip
-        lines = [*_table(rows), *(f"{each['class']}: {line}" for each in reports for line in ending(each))]
+        kept = [column for column in zip(*rows, strict=True) if set(column[1:]) != {"-"}]
+        lines = [*table([*zip(*kept, strict=True)])]
+        lines += [f"{each['class']}: {line}" for each in reports for line in ending(each)]
         lines += [f"{name}: not trained" for name in classes[len(reports) :]]
         lines += [f"saved {each['saved']}" for each in reports if "saved" in each]
         curves = {each["class"]: [Row(**row) for row in each["history"]] for each in reports}
@@ -200,7 +188,7 @@ class Train(Training):
             hidden = () if self.model == "linear" else (self.hidden or 16,)
             model = getattr(panel, KINDS[self.model])(tuple(data.features.shape[1:]), *hidden)
         examples = packed(model, data, images, truth=True)
-        others = np.zeros(0, np.int64) if test is None else test.of_class(name)
+        others: Any = () if test is None else test.of_class(name)
         held_out = packed(model, test, others) if test is not None and len(others) else None
         what = {"file": self.data, "class": name, "examples": len(images), "start": self.start, "job": job}
         run = partial(optimize, panel, model, examples, job, **({} if w0 is None else {"w0": w0}))
@@ -209,11 +197,10 @@ class Train(Training):
         report = {"class": name, "images": len(images), "weights": model.size, "job": job, **outcome(result)}
         report["train"] = judged(data.required("truth")[images], find(model, examples, result.x))
         report["test"] = None
-        if test is not None and len(others):
+        if test is not None and held_out is not None:
             report["test"] = judged(test.required("truth")[others], find(model, held_out, result.x))
-        if self.save:
-            report["saved"] = str(self.save)
-        return report | {"seconds": time.perf_counter() - started}
+        saved = {"saved": str(self.save)} if self.save else {}
+        return report | saved | {"seconds": time.perf_counter() - started}
 
 
 class Evaluate(Command):
@@ -231,7 +218,7 @@ class Evaluate(Command):
         for path in self.models:
             model, w, info = loaded(panel, self, _check_kind, path)
             name = info["class"]
-            images = _limited(data.of_class(name), self.limit)
+            images = np.array(spread(data.of_class(name), self.limit), np.int64)
             if not len(images):
                 raise ValueError(f"{self.data}: no image of class {name}, which {path} finds")
             scores = judged(data.required("truth")[images], find(model, packed(model, data, images), w))
@@ -242,7 +229,7 @@ class Evaluate(Command):
         rows: list[tuple[str, ...]] = [("class", "images", "CorLoc, %", "AP, %", "mean overlap")]
         rows += [(x["class"], str(x["images"]), *_percent(x), f"{x['mean_overlap']:.3f}") for x in reports]
         rows += [("mean", "", *_percent(means), f"{means['mean_overlap']:.3f}")] if len(reports) > 1 else []
-        return Report(report, _table(rows))
+        return Report(report, table(rows))
 
     def found(
         self, panel: ModuleType, data: Localization, path: str, limit: int | None, k: int, all_images: bool = False
@@ -250,8 +237,8 @@ class Evaluate(Command):
         """A model's class, the images of that class, and the k best boxes of each image."""
         model, w, info = loaded(panel, self, _check_kind, path)
         name = info["class"]
-        images = np.arange(data.n) if all_images or data.labels is None else data.of_class(name)
-        images = _limited(images, limit)
+        every = np.arange(data.n) if all_images or data.labels is None else data.of_class(name)
+        images = np.array(spread(every, limit), np.int64)
         if not len(images):
             hint = "--all-images of predict looks at the others"
             raise ValueError(f"{data.name}: no image of class {name}, which {path} finds; {hint}")
@@ -299,11 +286,7 @@ class Draw(Evaluate):
         drawn: list[tuple[int, str | None, Found | None]] = [(i, None, None) for i in range(data.n)]
         if self.models:
             found = [self.found(panel, data, path, None, 1) for path in self.models]  # the limit is of all
-            drawn = [
-                (i, name, each)
-                for name, images, results in found
-                for i, each in zip(images.tolist(), results, strict=True)
-            ]
+            drawn = [(i, name, each) for name, of, all in found for i, each in zip(of.tolist(), all, strict=True)]
         some = np.unique(np.linspace(0, len(drawn) - 1, min(self.limit, len(drawn))).round().astype(int))
         frames = [_frame(data, *drawn[j]) for j in some]
         boxes(self.plot, frames)
@@ -316,9 +299,8 @@ class Draw(Evaluate):
 
 def _frame(data: Localization, i: int, name: str | None, result: Found | None) -> Frame:
     """Image i with its true box and the predicted box."""
-    picture, truth = data.picture(i), _truth(data, i, name)
-    assert picture is not None
-    box = None if result is None else result.boxes[0]
+    picture: Any = data.picture(i)
+    truth, box = _truth(data, i, name), None if result is None else result.boxes[0]
     label = name or ("" if data.labels is None else data.classes[data.labels[i]])
     overlap = None if truth is None or box is None else float(iou(box, truth))
     return Frame(picture, truth, box, f"{i}: {label}", overlap)
@@ -335,24 +317,9 @@ def _check_kind(path: str, model: Any, info: dict[str, Any]) -> None:
         raise ValueError(f"{path}: expected a model of localize train, got a {type(model).__name__}")
 
 
-def _limited(images: np.ndarray, limit: int | None) -> np.ndarray:
-    some: np.ndarray = images[limited(len(images), limit)]
-    return some
-
-
-def _percent(scores: dict[str, float] | None) -> tuple[str, str]:
+def _percent(scores: dict[str, float] | None) -> list[str]:
     """CorLoc and average precision in percent."""
-    if scores is None:
-        return "-", "-"
-    return f"{100 * scores['corloc']:.1f}", f"{100 * scores['average_precision']:.1f}"
-
-
-def _table(rows: list[tuple[str, ...]]) -> list[str]:
-    """The rows as aligned lines, columns after the first to the right. Columns of dashes only are left out."""
-    kept = [column for column in zip(*rows, strict=True) if set(column[1:]) != {"-"}]
-    widths = [max(map(len, column)) for column in kept]
-    lines = zip(*kept, strict=True)
-    return ["  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in lines]
+    return ["-" if scores is None else f"{100 * scores[name]:.1f}" for name in ("corloc", "average_precision")]
 
 
 # the work for one class -----------------------------------------------------------------------------------------------
@@ -399,13 +366,10 @@ def job_of(command: Any, n: int) -> dict[str, Any]:
 
 
 def packed(model: Any, data: Localization, images: np.ndarray, *, truth: bool = False) -> Any:
-    """Images packed by the model; with ``truth``, their true boxes too, for training. ValueError for one that does not
-    fit the model.
-    """
+    """Images packed by the model; with ``truth``, their true boxes too. ValueError for one that does not fit it."""
     if data.features.shape[1:] != tuple(model.shape):
-        raise ValueError(
-            f"{data.name}: features: expected shape {tuple(model.shape)} as the model, got {data.features.shape[1:]}"
-        )
+        expected = f"shape {tuple(model.shape)} as the model"
+        raise ValueError(f"{data.name}: features: expected {expected}, got {data.features.shape[1:]}")
     for i in images.tolist():
         data.features_of(i)  # checks them
         if truth and not data.overlaps(i).max() > 0:

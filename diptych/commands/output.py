@@ -11,7 +11,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -64,15 +64,12 @@ def unwritten(name: str) -> Iterator[list[str]]:
         yield lines
 
 
-class Progress:
+class Progress(AbstractContextManager["Progress"]):
     """The callback of a run: shows a tqdm bar if stderr is a terminal, else nothing. shown: what else the bar shows."""
 
     def __init__(self, epochs: int | None, quiet: bool, what: str = "train") -> None:
         self.shown = dict[str, Any]()
         self.bar = tqdm(total=epochs, desc=what, unit="epoch", leave=False, disable=quiet or None)
-
-    def __enter__(self) -> Progress:
-        return self
 
     def __exit__(self, *_: Any) -> None:
         self.bar.close()
@@ -96,9 +93,8 @@ def trained(
     and the start of the report.
 
     what: the fields of the log's first line, besides the command and the panel. run: called with ``callback``,
-    ``checkpoint`` and ``resume``. over: the objective, where it is over partitions: the bar shows its workers, looked
-    at once a second at most, and those that are lost are a line on stderr and in the log. KeyboardInterrupt if training
-    is interrupted before its first evaluation; Failed if the objective is not finite.
+    ``checkpoint`` and ``resume``. over: the objective over partitions, whose workers the bar shows; lost ones are lines
+    on stderr and in the log. KeyboardInterrupt before the first evaluation; Failed if the objective is not finite.
     """
     looked, lost = -math.inf, 0
     to_convergence = command.epochs is None and epochs == LBFGS_ITERATIONS
@@ -151,6 +147,10 @@ def writable(*paths: str | None) -> None:
         plots.writable_figure(paths[-1])
 
 
+KERNELS = logging.getLogger("accelerated.kernel")
+COMPILING = "compiling kernels, once for this version of diptych (up to a minute, which counts in the seconds) ..."
+
+
 class _FirstCompiled(logging.Handler):
     """Prints a line when the first kernel is compiled."""
 
@@ -159,14 +159,8 @@ class _FirstCompiled(logging.Handler):
         print(COMPILING, file=sys.stderr)
 
 
-KERNELS = logging.getLogger("accelerated.kernel")
-COMPILING = "compiling kernels, once for this version of diptych (up to a minute, which counts in the seconds) ..."
-
-
 def announce_compilation(panel: ModuleType, quiet: bool = False) -> None:
-    """Print on stderr that kernels will be compiled: now if the panel has no compiled kernel, else when the first one
-    is compiled.
-    """
+    """Print that kernels will be compiled: now if the panel has no compiled kernel, else when the first one is."""
     cold = getattr(panel, "kernels_are_cold", None)
     if quiet or cold is None:
         return
@@ -220,6 +214,12 @@ def moved(objective: Partitioned, passes: int) -> dict[str, Any]:
         "repeated": objective.repeated,
         "bytes_a_pass": objective.moved // max(passes, 1),
     }
+
+
+def table(rows: Sequence[Sequence[str]], place: Callable[[str, int], str] = str.rjust) -> list[str]:
+    """The rows as aligned lines; ``place`` puts the cells of the columns after the first into their width."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join([row[0].ljust(widths[0]), *map(place, row[1:], widths[1:])]) for row in rows]
 
 
 class Report(NamedTuple):

@@ -16,7 +16,7 @@ from diptych.commands.jobs import spread
 from diptych.commands.options import Saved, Task, Training, argument, flag, option
 from diptych.commands.output import Report, announce_compilation, trained
 from diptych.commands.scores import counted_heads, heads_of_partition, parsing_scores
-from diptych.commands.show import loaded, show_of, template_lines, template_weights
+from diptych.commands.show import checked, loaded, show_of, template_lines, template_weights
 from diptych.commands.solvers import check_start, given, listed, solve, solver_options
 from diptych.distributed import Partitioned, TreebankFile
 from diptych.distributed.loaders import parts_of
@@ -32,6 +32,7 @@ STEP_SIZE = {"hinge": 0.01, "crf": 0.03, "online-proximal": 0.1}
 REGULARIZERS = {"squared-l21": "SquaredL21", "l21": "L21", "l2": "HalfSquaredL2"}
 MOST = 10  # templates that train lists
 FEW = 3  # sentences of a rehearsal
+CHECK = checked("parse train", "ParsingModel")
 
 
 class Train(executors.Cluster, Training):
@@ -81,7 +82,7 @@ class Train(executors.Cluster, Training):
         job = self._job(optimizer)
         model, w0 = self._start(panel, optimizer)
         command = replace(self, blocks=self.blocks or optimizer == "online-proximal")
-        test = _with_heads(self, self.test) if self.test else None
+        test = _sentences(self, self.test, None) if self.test else None
         loss = panel.LogLoss if crf else panel.StructuralHinge
         with ExitStack() as stack:
             objective: Any
@@ -90,14 +91,20 @@ class Train(executors.Cluster, Training):
                 files, objective = command._partitions(panel, optimizer, loss, model, job, stack)
                 model = objective.model
             else:
-                training = _with_heads(self, self.treebank, self.limit)
+                training = _sentences(self, self.treebank, self.limit)
                 announce_compilation(panel, self.quiet)
                 started = time.perf_counter()
                 model = command._new_model(panel, training) if model is None else model
                 objective = loss(model, _packed(model, training))
             what = {"treebank": self.treebank, "sentences": objective.n, "start": self.start}
             what |= {"loss": self.loss, "optimizer": optimizer, "job": job}
-            run = partial(solve, panel, optimizer, objective, w0=w0, **_arguments(panel, model, job))
+            arguments = {**job}
+            if optimizer == "online-proximal":
+                kind = getattr(panel, REGULARIZERS[job["regularizer"]])
+                groups = () if job["regularizer"] == "l2" else (model.groups,)
+                arguments["regularizer"] = kind(job["lam"], *groups)
+                arguments["step_size"] = panel.steps.InverseSqrt(job["step_size"])
+            run = partial(solve, panel, optimizer, objective, w0=w0, **arguments)
             info = {"treebank": self.treebank, "start": self.start, "optimizer": optimizer, **job}
             result, report = trained(panel, self, what, job["epochs"], run, model, info, objective if over else None)
             report |= {"weights": model.size, "seconds": time.perf_counter() - started}
@@ -140,22 +147,20 @@ class Train(executors.Cluster, Training):
             return None, None
         check_start(optimizer, OPTIMIZERS)
         settings = {name: getattr(self, name) for name in ("templates", "bits", "vocabulary")}
-        settings["blocks"] = self.blocks if optimizer != "online-proximal" and self.blocks else None
+        settings["blocks"] = (self.blocks and optimizer != "online-proximal") or None
         settings["many-roots"] = None if self.single_root else True
         for name, value in settings.items():
             if value is not None:
                 raise ValueError(f"--{name} has no effect with --start: the saved model has its own")
-        return loaded(panel, self, _check_kind, self.start)[:2]
+        return loaded(panel, self, CHECK, self.start)[:2]
 
     def _new_model(self, panel: ModuleType, training: list[Sentence]) -> Any:
         """A model that hashes features, or with ``--vocabulary`` a model of the features of the training data."""
-        templates = self.templates or "20"
         settings = {"bits": self.bits, "single_root": self.single_root, "blocks": self.blocks}
-        model = panel.ParsingModel(templates, **settings)
+        new = partial(panel.ParsingModel, self.templates or "20", **settings)
         if self.vocabulary is None:
-            return model
-        keys = model.vocabulary(_packed(model, training), max(self.vocabulary, 1))
-        return panel.ParsingModel(templates, vocabulary=keys, **settings)
+            return new()
+        return new(vocabulary=new().vocabulary(_packed(new(), training), max(self.vocabulary, 1)))
 
     def _partitions(
         self, panel: ModuleType, optimizer: str, loss: Any, model: Any, job: dict[str, Any], stack: ExitStack
@@ -179,9 +184,8 @@ class Evaluate(Saved):
     most_bytes: int = flag()
 
     def run(self, panel: ModuleType) -> Report:
-        model, w, _ = loaded(panel, self, _check_kind)
-        sentences = _with_heads(self, self.treebank, self.limit)
-        announce_compilation(panel, self.quiet)
+        model, w, _ = loaded(panel, self, CHECK)
+        sentences = _sentences(self, self.treebank, self.limit)
         scores = _scores(model, w, sentences)
         report = {"model": str(self.model), "treebank": self.treebank, "sentences": len(sentences), **scores}
         return Report(report, [_line(f"{len(sentences)} sentences:", scores)])
@@ -203,9 +207,8 @@ class Predict(Evaluate):
     draw: bool = option("output", "the tree as text", action="store_true")
 
     def run(self, panel: ModuleType) -> Report:
-        model, w, _ = loaded(panel, self, _check_kind)
+        model, w, _ = loaded(panel, self, CHECK)
         sentences = _sentences(self, self.treebank, self.limit, heads=False)
-        announce_compilation(panel, self.quiet)
         data = model.pack([s.fields() for s in sentences])
         parsed, results, noted = [], [], []
         for i, heads in enumerate(model.predict(data, None, w)):
@@ -214,11 +217,8 @@ class Predict(Evaluate):
             structure = model.structure_type.unchecked(model.scores(data, np.array([i]), w))
             if self.top:
                 best = structure.topk(self.top)
-                each["trees"] = [
-                    {"score": float(score), "heads": np.asarray(y).tolist()}
-                    for score, y in zip(best.scores, best.labels, strict=True)
-                    if score > -np.inf
-                ]
+                trees = zip(map(float, best.scores), best.labels, strict=True)
+                each["trees"] = [{"score": s, "heads": np.asarray(y).tolist()} for s, y in trees if s > -np.inf]
                 comments += [f"# tree = {t['score']:.6g}: {' '.join(map(str, t['heads']))}" for t in each["trees"]]
             if self.probabilities:
                 marginals = np.asarray(structure.expectation()[1].values)
@@ -232,16 +232,6 @@ class Predict(Evaluate):
             results.append(each)
         report = {"model": str(self.model), "sentences": results}
         return Report(report, list(write_conllu(parsed, noted)), out=self.out)
-
-
-def _arguments(panel: ModuleType, model: Any, job: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of the optimiser."""
-    if "regularizer" not in job:
-        return job
-    name, lam = job["regularizer"], job["lam"]
-    kind = getattr(panel, REGULARIZERS[name])
-    regularizer = kind(lam) if name == "l2" else kind(lam, model.groups)
-    return {**job, "regularizer": regularizer, "step_size": panel.steps.InverseSqrt(job["step_size"])}
 
 
 def drawn(words: tuple[str, ...], tags: tuple[str, ...], heads: np.ndarray) -> list[str]:
@@ -260,24 +250,14 @@ def drawn(words: tuple[str, ...], tags: tuple[str, ...], heads: np.ndarray) -> l
 
 
 def _sentences(command: Train | Evaluate, path: str, limit: int | None, heads: bool = True) -> list[Sentence]:
-    """The sentences of a treebank. ValueError if there are none."""
+    """The sentences of a treebank. ValueError if there are none, or if one lacks the heads."""
     every = load_treebank(path, heads=heads, encoding=command.encoding, most_bytes=command.most_bytes)
     sentences = spread(every, limit)
     if not sentences:
         raise ValueError(f"{path}: no sentences")
+    if heads:
+        check_heads(sentences)
     return sentences
-
-
-def _with_heads(command: Train | Evaluate, path: str, limit: int | None = None) -> list[Sentence]:
-    """The sentences of a treebank. ValueError if there are none, or if one has no heads."""
-    sentences = _sentences(command, path, limit)
-    check_heads(sentences)
-    return sentences
-
-
-def _check_kind(path: str, model: Any, info: dict[str, Any]) -> None:
-    if type(model).__name__ != "ParsingModel":
-        raise ValueError(f"{path}: expected a model of parse train, got a {type(model).__name__}")
 
 
 def _packed(model: Any, sentences: list[Sentence]) -> Any:
@@ -287,10 +267,7 @@ def _packed(model: Any, sentences: list[Sentence]) -> Any:
 
 
 def _scores(model: Any, w: np.ndarray, sentences: list[Sentence], data: Any = None) -> dict[str, float | None]:
-    """The shares of tokens with the right head, with and without punctuation; None if there are no such tokens.
-
-    data: the packed sentences, if available.
-    """
+    """The shares of tokens with the right head, with and without punctuation, or None. data: the packed sentences."""
     predicted = model.predict(_packed(model, sentences) if data is None else data, None, w)
     return parsing_scores(counted_heads([s.heads for s in sentences], predicted, [s.tags for s in sentences]))
 
@@ -308,5 +285,5 @@ TASK = Task(
     "(predict), and see what a model holds (show). Files: 'sentences' (forty that come with the package), CoNLL-X, "
     "CoNLL-U (also Plus), lines of word, tag, head, or a zip of such; name.zip:1-160 is the first 160 of its files, "
     "name.zip:7 the seventh, name.zip:a.dp the one of that name.",
-    (Train, Evaluate, Predict, show_of(_check_kind)),
+    (Train, Evaluate, Predict, show_of(CHECK)),
 )

@@ -16,8 +16,8 @@ from reference.example_errors import ExampleError
 
 
 class Counts(NamedTuple):
-    """Right positions, positions, right sequences, sequences (of trees: both without punctuation); chunks, or None if
-    not all labels are chunk labels, and what is wrong with one of labels that are meant to mark chunks.
+    """Right positions, positions, right sequences, sequences (of trees: both without punctuation); chunks, if all
+    labels are of chunks, and what is wrong with a label that is meant to mark one.
     """
 
     right: int

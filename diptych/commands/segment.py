@@ -16,7 +16,7 @@ import numpy as np
 from diptych.commands.jobs import spread
 from diptych.commands.options import Saved, Task, Training, argument, flag, number, option, positive
 from diptych.commands.output import Report, announce_compilation, trained
-from diptych.commands.show import loaded, show_of
+from diptych.commands.show import checked, loaded, show_of
 from diptych.commands.solvers import frank_wolfe_job, solve, solver_options
 from diptych.pictures import grids, plots
 from reference.datasets import load_letters
@@ -102,7 +102,6 @@ class Evaluate(Saved):
         pictures = others or pictures  # of the letters, use words that were not trained on
         rng, noise = np.random.default_rng(self.rng or 0), info["noise"] if self.noise is None else self.noise
         noisy = [grids.noisy_copy(picture, noise, rng) for picture in pictures]
-        announce_compilation(panel, self.quiet)
         error = _wrong(pictures, noisy, _restored(model, w, noisy, info["connectivity"]))
         report = {"model": str(self.model), "pictures": self.pictures, "images": len(pictures)}
         return Report(report | {"noise": noise, "error": error}, [_error_line(f"{len(pictures)} pictures", error)])
@@ -131,14 +130,12 @@ class Predict(Saved):
             raise ValueError(f"{self.out}: expected a name that ends with .npz, {has}")
         if self.out and len(noisy) == 1:
             grids.writable_picture(self.out)
-        announce_compilation(panel, self.quiet)
         started = time.perf_counter()
         restored = _restored(model, w, noisy, info["connectivity"])
         seconds = time.perf_counter() - started
-        each: list[dict[str, Any]] = [
-            {"height": x.shape[0], "width": x.shape[1], "turned": int(np.sum(y != x))}
-            for x, y in zip(noisy, restored, strict=True)
-        ]
+        each: list[dict[str, Any]] = []
+        for x, y in zip(noisy, restored, strict=True):
+            each.append({"height": x.shape[0], "width": x.shape[1], "turned": int(np.sum(y != x))})
         report: dict[str, Any] = {"model": str(self.model), "noisy": self.noisy}
         report |= {"seconds": seconds, "error": None if clean is None else _wrong(clean, noisy, restored)}
         if self.out:
@@ -192,8 +189,7 @@ class Predict(Saved):
 
 def _check_info(path: str, model: Any, info: dict[str, Any]) -> None:
     """Raise ValueError for a model of another kind, and for a file with missing or invalid training settings."""
-    if type(model).__name__ != "SegmentationModel" or info.get("features") != FEATURES:
-        raise ValueError(f"{path}: expected a model of segment train of this version, got a {type(model).__name__}")
+    checked("segment train", "SegmentationModel", features=FEATURES)(path, model, info)
     for name, expected, right in (
         ("connectivity", "4 or 8", info.get("connectivity") in (4, 8)),
         ("noise", "a share in 0..0.5", type(info.get("noise")) in (int, float) and 0 <= info["noise"] <= 0.5),
@@ -204,10 +200,7 @@ def _check_info(path: str, model: Any, info: dict[str, Any]) -> None:
 
 
 def _clean_pictures(command: Train | Evaluate, scale: int | None) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Pictures to train on, and other pictures to test on.
-
-    For 'letters' both are words spread evenly over the data. For a file the second list is empty.
-    """
+    """Pictures to train on and others to test on: words spread evenly over the letters; of a file all and none."""
     if command.pictures == "letters":
         scale = 2 if scale is None else scale
         n, every = 10 if command.limit is None else command.limit, len(load_letters().X)
@@ -235,15 +228,13 @@ def _restored(model: Any, w: np.ndarray, noisy: Sequence[np.ndarray], connectivi
     return [y.reshape(picture.shape) for y, picture in zip(labels, noisy, strict=True)]
 
 
-def _wrong(
-    clean: Sequence[np.ndarray], noisy: Sequence[np.ndarray], restored: Sequence[np.ndarray]
-) -> dict[str, float]:
+def _wrong(clean: list[np.ndarray], noisy: list[np.ndarray], restored: list[np.ndarray]) -> dict[str, float]:
     """The share of wrong pixels before and after restoration."""
-    pixels = sum(picture.size for picture in clean)
-    before, after = (
-        sum(int(np.sum(x != y)) for x, y in zip(clean, other, strict=True)) / pixels for other in (noisy, restored)
-    )
-    return {"before": before, "after": after}
+    wrong, pixels = {"before": 0, "after": 0}, sum(picture.size for picture in clean)
+    for x, before, after in zip(clean, noisy, restored, strict=True):
+        wrong["before"] += int(np.sum(x != before))
+        wrong["after"] += int(np.sum(x != after))
+    return {when: count / pixels for when, count in wrong.items()}
 
 
 def _error_line(what: str, error: dict[str, float]) -> str:

@@ -1,6 +1,4 @@
-"""``train``, ``evaluate``, ``predict`` and ``show`` for sequence labellers; ``compare`` and ``demo`` run both panels
-side by side.
-"""
+"""``train``, ``evaluate``, ``predict`` and ``show`` of sequence labellers; ``compare`` and ``demo`` run both panels."""
 
 from __future__ import annotations
 
@@ -18,22 +16,12 @@ from typing import Any, ClassVar
 import numpy as np
 from tqdm import tqdm
 
-from diptych.commands import executors, jobs
-from diptych.commands.learners import (
-    KERNEL_OPTIONS,
-    SPARSE_OPTIONS,
-    Kernels,
-    Sparse,
-    SparseJob,
-    SparseRun,
-    kernel_job,
-    sparse_job,
-    train_kernels,
-)
+from diptych.commands import executors, jobs, learners
+from diptych.commands.learners import Kernels, Sparse, SparseJob, SparseRun, sparse_job
 from diptych.commands.options import Command, Saved, Training, argument, flag, option
 from diptych.commands.output import Progress, Report, announce_compilation, ending, outcome, say, trained, whole
 from diptych.commands.scores import of_partition, shares_of
-from diptych.commands.show import show_of
+from diptych.commands.show import checked, show_of
 from diptych.commands.solvers import check_start, epochs_of, listed, solver_options
 from diptych.distributed import Partitioned, SequenceFile, sequence_model
 from diptych.distributed.loaders import parts_of
@@ -63,10 +51,7 @@ class Data(Command):
     most_bytes: int = flag()
 
     def read(self, labelled: bool = True, fitting: tuple[Any, ...] = ()) -> Sequences:
-        """The sequences, at most ``--limit``, with labels in the order of a model that they fit.
-
-        fitting: the model, its file and, where they count, its weights. ValueError if features or labels do not fit.
-        """
+        """The sequences, at most ``--limit``. fitting: a model that they fit, its file and, if they count, weights."""
         data = jobs.load(self.data, labelled=labelled, most_bytes=self.most_bytes)
         if fitting:
             self.check_features(data, *fitting)
@@ -83,9 +68,8 @@ class Data(Command):
             print(f"{self.data}: {others}", file=sys.stderr)
 
     def check_features(self, data: Sequences, model: Any, path: str, w: Any = None) -> None:
-        """Raise ValueError if the model at ``path`` does not label sequences, or if the data have other features.
-
-        w: the model's weights; a model with kernels is accepted only with its weights.
+        """Raise ValueError if the model at ``path`` does not label sequences, or if the data have other features. A
+        model with kernels is accepted only with its weights w.
         """
         if isinstance(w, KernelWeights):
             features = model.width(w)
@@ -139,12 +123,12 @@ class Train(executors.Cluster, Sparse, Kernels, Split, Training):
     def run(self, panel: ModuleType) -> Report:
         usual = "sgd" if not self.over_partitions else "cocoa" if self.loss == "hinge" else "lbfgs"
         self.check_over(self.optimizer or usual, "limit", "fold")
-        for other, names in (("mkl", KERNEL_OPTIONS), ("sparse-crf", SPARSE_OPTIONS)):
+        for other, names in (("mkl", learners.KERNEL_OPTIONS), ("sparse-crf", learners.SPARSE_OPTIONS)):
             if self.learner != other:
                 jobs.refuse_options(self, names, other)
         if self.learner == "mkl":
-            kernel_job(self)  # reports invalid options before the data are read
-            return train_kernels(panel, self, *self.split(self.read()))
+            learners.kernel_job(self)  # reports invalid options before the data are read
+            return learners.train_kernels(panel, self, *self.split(self.read()))
         if self.learner == "sparse-crf":
             job = sparse_job(self)
             return self._sparse(panel, job, *self.split(self.read()))
@@ -285,11 +269,6 @@ class Predict(Data, Saved):
         return Report(report, [separator.join(labels) for labels in predicted], out=self.out)
 
 
-def _check_kind(path: str, model: Any, info: dict[str, Any]) -> None:
-    if type(model).__name__ not in ("SequenceModel", "MulticlassModel", "KernelSequenceModel"):
-        raise ValueError(f"{path}: expected a model of train, got a {type(model).__name__}")
-
-
 # both panels --------------------------------------------------------------------------------------------------------
 
 
@@ -309,7 +288,8 @@ class Compare(Split):
     def run(self, panel: ModuleType) -> Report:
         job, data = jobs.job_of(self), self.read()
         training, test = self.split(data)
-        report, _ = compare(job.over(len(training.X)), training, training if test is None else test, self.quiet)
+        job = job.over(len(training.X))
+        report, _ = compare(job, training, training if test is None else test, self.quiet)
         report["data"] = self.data
         if self.plot:
             plots.convergence(self.plot, _histories(report), _title(job))
@@ -326,9 +306,7 @@ class Demo(Command):
     epochs: int = flag("default: 3", default=3)
     limit: int = flag("default: 2500", default=2500)
 
-    @property
-    def written(self) -> list[str | None]:
-        return []
+    writes: ClassVar[tuple[str, ...]] = ()
 
     def run(self, panel: ModuleType) -> Report:
         folder = Path(self.out)
@@ -338,11 +316,14 @@ class Demo(Command):
         rest, held_out = jobs.load("letters").split(0)
         training = rest.take(jobs.limited(len(rest.X), self.limit))
         if not self.json:
-            say(
-                f"A linear-chain CRF learns to read {len(training.X)} handwritten words, in both panels from one start;"
-            )
-            say(f"then it reads {len(held_out.X)} words in other handwriting.\n")
-        _compile(self.quiet or self.json)
+            first = f"A linear-chain CRF learns to read {len(training.X)} handwritten words, in both panels"
+            say(f"{first} from one start;\nthen it reads {len(held_out.X)} words in other handwriting.\n")
+        compiled, quiet = panel_of("accelerated"), self.quiet or self.json
+        announce_compilation(compiled, quiet)
+        if compiled.kernels_are_cold():
+            calls = warm(min(len(DEMO), os.cpu_count() or 1), DEMO)
+            for _ in tqdm(calls, "compile", len(DEMO), leave=False, disable=quiet or None, unit="call"):
+                pass
         report, trained = compare(job, training, held_out, self.quiet)
         report["command"] = "demo"
         model, w = trained["accelerated"]
@@ -375,24 +356,13 @@ def compare(job: jobs.Job, training: Sequences, test: Sequences, quiet: bool) ->
         with Progress(job.epochs, quiet, name) as progress:
             result = whole(jobs.train(side, job, objective, progress))
         trained[name] = objective.model, np.asarray(result.x)
-        report[name] = outcome(result) | {
-            "accuracy": jobs.accuracy(objective.model, result.x, test),
-            "seconds": result.history[-1].seconds if result.history else 0.0,
-        }
+        report[name] = outcome(result) | {"accuracy": jobs.accuracy(objective.model, result.x, test)}
+        report[name]["seconds"] = result.history[-1].seconds if result.history else 0.0
     ours, theirs = report["accelerated"]["objective"], report["reference"]["objective"]
     report["relative_objective_difference"] = abs(ours - theirs) / max(abs(theirs), sys.float_info.min)
     apart = np.abs(trained["accelerated"][1] - trained["reference"][1])
     report["largest_weight_difference"] = float(np.max(apart, initial=0.0))
     return report, trained
-
-
-def _compile(quiet: bool) -> None:
-    """Compile the demo's kernels in several processes, if none are kept."""
-    announce_compilation(panel_of("accelerated"), quiet)
-    if panel_of("accelerated").kernels_are_cold():
-        calls = warm(min(len(DEMO), os.cpu_count() or 1), DEMO)
-        for _ in tqdm(calls, "compile", len(DEMO), leave=False, disable=quiet or None, unit="call"):
-            pass
 
 
 def _warm_up(panel: ModuleType, job: jobs.Job, data: Sequences, quiet: bool) -> None:
@@ -414,15 +384,15 @@ def _title(job: jobs.Job) -> str:
 
 def _side_by_side(report: dict[str, Any]) -> list[str]:
     sides = {name: report[name] for name in PANELS}
-    rows: list[tuple[str, ...]] = [("", *sides)]
-    rows.append(("objective", *(f"{side['objective']:.12g}" for side in sides.values())))
-    for what in ("letter", "word"):
-        rows.append((f"by {what}, %", *(f"{100 * side['accuracy'][what]:.2f}" for side in sides.values())))
-    rows.append(("seconds", *(f"{side['seconds']:.3f}" for side in sides.values())))
-    lines = [f"{a:14} {b:>18} {c:>18}" for a, b, c in rows]
+    columns: list[tuple[str, ...]] = [("", "objective", "by letter, %", "by word, %", "seconds")]
+    for name, side in sides.items():
+        shares = (f"{100 * side['accuracy'][what]:.2f}" for what in ("letter", "word"))
+        columns.append((name, f"{side['objective']:.12g}", *shares, f"{side['seconds']:.3f}"))
+    lines = [f"{a:14} {b:>18} {c:>18}" for a, b, c in zip(*columns, strict=True)]
     lines.append(f"relative difference of objectives {report['relative_objective_difference']:.1e}")
     lines.append(f"largest difference of weights     {report['largest_weight_difference']:.1e}")
     return [*lines, *(f"{name}: {line}" for name, side in sides.items() for line in ending(side))]
 
 
-COMMANDS = (Train, Evaluate, Predict, show_of(_check_kind), Compare, Demo)
+KINDS = ("SequenceModel", "MulticlassModel", "KernelSequenceModel")
+COMMANDS = (Train, Evaluate, Predict, show_of(checked("train", *KINDS)), Compare, Demo)

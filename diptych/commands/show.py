@@ -1,6 +1,4 @@
-"""``show``: the contents of a model file: model, sizes, training settings and, if they have names, the largest
-weights.
-"""
+"""``show``: what is in a model file: model, sizes, training settings and, if they have names, the largest weights."""
 
 from __future__ import annotations
 
@@ -11,26 +9,34 @@ from typing import Any
 import numpy as np
 
 from diptych.commands.options import Saved, flag
-from diptych.commands.output import Report
+from diptych.commands.output import Report, announce_compilation
 from diptych.files.models import load_model
 from reference.arrays import host
 
 TOP = 10
 Details = tuple[dict[str, Any], list[str]]  # fields of the report, and lines of text
-
-
 Check = Callable[[str, Any, dict[str, Any]], Any]  # of a model's file, the model and its settings
 
 
 def loaded(panel: ModuleType, command: Any, check: Check, path: str | None = None) -> tuple[Any, Any, dict[str, Any]]:
-    """A saved model, its weights and its training settings: the command's model, or that at ``path``.
-
-    check: raises ValueError for a model of another task.
-    """
+    """The command's saved model, or that at ``path``, its weights and settings. check: rejects those of other tasks."""
     path = command.model if path is None else path
     model, w, info = load_model(path, panel, most_bytes=command.most_bytes)
     check(path, model, info)
+    if isinstance(command, Saved):
+        announce_compilation(panel, command.quiet)
     return model, w, info
+
+
+def checked(train: str, *kinds: str, features: Sequence[str] | None = None) -> Check:
+    """The check that a model is of one of the kinds, which the command ``train`` writes, with these features."""
+
+    def check(path: str, model: Any, info: dict[str, Any]) -> None:
+        if type(model).__name__ not in kinds or (features is not None and info.get("features") != list(features)):
+            version = "" if features is None else " of this version"
+            raise ValueError(f"{path}: expected a model of {train}{version}, got a {type(model).__name__}")
+
+    return check
 
 
 def show_of(check: Check) -> type[Saved]:
@@ -47,7 +53,7 @@ def show_of(check: Check) -> type[Saved]:
             try:
                 check(self.model, model, info)
             except ValueError as problem:
-                reader = READERS.get(type(model).__name__, self.name)
+                reader, _ = SHOWN.get(type(model).__name__, (self.name, None))
                 hint = f"; diptych {reader} reads it" if info and reader != self.name else ""
                 raise ValueError(f"{problem}{hint}") from None
             return _shown(self.model, self.top, model, w, info)
@@ -59,10 +65,9 @@ def _shown(path: str, top: int, model: Any, w: Any, info: dict[str, Any]) -> Rep
     kind = type(model).__name__
     sizes = {name: value for name, value in model.settings().items() if isinstance(value, (bool, int, float, str))}
     arrays = list(w.coefficients) if kind == "KernelSequenceModel" else [np.asarray(host(w))]
-    weights, nonzeros = (
-        sum(map(int, counts)) for counts in zip(*((a.size, np.count_nonzero(a)) for a in arrays), strict=True)
-    )
-    details, lines = DETAILS[kind](model, w, info, top) if kind in DETAILS else ({}, [])
+    weights, nonzeros = sum(a.size for a in arrays), sum(int(np.count_nonzero(a)) for a in arrays)
+    _, of = SHOWN.get(kind, ("", None))
+    details, lines = ({}, []) if of is None else of(model, w, info, top)
     report = {"model": str(path), "kind": kind, "weights": weights, "nonzeros": nonzeros}
     first = [f"{path}: {kind}, {nonzeros} of {weights} weights are not 0"]
     first += [_listed("sizes", sizes)] if sizes else []
@@ -97,8 +102,7 @@ def _chain(model: Any, w: Any, info: dict[str, Any], top: int) -> Details:
 
 
 def _classes(model: Any, w: Any, info: dict[str, Any], top: int) -> Details:
-    names = [f"feature {i}" for i in range(model.n_features - model.intercept)]
-    names += ["intercept"] * model.intercept
+    names = [f"feature {i}" for i in range(model.n_features - model.intercept)] + ["intercept"] * model.intercept
     return _by_label(model.labels, names, host(w).reshape(model.n_features, len(model.labels)), top)
 
 
@@ -135,16 +139,11 @@ def _templates(model: Any, w: Any, info: dict[str, Any], top: int) -> Details:
 
 
 def template_weights(model: Any, w: np.ndarray) -> list[dict[str, Any]]:
-    """The templates in decreasing order of the norm of their weights.
-
-    beta: the norm divided by the sum of all norms, the weight of the template's kernel.
-    """
+    """The templates in decreasing order of the norm of their weights; beta, their kernels' weights, are the shares."""
     norms = model.template_norms(w)
     shares = norms / (norms.sum() or 1.0)
-    return [
-        {"template": list(model.templates[t]), "norm": float(norms[t]), "beta": float(shares[t])}
-        for t in np.argsort(-norms, kind="stable").tolist()
-    ]
+    order, names = np.argsort(-norms, kind="stable").tolist(), model.templates
+    return [{"template": list(names[t]), "norm": float(norms[t]), "beta": float(shares[t])} for t in order]
 
 
 def template_lines(templates: list[dict[str, Any]], most: int) -> list[str]:
@@ -159,20 +158,13 @@ def template_lines(templates: list[dict[str, Any]], most: int) -> list[str]:
     return lines
 
 
-READERS = {  # the command that reads a model file, by kind of model
-    **dict.fromkeys(("KernelSequenceModel", "MulticlassModel", "SequenceModel"), "show"),
-    **dict.fromkeys(("CandidateModel", "SubwindowModel", "TwoLayerModel"), "localize show"),
-    "AlignmentModel": "align show",
-    "ParsingModel": "parse show",
-    "SegmentationModel": "segment show",
-    "TaggingModel": "tag show",
-}
-DETAILS: dict[str, Callable[[Any, Any, dict[str, Any], int], Details]] = {
-    "AlignmentModel": _named,
-    "KernelSequenceModel": _kernels,
-    "MulticlassModel": _classes,
-    "ParsingModel": _templates,
-    "SegmentationModel": _named,
-    "SequenceModel": _chain,
-    "TaggingModel": _chain,
-}
+SHOWN: dict[str, tuple[str, Callable[[Any, Any, dict[str, Any], int], Details] | None]] = {
+    "AlignmentModel": ("align show", _named),
+    **dict.fromkeys(("CandidateModel", "SubwindowModel", "TwoLayerModel"), ("localize show", None)),
+    "KernelSequenceModel": ("show", _kernels),
+    "MulticlassModel": ("show", _classes),
+    "ParsingModel": ("parse show", _templates),
+    "SegmentationModel": ("segment show", _named),
+    "SequenceModel": ("show", _chain),
+    "TaggingModel": ("tag show", _chain),
+}  # the command that reads a model file, and the details that it shows, by kind of model

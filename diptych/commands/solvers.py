@@ -19,14 +19,14 @@ from docstring_parser import DocstringStyle, parse
 
 import reference
 from diptych.certificates import advised
-from diptych.commands.options import FLAGS, above_zero, count, declared, number, positive, share
-from diptych.commands.parser import Parser
+from diptych.commands.options import FLAGS, Parser, above_zero, count, declared, number, positive, share
 from diptych.defaults import LBFGS_ITERATIONS
 from diptych.distributed import cocoa
 from diptych.panels import slow_path
 from reference.declared import Ge, Gt, OpenUnit, Range, members, options_of
 from reference.training.result import Result
 
+CHOICE: Any = Literal
 SHARED = ("objective", "w0", "lam", "epochs", "iterations", "rng", "callback", "checkpoint", "resume")
 KINDS: dict[Any, Callable[[str], Any] | None] = {float: number, int: count, bool: None}
 RANGES: dict[Range, Callable[[str], Any]] = {Gt(0): above_zero, OpenUnit(): share, Ge(1): positive}
@@ -57,10 +57,9 @@ def _parameters(solver: str) -> dict[str, inspect.Parameter]:
     return parameters
 
 
-def _function(panel: ModuleType, solver: str) -> Callable[..., Result]:
+def _function(panel: ModuleType, solver: str) -> Any:
     """The public function of a solver; cocoa is of no panel, as the loss chooses it."""
-    function: Callable[..., Result] = cocoa if solver == "cocoa" else getattr(panel, solver.replace("-", "_"))
-    return function
+    return cocoa if solver == "cocoa" else getattr(panel, solver.replace("-", "_"))
 
 
 @cache
@@ -72,20 +71,15 @@ def own(solver: str) -> dict[str, Own]:
     options = {}
     for name, parameter in _parameters(solver).items():
         kinds = dict(members(hints[name]))
-        kind: Any = next((kind for kind in kinds if kind in KINDS or _is_choice(kind)), None)
+        kind: Any = next((kind for kind in kinds if kind in KINDS or get_origin(kind) is CHOICE), None)
         if name in SHARED or (PRESETS.get(solver, solver), name) in UNREACHED or kind is None:
             continue
         usual = KINDS.get(kind)
         read = next((RANGES.get(mark, usual) for mark in kinds[kind] if isinstance(mark, Range)), usual)
         default = None if parameter.default is inspect.Parameter.empty else parameter.default
-        kind, words = (str, get_args(kind)) if _is_choice(kind) else (kind, ())
+        kind, words = (kind, ()) if kind in KINDS else (str, get_args(kind))
         options[RENAMED.get((solver, name), name)] = Own(kind, words, default, texts.get(name, ""), read)
     return options
-
-
-def _is_choice(kind: Any) -> bool:
-    origin: Any = get_origin(kind)
-    return origin is Literal
 
 
 def _documented(function: Callable[..., Any]) -> dict[str, str]:
@@ -150,25 +144,18 @@ def spelled(solvers: Iterable[str], name: str) -> str:
 
 
 def solver_options(solvers: Sequence[str], *, without: Iterable[str] = (), **notes: str) -> Any:
-    """A field of a command for the solvers' own options: those that are given, by name. notes: as :func:`add_solver`
-    takes them.
-    """
+    """A field of a command for the solvers' own options that are given, by name. notes: as in :func:`add_solver`."""
 
     def told(values: dict[str, Any]) -> dict[str, Any]:
-        names = dict.fromkeys(name for each in solvers for name in own(each))
-        return {name: values[name] for name in names if values.get(name) is not None}
+        return {name: values[name] for each in solvers for name in own(each) if values.get(name) is not None}
 
     return declared(lambda sub, *_: add_solver(sub, solvers, without=without, **notes), of=told)
 
 
 def given(values: dict[str, Any], solver: str, solvers: Iterable[str]) -> dict[str, Any]:
-    """A solver's own parameters of the values that a command has for its solvers. ValueError if the solver lacks a
-    given option, or if the value is a choice of another solver only.
-    """
+    """A solver's own parameters of the values for a command's solvers. ValueError for what only others have."""
     arguments = {}
-    for name, value in values.items():
-        if value is None:
-            continue
+    for name, value in ((name, value) for name, value in values.items() if value is not None):
         option = spelled(solvers, name)
         if name not in own(solver):
             having = ", ".join(each for each in solvers if name in own(each))
@@ -201,11 +188,8 @@ def solve(panel: ModuleType, solver: str, objective: Any, *, epochs: int | None 
     arguments["iterations" if takes(solver, "iterations") else "epochs"] = epochs
     renamed = {new: old for (name, old), new in RENAMED.items() if name == solver}
     arguments = {renamed.get(name, name): value for name, value in arguments.items()}
-    arguments = {
-        name: value
-        for name, value in arguments.items()
-        if takes(solver, name) and not (value is None and name in (*SHARED, "regularizer"))
-    }
+    left_out = [name for name in (*SHARED, "regularizer") if arguments.get(name) is None]
+    arguments = {name: value for name, value in arguments.items() if takes(solver, name) and name not in left_out}
     if slow := slow_path(panel, solver.replace("-", "_"), objective, arguments):
         _say_once(slow)
     return advised(panel, _function(panel, solver)(objective, **arguments), objective, arguments)

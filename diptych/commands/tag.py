@@ -17,7 +17,6 @@ from diptych.commands import executors, tag_files
 from diptych.commands.jobs import OPTIMIZERS as SOLVERS
 from diptych.commands.jobs import Job, Solved, job_of, limited, refuse_options, spread, train
 from diptych.commands.learners import SPARSE_OPTIONS, Sparse, SparseJob, SparseRun, sparse_job
-from diptych.commands.many_files import are_many, paths_of, write_each
 from diptych.commands.options import Saved, Task, Training, Words, argument, flag, option
 from diptych.commands.output import Report, announce_compilation, trained
 from diptych.commands.scores import counted, of_partition, tagging_lines, tagging_scores
@@ -102,7 +101,7 @@ class Train(executors.Cluster, Sparse, Solved, Training, Columned):
     solver: dict[str, Any] = solver_options(OPTIMIZERS, without=("mu", "k"))
 
     def run(self, panel: ModuleType) -> Report:
-        files, over = paths_of(self.file), self.over_partitions
+        files, over = tag_files.paths_of(self.file), self.over_partitions
         if self.bits is not None and self.least is not None:
             raise ValueError("--least has no effect with --bits: hashed attributes have no vocabulary")
         job = self._job() if self.learner == "linear" else sparse_job(self)
@@ -150,7 +149,7 @@ class Train(executors.Cluster, Sparse, Solved, Training, Columned):
     def _sentences(self, panel: ModuleType, files: list[str], layout: Layout, model: Any) -> Ready:
         """The sentences of all files, packed together."""
         layout, training, _ = tag_files.labelled(files[0], layout, self.most_bytes)
-        known = _labels(training)
+        known = {label for sentence in training for label in sentence["label"]}
         for path in files[1:]:
             training = training + tag_files.labelled(path, layout, self.most_bytes, known=known).sentences
         test = self._test(layout, known)
@@ -175,7 +174,7 @@ class Train(executors.Cluster, Sparse, Solved, Training, Columned):
         """The objective over partitions of the files."""
         files, paths, parts = self.files(self.file)
         layout, sample, _ = tag_files.labelled(paths[0], layout, self.most_bytes, parts[0])
-        test = self._test(layout, _labels(sample))
+        test = self._test(layout, {label for sentence in sample for label in sentence["label"]})
         each = zip(paths, parts, strict=True)
         loaders = [x for path, n in each for x in column_parts([path], n, layout, most_bytes=self.most_bytes)]
         few, small, started = sample[:FEW], model, time.perf_counter()
@@ -239,10 +238,6 @@ class Train(executors.Cluster, Sparse, Solved, Training, Columned):
         return job
 
 
-def _labels(sentences: list[Columns]) -> set[str]:
-    return {label for sentence in sentences for label in sentence["label"]}
-
-
 def _without_zeros(panel: ModuleType, model: Any, w: np.ndarray) -> tuple[Any, np.ndarray]:
     """An equivalent tagger and its weights, without the weights that are 0."""
     kept, cells = np.flatnonzero(w), model.width * model.n_labels
@@ -267,7 +262,6 @@ class Evaluate(Columned, Saved):
         model, w, layout = _tagger(panel, self.model, self)
         found = tag_files.labelled(self.file, layout, self.most_bytes, known=model.labels)
         sentences = spread(found.sentences, self.limit)
-        announce_compilation(panel, self.quiet)
         scores = _scores(model, w, sentences, self.scheme)
         report = {"model": str(self.model), "file": self.file, "sentences": len(sentences), **scores}
         return Report(report, tagging_lines(f"{len(sentences)} sentences:", scores))
@@ -292,17 +286,16 @@ class Predict(Columned, Saved):
 
     @property
     def written(self) -> list[str | None]:
-        return [None if are_many(self.file) else self.out, None]
+        return [None if tag_files.are_many(self.file) else self.out, None]
 
     def run(self, panel: ModuleType) -> Report:
-        many, paths = are_many(self.file), paths_of(self.file)
+        many, paths = tag_files.are_many(self.file), tag_files.paths_of(self.file)
         if many and self.out is None:
             raise ValueError("--out: several files are tagged into a folder; give one")
         model, w, layout = _tagger(panel, self.model, self)
-        announce_compilation(panel, self.quiet)
         report: dict[str, Any] = {"model": str(self.model)}
         if many:
-            return write_each(self, paths, report, lambda path: self._tagged(path, model, w, layout))
+            return tag_files.write_each(self, paths, report, lambda path: self._tagged(path, model, w, layout))
         tagged, text, codec = self._tagged(paths[0], model, w, layout)
         return Report(report | {"sentences": tagged}, [text], out=self.out, codec=codec, end="")
 
@@ -335,10 +328,8 @@ def _add_best(model: Any, best: Any, tagged: list[dict[str, Any]]) -> None:
     scores, labels, counts = host(best.scores), host(best.labels), host(best.count)
     for b, each in enumerate(tagged):
         n = len(each["labels"])
-        each["best"] = [
-            {"score": float(scores[b, j]), "labels": [model.labels[i] for i in labels[b, j, :n]]}
-            for j in range(int(counts[b]))
-        ]
+        named = ([model.labels[i] for i in labels[b, j, :n]] for j in range(int(counts[b])))
+        each["best"] = [{"score": float(scores[b, j]), "labels": y} for j, y in enumerate(named)]
 
 
 def _tagged_lines(each: dict[str, Any]) -> list[str]:
@@ -365,10 +356,7 @@ def _check_kind(path: str, model: Any, info: dict[str, Any]) -> None:
 def _scores(
     model: Any, w: np.ndarray, sentences: Sequence[Columns], scheme: str | None, data: Any = None
 ) -> dict[str, Any]:
-    """The shares of tokens and of sentences with right labels, and chunk scores (None unless all are chunk labels).
-
-    data: the packed sentences, if available.
-    """
+    """The shares of tokens and of sentences with right labels, and chunk scores or None. data: the packed sentences."""
     with named(sentences):
         data = data or model.pack(sentences)
     predicted = [[model.labels[i] for i in y] for y in model.predict(data, None, w)]

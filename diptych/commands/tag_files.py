@@ -1,16 +1,23 @@
-"""The files of ``tag``: their columns, from the options, from the model or inferred; and the templates for them."""
+"""The files of ``tag``: their columns, from the options, from the model or inferred; the templates for them; results of
+many files, written file by file, so that a cut run can go on.
+"""
 
 from __future__ import annotations
 
+import glob
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from diptych.commands.parser import did_you_mean
+from tqdm import tqdm
+
+from diptych.commands.options import did_you_mean
+from diptych.commands.output import Report
 from diptych.files.columns import FORMS, SEPARATORS, Columns, Layout, Tokens, commas_of, load_tokens, refuse_comments
 from diptych.files.conllu import CONLLU
 from diptych.files.text import load_text
+from reference.files import save_bytes
 from reference.models.token_templates import TOKEN_TEMPLATES, columns_of, load_templates
 
 DEFAULTS = ("chunks", "words")  # the first set whose columns the file has is the default
@@ -61,9 +68,7 @@ def _is_word(value: Any) -> bool:
 
 def labelled(path: str, layout: Layout, most_bytes: int, parts: int = 1, known: Collection[str] = ()) -> Tokens:
     """A file with a column of labels, or the first of ``parts`` parts of the file that has sentences, with its layout.
-
-    What the content looks like is said on stderr. known: labels of other files. ValueError if there are no sentences or
-    no labels, and for lines that look like comments.
+    What the content looks like is said on stderr. known: labels of other files.
     """
     for part in range(parts):
         found = load_tokens(path, layout, part, parts, most_bytes=most_bytes)
@@ -140,16 +145,11 @@ def _upos(sentences: list[Columns]) -> str:
 
 def _are_heads(labels: tuple[str, ...]) -> bool:
     """Whether each label is 0 or the number of another word of the sentence, and at least one is 0."""
-    return "0" in labels and all(
-        label.isdecimal() and int(label) <= len(labels) and int(label) != k for k, label in enumerate(labels, 1)
-    )
+    return "0" in labels and all(x.isdecimal() and len(labels) >= int(x) != k for k, x in enumerate(labels, 1))
 
 
 def untagged(path: str, layout: Layout, model: Any, tokens: bool, most_bytes: int) -> Tokens:
-    """A file to tag, and its layout. It has columns or, with ``tokens``, a tokenised sentence on each line.
-
-    What the content looks like is said on stderr.
-    """
+    """A file to tag: columns or, with ``tokens``, sentences as lines. What it looks like is said on stderr."""
     needed = columns_of(model.templates or ())
     if tokens and len(needed) > 1:
         raise ValueError(f"--tokens: lines have words alone, and the model looks at {', '.join(needed)}")
@@ -203,10 +203,7 @@ def _say(guess: str) -> None:
 
 
 def templates_of(name: str | None, path: str, columns: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """The name and templates of a set or a file, or the default for the columns; ValueError if a column is missing.
-
-    A set does without its templates that look at a column tag where there is none.
-    """
+    """The name and templates of a set, without those of a column tag where there is none, or a file, or the default."""
     if name is None:
         name = next((each for each in DEFAULTS if set(columns_of(TOKEN_TEMPLATES[each])) <= set(columns)), DEFAULTS[0])
     hint = "" if name in TOKEN_TEMPLATES or Path(name).is_file() else did_you_mean(name, TOKEN_TEMPLATES)
@@ -224,10 +221,7 @@ def templates_of(name: str | None, path: str, columns: tuple[str, ...]) -> tuple
 
 
 def say_read(command: Any, file: str, layout: Layout, sentences: int | None, templates: str) -> None:
-    """Print on stderr what was inferred about the file, unless ``--quiet`` or nothing was inferred.
-
-    sentences: None where they are not known yet.
-    """
+    """Print on stderr what was inferred about the file and its sentences (None: unknown), unless ``--quiet``."""
     inferred = command.columns is None or command.templates is None
     if command.quiet or not inferred or command.start is not None:
         return
@@ -238,3 +232,76 @@ def say_read(command: Any, file: str, layout: Layout, sentences: int | None, tem
     read = several.get(sentences, f"{sentences} sentences, ")
     hint = f"{form} (--columns names others); templates {templates} (--templates)"
     print(f"{file}: {read}{hint}", file=sys.stderr)
+
+
+# many files -----------------------------------------------------------------------------------------------------------
+
+
+def are_many(words: Sequence[str]) -> bool:
+    """Whether the words may stand for several files: there are several, or one is a pattern."""
+    return len(words) > 1 or any(map(_is_pattern, words))
+
+
+def paths_of(words: Sequence[str]) -> list[str]:
+    """The files that the words name. A pattern such as ``train/*.txt`` stands for the files that match it, sorted.
+    ValueError for a pattern that matches nothing, and for a file twice.
+    """
+    paths: list[str] = []
+    for word in words:
+        matches = [word]
+        if _is_pattern(word):
+            matches = sorted(path for path in glob.glob(word, recursive=True) if Path(path).is_file())
+        if not matches:
+            raise ValueError(f"{word}: no file matches")
+        paths += matches
+    for i, path in enumerate(paths):
+        if path in paths[:i]:
+            raise ValueError(f"{path}: named twice")
+    return paths
+
+
+def _is_pattern(word: str) -> bool:
+    return glob.has_magic(word) and ".zip:" not in word and not Path(word).exists()
+
+
+def write_each(
+    command: Any,
+    paths: Sequence[str],
+    report: dict[str, Any],
+    result_of: Callable[[str], tuple[Sequence[Any], str, str]],
+) -> Report:
+    """Write a result for each file into the folder ``--out``, under the file's name, and report a summary.
+
+    Files whose result is there are skipped, so that a run that was cut goes on. A result is complete or not there.
+    report: the first fields of the summary; result_of: from a file to its sentences, its result and the encoding.
+    """
+    folder, results = Path(command.out), _results(Path(command.out), paths)
+    folder.mkdir(parents=True, exist_ok=True)
+    done: list[dict[str, Any]] = []
+    for path in tqdm(paths, "files", disable=command.quiet or None, unit="file", leave=False):
+        each: dict[str, Any] = {"file": path, "out": str(results[path]), "skipped": results[path].exists()}
+        sentences, text, codec = (None, "", "utf-8") if each["skipped"] else result_of(path)
+        if sentences is not None:
+            save_bytes(results[path], text.encode(codec))
+        done.append({**each, "sentences": None if sentences is None else len(sentences)})
+    skipped = sum(each["skipped"] for each in done)
+    there = f", {skipped} were there already" if skipped else ""
+    return Report(report | {"files": done}, [f"{len(done) - skipped} files tagged into {folder}{there}"])
+
+
+def _results(folder: Path, paths: Sequence[str]) -> dict[str, Path]:
+    """The result's path for each file. ValueError if two files have one name, or a file would be overwritten."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"--out: several files are tagged into a folder, got the file {folder}")
+    results: dict[str, Path] = {}
+    owner: dict[Path, str] = {}
+    for path in paths:
+        if path == "-":
+            raise ValueError("-: standard input has no name for its result; tag it alone")
+        result = folder / Path(path.replace(".zip:", "-")).name
+        if result in owner:
+            raise ValueError(f"--out: {owner[result]} and {path} would both be written to {result}")
+        if result.exists() and Path(path).exists() and result.samefile(path):
+            raise ValueError(f"--out: {path} would be overwritten by its labels; give another folder")
+        results[path], owner[result] = result, path
+    return results

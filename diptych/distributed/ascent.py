@@ -117,8 +117,6 @@ class Duals(NamedTuple):
             self.path(k, old).unlink(missing_ok=True)
 
 
-__all__ = ["CoCoA", "CoCoAState", "Duals", "Stand", "cocoa"]
-
 SAFETY = 1.1  # sigma divided by the ratio of the last round
 PROBES = 10  # the most points of a line search; files are numbered with gaps for them
 NEAR = 0.05  # a line search ends if the next point is within this share of the best one

@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from typing import Any
 
-__all__ = ["local_client"]
-
 # Dask closes the place of a lost worker for good if the place is empty after this time. It may be empty because the
 # worker was replaced and its successor was lost, too.
 CHECK = {"distributed.deploy.lost-worker-timeout": "1 day"}

@@ -25,8 +25,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Cost", "Pass", "fitted", "largest"]
-
 
 class Pass(NamedTuple):
     """A pass: numbers of tokens, weights, workers and partitions, measured seconds, number of machines.

@@ -17,8 +17,6 @@ from reference.archives import MOST_BYTES
 from reference.datasets import Sequences, load_letters
 from reference.models.base import integer
 
-__all__ = ["ColumnFile", "Loader", "Part", "SequenceFile", "TreebankFile", "column_parts", "parts_of"]
-
 Loader = Callable[[], Any]
 AS_IT_LOOKS = Layout()
 
@@ -149,8 +147,5 @@ def column_parts(
 
 def parts_of(files: Sequence[Loader], parts: Sequence[int]) -> list[Loader]:
     """Loaders of the parts of other loaders. parts: the number of parts of each."""
-    return [
-        Part(file, part, many) if many > 1 else file
-        for file, many in zip(files, parts, strict=True)
-        for part in range(many)
-    ]
+    each = zip(files, parts, strict=True)
+    return [Part(file, part, many) if many > 1 else file for file, many in each for part in range(many)]

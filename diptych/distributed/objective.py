@@ -16,8 +16,6 @@ from reference.models.base import integer
 from reference.objectives import Linearization
 from reference.structures.base import UnsupportedError
 
-__all__ = ["Partitioned"]
-
 SHOWN = 8  # partitions whose size a record names
 
 
@@ -188,20 +186,13 @@ class Partitioned:
 
     def ask_all(self, task: Callable[..., Any], thing: Any) -> list[Any]:
         """The results of ``task(job, thing, k)`` on all partitions. ``thing`` is sent once to each worker."""
-        sent = self.transport.send(thing)
-        try:
-            return self.transport.each(task, len(self.sizes), self._job, sent)
-        finally:
-            self.transport.forget(sent)
+        with self.transport.sent(thing) as references:
+            return self.transport.each(task, len(self.sizes), self._job, *references)
 
     def sum_of(self, task: Callable[..., Any], w: np.ndarray, *things: Any) -> Any:
         """The sum of ``task(job, w, *things, k)`` over partitions, in a fixed tree."""
-        sent = [self.transport.send(thing) for thing in things]
-        try:
-            return self.transport.reduce(task, len(self.sizes), self._job, self._sent(w), *sent)
-        finally:
-            for reference in sent:
-                self.transport.forget(reference)
+        with self.transport.sent(*things) as references:
+            return self.transport.reduce(task, len(self.sizes), self._job, self._sent(w), *references)
 
     def _sent(self, w: np.ndarray) -> Any:
         """A reference to the weights. Weights with the same bits as the last ones are not sent again."""

@@ -18,8 +18,6 @@ from reference.arrays import Place
 from reference.files import save_bytes
 from reference.packed import Packed
 
-__all__ = ["PackedFolder", "save_packed"]
-
 RECORD = "record.json"
 PLACE = Place.of(np.zeros(1))
 
@@ -96,10 +94,8 @@ def _form(name: str, x: Any, arrays: list[np.ndarray]) -> Any:
         arrays.append(x)
         return {"array": len(arrays) - 1}
     if isinstance(x, Packed):
-        return {
-            "kind": type(x).__name__,
-            "fields": {each.name: _form(f"{name}.{each.name}", getattr(x, each.name), arrays) for each in fields(x)},
-        }
+        forms = {each.name: _form(f"{name}.{each.name}", getattr(x, each.name), arrays) for each in fields(x)}
+        return {"kind": type(x).__name__, "fields": forms}
     if isinstance(x, Place) and x.xp is PLACE.xp:
         return {"place": np.dtype(x.dtype).name}
     if isinstance(x, tuple | list) and not isinstance(x, Place):

@@ -24,8 +24,6 @@ from diptych.distributed.loaders import Loader
 from diptych.files.sources import named
 from reference.packed import Packed
 
-__all__ = ["Job", "Size", "Sums", "measured", "nbytes_of", "summed"]
-
 
 class Job(NamedTuple):
     """The arguments that all tasks of an objective share. They are sent once to each worker.

@@ -23,8 +23,6 @@ from reference.structures.base import UnsupportedError
 from reference.training.counterparts import counterpart, register
 from reference.training.smoothness import TRIED, Backtracking
 
-__all__ = ["PartitionedBacktracking", "PartitionedLoss", "PartitionedSVRG"]
-
 
 def swept(job: Job, given: tuple[Any, ...], w: np.ndarray, k: int, order: np.ndarray, gamma: float) -> np.ndarray:
     """The weights (d,) after a step from w for each example in ``order`` of partition k."""
@@ -47,15 +45,11 @@ class PartitionedSVRG(SVRG):
         if self.average != "last":
             raise UnsupportedError(f"average: over partitions only the last iterate is known, got {self.average!r}")
         objective: Any = problem.objective
-        given = s, problem.lam, problem.kappa, problem.mu, problem.center
-        sent = objective.transport.send(given)
-        try:
+        transport, given = objective.transport, (s, problem.lam, problem.kappa, problem.mu, problem.center)
+        with transport.sent(given) as sent:
             for k, examples in objective.parts(order):
-                weights = objective.transport.send(w)
-                w = objective.transport.one(swept, k, objective._job, sent, weights, rest=(examples, gamma))
-                objective.transport.forget(weights)
-        finally:
-            objective.transport.forget(sent)
+                with transport.sent(w) as weights:
+                    w = transport.one(swept, k, objective._job, *sent, *weights, rest=(examples, gamma))
         return w
 
 

@@ -6,8 +6,6 @@ from typing import Any
 
 from distributed import SchedulerPlugin
 
-__all__ = ["NAME", "Repeats", "count", "lost"]
-
 NAME = "diptych-repeats"
 
 

@@ -14,8 +14,6 @@ from typing import Any
 from diptych.distributed.transports import transport_of
 from reference.files import append, save_bytes
 
-__all__ = ["Runs"]
-
 
 class Runs:
     """Performs runs as tasks, and saves each result as a line of JSON. Runs in the file are not repeated.
@@ -82,9 +80,8 @@ class Runs:
         keyed = [(self._key(run), run) for run in runs]
         missing = list({key: run for key, run in keyed if key not in self.results}.items())
         fresh = {}
-        reference = self.transport.send((self.task, [run for _, run in missing]))
-        try:
-            for k, result in self.transport.anywhere(_performed, len(missing), reference) if missing else ():
+        with self.transport.sent((self.task, [run for _, run in missing])) as sent:
+            for k, result in self.transport.anywhere(_performed, len(missing), *sent) if missing else ():
                 key, run = missing[k]
                 fresh[key] = json.loads(json.dumps(result))
                 if self.failed is None or not self.failed(fresh[key]):
@@ -92,8 +89,6 @@ class Runs:
                 if self.describe is not None:
                     line = f"  {len(fresh)} of {len(missing)}: {self.describe(run, fresh[key])}"
                     print(line, file=sys.stderr, flush=True)
-        finally:
-            self.transport.forget(reference)
         if self.transport.lost:
             print(f"  workers lost: {self.transport.lost}; their runs were repeated", file=sys.stderr, flush=True)
         return [self.results[key] if key in self.results else fresh[key] for key, _ in keyed]

@@ -15,18 +15,17 @@ import uuid
 import warnings
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, ThreadPoolExecutor, as_completed
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from diptych.distributed.partitions import nbytes_of
 from reference.training.run import Lost
 
-__all__ = ["Transport", "TreeSum", "WorkersLost", "transport_of"]
-
 Task = Callable[..., Any]
+Objects = tuple[Any, ...]
 GONE = (OSError, ValueError, AttributeError)  # what a client raises whose scheduler is gone
 
 
@@ -84,6 +83,7 @@ class Transport(ABC):
     """
 
     counted = 0
+    executor: Any = None
 
     @property
     def moved(self) -> int:
@@ -105,26 +105,24 @@ class Transport(ABC):
         """A reference to an object, for the methods below. The object is sent once to each worker."""
 
     @abstractmethod
-    def results(
-        self, task: Task, ks: Iterable[int], references: tuple[Any, ...], rest: tuple[Any, ...]
-    ) -> Iterable[Any]:
+    def results(self, task: Task, ks: Iterable[int], references: Objects, rest: Objects) -> Iterable[Any]:
         """Pairs of k and the result, in the order of arrival."""
 
     def anywhere(self, task: Task, n: int, *references: Any) -> Iterable[Any]:
         """Pairs of k < n and the result, in the order of arrival. Each task runs on any free worker."""
         return self.results(task, range(n), references, ())
 
-    def one(self, task: Task, k: int, *references: Any, rest: tuple[Any, ...] = ()) -> Any:
+    def one(self, task: Task, k: int, *references: Any, rest: Objects = ()) -> Any:
         """The result for k."""
         ((_, result),) = self.results(task, [k], references, rest)
         return result
 
-    def each(self, task: Task, n: int, *references: Any, rest: tuple[Any, ...] = ()) -> list[Any]:
+    def each(self, task: Task, n: int, *references: Any, rest: Objects = ()) -> list[Any]:
         """The results for k = 0, ..., n - 1, in this order."""
         results = dict(self.results(task, range(n), references, rest))
         return [results[k] for k in range(n)]
 
-    def reduce(self, task: Task, n: int, *references: Any, rest: tuple[Any, ...] = ()) -> Any:
+    def reduce(self, task: Task, n: int, *references: Any, rest: Objects = ()) -> Any:
         """The sum of the results, in the tree of :class:`TreeSum`."""
         tree = TreeSum(n)
         for k, result in self.results(task, range(n), references, rest):
@@ -134,10 +132,20 @@ class Transport(ABC):
     @property
     def workers(self) -> int:
         """The current number of workers."""
-        return 1
+        return int(getattr(self.executor, "_max_workers", 1))
 
     def forget(self, reference: Any) -> None:  # noqa: B027, most transports do nothing
         """Release an object that is no longer needed."""
+
+    @contextmanager
+    def sent(self, *things: Any) -> Iterator[list[Any]]:
+        """A context with references to objects, which are released at its end."""
+        references = [self.send(thing) for thing in things]
+        try:
+            yield references
+        finally:
+            for reference in references:
+                self.forget(reference)
 
 
 class Here(Transport):
@@ -146,16 +154,10 @@ class Here(Transport):
     def __init__(self, executor: ThreadPoolExecutor | None = None) -> None:
         self.executor = executor
 
-    @property
-    def workers(self) -> int:
-        return 1 if self.executor is None else self.executor._max_workers
-
     def send(self, thing: Any) -> Any:
         return thing
 
-    def results(
-        self, task: Task, ks: Iterable[int], references: tuple[Any, ...], rest: tuple[Any, ...]
-    ) -> Iterable[Any]:
+    def results(self, task: Task, ks: Iterable[int], references: Objects, rest: Objects) -> Iterable[Any]:
         if self.executor is None:
             return ((k, task(*references, k, *rest)) for k in ks)
         futures = {self.executor.submit(task, *references, k, *rest): k for k in ks}
@@ -172,7 +174,7 @@ _READ: dict[str, Any] = {}  # the last objects that this process read from files
 _MOST_READ = 4
 
 
-def _with_files(task: Task, references: tuple[InFile, ...], k: int, rest: tuple[Any, ...]) -> Any:
+def _with_files(task: Task, references: tuple[InFile, ...], k: int, rest: Objects) -> Any:
     things = []
     for reference in references:
         if reference.path not in _READ:
@@ -191,10 +193,6 @@ class Processes(Transport):
         self.folder = tempfile.mkdtemp(prefix="diptych-")
         weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
-    @property
-    def workers(self) -> int:
-        return int(getattr(self.executor, "_max_workers", 1))
-
     def send(self, thing: Any) -> InFile:
         path = os.path.join(self.folder, uuid.uuid4().hex)
         Path(path).write_bytes(pickle.dumps(thing, protocol=pickle.HIGHEST_PROTOCOL))
@@ -204,9 +202,7 @@ class Processes(Transport):
     def forget(self, reference: InFile) -> None:
         Path(reference.path).unlink(missing_ok=True)
 
-    def results(
-        self, task: Task, ks: Iterable[int], references: tuple[Any, ...], rest: tuple[Any, ...]
-    ) -> Iterable[Any]:
+    def results(self, task: Task, ks: Iterable[int], references: Objects, rest: Objects) -> Iterable[Any]:
         try:
             futures = {self.executor.submit(_with_files, task, references, k, rest): k for k in ks}
             for k, result in _completed(futures):
@@ -316,9 +312,7 @@ class Dask(Transport):
                 self._futures[name] = self.client.submit(_same, self._things[name], pure=False)
         return self._futures[name]
 
-    def results(
-        self, task: Task, ks: Iterable[int], references: tuple[Any, ...], rest: tuple[Any, ...]
-    ) -> Iterable[Any]:
+    def results(self, task: Task, ks: Iterable[int], references: Objects, rest: Objects) -> Iterable[Any]:
         return self._answers(lambda sent, missing: self._at_home(task, sent, missing, rest), ks, references)
 
     def anywhere(self, task: Task, n: int, *references: Any) -> Iterable[Any]:
@@ -327,7 +321,7 @@ class Dask(Transport):
 
         return self._answers(submitted, range(n), references)
 
-    def _at_home(self, task: Task, sent: list[Any], ks: Iterable[int], rest: tuple[Any, ...]) -> list[Any]:
+    def _at_home(self, task: Task, sent: list[Any], ks: Iterable[int], rest: Objects) -> list[Any]:
         """A future for each k, on its worker."""
         self._settle(ks)
         options = [{"workers": [self._homes[k]], "allow_other_workers": True} if k in self._homes else {} for k in ks]
@@ -348,7 +342,7 @@ class Dask(Transport):
                 moving.append(k)
         self._homes.update(zip(moving, (worker for worker in room for _ in range(room[worker])), strict=False))
 
-    def reduce(self, task: Task, n: int, *references: Any, rest: tuple[Any, ...] = ()) -> Any:
+    def reduce(self, task: Task, n: int, *references: Any, rest: Objects = ()) -> Any:
         """The sum of the results. The workers add, so that only one result comes back for any n."""
 
         def tree(sent: list[Any], _: list[int]) -> list[Any]:
@@ -364,7 +358,7 @@ class Dask(Transport):
         return total
 
     def _answers(
-        self, make: Callable[[list[Any], list[int]], list[Any]], ks: Iterable[int], references: tuple[Any, ...]
+        self, make: Callable[[list[Any], list[int]], list[Any]], ks: Iterable[int], references: Objects
     ) -> Iterable[Any]:
         """Pairs of k and the result, in the order of arrival; ``make`` makes the futures of sent objects and ks."""
         missing = set(ks)

@@ -20,8 +20,6 @@ from reference.models.tagging import TaggingModel, check_least
 from reference.models.templates import hashes
 from reference.models.token_templates import attributes_of, check_templates
 
-__all__ = ["check_scheme", "sequence_model", "tagging_model"]
-
 Templates = tuple[str, ...] | Callable[[Any, int], Any] | None
 
 
@@ -117,12 +115,9 @@ def tagging_model(
     check_least(least, bits)
     given: Templates = templates if templates is None or callable(templates) else check_templates(templates)
     transport = transport_of(executor)
-    sent = transport.send(tuple(loaders)), transport.send(given)
-    parts: list[Found] = transport.each(
-        found_in, len(loaders), *sent, rest=(bits is not None, settings.get("transitions"))
-    )
-    for reference in sent:
-        transport.forget(reference)
+    rest = bits is not None, settings.get("transitions")
+    with transport.sent(tuple(loaders), given) as sent:
+        parts: list[Found] = transport.each(found_in, len(loaders), *sent, rest=rest)
     labels = sorted({label for part in parts for label in part.labels if isinstance(label, str)})
     if not labels or not all(isinstance(label, str) for part in parts for label in part.labels):
         raise ValueError(f"Y: expected names of labels, got {[x for part in parts for x in part.labels][:9]}")
@@ -183,9 +178,8 @@ def sequence_model(panel: ModuleType, files: Sequence[SequenceFile], executor: A
         Files have different numbers of features; there are no positions; a file cannot be read.
     """
     transport = transport_of(executor)
-    sent = transport.send(tuple(files))
-    described = transport.each(_labels_and_features, len(files), sent)
-    transport.forget(sent)
+    with transport.sent(tuple(files)) as sent:
+        described = transport.each(_labels_and_features, len(files), *sent)
     of_file = {file.path: features for file, (_, features) in zip(files, described, strict=True) if features}
     if not of_file:
         raise ValueError(f"{files[0].path}: no positions in its sequences to train on")

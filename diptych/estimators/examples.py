@@ -10,18 +10,6 @@ import numpy as np
 from reference.arrays import DENSE, floats, host, unmasked
 from reference.example_errors import ExampleError, ExampleTypeError, each_example, is_frame, listed, values_of
 
-__all__ = [
-    "as_records",
-    "by_name",
-    "check_classes",
-    "checked_weights",
-    "classes_of",
-    "dense_sequences",
-    "label_sequences",
-    "packed",
-    "share_right",
-]
-
 
 def check_classes(y: Any) -> None:
     """Raise ValueError for targets that are not classes."""
@@ -84,7 +72,8 @@ def as_records(X: Any) -> Any:
         if _is_single(x):
             raise TypeError(f"X: expected {SEQUENCES}, got X[{i}] = {x!r:.80}")
         if isinstance(x, list | tuple) and len(x) and _is_single(x[0]) and not isinstance(x[0], Mapping):
-            raise TypeError(f"X: expected {SEQUENCES}, got X[{i}][0] = {x[0]!r:.80}{_as_words(x[0])}")
+            hint = "; for words: [[{'word': word} for word in sentence] for sentence in X]"
+            raise TypeError(f"X: expected {SEQUENCES}, got X[{i}][0] = {x[0]!r:.80}{hint * isinstance(x[0], str)}")
         for t, position in enumerate(x) if isinstance(x, list | tuple) and not arrays else ():
             if isinstance(position, list | tuple | np.ndarray) and not all(isinstance(v, str) for v in position):
                 raise ExampleTypeError("X", i, t, f"expected names of features, got {position!r:.80}; {DENSE}")
@@ -95,10 +84,6 @@ SEQUENCES = (
     "a list of sentences, each a list of positions (lists of strings, such as ['word=the'], or dictionaries), an array "
     "(n, d), a CSR matrix or a data frame"
 )
-
-
-def _as_words(x: Any) -> str:
-    return "; for words: [[{'word': word} for word in sentence] for sentence in X]" if isinstance(x, str) else ""
 
 
 def _is_single(x: Any) -> bool:

@@ -10,8 +10,6 @@ import numpy as np
 from diptych.estimators.protocol import check_fitted
 from reference.arrays import host, integer
 
-__all__ = ["FeatureTable", "FeatureWeight", "Linear", "Named"]
-
 
 class FeatureWeight(NamedTuple):
     """A weight with its feature and label; the label is None for a model without labels."""
@@ -65,6 +63,7 @@ class Linear:
 
     model_: Any
     weights_: Any
+    classes_: np.ndarray
 
     @property
     def coef_(self) -> Any:
@@ -81,7 +80,7 @@ class Linear:
 
     def _flat(self, model: Any, named: Named) -> np.ndarray:
         """The weights (d,) of a model from their named form; the inverse of ``_named``."""
-        raise NotImplementedError
+        return named.matrix.reshape(-1)
 
     def top_features(self, top: int = 10) -> FeatureTable:
         """The ``top`` largest nonzero absolute weights of each label.
@@ -96,9 +95,8 @@ class Linear:
         for k in sorted(range(len(named.labels)), key=lambda k: self._order(named.labels[k])):
             weights = named.matrix[:, k]
             order = np.argsort(-np.abs(weights), kind="stable")[:top]
-            rows += [
-                FeatureWeight(named.labels[k], named.names[j], float(weights[j])) for j in order.tolist() if weights[j]
-            ]
+            shown = [j for j in order.tolist() if weights[j]]
+            rows += [FeatureWeight(named.labels[k], named.names[j], float(weights[j])) for j in shown]
         return FeatureTable(rows, named.note)
 
     def _order(self, label: Any) -> int:
@@ -117,9 +115,8 @@ class Linear:
         new = self._named(model, np.zeros(model.size))
         numbered = all(isinstance(name, int) for name in (*last.names, *new.names) if name not in ENDS)
         if numbered and len(last.names) != len(new.names):
-            raise ValueError(
-                f"warm_start: expected {len(last.names)} features, as in the last fit, got {len(new.names)}"
-            )
+            expected = f"expected {len(last.names)} features, as in the last fit"
+            raise ValueError(f"warm_start: {expected}, got {len(new.names)}")
         return {"w0": self._flat(model, last.onto(new))}
 
 

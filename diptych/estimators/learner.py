@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,12 @@ import numpy as np
 import reference
 from diptych.certificates import SCALE, advised
 from diptych.defaults import LBFGS_ITERATIONS
-from diptych.estimators.examples import checked_weights
-from diptych.estimators.features import Named
+from diptych.estimators.examples import checked_weights, packed
+from diptych.estimators.features import Linear
 from diptych.estimators.protocol import BaseEstimator, ConvergenceWarning, InPanel, generator_of
 from diptych.panels import slow_path
 from reference.prox.base import Regularizer
 from reference.training.result import Result
-
-__all__ = ["OPTIMIZERS", "Learner", "check_options", "rng_of"]
 
 LOSSES = {"crf": "lbfgs", "hinge": "bcfw"}  # with the default optimiser of each
 OPTIMIZERS = (
@@ -52,21 +51,52 @@ def check_options(run: Callable[..., Any], options: Mapping[str, Any]) -> Mappin
     return parameters
 
 
-class Learner(InPanel, BaseEstimator):
+@dataclass(repr=False, eq=False, kw_only=True)
+class Learner(Linear, InPanel, BaseEstimator):
     """An estimator that makes an objective from ``loss`` and ``smoothing`` and minimises it by ``optimizer``."""
 
-    loss: str
-    smoothing: Any
-    cost: Any
-    optimizer: str | Callable[..., Result] | None
-    lam: float | None
-    options: Mapping[str, Any] | None
-    warm_start: bool
-    random_state: Any
-    _passes: dict[str, Any]  # state of partial_fit: lam, number of steps, generator
-    _start_from: Callable[[Named | None, Any], dict[str, Any]]
-    _model_of: Callable[[Any, Any, Any], tuple[Any, Any, Any]]
-    _same_model_of: Callable[[Any, Any, Any], tuple[Any, Any, Any]]
+    loss: str = "crf"
+    lam: float | None = None
+    optimizer: str | Callable[..., Result] | None = None
+    options: Mapping[str, Any] | None = None
+    smoothing: Any = None
+    warm_start: bool = False
+    random_state: Any = None
+    panel: str = "accelerated"
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Learn from examples X and y, in the forms that the class describes.
+
+        sample_weight: (n,), >= 0, one for each example (a sequence, not a token).
+        """
+        last = self._last(self.warm_start)
+        model, X, Y = self._model_of(X, y)
+        self._learn(model, packed(model.pack, X, Y), sample_weight, last)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Any:
+        """Learn from more examples: one pass of SGD over them, starting from the current weights.
+
+        classes: all classes or labels. Required at the first call, unless ``fit`` was called before. Without ``fit``,
+        named features need ``bits``, as later sequences bring new features, and all pairs have weights. After ``fit``,
+        named features that it has not seen are ignored. The default lam is that of the first call's examples.
+        """
+        if self._begun():
+            model, X, Y = self._same_model_of(X, y, classes)
+        elif classes is None:
+            raise ValueError("classes: expected all labels that may occur, at the first call of partial_fit, got None")
+        else:
+            model, X, Y = self._model_of(X, y, classes)
+        self._learn_more(model, packed(model.pack, X, Y), sample_weight)
+        return self
+
+    def _model_of(self, X: Any, y: Any, classes: Any = None) -> tuple[Any, Any, Any]:
+        """A new model for X and y, and both in the form that it packs. classes: default those of y."""
+        raise NotImplementedError
+
+    def _same_model_of(self, X: Any, y: Any, classes: Any) -> tuple[Any, Any, Any]:
+        """The existing model, and more X and y in the form that it packs."""
+        raise NotImplementedError
 
     def _lam(self, n: float) -> float | None:
         """The weight of 1/2 ||w||^2 for n examples; n is the sum of the sample weights, if any."""
@@ -75,12 +105,8 @@ class Learner(InPanel, BaseEstimator):
     def _refuse(self, run: Callable[..., Any], parameters: Mapping[str, Any], options: Mapping[str, Any]) -> None:
         """Raise ValueError for parameters and options that would have no effect."""
         strength = options.get("mu", getattr(parameters.get("mu"), "default", None))
-        if (
-            self.smoothing is not None
-            and "mu" in parameters
-            and not strength
-            and run.__name__ not in ("casimir", *PRESETS)
-        ):
+        needed = "mu" in parameters and run.__name__ not in ("casimir", *PRESETS)
+        if self.smoothing is not None and needed and not strength:
             raise ValueError(f"smoothing: has no effect without the option mu > 0, its strength, got {self.smoothing}")
         if "lam" in options:
             raise ValueError("options: lam: a parameter of the estimator decides that")
@@ -101,9 +127,8 @@ class Learner(InPanel, BaseEstimator):
         self._refuse(run, parameters, options)
         if last is not None:
             if "w0" not in parameters:
-                raise ValueError(
-                    f"warm_start: {run.__name__} starts from a point of its own, which weights do not give"
-                )
+                name = run.__name__
+                raise ValueError(f"warm_start: {name} starts from a point of its own, which weights do not give")
             options = self._start_from(last, model) | options
         if run.__name__ == "lbfgs":
             options.setdefault("iterations", LBFGS_ITERATIONS)
@@ -118,23 +143,14 @@ class Learner(InPanel, BaseEstimator):
             options["regularizer"] = make(model)
         if run.__name__ == "online_proximal" and "step_size" not in options:
             example = f'options={{"step_size": {self._panel.__name__}.steps.InverseSqrt(1.0)}}'
-            raise ValueError(
-                f"options: online_proximal needs a step size, such as {example}; a regularizer is optional"
-            )
+            hint = f"such as {example}; a regularizer is optional"
+            raise ValueError(f"options: online_proximal needs a step size, {hint}")
         if slow := slow_path(self._panel, run.__name__, objective, options):
             warnings.warn(slow, stacklevel=3)
         self._keep(model, advised(self._panel, run(objective, **options), objective, options))
         self._passes = {"lam": lam, "t": objective.n * self.n_iter_, "rng": generator_of(self.random_state)}
         if not self.result_.success or SCALE in self.result_.message:
             warnings.warn(f"{run.__name__}: {self.result_.message}", ConvergenceWarning, stacklevel=3)
-
-    def _next_model_of(self, X: Any, y: Any, classes: Any) -> tuple[Any, Any, Any]:
-        """The model for ``partial_fit``, with X and Y in the form that it packs. The first call makes a new model."""
-        if self._begun():
-            return self._same_model_of(X, y, classes)
-        if classes is None:
-            raise ValueError("classes: expected all labels that may occur, at the first call of partial_fit, got None")
-        return self._model_of(X, y, classes)
 
     def _learn_more(self, model: Any, data: Any, sample_weight: Any) -> None:
         """One pass of SGD from the current weights.

@@ -13,14 +13,15 @@ checks.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from diptych.defaults import sequence_lam
-from diptych.estimators.examples import classes_of, dense_sequences, label_sequences, packed, share_right
-from diptych.estimators.features import Linear, Named
+from diptych.estimators.examples import classes_of, dense_sequences, label_sequences, packed
+from diptych.estimators.features import Named
 from diptych.estimators.learner import Learner, check_options, rng_of
 from diptych.estimators.protocol import ConvergenceWarning, check_fitted
 from diptych.estimators.targets import HASHED, Classes, LabelSequences, Structured
@@ -28,11 +29,11 @@ from reference.arrays import number
 from reference.example_errors import listed
 from reference.kernels import Explicit, Kernel
 from reference.models.kernel_names import named
-from reference.training.result import Result
 
 __all__ = ["DependencyParser", "KernelSequenceLabeler", "MulticlassClassifier", "SequenceLabeler"]
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class MulticlassClassifier(Classes, Learner):
     """A linear classifier: multinomial logistic regression or the multiclass SVM, optionally with a cost matrix.
 
@@ -77,44 +78,11 @@ class MulticlassClassifier(Classes, Learner):
     ['up']
     """
 
-    def __init__(
-        self,
-        *,
-        loss: str = "crf",
-        lam: float | None = None,
-        optimizer: str | Callable[..., Result] | None = None,
-        options: Mapping[str, Any] | None = None,
-        smoothing: Any = None,
-        cost: Any = None,
-        fit_intercept: bool = True,
-        warm_start: bool = False,
-        random_state: Any = None,
-        panel: str = "accelerated",
-    ) -> None:
-        self.loss, self.lam, self.optimizer, self.options = loss, lam, optimizer, options
-        self.smoothing, self.cost, self.fit_intercept, self.random_state = smoothing, cost, fit_intercept, random_state
-        self.warm_start, self.panel = warm_start, panel
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Learn from X (n, d), dense or CSR, and classes y (n,), strings or numbers.
-
-        sample_weight: (n,), >= 0.
-        """
-        last = self._last(self.warm_start)
-        model, X, Y = self._model_of(X, y)
-        self._learn(model, packed(model.pack, X, Y), sample_weight, last)
-        return self
-
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Any:
-        """Learn from more examples: one pass of SGD over them, starting from the current weights.
-
-        classes: (L,), all classes. Required at the first call, unless ``fit`` was called before.
-        """
-        model, X, Y = self._next_model_of(X, y, classes)
-        self._learn_more(model, packed(model.pack, X, Y), sample_weight)
-        return self
+    cost: Any = None
+    fit_intercept: bool = True
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class SequenceLabeler(LabelSequences, Learner):
     """A linear-chain labeller: a conditional random field or a structural SVM.
 
@@ -124,14 +92,9 @@ class SequenceLabeler(LabelSequences, Learner):
         The log loss, or the structural hinge.
     lam : float >= 0, optional
         Weight of 1/2 ||w||^2; C = 1/(lam n), crfsuite's c2 = lam n / 2. Default: 2/n for n sequences, which is c2 = 1.
-    optimizer : str or function, optional
-        An optimiser, or its name in the panel. Default: L-BFGS for the log loss, block-coordinate Frank-Wolfe for the
-        hinge.
-    options : dict, optional
-        Further arguments of the optimiser, such as ``{"epochs": 20, "tol": 1e-3}``. For online_proximal,
-        ``"regularizer"`` is a regularizer or a function that makes it from the model (default: ridge with lam).
-    smoothing : optional
-        Smoothing of the hinge, such as ``smoothings.Entropy()``. The optimiser's option ``mu`` sets its strength.
+    optimizer, options, smoothing, warm_start, random_state, panel
+        As in :class:`MulticlassClassifier`. For online_proximal, the option ``"regularizer"`` is a regularizer or a
+        function that makes it from the model (default: ridge with lam).
     cost : array (L, L), optional
         For the hinge: entry (i, j) is the cost of predicting label j for label i, in the order of ``classes_``.
         Default: Hamming.
@@ -144,12 +107,6 @@ class SequenceLabeler(LabelSequences, Learner):
         Named features only: hash features to 2^bits weights instead of keeping a vocabulary.
     least : int >= 1, optional
         Named features only, without bits: drop features that occur less often.
-    warm_start : bool
-        Whether ``fit`` starts from the last fit's weights. Features and labels are matched by name; new ones start
-        at 0.
-    random_state : int, RandomState, Generator or None
-    panel : {"accelerated", "reference"}
-        The panel that computes.
 
     Attributes
     ----------
@@ -180,49 +137,17 @@ class SequenceLabeler(LabelSequences, Learner):
     [['B', 'I', 'O']]
     """
 
-    def __init__(
-        self,
-        *,
-        loss: str = "crf",
-        lam: float | None = None,
-        optimizer: str | Callable[..., Result] | None = None,
-        options: Mapping[str, Any] | None = None,
-        smoothing: Any = None,
-        cost: Any = None,
-        transitions: str | None = None,
-        pairs: str | None = None,
-        bits: int | None = None,
-        least: int | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        panel: str = "accelerated",
-    ) -> None:
-        self.loss, self.lam, self.optimizer, self.options = loss, lam, optimizer, options
-        self.smoothing, self.cost, self.transitions, self.random_state = smoothing, cost, transitions, random_state
-        self.pairs, self.bits, self.least, self.warm_start, self.panel = pairs, bits, least, warm_start, panel
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Learn from sequences and their labels. sample_weight: (n,), >= 0, one for each sequence."""
-        last = self._last(self.warm_start)
-        model, X, Y = self._model_of(X, y)
-        self._learn(model, packed(model.pack, X, Y), sample_weight, last)
-        return self
-
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Any:
-        """Learn from more sequences: one pass of SGD over them, starting from the current weights.
-
-        classes: all labels. Required at the first call, unless ``fit`` was called before. Without ``fit``, named
-        features need ``bits``, as later sequences bring new features, and all pairs have weights. After ``fit``,
-        features that it has not seen are ignored. The default lam is 2/n for the n sequences of the first call.
-        """
-        model, X, Y = self._next_model_of(X, y, classes)
-        self._learn_more(model, packed(model.pack, X, Y), sample_weight)
-        return self
+    cost: Any = None
+    transitions: str | None = None
+    pairs: str | None = None
+    bits: int | None = None
+    least: int | None = None
 
     def _lam(self, n: float) -> float:
         return sequence_lam(n) if self.lam is None else self.lam
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class KernelSequenceLabeler(Structured):
     """A linear-chain labeller over several kernels of the positions' features. It learns the weights of the kernels.
 
@@ -246,9 +171,8 @@ class KernelSequenceLabeler(Structured):
         Whether Gram matrices are held in float32.
     options : dict, optional
         Further arguments of ``mkl``, such as ``{"sigma": 0.1}``.
-    random_state : int, RandomState, Generator or None
-    panel : {"accelerated", "reference"}
-        The panel that computes.
+    random_state, panel
+        As in :class:`MulticlassClassifier`.
 
     Attributes
     ----------
@@ -274,24 +198,17 @@ class KernelSequenceLabeler(Structured):
     [['out', 'in']]
     """
 
-    def __init__(
-        self,
-        *,
-        kernels: str | Sequence[Any] = "linear,quadratic,gaussian",
-        C: float | None = None,
-        step_size: float = 1.0,
-        epochs: int = 20,
-        loss: str = "hinge",
-        transitions: str = "own",
-        average: str = "last",
-        single: bool = True,
-        options: Mapping[str, Any] | None = None,
-        random_state: Any = None,
-        panel: str = "accelerated",
-    ) -> None:
-        self.kernels, self.C, self.step_size, self.epochs, self.loss = kernels, C, step_size, epochs, loss
-        self.transitions, self.average, self.single = transitions, average, single
-        self.options, self.random_state, self.panel = options, random_state, panel
+    kernels: str | Sequence[Any] = "linear,quadratic,gaussian"
+    C: float | None = None
+    step_size: float = 1.0
+    epochs: int = 20
+    loss: str = "hinge"
+    transitions: str = "own"
+    average: str = "last"
+    single: bool = True
+    options: Mapping[str, Any] | None = None
+    random_state: Any = None
+    panel: str = "accelerated"
 
     def fit(self, X: Any, y: Any) -> Any:
         """Learn from sequences and their labels."""
@@ -303,14 +220,9 @@ class KernelSequenceLabeler(Structured):
         model = self._panel.KernelSequenceModel(groups, names, transitions=self.transitions)
         Y = [np.searchsorted(self.classes_, np.asarray(labels)) for labels in y]
         data = packed(model.pack, X, Y, like=np.zeros(0, np.float32 if self.single else np.float64))
-        arguments: dict[str, Any] = {
-            "lam": 1.0 / (C * data.n),
-            "step_size": self._panel.steps.InverseSqrt(self.step_size),
-            "epochs": self.epochs,
-            "loss": self.loss,
-            "average": self.average,
-            "evaluate_every": max(self.epochs, 1),
-        }
+        arguments = {"lam": 1.0 / (C * data.n), "step_size": self._panel.steps.InverseSqrt(self.step_size)}
+        arguments |= {"epochs": self.epochs, "loss": self.loss, "average": self.average}
+        arguments |= {"evaluate_every": max(self.epochs, 1)}
         if twice := [name for name in dict(self.options or {}) if name in arguments]:
             raise ValueError(f"options: {', '.join(twice)}: a parameter of the estimator decides that (lam = 1/(C n))")
         arguments |= rng_of(self.random_state, self.options or {}) | dict(self.options or {})
@@ -345,12 +257,9 @@ class KernelSequenceLabeler(Structured):
         except ValueError as problem:
             raise ValueError(str(problem).replace("--kernels", "kernels")) from None
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of positions with the right label; each position counts with its sequence's weight."""
-        return share_right(y, self.predict(X), sample_weight)
 
-
-class DependencyParser(Linear, Structured, Learner):
+@dataclass(repr=False, eq=False, kw_only=True)
+class DependencyParser(Structured, Learner):
     """An arc-factored dependency parser.
 
     Parameters
@@ -363,20 +272,8 @@ class DependencyParser(Linear, Structured, Learner):
         Whether exactly one token has the root as its head.
     loss : {"hinge", "crf"}
         The structural hinge, or the log loss.
-    lam : float >= 0, optional
-        Weight of 1/2 ||w||^2. Default: 0.01.
-    optimizer : str or function, optional
-        An optimiser, or its name in the panel. Default: block-coordinate Frank-Wolfe for the hinge, L-BFGS for the log
-        loss.
-    options : dict, optional
-        Further arguments of the optimiser, such as ``{"epochs": 10}``.
-    smoothing : optional
-        Smoothing of the hinge, such as ``smoothings.Entropy()``. The optimiser's option ``mu`` sets its strength.
-    warm_start : bool
-        Whether ``fit`` starts from the last fit's weights. The optimiser has to accept a start ``w0``.
-    random_state : int, RandomState, Generator or None
-    panel : {"accelerated", "reference"}
-        The panel that computes.
+    lam, optimizer, options, smoothing, warm_start, random_state, panel
+        As in :class:`MulticlassClassifier`.
 
     Attributes
     ----------
@@ -399,40 +296,24 @@ class DependencyParser(Linear, Structured, Learner):
     1.0
     """
 
-    def __init__(
-        self,
-        *,
-        templates: str | Sequence[Sequence[str]] = "20",
-        bits: int | None = 20,
-        single_root: bool = False,
-        loss: str = "hinge",
-        lam: float | None = None,
-        optimizer: str | Callable[..., Result] | None = None,
-        options: Mapping[str, Any] | None = None,
-        smoothing: Any = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        panel: str = "accelerated",
-    ) -> None:
-        self.templates, self.bits, self.single_root = templates, bits, single_root
-        self.loss, self.lam, self.optimizer, self.options = loss, lam, optimizer, options
-        self.smoothing, self.warm_start, self.random_state, self.panel = smoothing, warm_start, random_state, panel
+    templates: str | Sequence[Sequence[str]] = "20"
+    bits: int | None = 20
+    single_root: bool = False
+    loss: str = "hinge"
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Learn from sentences and their heads. sample_weight: (n,), >= 0, one for each sentence."""
+    def _model_of(self, X: Any, y: Any, classes: Any = None) -> tuple[Any, Any, Any]:
         if y is None:
             raise ValueError("y: expected the heads of each sentence, got None")
-        X, y, last = listed("X", X), listed("y", y), self._last(self.warm_start)
+        X, y = listed("X", X), listed("y", y)
         model = self._panel.ParsingModel(self.templates, bits=self.bits or 1, single_root=self.single_root)
         if self.bits is None:
             vocabulary = model.vocabulary(packed(model.pack, X, y))
             model = self._panel.ParsingModel(self.templates, vocabulary=vocabulary, single_root=self.single_root)
-        if last is not None and model.templates != self.model_.templates:
+        if self.warm_start and self._begun() and model.templates != self.model_.templates:
             raise ValueError("warm_start: expected the templates of the last fit")
-        self._learn(model, packed(model.pack, X, y), sample_weight, last)
-        return self
+        return model, X, y
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:  # type: ignore[override]
         """Learn from more sentences: one pass of SGD over them, starting from the current weights.
 
         The first call needs ``bits``, unless ``fit`` was called before.
@@ -450,14 +331,7 @@ class DependencyParser(Linear, Structured, Learner):
         names = range(model.size) if model.keys is None else model.keys.tolist()
         return Named(np.reshape(w, (-1, 1)), None, names, [None], HASHED)
 
-    def _flat(self, model: Any, named: Named) -> np.ndarray:
-        return named.matrix.reshape(-1)
-
     def predict(self, X: Any) -> list[list[int]]:
         """The heads (n_i,) of each sentence's best tree, as a list of int."""
         check_fitted(self)
         return [heads.tolist() for heads in self.model_.predict(self.model_.pack(X), None, self.weights_)]
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of tokens with the right head."""
-        return share_right(y, self.predict(X), sample_weight)

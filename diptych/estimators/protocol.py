@@ -14,8 +14,10 @@ from reference.arrays import unmasked
 from reference.example_errors import ExampleError, ExampleTypeError, listed
 
 try:
-    from sklearn.base import BaseEstimator, ClassifierMixin
-    from sklearn.exceptions import ConvergenceWarning, NotFittedError
+    from sklearn.base import BaseEstimator as BaseEstimator
+    from sklearn.base import ClassifierMixin as ClassifierMixin
+    from sklearn.exceptions import ConvergenceWarning as ConvergenceWarning
+    from sklearn.exceptions import NotFittedError
 except ImportError:
 
     class NotFittedError(ValueError, AttributeError):  # type: ignore[no-redef]
@@ -29,11 +31,8 @@ except ImportError:
 
         def get_params(self, deep: bool = True) -> dict[str, Any]:
             """The constructor's arguments."""
-            return {
-                name: getattr(self, name)
-                for name in inspect.signature(type(self).__init__).parameters
-                if name != "self"
-            }
+            _, *names = inspect.signature(type(self).__init__).parameters
+            return {name: getattr(self, name) for name in names}
 
         def set_params(self, **params: Any) -> Any:
             """Change some of the constructor's arguments."""
@@ -52,18 +51,6 @@ except ImportError:
         """An empty substitute."""
 
 
-__all__ = [
-    "BaseEstimator",
-    "ClassifierMixin",
-    "ConvergenceWarning",
-    "InPanel",
-    "NotFittedError",
-    "check_fitted",
-    "generator_of",
-    "rows_of",
-]
-
-
 class InPanel:
     """Estimators with a parameter ``panel``, the name of the panel that computes."""
 
@@ -77,9 +64,8 @@ class InPanel:
 def check_fitted(estimator: Any) -> None:
     """Raise NotFittedError before ``fit``."""
     if not hasattr(estimator, "weights_"):
-        raise NotFittedError(
-            f"this {type(estimator).__name__} is not fitted yet: call fit before what needs its weights"
-        )
+        name = type(estimator).__name__
+        raise NotFittedError(f"this {name} is not fitted yet: call fit before what needs its weights")
 
 
 def generator_of(random_state: Any) -> np.random.Generator:

@@ -13,8 +13,8 @@ those of :class:`SequenceLabeler` and :class:`MulticlassClassifier`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,24 +33,21 @@ from diptych.sparse_fits import (
     splits,
 )
 from reference.arrays import host, number
-from reference.screening.path import SparsePath
-
-__all__ = ["SparseCRF", "SparseCRFPath", "SparseClassifier", "SparseClassifierPath"]
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class Sparse(Linear, InPanel, BaseEstimator):
     """The common part: the objective, the screening rule and the remaining weights."""
 
     loss = "crf"
-    listed: bool  # whether outputs can be enumerated
-    classes_: np.ndarray
-    _some: Callable[[Any, Any, Any, np.ndarray], Any]  # (objective, X, Y, example indices) -> these examples packed
-    alpha: float
-    tol: float
-    rule: Any
-    solver: Any
-    iterations: int
-    random_state: Any
+    listed: ClassVar[bool]  # whether outputs can be enumerated
+    alpha: Any = 1.0
+    tol: float = 1e-6
+    rule: Any = "l1-gap"
+    solver: Any = None
+    iterations: int = 10000
+    random_state: Any = None
+    panel: str = "accelerated"
 
     def _options(self, rng: np.random.Generator, alpha: float) -> dict[str, Any]:
         """The common arguments of ``solve_sparse`` and ``sparse_path``."""
@@ -75,22 +72,23 @@ class Sparse(Linear, InPanel, BaseEstimator):
         return features
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class SparseRows(Classes, Sparse):
     """A sparse model of one class per row."""
 
     listed = True
-
-    def _some(self, full: Any, X: Any, Y: np.ndarray, examples: np.ndarray) -> Any:
-        return full.model.pack(X[examples], Y[examples])
+    fit_intercept: bool = True
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class SparseLabels(LabelSequences, Sparse):
     """A sparse model of label sequences."""
 
     listed = False
-
-    def _some(self, full: Any, X: Any, Y: Any, examples: np.ndarray) -> Any:
-        return sequences_of(full.data, examples)
+    transitions: str | None = None
+    pairs: str | None = None
+    bits: int | None = None
+    least: int | None = None
 
     def selected_transitions(self) -> dict[tuple[Any, Any], float]:
         """The pairs of successive labels with a nonzero weight, and the weight, in decreasing order of weight."""
@@ -100,12 +98,13 @@ class SparseLabels(LabelSequences, Sparse):
         return dict(sorted(weights.items(), key=lambda item: -item[1]))
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class OneBeta(Sparse):
     """A fit at one beta."""
 
-    beta: float | None
-    beta_share: float | None
-    warm_start: bool
+    beta: float | None = None
+    beta_share: float | None = None
+    warm_start: bool = False
 
     def fit(self, X: Any, y: Any) -> Any:
         """Learn from examples and their classes, or labels."""
@@ -125,16 +124,15 @@ class OneBeta(Sparse):
         return self
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class ManyBetas(Sparse):
     """A fit along a path of beta. The loss on held-out examples chooses beta."""
 
-    alpha: Any
-    betas: Any
-    count: int | None
-    ratio: float | None
-    held_out: float | None
-    cv: Any
-    path_: SparsePath
+    betas: Any = None
+    count: int | None = None
+    ratio: float | None = None
+    held_out: float | None = None
+    cv: Any = None
 
     def fit(self, X: Any, y: Any) -> Any:
         """Learn from examples and their classes or labels.
@@ -151,7 +149,8 @@ class ManyBetas(Sparse):
         pairs = splits(full.n, _or(self.held_out, 0.2), cv, rng, Y if isinstance(Y, np.ndarray) else None)
 
         def objective(examples: np.ndarray) -> Any:
-            return self._panel.LogLoss(model, self._some(full, X, Y, examples))
+            some = model.pack(X[examples], Y[examples]) if self.listed else sequences_of(full.data, examples)
+            return self._panel.LogLoss(model, some)
 
         values: dict[str, Any] = {"count": _or(self.count, 100), "ratio": _or(self.ratio, 0.1)}
         if self.betas is not None:
@@ -202,6 +201,7 @@ def _or(value: Any, usual: Any) -> Any:
     return usual if value is None else value
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class SparseClassifier(OneBeta, SparseRows):
     """A sparse linear classifier: multinomial logistic regression with the elastic net.
 
@@ -219,24 +219,17 @@ class SparseClassifier(OneBeta, SparseRows):
         Stop when the duality gap is at most tol times the objective.
     rule : {"l1-gap", "l2-gap", "half-space", "count", "union", "none"}, or a rule
         The screening rule; "union" is l1-gap, count and half-space. The rule does not change the solution.
-    fit_intercept : bool
     solver, iterations
         As in :func:`solve_sparse`.
-    warm_start : bool
-        Whether ``fit`` starts from the last fit's weights. Features and labels are matched by name; new ones start
-        at 0.
     random_state : int, RandomState, Generator or None
         Draws the half-spaces.
-    panel : {"accelerated", "reference"}
-        The panel that computes.
+    fit_intercept, warm_start, panel
+        As in :class:`MulticlassClassifier`.
 
     Attributes
     ----------
-    classes_ : array (L,)
-    coef_, intercept_ : array (L, n_features_in_), array (L,)
-        For two classes one row, as in scikit-learn: the second class's less the first's.
-    weights_ : array (d,)
-        The weights of ``model_``: a matrix (n_features_in_ + 1, L) in C order. The last row holds the intercepts.
+    classes_, coef_, intercept_, weights_
+        As in :class:`MulticlassClassifier`.
     support_ : int array (k,)
         Indices of the nonzero ``weights_``; ``selected()`` names them.
     beta_, beta_max_ : float
@@ -263,26 +256,8 @@ class SparseClassifier(OneBeta, SparseRows):
     Zhang and Qiu, equation (P).
     """
 
-    def __init__(
-        self,
-        *,
-        beta: float | None = None,
-        beta_share: float | None = None,
-        alpha: float = 1.0,
-        tol: float = 1e-6,
-        rule: Any = "l1-gap",
-        fit_intercept: bool = True,
-        solver: Any = None,
-        iterations: int = 10000,
-        warm_start: bool = False,
-        random_state: Any = None,
-        panel: str = "accelerated",
-    ) -> None:
-        self.beta, self.beta_share, self.alpha, self.tol, self.rule = beta, beta_share, alpha, tol, rule
-        self.fit_intercept, self.solver, self.iterations = fit_intercept, solver, iterations
-        self.warm_start, self.random_state, self.panel = warm_start, random_state, panel
 
-
+@dataclass(repr=False, eq=False, kw_only=True)
 class SparseClassifierPath(ManyBetas, SparseRows):
     """:class:`SparseClassifier` along a path of beta. It keeps the beta with the least loss on held-out examples.
 
@@ -336,27 +311,6 @@ class SparseClassifierPath(ManyBetas, SparseRows):
     2
     """
 
-    def __init__(
-        self,
-        *,
-        betas: Any = None,
-        count: int | None = None,
-        ratio: float | None = None,
-        held_out: float | None = None,
-        cv: Any = None,
-        alpha: Any = 1.0,
-        tol: float = 1e-6,
-        rule: Any = "l1-gap",
-        fit_intercept: bool = True,
-        solver: Any = None,
-        iterations: int = 10000,
-        random_state: Any = None,
-        panel: str = "accelerated",
-    ) -> None:
-        self.betas, self.count, self.ratio, self.held_out, self.cv = betas, count, ratio, held_out, cv
-        self.alpha, self.tol, self.rule, self.fit_intercept = alpha, tol, rule, fit_intercept
-        self.solver, self.iterations, self.random_state, self.panel = solver, iterations, random_state, panel
-
     @property
     def intercepts_(self) -> np.ndarray:
         """(k, ...): ``intercept_`` at each of ``betas_``, computed at each access."""
@@ -364,6 +318,7 @@ class SparseClassifierPath(ManyBetas, SparseRows):
         return np.stack([self._intercepts(self.path_.weights(k)) for k in range(len(self.path_.points))])
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class SparseCRF(OneBeta, SparseLabels):
     """A sparse linear-chain conditional random field: the elastic net.
 
@@ -410,30 +365,8 @@ class SparseCRF(OneBeta, SparseLabels):
     Zhang and Qiu, equation (P).
     """
 
-    def __init__(
-        self,
-        *,
-        beta: float | None = None,
-        beta_share: float | None = None,
-        alpha: float = 1.0,
-        tol: float = 1e-6,
-        rule: Any = "l1-gap",
-        transitions: str | None = None,
-        pairs: str | None = None,
-        bits: int | None = None,
-        least: int | None = None,
-        solver: Any = None,
-        iterations: int = 10000,
-        warm_start: bool = False,
-        random_state: Any = None,
-        panel: str = "accelerated",
-    ) -> None:
-        self.beta, self.beta_share, self.alpha, self.tol, self.rule = beta, beta_share, alpha, tol, rule
-        self.transitions, self.pairs, self.bits, self.least = transitions, pairs, bits, least
-        self.solver, self.iterations, self.warm_start = solver, iterations, warm_start
-        self.random_state, self.panel = random_state, panel
 
-
+@dataclass(repr=False, eq=False, kw_only=True)
 class SparseCRFPath(ManyBetas, SparseLabels):
     """:class:`SparseCRF` along a path of beta. It keeps the beta with the least loss on held-out sequences.
 
@@ -461,28 +394,3 @@ class SparseCRFPath(ManyBetas, SparseLabels):
     >>> len(labeler.betas_) == len(labeler.held_out_losses_) > 5  # the loss falls below a tenth of beta_max
     True
     """
-
-    def __init__(
-        self,
-        *,
-        betas: Any = None,
-        count: int | None = None,
-        ratio: float | None = None,
-        held_out: float | None = None,
-        cv: Any = None,
-        alpha: Any = 1.0,
-        tol: float = 1e-6,
-        rule: Any = "l1-gap",
-        transitions: str | None = None,
-        pairs: str | None = None,
-        bits: int | None = None,
-        least: int | None = None,
-        solver: Any = None,
-        iterations: int = 10000,
-        random_state: Any = None,
-        panel: str = "accelerated",
-    ) -> None:
-        self.betas, self.count, self.ratio, self.held_out, self.cv = betas, count, ratio, held_out, cv
-        self.alpha, self.tol, self.rule = alpha, tol, rule
-        self.transitions, self.pairs, self.bits, self.least = transitions, pairs, bits, least
-        self.solver, self.iterations, self.random_state, self.panel = solver, iterations, random_state, panel

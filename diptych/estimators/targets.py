@@ -29,9 +29,6 @@ from reference.models.base import label_cost
 from reference.models.tagging import TaggingModel
 from reference.models.token_templates import attributes_of
 
-__all__ = ["Classes", "LabelSequences", "Structured"]
-
-
 HASHED = "names are not kept: features are hashed, and numbers are what they are hashed to"
 
 
@@ -69,9 +66,8 @@ class Classes(ClassifierMixin, Linear, InPanel):
     def _numbers_of(self, y: np.ndarray) -> np.ndarray:
         """(n,): the index of each class in ``classes_``."""
         for i in np.flatnonzero(~np.isin(y, self.classes_))[:1].tolist():
-            raise ExampleError(
-                "y", i, None, f"expected classes among {self.classes_.tolist()}, got {y[i : i + 1].tolist()[0]!r}"
-            )
+            problem = f"expected classes among {self.classes_.tolist()}, got {y[i : i + 1].tolist()[0]!r}"
+            raise ExampleError("y", i, None, problem)
         return np.searchsorted(self.classes_, y)
 
     def _named(self, model: Any, w: Any) -> Named:
@@ -79,9 +75,6 @@ class Classes(ClassifierMixin, Linear, InPanel):
         intercept = ["intercept"] if self.fit_intercept else []
         classes = self.classes_.tolist()
         return Named(self._matrix(w), None, [*names, *intercept], classes)
-
-    def _flat(self, model: Any, named: Named) -> np.ndarray:
-        return named.matrix.reshape(-1)
 
     def _coefficients(self, w: Any) -> np.ndarray:
         return self._rows(w)[:, : self.n_features_in_]
@@ -125,10 +118,7 @@ class Classes(ClassifierMixin, Linear, InPanel):
         """predict_proba(X): probabilities (n, L); only for the log loss."""
         if self.loss != "crf":
             raise AttributeError(f"predict_proba: the {self.loss} loss makes no probabilities; loss='crf' does")
-        return self._probabilities
-
-    def _probabilities(self, X: Any) -> np.ndarray:
-        return np.asarray(self._panel.Table(self._scores(X)).expectation()[1].values)
+        return lambda X: np.asarray(self._panel.Table(self._scores(X)).expectation()[1].values)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of rows with the right class."""
@@ -146,14 +136,18 @@ class Classes(ClassifierMixin, Linear, InPanel):
 
 def same_classes(first: np.ndarray, classes: Any) -> None:
     """Raise ValueError if a later call has other classes than the first."""
-    if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), first):
-        raise ValueError(
-            f"classes: expected those of the first call, {first.tolist()}, got {np.unique(classes).tolist()}"
-        )
+    if classes is not None and not np.array_equal(given := np.unique(np.asarray(classes)), first):
+        raise ValueError(f"classes: expected those of the first call, {first.tolist()}, got {given.tolist()}")
 
 
 class Structured(InPanel, BaseEstimator):
     """Estimators whose X and Y are sequences of examples, not arrays."""
+
+    predict: Callable[[Any], list[list[Any]]]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of positions with the right label or head; each position counts with its sequence's weight."""
+        return share_right(y, self.predict(X), sample_weight)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -275,7 +269,3 @@ class LabelSequences(Linear, Structured):
                 probabilities[i] = np.zeros((int(data.lengths[i]), len(self.classes_)))
                 probabilities[i][:, self._labels()] = p[: int(data.lengths[i])]
         return probabilities
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of positions with the right label; each position counts with its sequence's weight."""
-        return share_right(y, self.predict(X), sample_weight)

@@ -24,25 +24,244 @@ from __future__ import annotations
 import argparse
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+
+import accelerated
+from diptych.chunks import chunk_scores
+from diptych.commands.output import announce_compilation
 from diptych.distributed import Runs
 from diptych.experiments import shell
 from diptych.experiments.casimir_runs import (
+    ADAPT,
     CERTIFICATE,
+    CONST,
+    FIELDS,
     LONGER,
+    WARM_STARTS,
     Curve,
+    Problem,
     best_known,
+    described,
     draw_entities,
     ends,
     last_objective,
+    record_of,
     tuned_curves,
+    tuned_options,
     without_rows,
 )
-from diptych.experiments.entity_runs import FIGURES, Grids, Run, Sentences, chosen, runs_of
-from diptych.pictures.plots import require_matplotlib
+from diptych.files.columns import Columns, load_columns
+from reference.models.token_templates import TOKEN_TEMPLATES
+from reference.training.result import Row
+
+TEMPLATES = [template for template in TOKEN_TEMPLATES["entities"] if template != "bias"]
+K = 5  # outputs of the smoothing, section 7.3
+FULL_GRADIENTS = {"svrg", CONST, ADAPT}  # methods with one full gradient per pass
+
+
+class Sentences(NamedTuple):
+    """A zip with esp.train and esp.testa, the maximum numbers of sentences, and bits: features have 2^bits weights."""
+
+    archive: str
+    training: int
+    validation: int
+    bits: int
+
+    def load(self) -> tuple[list[Columns], list[Columns]]:
+        """The sentences to train on and to validate on. ValueError for an unsuitable file."""
+        if not self.archive.endswith(".zip"):
+            raise ValueError(f"{self.archive}: expected a zip with esp.train and esp.testa, such as conll2002.zip")
+        both = []
+        for member in ("esp.train", "esp.testa"):
+            path = f"{self.archive}:{member}"
+            try:
+                both.append(load_columns(path))
+            except ValueError as problem:
+                raise ValueError(f"{problem} (expected a zip with esp.train and esp.testa)") from None
+            columns = list(both[-1][0]) if both[-1] else ["nothing"]
+            if not {"tag", "label"} <= set(columns):
+                raise ValueError(f"{path}: expected columns word, tag, label, got {', '.join(columns)}")
+        training, validation = both
+        if len(training) < self.training:
+            expected = f"expected at most the {len(training)} of {self.archive}:esp.train"
+            raise ValueError(f"--sentences: {expected}, got {self.training}")
+        return training[: self.training], validation[: self.validation]
+
+
+class Run(NamedTuple):
+    """Settings of a run: a method with its options, lam = c/n, the seed of orders, and the number of passes."""
+
+    method: str
+    c: float
+    options: dict[str, Any]
+    rng: int
+    passes: int
+
+
+class Entities(Problem):
+    """The training sentences as objectives, and the validation sentences."""
+
+    k, names = K, ("f1",)
+
+    def __init__(self, training: list[Columns], validation: list[Columns], bits: int) -> None:
+        Y = [sentence["label"] for sentence in training]
+        model = accelerated.TaggingModel.of(training, Y, TEMPLATES, bits=bits, pairs="all")
+        super().__init__(model, model.pack(training, Y))
+        self.truth = [sentence["label"] for sentence in validation]
+        self.validation = model.pack(validation)
+
+    def scores(self, w: np.ndarray) -> dict[str, float]:
+        """Chunk F1 on the validation sentences, between 0 and 1."""
+        labels = self.model.labels
+        predicted = [[labels[i] for i in y] for y in self.model.predict(self.validation, None, w)]
+        return {"f1": chunk_scores(self.truth, predicted).f1}
+
+    def steps(self, run: Run, row: Row) -> int:
+        return row.oracle_calls - (row.epoch * self.n if run.method in FULL_GRADIENTS else 0)
+
+
+def runs_of(sentences: Sentences, kept: Path, executor: Any) -> Runs:
+    """Runs on the sentences. ValueError for an unsuitable file."""
+    announce_compilation(accelerated)
+    _loaded(sentences)  # reports errors in the file before processes start
+
+    return Runs(
+        partial(_perform, sentences),
+        kept,
+        executor,
+        key=lambda run: [*sentences[1:], run._asdict()],
+        describe=lambda run, record: described(f"{run.method}, lam = {run.c:g}/n", run, record),
+    )
+
+
+@lru_cache(maxsize=1)
+def _loaded(sentences: Sentences) -> Entities:
+    return Entities(*sentences.load(), sentences.bits)
+
+
+def _perform(sentences: Sentences, run: Run) -> dict[str, Any]:
+    return record_of(_loaded(sentences), run, run.passes)
+
+
+# the curves of Figures 2 and 5 (a) to (d), their grids and the tuning criterion (section 7.3) -------------------------
+
+C = (0.01, 0.1, 1, 10)  # lam = c/n
+MU = 2.0  # section 7.3.1 for named entities
+CENTER = {"k": K, "warm_start": "center"}
+SHORT = {CONST: "C-SVRG-const", ADAPT: "C-SVRG-adapt", "svrg": "SVRG", "sgd": "SGD", "bcfw": "BCFW"}
+
+
+class Grids(NamedTuple):
+    """Grids of step sizes (1/L for the constant variant), a factor of two apart; of SGD's gamma0, and t0 in passes; of
+    levels of smoothing; of K.
+    """
+
+    steps: tuple[float, ...]
+    gamma0: tuple[float, ...]
+    t0: tuple[float, ...]
+    mu: tuple[float, ...]
+    k: tuple[int, ...]
+
+    def of(self, method: str) -> list[dict[str, float]]:
+        """The grid of a method: the tuned options at each point."""
+        if method == "sgd":
+            return [{"gamma0": gamma, "t0": t0} for gamma in self.gamma0 for t0 in self.t0]
+        if method == CONST:
+            return [{"L": 1 / step} for step in self.steps]
+        return [] if method == "bcfw" else [{"step_size": step} for step in self.steps]
+
+    def with_mu(self, method: str) -> list[dict[str, float]]:
+        """The grid of a method with levels of smoothing, for methods with constant smoothing."""
+        return [{**point, "mu": mu} for point in self.of(method) for mu in self.mu]
+
+
+def _powers(first: int, last: int) -> tuple[float, ...]:
+    return tuple(2.0**j for j in range(first, last + 1))
+
+
+FULL = Grids(_powers(-10, -4), _powers(-7, -2), (0.1, 1, 10), (0.2, 2.0, 20.0), (2, 5, 10))
+SMALL = Grids(_powers(-8, -7), _powers(-6, -5), (10,), (2.0, 20.0), (2, 5))  # with --quick
+
+
+def _curve(label: str, method: str, c: float, options: dict[str, Any], grid: Any, tuned_as: str | None = None) -> Curve:
+    """A curve of a method in the method's column."""
+    return Curve(label, method, options, grid, tuned_as, f"{SHORT[method]}, lam = {c:g}/n", c)
+
+
+def figure_2(grids: Grids) -> list[Curve]:
+    """The optimisers, each tuned."""
+    methods: dict[str, tuple[dict[str, Any], Any]] = {
+        "sgd": ({}, grids.of("sgd")),
+        "bcfw": ({}, [{}]),
+        "svrg": ({"k": K}, grids.with_mu("svrg")),
+        CONST: (CENTER, grids.with_mu(CONST)),
+        ADAPT: ({**CENTER, "mu": MU}, grids.of(ADAPT)),
+    }
+    each = [(c, method) for c in C for method in methods]
+    return [Curve(SHORT[m], m, *methods[m], column=f"lam = {c:g}/n", c=c) for c, m in each]
+
+
+def figure_5a(grids: Grids) -> list[Curve]:
+    """Levels of smoothing, each tuned."""
+    return [
+        _curve(f"mu = {mu:g}", method, 0.01, {**CENTER, "mu": mu}, grids.of(method))
+        for method in (CONST, ADAPT)
+        for mu in grids.mu
+    ]
+
+
+def figure_5b(grids: Grids) -> list[Curve]:
+    """Methods on the smoothed problem, and on the non-smooth problem as if it were smooth; each tuned."""
+    return [
+        _curve(label, method, 0.01, {**options, "k": k, "mu": MU}, grids.of(method))
+        for method, options in (("svrg", {}), (CONST, {"warm_start": "center"}), (ADAPT, {"warm_start": "center"}))
+        for label, k in (("smooth", K), ("non-smooth", 1))
+    ]
+
+
+def figure_5c(grids: Grids) -> list[Curve]:
+    """Starts of the subproblems, with settings tuned for the prox-center."""
+    center, each = WARM_STARTS["center"], [(c, method) for c in (0.01, 1) for method in (CONST, ADAPT)]
+    fixed = {"k": K, "mu": MU}
+    return [
+        _curve(label, m, c, {**fixed, "warm_start": start}, grids.of(m), None if start == "center" else center)
+        for c, m in each
+        for start, label in WARM_STARTS.items()
+    ]
+
+
+def figure_5d(grids: Grids) -> list[Curve]:
+    """Numbers K of outputs in the smoothed max, with settings tuned for K = 5."""
+    fixed = {"mu": MU, "warm_start": "center"}
+    return [
+        _curve(f"K = {k}", method, 0.01, {"k": k, **fixed}, grids.of(method), None if k == K else f"K = {K}")
+        for method in (CONST, ADAPT)
+        for k in grids.k
+    ]
+
+
+FIGURES: dict[str, Callable[[Grids], list[Curve]]] = {
+    each.__name__.replace("_", "-"): each for each in (figure_2, figure_5a, figure_5b, figure_5c, figure_5d)
+}
+
+
+def chosen(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The record with the lowest last objective among those whose best validation F1 is at least 99 % of the best of
+    all.
+
+    Source: Pillutla et al., section 7.3, "Tuning Criteria".
+    """
+    f1 = [max((row["f1"] or 0.0 for row in record["rows"]), default=0.0) for record in records]
+    near = [record for record, score in zip(records, f1, strict=True) if score >= 0.99 * max(f1)]
+    return min(near, key=last_objective)
+
+
+# the figure ----------------------------------------------------------------------------------------------------------
 
 QUICK = {"sentences": 16, "passes": 2, "repeats": 2, "bits": 12}
 
@@ -74,18 +293,10 @@ def table(report: dict[str, Any]) -> str:
     for curve in report["curves"]:
         best = report["best"][f"{curve['c']:g}"]["objective"]
         ends = [last_objective(record) for record in curve["runs"]]
-        f1 = [
-            100 * record["rows"][-1]["f1"]
-            for record in curve["runs"]
-            if record["rows"] and record["rows"][-1]["f1"] is not None
-        ]
-        tuned = ", ".join(
-            f"{name} = {curve['options'][name]:g}{'*' if at_end else ''}" for name, at_end in curve["tuned"].items()
-        )
-        mean = statistics.fmean(ends)
-        lines.append(
-            f"| {curve['column']} | {curve['label']} | {tuned} | {_spread(ends)} | {mean - best:.3g} | {_spread(f1)} |"
-        )
+        last = [record["rows"][-1]["f1"] for record in curve["runs"] if record["rows"]]
+        f1 = [100 * share for share in last if share is not None]
+        cells = tuned_options(curve, "g"), _spread(ends), f"{statistics.fmean(ends) - best:.3g}", _spread(f1)
+        lines.append(shell.row(curve["column"], curve["label"], *cells))
     lines.append("\n*: an end of the grid")
     for c, best in report["best"].items():
         lines.append(f"\nlam = {c}/n: best known objective {best['objective']:.6g}, dual {best['dual']:.6g}")
@@ -111,9 +322,7 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     shell.add_report_options(parser, printed="JSON, without the rows of the runs", again="the picture")
     options = shell.parsed(parser, arguments, QUICK)
     figure = name.removeprefix("casimir-")
-    return shell.run_or_draw(
-        parser, options, lambda: _run(figure, options), _draw, "a figure", ("figure", "settings", "best", "curves")
-    )
+    return shell.run_or_draw(parser, options, lambda: _run(figure, options), _draw, "a figure", FIELDS)
 
 
 def _draw(options: argparse.Namespace, report: dict[str, Any], picture: Path) -> None:
@@ -124,8 +333,7 @@ def _draw(options: argparse.Namespace, report: dict[str, Any], picture: Path) ->
 def _run(figure: str, options: argparse.Namespace) -> None:
     if options.data is None:
         raise ValueError("DATA: expected the path of conll2002.zip")
-    require_matplotlib()  # fail before the runs, not after
-    curves = FIGURES[figure](Grids.quick() if options.quick else Grids.full())
+    curves = FIGURES[figure](SMALL if options.quick else FULL)
     sentences = Sentences(options.data, options.sentences, options.sentences, options.bits)
     folder = shell.output_folder(options)
     kept = folder / "runs.jsonl"

@@ -7,9 +7,10 @@ from __future__ import annotations
 import functools
 import math
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -24,20 +25,33 @@ CONST, ADAPT, PL = "casimir-svrg-const", "casimir-svrg-adapt", "prox-linear"
 WARM_STARTS = {"center": "Prox-center", "extrapolated": "Extrapolation", "last": "Prev-iterate"}
 CERTIFICATE = "certificate"  # the method that finds the best known objective and dual,
 LONGER = 4  # with this many times more passes
-SCHEDULES = {
-    "const": accelerated.steps.Constant,
-    "sqrt": accelerated.steps.InverseSqrt,
-    "inverse": accelerated.steps.InverseTime,
-}
+STEPS = accelerated.steps
+SCHEDULES = {"const": STEPS.Constant, "sqrt": STEPS.InverseSqrt, "inverse": STEPS.InverseTime}
 
 
-class Problem(Protocol):
-    """n examples and their hinge, which ``smoothed`` smooths by its best outputs, of a given or the usual number."""
+class Problem(ABC):
+    """n examples of a model and their hinge. k: the number of best outputs that usually smooth it. names: of the scores
+    on other examples.
+    """
 
-    n: int
-    hinge: Any
+    k: ClassVar[int]
+    names: ClassVar[tuple[str, ...]]
 
-    def smoothed(self, k: int = ..., /) -> Any: ...
+    def __init__(self, model: Any, data: Any) -> None:
+        self.model, self.data, self.n = model, data, data.n
+        self.hinge = accelerated.StructuralHinge(model, data)
+
+    def smoothed(self, k: int | None = None) -> Any:
+        """The hinge, smoothed by its k best outputs."""
+        return accelerated.StructuralHinge(self.model, self.data, smoothing=accelerated.smoothings.TopK(k or self.k))
+
+    @abstractmethod
+    def steps(self, run: Any, row: Row) -> int:
+        """The oracle calls of a run without those of full gradients."""
+
+    @abstractmethod
+    def scores(self, w: np.ndarray) -> dict[str, float]:
+        """The scores of weights on other examples."""
 
 
 class Curve(NamedTuple):
@@ -63,7 +77,7 @@ def _sgd(problem: Problem, lam: float, options: dict[str, Any], common: dict[str
     """gamma_t = gamma0 / (1 + floor(t / t0)), t0 in passes; on two layers gamma0, gamma0 / sqrt(t) or gamma0 / t."""
     steps: Any
     if "t0" in options:
-        steps = accelerated.steps.Steps(options["gamma0"], options["t0"] * problem.n)
+        steps = STEPS.Steps(options["gamma0"], options["t0"] * problem.n)
     else:
         steps = SCHEDULES[options["schedule"]](options["gamma0"])
     return accelerated.sgd(problem.hinge, lam=lam, step_size=steps, average="last", **common)
@@ -79,14 +93,10 @@ def _certificate(problem: Problem, lam: float, options: dict[str, Any], common: 
     return accelerated.bcfw(problem.hinge, lam=lam, tol=1e-4, **common)
 
 
-def _smoothed(problem: Problem, options: dict[str, Any]) -> Any:
-    return problem.smoothed(*(options[name] for name in ("k",) if name in options))
-
-
 def _svrg(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
     """SVRG; a pass starts from the average of the last pass."""
     smoothing = {"mu": options["mu"], "step_size": options["step_size"]}
-    return accelerated.svrg(_smoothed(problem, options), lam=lam, average="uniform", **smoothing, **common)
+    return accelerated.svrg(problem.smoothed(options.get("k")), lam=lam, average="uniform", **smoothing, **common)
 
 
 def _casimir_const(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
@@ -94,16 +104,14 @@ def _casimir_const(problem: Problem, lam: float, options: dict[str, Any], common
     L = options["L"] if "L" in options else 1 / options["step_size"]
     kappa = L / problem.n - lam if L / problem.n > 4 * lam else lam
     chosen = {"mu": options["mu"], "kappa": kappa, "step_size": 1 / (L + lam + kappa)}
-    start = options.get("warm_start", "center")
-    smoothed = _smoothed(problem, options)
+    smoothed, start = problem.smoothed(options.get("k")), options.get("warm_start", "center")
     return accelerated.casimir_svrg_const(smoothed, lam=lam, warm_start=start, **chosen, **common)
 
 
 def _casimir_adapt(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
     """Proposition 30: mu_k decreases geometrically, kappa = lam (section 7.3.1)."""
     chosen = {"mu": options["mu"], "step_size": options["step_size"]}
-    start = options.get("warm_start", "center")
-    smoothed = _smoothed(problem, options)
+    smoothed, start = problem.smoothed(options.get("k")), options.get("warm_start", "center")
     return accelerated.casimir_svrg_adapt(smoothed, lam=lam, warm_start=start, **chosen, **common)
 
 
@@ -130,18 +138,10 @@ METHODS: dict[str, Callable[[Problem, float, dict[str, Any], dict[str, Any]], Re
 # records --------------------------------------------------------------------------------------------------------------
 
 
-def record_of(
-    problem: Problem,
-    run: Any,
-    passes: int,
-    steps: Callable[[Row], int],
-    scores: Callable[[np.ndarray], dict[str, float]],
-    names: Iterable[str],
-) -> dict[str, Any]:
+def record_of(problem: Problem, run: Any, passes: int) -> dict[str, Any]:
     """Run and return a record: settings, a row for each pass (of prox-linear: for each step), and the final message.
 
-    Objectives are unsmoothed. Values that are missing or not finite are None. steps: the oracle calls without those of
-    full gradients; scores: on other examples, with these names.
+    Objectives are unsmoothed. Values that are missing or not finite are None.
     """
     lam, rows = run.c / problem.n, list[dict[str, Any]]()
 
@@ -151,12 +151,12 @@ def record_of(
             value = problem.hinge.value_and_gradient(w)[0] + 0.5 * lam * float(w @ w)
         finite = math.isfinite(value)
         dual = row.dual if run.method in ("bcfw", CERTIFICATE) else None
-        scored = scores(w) if finite and run.method != CERTIFICATE else dict.fromkeys(names)
+        scored = problem.scores(w) if finite and run.method != CERTIFICATE else dict.fromkeys(problem.names)
         passes = row.epoch * run.options.get("budget", 1)
-        one = {"passes": passes, "oracle_calls": row.oracle_calls, "without_full_gradients": steps(row)}
+        one = {"passes": passes, "oracle_calls": row.oracle_calls, "without_full_gradients": problem.steps(run, row)}
         one |= {"seconds": row.seconds, "objective": value if finite else None}
         one |= {"dual": dual if dual is not None and math.isfinite(dual) else None}
-        rows.append(one | {name: scored[name] for name in names})
+        rows.append(one | {name: scored[name] for name in problem.names})
         return not finite
 
     with np.errstate(over="ignore", invalid="ignore"):  # the grids contain steps that diverge
@@ -190,6 +190,12 @@ def ends(grid: Sequence[dict[str, float]], options: dict[str, Any]) -> dict[str,
     return {name: len(x) > 2 and options[name] in (x[0], x[-1]) for name, x in values.items()}
 
 
+def tuned_options(curve: dict[str, Any], digits: str) -> str:
+    """The tuned options of a drawn curve; * marks an end of the grid."""
+    ends = curve["tuned"].items()
+    return ", ".join(f"{name} = {curve['options'][name]:{digits}}{'*' if at_end else ''}" for name, at_end in ends)
+
+
 def without_rows(report: dict[str, Any]) -> dict[str, Any]:
     """The report with only the last row of each run, and without tuning."""
     curves = [
@@ -197,6 +203,9 @@ def without_rows(report: dict[str, Any]) -> dict[str, Any]:
         for curve in report["curves"]
     ]
     return {**{name: report[name] for name in ("figure", "settings", "versions", "best")}, "curves": curves}
+
+
+FIELDS = ("figure", "settings", "best", "curves")  # of a report
 
 
 # the runs of a figure -------------------------------------------------------------------------------------------------

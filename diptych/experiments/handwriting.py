@@ -34,7 +34,7 @@ from diptych.commands.options import positive
 from diptych.commands.output import announce_compilation, whole
 from diptych.distributed import Runs
 from diptych.experiments import shell
-from diptych.experiments.handwritten import handwritten_words
+from diptych.experiments.sparse_data import handwritten_words
 from diptych.pictures.plots import require_matplotlib, save_figure
 from reference.datasets import Sequences
 from reference.declared import choices_of
@@ -166,9 +166,7 @@ def tested(
     A block of a kernel is multiplied once with the stacked coefficients of all models that use the kernel.
     """
     of_kernel: dict[str, list[tuple[int, np.ndarray]]] = {name: [] for name in kernels}
-    every = [
-        ((row, number), model, each) for row, several in models.items() for number, (model, each) in enumerate(several)
-    ]
+    every = [((row, k), *trained) for row, several in models.items() for k, trained in enumerate(several)]
     rows = np.concatenate(training.X).astype(SINGLE)
     for place, ((row, _), _, each) in enumerate(every):
         parts = next(line for line in ROWS if line.name == row)
@@ -208,9 +206,8 @@ def folds_measured(folds: Sequence[int], settings: Settings, kept: Path, executo
     def describe(fold: int, record: dict[str, Any]) -> str:
         return f"fold {fold}: " + ", ".join(f"{name} {100 * max(row['test']):.1f}" for name, row in record.items())
 
-    return Runs(
-        partial(measure_fold, settings), kept, executor, key=lambda fold: [fold, settings._asdict()], describe=describe
-    ).perform(folds)
+    task, key = partial(measure_fold, settings), lambda fold: [fold, settings._asdict()]
+    return Runs(task, kept, executor, key=key, describe=describe).perform(folds)
 
 
 CS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)
@@ -257,15 +254,13 @@ def table(report: dict[str, Any]) -> str:
     lines = shell.header("kernel", "paper, %", "best C on test, %", "C", "held-out C, %", "seconds (paper)")
     for row in content["rows"]:
         mean, deviation, seconds = row["paper"]
-        lines.append(
-            f"| {row['kernel']} | {mean} ± {deviation} | {_cell(row['best'])} | {row['C']:g} | "
-            f"{_cell(row['held_out'])} | {row['seconds']:.2f} ({seconds:g}) |"
-        )
+        cells = _cell(row["best"]), f"{row['C']:g}", _cell(row["held_out"]), f"{row['seconds']:.2f} ({seconds:g})"
+        lines.append(shell.row(row["kernel"], f"{mean} ± {deviation}", *cells))
     compared = "letters right, difference fold by fold"
     lines += ["", *shell.header(compared, "paper (of means)", "best C", "held-out C")]
     for x in content["differences"]:
-        cells = f"{_cell(x['best'], '+')} | {_cell(x['held_out'], '+')}"
-        lines.append(f"| {x['of']} less {x['to']} | {x['paper']:+.1f} | {cells} |")
+        differences = f"{x['paper']:+.1f}", _cell(x["best"], "+"), _cell(x["held_out"], "+")
+        lines.append(shell.row(f"{x['of']} less {x['to']}", *differences))
     notes = f"{len(report['folds'])} folds, {settings['epochs']} epochs; {settings['average']} model; transitions: "
     notes += f"{settings['transitions']}; kernels have a unit diagonal, the quadratic one a constant of 1; "
     return "\n".join([*lines, "", f"{notes}float32 Gram matrices"])
@@ -304,21 +299,14 @@ def draw(path: Path, report: dict[str, Any]) -> None:
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, write and print; return the exit status."""
     parser = shell.Parser(name, __doc__)
-    parser.quick(
-        "a test run (two folds, 40 words to train on and 40 to test on, 4 epochs, two values of C and of eta0)"
-    )
+    parser.quick("a test run (2 folds, 40 words to train on and 40 to test on, 4 epochs, two values of C and of eta0)")
     parser.option("data", "--folds", type=int, nargs="+", metavar="FOLD", default=list(range(10)),
         help="folds to train on (default: all ten)")  # fmt: skip
     parser.number("solver", "--epochs", 20, "epochs of each run")
     parser.option("data", "--words", type=positive,
         help="maximum number of training words, and of test words (default: all)")  # fmt: skip
-    parser.option(
-        "model",
-        "--transitions",
-        choices=TRANSITIONS,
-        default="own",
-        help="transitions as a group of their own, as a part of each group, or without penalty (default: own)",
-    )
+    kinds = "transitions as a group of their own, as a part of each group, or without penalty (default: own)"
+    parser.option("model", "--transitions", choices=TRANSITIONS, default="own", help=kinds)
     parser.option("solver", "--average", choices=choices_of(learner, "average"), default="last",
         help="use the last model or the average (default: last)")  # fmt: skip
     shell.add_workers(parser)
@@ -328,7 +316,6 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> None:
-    require_matplotlib()  # fail before the runs, not after
     if not set(options.folds) <= set(range(10)) or len(set(options.folds)) < len(options.folds):
         raise ValueError(f"--folds: expected different numbers in 0..9, got {' '.join(map(str, options.folds))}")
     Cs, etas = ((CS[1], CS[3]), ETAS[1:3]) if options.quick else (CS, ETAS)

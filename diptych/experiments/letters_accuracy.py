@@ -11,6 +11,7 @@ they are not trained again.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -62,37 +63,32 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> None:
-    kinds = [(reverse, loss) for reverse in (False, True) for loss in ("crf", "hinge")]
-    runs = {
-        (reverse, loss): [Run(loss, options.lam, options.epochs, reverse, fold) for fold in range(FOLDS)]
-        for reverse, loss in kinds
-    }
+    kinds = itertools.product((False, True), ("crf", "hinge"))
+    runs = [[Run(loss, options.lam, options.epochs, reverse, k) for k in range(FOLDS)] for reverse, loss in kinds]
     kept = shell.output_folder(options) / "letters-accuracy.jsonl"
     announce_compilation(accelerated)
     with shell.executor_of_one_thread(options) as executor:
         performed = Runs(perform, kept, executor, key=Run._asdict, describe=_described)
-        performed.perform(run for several in runs.values() for run in several)
-    rows = [_row(several, performed.perform(several)) for several in runs.values()]
+        performed.perform(run for several in runs for run in several)
+    rows = [_row(several, performed.perform(several)) for several in runs]
     if options.json:
         print(json.dumps(rows, indent=2))
         return
-    print("| model | trained on | letters right, % | words right, % |\n|---|---|---|---|")
+    print("\n".join(shell.header("model", "trained on", "letters right, %", "words right, %")))
     for row in rows:
         cells = (f"{100 * row[kind]['mean']:.1f} ± {100 * row[kind]['deviation']:.1f}" for kind in ("letter", "word"))
-        print(f"| {'CRF' if row['loss'] == 'crf' else 'structural SVM'} | {row['train']} | {' | '.join(cells)} |")
+        print(shell.row("CRF" if row["loss"] == "crf" else "structural SVM", row["train"], *cells))
 
 
 def _described(run: Run, scores: dict[str, float]) -> str:
-    return (
-        f"{run.loss}, {'on' if run.reverse else 'without'} fold {run.fold}: {100 * scores['letter']:.1f} % of letters"
-    )
+    where = f"{'on' if run.reverse else 'without'} fold {run.fold}"
+    return f"{run.loss}, {where}: {100 * scores['letter']:.1f} % of letters"
 
 
 def _row(runs: list[Run], scores: list[dict[str, float]]) -> dict[str, Any]:
     """The means and deviations over the folds."""
     by = {kind: [score[kind] for score in scores] for kind in ("letter", "word")}
-    means = {
-        kind: {"mean": float(np.mean(x)), "deviation": float(np.std(x, ddof=1)), "folds": x} for kind, x in by.items()
-    }
-    train = "one fold" if runs[0].reverse else "nine folds"
-    return {"loss": runs[0].loss, "train": train, "job": runs[0].job.as_dict(), **means}
+    row = {"loss": runs[0].loss, "train": "one fold" if runs[0].reverse else "nine folds", "job": runs[0].job.as_dict()}
+    for kind, x in by.items():
+        row[kind] = {"mean": float(np.mean(x)), "deviation": float(np.std(x, ddof=1)), "folds": x}
+    return row

@@ -31,28 +31,104 @@ import math
 import statistics
 import sys
 from collections.abc import Sequence
-from functools import partial
-from typing import Any
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
+
+import accelerated
+from diptych.commands.localize import find, judged, packed
 from diptych.commands.options import positive
 from diptych.distributed import Runs
 from diptych.experiments import shell
 from diptych.experiments.casimir_runs import (
     CERTIFICATE,
+    FIELDS,
     LONGER,
     Curve,
+    Problem,
     best_known,
+    described,
     draw_boxes,
     ends,
     last_objective,
+    record_of,
     tuned_curves,
+    tuned_options,
     without_rows,
 )
-from diptych.experiments.localization_plan import LINEAR, NONLINEAR, Figure, Sizes
-from diptych.experiments.localization_runs import Run, runs_of
-from diptych.pictures.plots import require_matplotlib
+from diptych.experiments.localization_plan import LINEAR, NONLINEAR, Figure, K, Sizes
+from diptych.files.localization import load_localization, save_localization
+from diptych.scenes import make_scenes
+from reference.training.result import Row
 
-FIELDS = ("figure", "settings", "best", "curves")
+
+class Run(NamedTuple):
+    """Settings of a run: a method with its options, a class, lam = c/n, the seed of orders and starts, and sizes."""
+
+    method: str
+    name: str
+    c: float
+    options: dict[str, Any]
+    rng: int
+    sizes: Sizes
+
+
+class Images(Problem):
+    """The training and test images of one class, and the objective over them for scores of one or two layers."""
+
+    k, names = K, ("corloc", "average_precision")
+
+    def __init__(self, folder: Path, name: str, sizes: Sizes, layers: int) -> None:
+        both = [_scenes(folder, name, sizes, test) for test in (False, True)]
+        shape = both[0].features.shape[1:]
+        model = accelerated.CandidateModel(shape) if layers == 1 else accelerated.TwoLayerModel(shape)
+        data, self.test = (packed(model, data, np.arange(data.n), truth=True) for data in both)
+        super().__init__(model, data)
+        self.truth = both[1].required("truth")
+
+    def scores(self, w: np.ndarray) -> dict[str, float]:
+        """CorLoc and average precision on the test images."""
+        return judged(self.truth, find(self.model, self.test, w))
+
+    def steps(self, run: Run, row: Row) -> int:
+        return row.epoch * int(run.options.get("budget", 1)) * int(self.n)
+
+
+def _scenes(folder: Path, name: str, sizes: Sizes, test: bool) -> Any:
+    """The scenes of a class, made if the file does not exist."""
+    n = sizes.test_images if test else sizes.images
+    settings: dict[str, Any] = {"classes": name, "candidates": sizes.candidates, "test": test, "rng": 0}
+    path = folder / f"scenes-{name}-{n}-{sizes.candidates}{'-test' if test else ''}.boxes"
+    if not path.exists():
+        print(f"  {path}: {n} scenes", file=sys.stderr, flush=True)
+        save_localization(path, make_scenes(n, **settings), [name], {"scenes": settings})
+    return load_localization(path)
+
+
+def runs_of(folder: Path, layers: int) -> Runs:
+    """Runs on the scenes in a folder in this process, one at a time, because seconds are compared."""
+    return Runs(
+        partial(_perform, folder, layers),
+        folder / "localization-runs.jsonl",
+        key=lambda run: [layers, run._asdict()],
+        describe=lambda run, record: described(f"{run.name}, {run.method}", run, record),
+    )
+
+
+def _perform(folder: Path, layers: int, run: Run) -> dict[str, Any]:
+    images = _images(folder, run.name, run.sizes._replace(passes=0, repeats=0), layers)
+    return record_of(images, run, run.sizes.passes) | {"sizes": run.sizes._asdict()}
+
+
+@lru_cache(maxsize=1)
+def _images(folder: Path, name: str, sizes: Sizes, layers: int) -> Images:
+    """The images of a class. sizes: with 0 passes and repeats, so that all runs of the class share them."""
+    return Images(folder, name, sizes, layers)
+
+
+# the figure ----------------------------------------------------------------------------------------------------------
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
@@ -70,7 +146,6 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace, name: str, figure: Figure, layers: int) -> None:
-    require_matplotlib()  # fail before the runs, not after
     sizes = figure.quick if options.quick else figure.sizes
     sizes = sizes._replace(**{k: getattr(options, k) for k in ("passes", "repeats") if getattr(options, k) is not None})
     folder = shell.output_folder(options)
@@ -125,23 +200,17 @@ def table(report: dict[str, Any]) -> str:
     lines = shell.header("column", "curve", "tuned", first, *equal[1:], second, *equal[1:], "calls, all", "seconds")
     for column in dict.fromkeys(curve["column"] for curve in report["curves"]):
         curves = [curve for curve in report["curves"] if curve["column"] == column]
-        least = {what: min(_end(curve, what) for curve in curves) for what in ("oracle_calls", "seconds")}
-        limits: list[tuple[str, float]] = [("passes", math.inf), *least.items()]
+        limits = [("passes", math.inf)]
+        limits += [(what, min(_end(curve, what) for curve in curves)) for what in ("oracle_calls", "seconds")]
         for curve in curves:
-            tuned = ", ".join(
-                f"{name} = {curve['options'][name]:.3g}{'*' if at_end else ''}"
-                for name, at_end in curve["tuned"].items()
-            )
-            cells = [_at(curve, what, limit, "objective", 1) for what, limit in limits]
-            cells += [_at(curve, what, limit, "corloc", 100) for what, limit in limits]
-            spent = f"{_end(curve, 'oracle_calls'):.0f} | {_end(curve, 'seconds'):.2f}"
-            lines.append(f"| {column} | {curve['label']} | {tuned} | {' | '.join(cells)} | {spent} |")
+            cells = [column, curve["label"], tuned_options(curve, ".3g")]
+            cells += [_at(curve, *limit, *shown) for shown in (("objective", 1), ("corloc", 100)) for limit in limits]
+            lines.append(shell.row(*cells, f"{_end(curve, 'oracle_calls'):.0f}", f"{_end(curve, 'seconds'):.2f}"))
     lines.append("\n*: an end of the grid")
     for name, best in report["best"].items():
         dual = "" if best["dual"] is None else f", dual {best['dual']:.6g}"
-        lines.append(
-            f"\nclass {name}, lam = {report['settings']['c']:g}/n: best known objective {best['objective']:.6g}{dual}"
-        )
+        known = f"best known objective {best['objective']:.6g}{dual}"
+        lines.append(f"\nclass {name}, lam = {report['settings']['c']:g}/n: {known}")
     return "\n".join(lines)
 
 

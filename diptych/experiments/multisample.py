@@ -14,6 +14,7 @@ import json
 import math
 import platform
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ from diptych.commands.options import add_flags
 from diptych.commands.output import announce_compilation, whole, writable
 from diptych.distributed import Runs
 from diptych.experiments import shell
-from diptych.experiments.handwritten import handwritten_words
+from diptych.experiments.sparse_data import handwritten_words
 from diptych.pictures.plots import logarithmic, require_matplotlib, save_figure
 from reference.training.result import Result
 
@@ -51,13 +52,13 @@ def letters(words: int) -> Problem:
     data = data.take(np.linspace(0, len(data.X) - 1, words).astype(int))
     model = accelerated.SequenceModel(128, data.labels, start_stop=False)
     objective = accelerated.StructuralHinge(model, model.pack(data.X, data.Y))
-    runs = {f"K = {k}": _updates(k=k) for k in (1, 5, 20)}
+    runs: dict[str, Callable[..., Result]] = {f"K = {k}": partial(accelerated.multisample, k=k) for k in (1, 5, 20)}
     runs |= {
-        "K = 20, exact": _updates(k=20, update="exact"),
-        "K = 20, drawn at mu = 1": _updates(k=20, sampler="gibbs"),
-        "K = 1, online": _updates(k=1, online=True),
-        "K = 20, online": _updates(k=20, online=True),
-        "BCFW, no cached passes": lambda objective, **options: accelerated.bcfw(objective, cached_passes=0, **options),
+        "K = 20, exact": partial(accelerated.multisample, k=20, update="exact"),
+        "K = 20, drawn at mu = 1": partial(accelerated.multisample, k=20, sampler="gibbs"),
+        "K = 1, online": partial(accelerated.multisample, k=1, online=True),
+        "K = 20, online": partial(accelerated.multisample, k=20, online=True),
+        "BCFW, no cached passes": partial(accelerated.bcfw, cached_passes=0),
     }
     return Problem(f"letters, {objective.n} words", objective, 1.0 / objective.n, runs)
 
@@ -78,12 +79,12 @@ def characters(n: int) -> tuple[Problem, Callable[[np.ndarray], float]]:
     model = accelerated.MulticlassModel(128, data.labels, cost=cost)
     objective = accelerated.StructuralHinge(model, model.pack(X[train], Y[train]))
     unseen = model.pack(X[test], Y[test])
-    runs = {f"K = {k}": _updates(k=k) for k in (1, 5, 20)}
+    runs: dict[str, Callable[..., Result]] = {f"K = {k}": partial(accelerated.multisample, k=k) for k in (1, 5, 20)}
     runs |= {
-        "K = 26, exact": _updates(k=26, update="exact"),
-        "K = 26, exact, online": _updates(k=26, update="exact", online=True),
-        "K = 1, online": _updates(k=1, online=True),
-        "BCFW, no cached passes": lambda objective, **options: accelerated.bcfw(objective, cached_passes=0, **options),
+        "K = 26, exact": partial(accelerated.multisample, k=26, update="exact"),
+        "K = 26, exact, online": partial(accelerated.multisample, k=26, update="exact", online=True),
+        "K = 1, online": partial(accelerated.multisample, k=1, online=True),
+        "BCFW, no cached passes": partial(accelerated.bcfw, cached_passes=0),
         "cutting planes": lambda objective, rng, **options: accelerated.cutting_planes(objective, **options),
     }
 
@@ -91,10 +92,6 @@ def characters(n: int) -> tuple[Problem, Callable[[np.ndarray], float]]:
         return float(np.mean(cost[Y[test], model.predict(unseen, None, w)]))
 
     return Problem(f"characters, {n}, cost-sensitive", objective, 1.0 / n, runs), mean_cost
-
-
-def _updates(**chosen: Any) -> Callable[..., Result]:
-    return lambda objective, **options: accelerated.multisample(objective, **chosen, **options)
 
 
 def measure(

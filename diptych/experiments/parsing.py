@@ -51,13 +51,13 @@ def figures(path: str, epochs: int = 10) -> Iterator[Line]:
         yield f"packed, {templates} templates", (data.head_keys.nbytes + data.modifier_keys.nbytes) / 1e6, "MB"
         hinge = accelerated.StructuralHinge(model, data)
         result = accelerated.sgd(hinge, epochs=1, **SETTINGS)  # compiles
-        features = _number_of_features(model, data)
+        features = int(_scores_of_all(model, data, np.ones(model.size)))
         w = result.x
-        seconds = min(timed(partial(_score_all, model, data, w))[0] for _ in range(3))
+        seconds = min(timed(partial(_scores_of_all, model, data, w))[0] for _ in range(3))
         yield f"scores of all arcs, {templates} templates", seconds, "s"
         yield f"scores of all arcs, {templates} templates", 1e9 * seconds / features, "ns an arc-feature"
         for loop in ("sgd", "bcfw"):
-            seconds = min(_epoch(hinge, loop) for _ in range(2))
+            seconds = min(timed(updates(hinge, loop))[0] for _ in range(2))
             yield f"epoch of {loop}, {templates} templates", seconds, "s"
             yield f"epoch of {loop}, {templates} templates", 1e9 * seconds / features, "ns an arc-feature"
         blocks = accelerated.ParsingModel(templates, bits=BLOCK_BITS, single_root=True, blocks=True)
@@ -71,11 +71,6 @@ def figures(path: str, epochs: int = 10) -> Iterator[Line]:
         predicted = model.predict(model.pack([s.fields() for s in test]), None, w)
         yield f"UAS, {templates} templates", 100 * attachment_score(truth, predicted), "%"
         yield f"UAS, {templates} templates, without punctuation", 100 * attachment_score(truth, predicted, tags), "%"
-
-
-def _epoch(hinge: Any, loop: str) -> float:
-    """Processor seconds of the updates of an epoch, without the objective after it."""
-    return timed(updates(hinge, loop))[0]
 
 
 def updates(hinge: Any, loop: str) -> Callable[..., Any]:
@@ -96,15 +91,9 @@ def updates(hinge: Any, loop: str) -> Callable[..., Any]:
     return lambda state=start: box.sweep(hinge, state, visits)
 
 
-def _score_all(model: Any, data: Any, w: np.ndarray) -> None:
-    for i in range(data.n):
-        model.scores(data, np.array([i]), w)
-
-
-def _number_of_features(model: Any, data: Any) -> int:
-    """The number of features of all arcs of all sentences: the sum of their scores under weights of 1."""
-    ones = np.ones(model.size)
-    return int(sum(model.scores(data, np.array([i]), ones).values.sum() for i in range(data.n)))
+def _scores_of_all(model: Any, data: Any, w: np.ndarray) -> float:
+    """The sum of the scores of all arcs of all sentences. Under weights of 1 it is the number of features."""
+    return float(sum(model.scores(data, np.array([i]), w).values.sum() for i in range(data.n)))
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:

@@ -24,7 +24,7 @@ import argparse
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -99,7 +99,8 @@ def perform(treebank: Treebank, run: Run) -> dict[str, Any]:
         seconds += time.perf_counter() - began
         if not np.all(np.isfinite(state.x)):
             break
-        rows.append({"epoch": epoch, "seconds": seconds, "norms": _norms(model, state.x)})
+        norms = [float(norm) for norm in model.template_norms(state.x)]
+        rows.append({"epoch": epoch, "seconds": seconds, "norms": norms})
     shares = {"objective": None, "uas": None, "uas_with_punctuation": None}
     record = {**run._asdict(), "n": data.n, "rows": rows, **shares}
     w = state.x
@@ -111,10 +112,6 @@ def perform(treebank: Treebank, run: Run) -> dict[str, Any]:
     record["uas"] = attachment_score(truth, predicted, tags)
     record["uas_with_punctuation"] = attachment_score(truth, predicted)
     return record
-
-
-def _norms(model: Any, w: np.ndarray) -> list[float]:
-    return [float(norm) for norm in model.template_norms(w)]
 
 
 @lru_cache(maxsize=2)
@@ -161,52 +158,34 @@ class Plan(NamedTuple):
     trials: tuple[int, int]
     sizes: tuple[int, ...]
 
-    @classmethod
-    def full(cls) -> Plan:
-        """The plan of the figure."""
-        return cls((0.01, 0.1, 1.0), (0.1, 1.0, 10.0, 100.0), (2, 4), (5, 10, 20, 40, 60, 80, 100))
 
-    @classmethod
-    def quick(cls) -> Plan:
-        """Two values of each."""
-        return cls((0.1, 1.0), (1.0, 10.0), (1, 1), (2, 20))
+FULL = Plan((0.01, 0.1, 1.0), (0.1, 1.0, 10.0, 100.0), (2, 4), (5, 10, 20, 40, 60, 80, 100))
+SMALL = Plan((0.1, 1.0), (1.0, 10.0), (1, 1), (2, 20))  # with --quick
 
 
 def measure(treebank: Treebank, performed: Runs, plan: Plan, epochs: int) -> dict[str, Any]:
     """Tune both learners, train them on all templates, and train SVMs on sets of templates."""
     every = tuple(range(len(treebank.checked_templates())))
+
+    def performs(runs: Callable[[str], Iterable[Run]]) -> dict[str, list[dict[str, Any]]]:
+        return {learner: performed.perform(runs(learner)) for learner in NAMES}
+
     print("eta0", file=sys.stderr)
-    trials = {
-        learner: performed.perform(Run(learner, TRIAL_C, eta0, every, plan.trials[0], "tuning") for eta0 in plan.eta0)
-        for learner in NAMES
-    }
+    trials = performs(lambda name: [Run(name, TRIAL_C, eta0, every, plan.trials[0], "tuning") for eta0 in plan.eta0])
     eta0 = {learner: max(records, key=_share)["eta0"] for learner, records in trials.items()}
     print("C", file=sys.stderr)
-    tuned = {
-        learner: performed.perform(Run(learner, C, eta0[learner], every, plan.trials[1], "tuning") for C in plan.C)
-        for learner in NAMES
-    }
+    tuned = performs(lambda name: [Run(name, C, eta0[name], every, plan.trials[1], "tuning") for C in plan.C])
     words = sum(tag not in PUNCTUATION for sentence in treebank.sentences("tuning")[1] for tag in sentence.tags)
-    best = {learner: _strongest(records, words) for learner, records in tuned.items()}
+    best = {learner: _strongest(records, words)["C"] for learner, records in tuned.items()}
     print("all templates", file=sys.stderr)
-    full = {
-        learner: performed.perform([Run(learner, best[learner]["C"], eta0[learner], every, epochs, "whole")])[0]
-        for learner in NAMES
-    }
+    on_all = performs(lambda name: [Run(name, best[name], eta0[name], every, epochs, "whole")])
+    full = {learner: record for learner, (record,) in on_all.items()}
     print("sets of templates", file=sys.stderr)
     sets = {learner: [_largest(record, size) for size in plan.sizes] for learner, record in full.items()}
-    svm = full["svm"]
-    runs = {
-        learner: [Run("svm", svm["C"], svm["eta0"], each, epochs, "whole") for each in sets[learner]]
-        for learner in sets
-    }
-    performed.perform(run for pair in zip(*runs.values(), strict=True) for run in pair)
-    return {
-        "eta0": trials,
-        "C": tuned,
-        "full": full,
-        "sets": {learner: performed.perform(each) for learner, each in runs.items()},
-    }  # fmt: skip
+    usual = ("svm", best["svm"], eta0["svm"])
+    svm = {name: [Run(*usual, each, epochs, "whole") for each in several] for name, several in sets.items()}
+    performed.perform(run for pair in zip(*svm.values(), strict=True) for run in pair)
+    return {"eta0": trials, "C": tuned, "full": full, "sets": performs(lambda name: svm[name])}
 
 
 def _share(record: dict[str, Any]) -> float:
@@ -235,13 +214,10 @@ def table(report: dict[str, Any]) -> str:
     for learner, record in report["full"].items():
         row, norms = record["rows"][-1], record["rows"][-1]["norms"]
         alive = f"{sum(norm > 0 for norm in norms)} of {len(norms)}"
-        chosen = " | ".join(f"{record[name]:g}{'*' if record[name] in ends[name] else ''}" for name in ("C", "eta0"))
-        shares = f"{_percent(record['uas'])} | {_percent(record['uas_with_punctuation'])}"
-        seconds = row["seconds"] / row["epoch"]
-        lines.append(
-            f"| {NAMES[learner]} | {alive} | {chosen} | {shares} | {PAPER[learner]} | {record['objective']:.5g} | "
-            f"{seconds:.2f} |"
-        )
+        cells = [f"{record[name]:g}{'*' if record[name] in ends[name] else ''}" for name in ("C", "eta0")]
+        cells += [_percent(record["uas"]), _percent(record["uas_with_punctuation"]), str(PAPER[learner])]
+        cells += [f"{record['objective']:.5g}", f"{row['seconds'] / row['epoch']:.2f}"]
+        lines.append(shell.row(NAMES[learner], alive, *cells))
     lines += ["", *shell.header("templates", "UAS, chosen by SVM", "UAS, chosen by MKL", "in both")]
     for svm, mkl in zip(*report["sets"].values(), strict=True):
         common = len(set(svm["templates"]) & set(mkl["templates"]))
@@ -304,8 +280,7 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> None:
     if options.data is None:
         raise ValueError("DATA: expected the path of dependency_treebank.zip")
-    require_matplotlib()  # fail before the runs, not after
-    plan, templates = (Plan.quick(), "20") if options.quick else (Plan.full(), "100")
+    plan, templates = (SMALL, "20") if options.quick else (FULL, "100")
     treebank = Treebank(options.data, options.files, options.held_out, options.test_files, templates, options.bits)
     folder = shell.output_folder(options)
     kept, path = folder / "runs.jsonl", folder / "parsing-templates.json"

@@ -115,20 +115,14 @@ def far(cost: Cost, factor: float) -> list[dict[str, Any]]:
 def figures(options: Any) -> dict[str, Any]:
     """All figures."""
     passes = measured(options)
-    cost = fitted(passes)
-    guesses = left_out(passes)
-    factor = round_factor(options)
-    errors = [guess / one.seconds - 1 for one, guess in zip(passes, guesses, strict=True)]
-    return {
-        "passes": [one._asdict() | {"model": guess} for one, guess in zip(passes, guesses, strict=True)],
-        "constants": asdict(cost),
-        "median_error": float(np.median(np.abs(errors))),
-        "share_within_30_percent": float(np.mean(np.abs(errors) <= 0.3)),
-        "largest_error": float(np.max(np.abs(errors))),
-        "round": factor,
-        "assumed": {"network": NETWORK, "spread": SPREAD, "cores": CORES, "tokens": CORPUS, "weights": SIZE},
-        "far": far(cost, factor),
-    }
+    cost, factor = fitted(passes), round_factor(options)
+    each = list(zip(passes, left_out(passes), strict=True))
+    errors = np.abs([guess / one.seconds - 1 for one, guess in each])
+    report = dict[str, Any](passes=[one._asdict() | {"model": guess} for one, guess in each], constants=asdict(cost))
+    report |= {"median_error": float(np.median(errors)), "share_within_30_percent": float(np.mean(errors <= 0.3))}
+    report |= {"largest_error": float(np.max(errors)), "round": factor}
+    report["assumed"] = {"network": NETWORK, "spread": SPREAD, "cores": CORES, "tokens": CORPUS, "weights": SIZE}
+    return report | {"far": far(cost, factor)}
 
 
 def lines(report: dict[str, Any]) -> Iterator[str]:

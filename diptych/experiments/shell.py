@@ -21,12 +21,13 @@ import numpy as np
 
 import reference
 from accelerated.threads import set_num_threads
-from diptych.commands import parser as commands
+from diptych.commands import options as commands
 from diptych.commands.executors import add_executor, executor_of
 from diptych.commands.options import above_zero, add_flags, positive
 from diptych.commands.output import error_text, status_of, writable
 from diptych.experiments.registry import EXPERIMENTS
 from diptych.interrupts import listening, status, word
+from diptych.pictures.plots import require_matplotlib
 from reference.files import save_bytes
 from reference.training.run import Lost
 
@@ -166,7 +167,12 @@ def one_thread() -> Iterator[None]:
 
 def header(*names: str) -> list[str]:
     """The first two lines of a table in Markdown."""
-    return [f"| {' | '.join(names)} |", "|" + "---|" * len(names)]
+    return [row(*names), "|" + "---|" * len(names)]
+
+
+def row(*cells: Any) -> str:
+    """A line of a table in Markdown."""
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def output_folder(options: argparse.Namespace) -> Path:
@@ -202,6 +208,7 @@ def run_or_draw(
 
     def draw_or_run() -> None:
         writable(options.plot)
+        require_matplotlib()  # fail before the runs, not after
         (run if options.draw is None else draw_again)()
 
     return ended(parser, options, draw_or_run)

@@ -29,7 +29,7 @@ from diptych.chunks import chunk_scores
 from diptych.commands.options import above_zero, positive, share
 from diptych.commands.output import announce_compilation
 from diptych.experiments import shell
-from diptych.experiments.handwritten import handwritten_words
+from diptych.experiments.sparse_data import handwritten_words
 from diptych.files.columns import load_columns
 from diptych.pictures.plots import logarithmic, require_matplotlib, save_figure
 
@@ -113,13 +113,8 @@ def _betas(objective: Any, values: int, ratio: float) -> np.ndarray:
 
 def _report(kind: str, objective: Any, betas: np.ndarray) -> dict[str, Any]:
     sizes = {"examples": objective.n, "weights": objective.model.size, "beta_max": float(betas[0])}
-    return {
-        "settings": {"alpha": ALPHA, "gamma": GAMMA},
-        "versions": shell.versions(),
-        "kind": kind,
-        **sizes,
-        "rows": [],
-    }
+    head = {"settings": {"alpha": ALPHA, "gamma": GAMMA}, "versions": shell.versions(), "kind": kind}
+    return {**head, **sizes, "rows": []}
 
 
 def _walk(
@@ -140,9 +135,8 @@ def _walk(
             f"{point.solver_seconds + point.screening_seconds:.1f} s, gap {row['gap']:.1e} of the objective"
         )
 
-    path = accelerated.sparse_path(
-        objective, betas, alpha=ALPHA, tol=tol, rule=rule, gamma=GAMMA, solver=solver, callback=each
-    )
+    options = {"alpha": ALPHA, "tol": tol, "rule": rule, "gamma": GAMMA, "solver": solver}
+    path = accelerated.sparse_path(objective, betas, callback=each, **options)
     if path.interrupted:
         raise KeyboardInterrupt
 
@@ -162,7 +156,7 @@ def table(report: dict[str, Any]) -> str:
             cells += [*(str(row[name]) for name in ("by counts", "by gap", "left")), f"{row['F1']:.2f}"]
         cells += [f"{row['objective']:.6g}", f"{row['gap']:.1e}", str(row["iterations"])]
         cells += [f"{row[name]:.2f}" for name in ("solver s", "screening s")]
-        text.append(f"| {' | '.join(cells)} |")
+        text.append(shell.row(*cells))
     return "\n".join([*text, "", *_claims(report)])
 
 
@@ -201,9 +195,8 @@ def draw_gaps(path: Path, report: dict[str, Any]) -> None:
     axis.axhline(0.8, color="grey", linewidth=0.8, linestyle=":")
     for gap in (1e-4, 1e-6):
         axis.axvline(gap, color="grey", linewidth=0.8, linestyle=":")
-    axis.set(
-        xscale="log", xlabel="duality gap / objective", ylabel="removed, of the optimum's zeros", ylim=(-0.03, 1.03)
-    )
+    axis.set(xscale="log", xlabel="duality gap / objective")
+    axis.set(ylabel="removed, of the optimum's zeros", ylim=(-0.03, 1.03))
     axis.invert_xaxis()
     axis.legend(title="beta / beta_max", fontsize=8, title_fontsize=8)
     axis.set_title(f"chains: {report['examples']} words, {report['weights']} weights, by the gap in l1", fontsize=10)
@@ -250,7 +243,6 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> None:
     if options.source is None:
         raise ValueError("SOURCE: expected letters or the path of conll2000.zip")
-    require_matplotlib()  # fail before the runs, not after
     path = shell.output_folder(options) / f"sparse-{'letters' if options.source == 'letters' else 'chunks'}.json"
     announce_compilation(accelerated)
 

@@ -1,15 +1,14 @@
-"""The data of the experiments with the sparse CRFs of Zhang and Qiu (2019): synthetic classes, and the OCR letters as
-characters.
-"""
+"""The data of several experiments: words and characters of the letters, synthetic classes of Zhang and Qiu (2019)."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
 import accelerated
-from diptych.experiments.handwritten import handwritten_words
+from reference.datasets import Sequences, load_letters
 
 SIZES = {"syn1": (10000, 1000), "syn2": (10000, 10000), "syn3": (1000, 10000)}  # examples, features
 QUICK_SIZES = {"syn1": (200, 500), "syn2": (200, 1000), "syn3": (100, 1000)}
@@ -47,6 +46,13 @@ def synthetic(n: int, d: int, rng: Any, classes: int = 10) -> tuple[np.ndarray, 
         rows[:, inside:] = np.where(kept, rng.normal(size=kept.shape), 0.0)
     Y = np.repeat(np.arange(classes), each)
     return X, Y
+
+
+@functools.cache
+def handwritten_words(words: int | None = None) -> Sequences:
+    """All words, or the first ``words`` of them."""
+    data = load_letters()
+    return data if words is None else data.take(np.arange(words))
 
 
 def characters(words: int | None = None) -> tuple[np.ndarray, np.ndarray]:

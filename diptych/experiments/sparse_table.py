@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 
 import accelerated
-from accelerated.threads import set_num_threads
 from diptych.commands.options import above_zero
 from diptych.commands.output import announce_compilation
 from diptych.distributed import Runs
@@ -41,10 +40,7 @@ RULES: dict[str, Callable[[], Any]] = {
         accelerated.CountRule(), accelerated.L1GapRule(), accelerated.HalfSpaceRule(2, rng=0)
     ),
 }
-SOLVERS: dict[str, Callable[[], Any]] = {
-    "dense": lambda: accelerated.AcceleratedProximalGradient(skip_zeros=False),
-    "skips zeros": lambda: accelerated.AcceleratedProximalGradient(skip_zeros=True),
-}
+SKIPS = {"dense": False, "skips zeros": True}  # whether a solver skips the zeros of w
 ALPHA = 1.0
 RATIO = 0.1
 SHARES = (0.75, 0.5, 0.25, 0.1)  # the betas of the drawn curves, as shares of beta_max
@@ -59,16 +55,10 @@ class Walk:
         self.rule, self.solver = rule, solver
         self.path: Any = None
 
-    @property
-    def name(self) -> str:
-        """The name that progress shows."""
-        return f"{self.rule}, {self.solver}"
-
     def run(self, objective: Any, betas: np.ndarray, tol: float) -> None:
         """Run once and keep the fastest path."""
-        path = accelerated.sparse_path(
-            objective, betas, alpha=ALPHA, tol=tol, rule=RULES[self.rule](), solver=SOLVERS[self.solver]()
-        )
+        solver = accelerated.AcceleratedProximalGradient(skip_zeros=SKIPS[self.solver])
+        path = accelerated.sparse_path(objective, betas, alpha=ALPHA, tol=tol, rule=RULES[self.rule](), solver=solver)
         if path.interrupted:
             raise KeyboardInterrupt
         if self.path is None or path.seconds < self.path.seconds:
@@ -118,7 +108,8 @@ def measure(
         for path in paths:
             path.run(objective, betas, tol)
             seconds, iterations = path.path.seconds, sum(point.iterations for point in path.path.points)
-            shell.say(f"  {name}, {path.name}, run {repeat + 1} of {repeats}: {seconds:.2f} s, {iterations} iterations")
+            which = f"{name}, {path.rule}, {path.solver}, run {repeat + 1} of {repeats}"
+            shell.say(f"  {which}: {seconds:.2f} s, {iterations} iterations")
     rows = [path.report(paths[0].path) for path in paths]
     model = objective.model
     sizes = {"examples": objective.n, "features": model.n_features, "weights": model.size, "beta_max": most}
@@ -159,11 +150,8 @@ HEAD = (
 
 def table(report: dict[str, Any]) -> str:
     """The lines in Markdown. The work is relative to that of the first run on the data."""
-    text = shell.header(*HEAD)
-    for line in lines(report):
-        cells = (_cell(line.get(name)) for name in HEAD)
-        text.append(f"| {' | '.join(cells)} |")
-    return "\n".join(text)
+    rows = (shell.row(*(_cell(line.get(name)) for name in HEAD)) for line in lines(report))
+    return "\n".join([*shell.header(*HEAD), *rows])
 
 
 def _cell(value: Any) -> str:
@@ -235,30 +223,25 @@ def _run(options: argparse.Namespace) -> None:
     rules = ["none", *(rule for rule in _checked("--rules", options.rules, list(RULES)) if rule != "none")]
     if len(rules) == 1:
         raise ValueError("--rules: expected one that screens, to be held against none")
-    require_matplotlib()  # fail before the runs, not after
     path = shell.output_folder(options) / "sparse-table.json"
     runs = [(rule, "dense") for rule in rules]
-    runs += [(rule, solver) for solver in SOLVERS if solver != "dense" for rule in rules if rule in ("none", "l1 gap")]
-    set_num_threads(1)
+    runs += [(rule, "skips zeros") for rule in rules if rule in ("none", "l1 gap")]
     announce_compilation(accelerated)
-    for rule, solver in runs:  # compile kernels
-        small = sparse_data.classes(*sparse_data.synthetic(20, 500, 0), 10)
-        Walk(rule, solver).run(small, accelerated.beta_max(small) * np.array([0.9, 0.8]), 1e-3)
     settings = {"values": options.values, "tol": options.tol, "repeats": options.repeats, "quick": options.quick}
-    report = {
-        "settings": {**settings, "alpha": ALPHA, "ratio": RATIO},
-        "versions": shell.versions(),
-        "paper": {name: sparse_data.PAPER[name] for name in names},
-    }
+    report = {"settings": {**settings, "alpha": ALPHA, "ratio": RATIO}, "versions": shell.versions()}
+    report["paper"] = {name: sparse_data.PAPER[name] for name in names}
 
     def measure_data(name: str) -> dict[str, Any]:
         objective = sparse_data.named(name, quick=options.quick)
         return measure(name, objective, runs, options.values, options.tol, options.repeats)
 
     kept = Runs(measure_data, path.with_suffix(".jsonl"), key=lambda name: [name, settings, runs])
-    report["data"] = dict(zip(names, kept.perform(names), strict=True))
+    with shell.one_thread():
+        for rule, solver in runs:  # compile kernels
+            small = sparse_data.classes(*sparse_data.synthetic(20, 500, 0), 10)
+            Walk(rule, solver).run(small, accelerated.beta_max(small) * np.array([0.9, 0.8]), 1e-3)
+        report["data"] = dict(zip(names, kept.perform(names), strict=True))
     path.write_text(json.dumps(report), encoding="utf-8")
-    set_num_threads(None)
     shell.say_written(path)
     _show(options, report, shell.picture_of(options, path))
 

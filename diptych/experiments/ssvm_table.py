@@ -25,7 +25,7 @@ from diptych.commands.options import positive
 from diptych.commands.output import announce_compilation, whole
 from diptych.distributed import Runs
 from diptych.experiments import shell
-from diptych.experiments.handwritten import handwritten_words
+from diptych.experiments.sparse_data import handwritten_words
 from diptych.pictures.plots import logarithmic, require_matplotlib, save_figure
 from reference.training.result import Result, Row
 
@@ -45,6 +45,8 @@ class Method(NamedTuple):
     bounds: bool = True  # whether its duals are lower bounds of the unsmoothed objective
 
 
+SMOOTHINGS = accelerated.smoothings
+SMOOTHED = partial(Method, full_gradients=1)
 METHODS = {
     "SGD, 1/(lam (t + n)), weighted average": Method(accelerated.sgd),
     "BCFW": Method(partial(accelerated.bcfw, cached_passes=0, tol=None)),
@@ -54,18 +56,14 @@ METHODS = {
     "multi-sample, K = 5": Method(partial(accelerated.multisample, k=5, tol=None)),
     "exponentiated gradient": Method(partial(accelerated.exponentiated_gradient, tol=None)),
     "cutting planes": Method(partial(accelerated.cutting_planes, tol=None), full_gradients=1, draws=False),
-    f"SVRG, squared l2, mu = {MU}": Method(
-        partial(accelerated.svrg, mu=MU), accelerated.smoothings.SquaredL2(), full_gradients=1, bounds=False
+    f"SVRG, squared l2, mu = {MU}": SMOOTHED(partial(accelerated.svrg, mu=MU), SMOOTHINGS.SquaredL2(), bounds=False),
+    "Casimir-SVRG, entropy": SMOOTHED(accelerated.casimir, SMOOTHINGS.Entropy()),
+    "Casimir-SVRG, squared l2": SMOOTHED(accelerated.casimir, SMOOTHINGS.SquaredL2()),
+    "Casimir-SVRG, top-5": SMOOTHED(accelerated.casimir, SMOOTHINGS.TopK(5)),
+    f"Casimir-SVRG-const, top-5, mu = {MU}": SMOOTHED(
+        partial(accelerated.casimir_svrg_const, mu=MU), SMOOTHINGS.TopK(5)
     ),
-    "Casimir-SVRG, entropy": Method(accelerated.casimir, accelerated.smoothings.Entropy(), full_gradients=1),
-    "Casimir-SVRG, squared l2": Method(accelerated.casimir, accelerated.smoothings.SquaredL2(), full_gradients=1),
-    "Casimir-SVRG, top-5": Method(accelerated.casimir, accelerated.smoothings.TopK(5), full_gradients=1),
-    f"Casimir-SVRG-const, top-5, mu = {MU}": Method(
-        partial(accelerated.casimir_svrg_const, mu=MU), accelerated.smoothings.TopK(5), full_gradients=1
-    ),
-    "Casimir-SVRG-adapt, top-5": Method(
-        accelerated.casimir_svrg_adapt, accelerated.smoothings.TopK(5), full_gradients=1
-    ),
+    "Casimir-SVRG-adapt, top-5": SMOOTHED(accelerated.casimir_svrg_adapt, SMOOTHINGS.TopK(5)),
 }
 
 
@@ -149,14 +147,13 @@ def lines(report: dict[str, Any]) -> list[dict[str, Any]]:
 def table(report: dict[str, Any]) -> str:
     """The lines in Markdown."""
     rows = lines(report)
-    text = shell.header(*rows[0])
-    for line in rows:
-        cells = (
-            x if isinstance(x, str) else "" if x is None else f"{x:.6g}" if name == "objective" else f"{x:.3g}"
-            for name, x in line.items()
-        )
-        text.append(f"| {' | '.join(cells)} |")
+    cells = ([_cell(name, value) for name, value in line.items()] for line in rows)
+    text = [*shell.header(*rows[0]), *(shell.row(*each) for each in cells)]
     return "\n".join([*text, f"\nlower bound: {report['bound']:.6g}"])
+
+
+def _cell(name: str, x: Any) -> str:
+    return x if isinstance(x, str) else "" if x is None else f"{x:.6g}" if name == "objective" else f"{x:.3g}"
 
 
 def draw(path: Path, report: dict[str, Any]) -> None:
@@ -164,11 +161,8 @@ def draw(path: Path, report: dict[str, Any]) -> None:
     figure = require_matplotlib()(figsize=(15, 5), layout="constrained")
     n, bound = report["settings"]["words"], report["bound"]
     axes = figure.subplots(1, 3, sharey=True)
-    across = (
-        ("seconds", 1, "seconds, one core"),
-        ("oracle_calls", n, "oracle calls / n"),
-        ("without_full_gradients", n, "oracle calls / n, without full gradients"),
-    )
+    across = [("seconds", 1, "seconds, one core"), ("oracle_calls", n, "oracle calls / n")]
+    across += [("without_full_gradients", n, "oracle calls / n, without full gradients")]
     for axis, (what, unit, label) in zip(axes, across, strict=True):
         for number, (name, record) in enumerate(report["runs"].items()):
             rows = [row for row in record["rows"] if row[what] > 0]
@@ -196,7 +190,6 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> None:
-    require_matplotlib()  # fail before the runs, not after
     path = shell.output_folder(options) / "ssvm.json"
     with shell.one_thread():
         report = measure(options.words, options.seconds, 1e-2 if options.quick else 1e-4, path.with_suffix(".jsonl"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,10 +18,8 @@ import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
-from diptych.experiments import graphs
 from diptych.experiments.clock import best_of
-from diptych.experiments.graphs import K
-from diptych.experiments.shell import Parser, add_print_options, ended
+from diptych.experiments.shell import Parser, add_print_options, ended, header, row
 from reference.structures.box_sets import BoxSets
 from reference.structures.clique_tree import clique_tree
 from reference.structures.search import branch_and_bound
@@ -28,6 +27,58 @@ from reference.structures.search import branch_and_bound
 BEGIN, END = "<!-- table 2: diptych reproduce casimir-table-2 --page writes it -->", "<!-- end of table 2 -->"
 INTRACTABLE = "#P-complete (Proposition 14)"
 NO_SUM = "none: search has no sums (section 4.2.2)"
+K = 5  # outputs of the top-K oracles
+
+
+# an instance of each kind of graph, and the calls that Best Max-Marginal First makes for its K best ------------------
+
+
+def grid(side: int) -> np.ndarray:
+    """The edges (e, 2) of a 4-connected grid of side x side variables, row by row."""
+    number = np.arange(side * side).reshape(side, side)
+    right = np.stack([number[:, :-1].ravel(), number[:, 1:].ravel()], axis=1)
+    return np.concatenate([right, np.stack([number[:-1].ravel(), number[1:].ravel()], axis=1)])
+
+
+def graph(side: int = 8) -> Any:
+    """A binary grid with Gaussian scores."""
+    rng, edges = np.random.default_rng(0), grid(side)
+    return accelerated.Graph(rng.normal(size=(side * side, 2)), rng.normal(size=(len(edges), 2, 2)), edges)
+
+
+def cut(side: int = 16) -> Any:
+    """A binary grid whose neighbours prefer equal labels."""
+    rng, edges = np.random.default_rng(0), grid(side)
+    pairwise = -np.abs(rng.normal(size=(len(edges), 1, 1))) * (1.0 - np.eye(2))
+    return accelerated.Cut(rng.normal(size=(side * side, 2)), pairwise, edges)
+
+
+def matching(p: int = 100) -> Any:
+    """An assignment with uniform scores."""
+    return accelerated.Matching(np.random.default_rng(0).random((p, p)))
+
+
+STRUCTURES = {"Graph": graph, "Cut": cut, "Matching": matching}
+
+
+def counted(structure: Any, k: int = K) -> Counter[str]:
+    """The numbers of calls of ``best`` and of ``node_max_marginals`` for the k best by Best Max-Marginal First."""
+    calls: Counter[str] = Counter()
+
+    class Counting(type(structure)):  # type: ignore[misc]
+        def best(self) -> Any:
+            calls["best"] += 1
+            return super().best()
+
+        def node_max_marginals(self) -> Any:
+            calls["sets of max-marginals"] += 1
+            return super().node_max_marginals()
+
+    accelerated.bmmf(Counting.unchecked(structure.scores), k)
+    return calls
+
+
+# the cells -----------------------------------------------------------------------------------------------------------
 
 
 class Cell(NamedTuple):
@@ -72,36 +123,32 @@ def _products(structure: Any, best: str, k_best: str, pairs: int) -> tuple[Cell,
 
 
 def _graph() -> Line:
-    graph = graphs.graph()
-    p, L = graph.scores.unary.shape
-    tree = clique_tree(p, tuple((a, b) for a, b in graph.scores.edges.tolist()))
+    one = graph()
+    p, L = one.scores.unary.shape
+    tree = clique_tree(p, tuple((a, b) for a, b in one.scores.edges.tolist()))
     entries = sum(L ** len(clique) for clique in tree.cliques)
     passes = "p L^(w+1)"
     cells = (
-        Cell("max-product on a clique tree", passes, f"{entries:,} entries of tables", graph.best),
-        _bmmf(graph, f"K {passes}"),
-        Cell("sum-product on a clique tree", passes, f"{2 * entries:,} entries of tables", graph.expectation),
+        Cell("max-product on a clique tree", passes, f"{entries:,} entries of tables", one.best),
+        _bmmf(one, f"K {passes}"),
+        Cell("sum-product on a clique tree", passes, f"{2 * entries:,} entries of tables", one.expectation),
     )
-    return Line(
-        "`Graph`, small treewidth w", f"{math.isqrt(p)} x {math.isqrt(p)} grid, L = {L}, w = {tree.width}", cells
-    )
+    side = math.isqrt(p)
+    return Line("`Graph`, small treewidth w", f"{side} x {side} grid, L = {L}, w = {tree.width}", cells)
 
 
 def _cut() -> Line:
-    cut = graphs.cut()
-    p = len(cut.scores.unary)
-    cells = (Cell("minimum cut", "T", "1 minimum cut", cut.best), _bmmf(cut, "p K T"), Cell(INTRACTABLE, "", "", None))
+    one = cut()
+    p = len(one.scores.unary)
+    cells = (Cell("minimum cut", "T", "1 minimum cut", one.best), _bmmf(one, "p K T"), Cell(INTRACTABLE, "", "", None))
     return Line("`Cut`", f"{math.isqrt(p)} x {math.isqrt(p)} grid", cells)
 
 
 def _matching() -> Line:
-    matching = graphs.matching()
-    p = len(matching.scores.values)
-    cells = (
-        Cell("assignment by augmenting paths", "p^3", f"at most {p} shortest paths", matching.best),
-        _bmmf(matching, "K p^3"),
-        Cell(INTRACTABLE, "", "", None),
-    )
+    one = matching()
+    p = len(one.scores.values)
+    best = Cell("assignment by augmenting paths", "p^3", f"at most {p} shortest paths", one.best)
+    cells = best, _bmmf(one, "K p^3"), Cell(INTRACTABLE, "", "", None)
     return Line("`Matching`", f"p = {p}", cells)
 
 
@@ -130,7 +177,7 @@ def _search(boxes: Any, k: int, run: Callable[[], Any]) -> Cell:
 
 
 def _bmmf(structure: Any, complexity: str) -> Cell:
-    calls = graphs.counted(structure)
+    calls = counted(structure)
     operations = f"{calls['best']} outputs, {calls['sets of max-marginals']} sets of max-marginals"
     return Cell("BMMF", complexity, operations, lambda: structure.topk(K))
 
@@ -150,10 +197,10 @@ def measure() -> Iterator[dict[str, Any]]:
 
 def page(records: list[dict[str, Any]]) -> str:
     """The records as a Markdown table, one line for each structure."""
-    lines = [f"| structure | max oracle | top-K oracle, K = {K} | exp oracle |", "|---|---|---|---|"]
+    lines = header("structure", "max oracle", f"top-K oracle, K = {K}", "exp oracle")
     for first in range(0, len(records), 3):
-        cells = " | ".join(_text(record) for record in records[first : first + 3])
-        lines.append(f"| {records[first]['structure']}; {records[first]['size']} | {cells} |")
+        name = f"{records[first]['structure']}; {records[first]['size']}"
+        lines.append(row(name, *map(_text, records[first : first + 3])))
     return "\n".join(lines)
 
 

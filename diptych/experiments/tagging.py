@@ -28,8 +28,7 @@ import accelerated
 from accelerated.threads import set_num_threads
 from diptych.chunks import chunk_scores
 from diptych.commands.options import count
-from diptych.experiments.clock import Line, least_seconds, timed
-from diptych.experiments.passes import Pass
+from diptych.experiments.clock import Line, Pass, least_seconds, timed
 from diptych.experiments.shell import Parser, add_print_options, ended
 from diptych.files.columns import load_columns
 
@@ -44,11 +43,9 @@ def figures(what: str, train: str, test: str, templates: str, iterations: int) -
     seconds, data = timed(lambda: model.pack(training, Y))
     yield f"{what}: packing", seconds, "s"
     yield f"{what}: entries", len(data.rows.indices) / data.rows.n, "a token"
-    for pairs in ("observed", "all"):
-        if pairs == "all":
-            every = accelerated.TaggingModel(model.labels, model.templates, vocabulary=model.vocabulary)
-        one = model if pairs == "observed" else every
-        packed = data if pairs == "observed" else one.pack(training, Y)
+    every = accelerated.TaggingModel(model.labels, model.templates, vocabulary=model.vocabulary)
+    for pairs, one in (("observed", model), ("all", every)):
+        packed = data if one is model else one.pack(training, Y)
         loss, w = accelerated.LogLoss(one, packed), 0.1 * np.random.default_rng(0).normal(size=one.size)
         yield f"{what}: full gradient, {pairs} pairs", least_seconds(partial(loss.value_and_gradient, w)), "s"
         seconds = least_seconds(partial(one.predict, packed, None, w))
@@ -71,11 +68,8 @@ def casimir_pass(train: str) -> Iterator[Line]:
     Y = [sentence["label"] for sentence in training]
     model = accelerated.TaggingModel.of(training, Y, "entities", bits=16, pairs="all")
     hinge = accelerated.StructuralHinge(model, model.pack(training, Y), smoothing=accelerated.smoothings.TopK(5))
-    yield (
-        "entities: Casimir-SVRG pass, 2,000 sentences, 2^16 weights, top-5",
-        least_seconds(Pass((hinge, 2.0), 1 / hinge.n), 30),
-        "s",
-    )
+    seconds = least_seconds(Pass((hinge, 2.0), 1 / hinge.n), 30)
+    yield "entities: Casimir-SVRG pass, 2,000 sentences, 2^16 weights, top-5", seconds, "s"
 
 
 def chunk_f1(model: Any, w: np.ndarray, sentences: list[Any]) -> float:

@@ -3,7 +3,8 @@
 from diptych.files.localization import Localization, LocalizationImage, load_localization, save_localization
 from diptych.files.logs import load_log
 from diptych.files.models import load_model, save_model
-from diptych.files.sequences import Sequences, load_sequences
+from diptych.files.sequences import load_sequences
+from reference.datasets import Sequences
 
 __all__ = [
     "Localization",

@@ -17,19 +17,6 @@ from diptych.files.sources import Source, Sourced
 from diptych.files.text import lines_of, load_text
 from reference.archives import MOST_BYTES
 
-__all__ = [
-    "FORMS",
-    "SEPARATORS",
-    "SIGNS",
-    "Layout",
-    "Tokens",
-    "commas_of",
-    "load_columns",
-    "load_tokens",
-    "read_columns",
-    "refuse_comments",
-]
-
 Columns = dict[str, tuple[str, ...]]  # of files: Sourced
 
 NAMES = {1: ("word",), 2: ("word", "label"), 3: ("word", "tag", "label"), 4: ("word", "tag", "chunk", "label")}

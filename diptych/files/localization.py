@@ -38,30 +38,19 @@ from reference.files import replacing
 from reference.models.candidate_data import Candidates
 from reference.structures.boxes import iou
 
-__all__ = [
-    "ALIGN",
-    "DTYPES",
-    "MAGIC",
-    "MOST",
-    "Localization",
-    "LocalizationImage",
-    "load_localization",
-    "outside",
-    "save_localization",
-]
-
 MAGIC = b"diptych localization 1\n"
 ALIGN = 64
 LONGEST_HEADER = 1 << 24
-DTYPES = {
-    "features": "<f4",
-    "boxes": "<i4",
-    "offsets": "<i8",
-    "sizes": "<i4",
-    "truth": "<i4",
-    "labels": "<i8",
-    "pixels": "|u1",
+ARRAYS = {  # the dtype and the number of dimensions of each
+    "features": ("<f4", 4),
+    "boxes": ("<i4", 2),
+    "offsets": ("<i8", 1),
+    "sizes": ("<i4", 2),
+    "truth": ("<i4", 2),
+    "labels": ("<i8", 1),
+    "pixels": ("|u1", 1),
 }
+DTYPES = {name: dtype for name, (dtype, _) in ARRAYS.items()}
 OPTIONAL = ("truth", "labels", "pixels")
 MOST = 10**18  # the largest number in a header
 
@@ -83,10 +72,8 @@ class Localization:
 
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.features.shape[1:]))
-        return (
-            f"Localization({self.name}: {self.n} images, {len(self.boxes)} candidates, features {shape}, "
-            f"{len(self.classes)} classes)"
-        )
+        sizes = f"{self.n} images, {len(self.boxes)} candidates, features {shape}, {len(self.classes)} classes"
+        return f"Localization({self.name}: {sizes})"
 
     @property
     def n(self) -> int:
@@ -174,18 +161,17 @@ def load_localization(path: str | Path) -> Localization:
         raise ValueError(f"{path}: no field {', '.join(missing)}")
     fields = {name: _mapped(path, name, arrays[name], start, size) for name in DTYPES if name in arrays}
     classes, info = header.get("classes"), header.get("info", {})
-    if (
-        not isinstance(classes, list)
-        or not classes
-        or not all(isinstance(c, str) for c in classes)
-        or len(set(classes)) < len(classes)
-    ):
+    if not isinstance(classes, list) or not _different_names(classes):
         raise ValueError(f"{path}: classes: expected at least one name, all different, got {classes!r:.80}")
     if not isinstance(info, dict):
         raise ValueError(f"{path}: info: expected an object, got {info!r:.80}")
     fields = {name: x if name in ("features", "pixels") else np.array(x) for name, x in fields.items()}
     _check_fields(path, fields, len(classes))
     return Localization(str(path), tuple(classes), **fields, info=info)
+
+
+def _different_names(names: list[Any]) -> bool:
+    return bool(names) and all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
 
 
 def _read_header(path: str | Path) -> tuple[dict[str, Any], int]:
@@ -205,15 +191,15 @@ def _read_header(path: str | Path) -> tuple[dict[str, Any], int]:
 
 def _mapped(path: str | Path, name: str, entry: Any, start: int, size: int) -> np.ndarray:
     """One array mapped into memory; entry: its dtype, shape and offset in the header."""
-    dimensions = {"features": 4, "boxes": 2, "truth": 2, "sizes": 2}.get(name, 1)
+    wanted, dimensions = ARRAYS[name]
     try:
         dtype, shape, offset = entry["dtype"], tuple(entry["shape"]), entry["offset"]
         in_range = all(type(k) is int and 0 <= k <= MOST for k in (*shape, offset))
     except (TypeError, KeyError):
         raise ValueError(f"{path}: {name}: expected dtype, shape and offset in the header, got {entry!r:.80}") from None
-    if dtype != DTYPES[name] or not in_range or len(shape) != dimensions or offset % ALIGN:
+    if dtype != wanted or not in_range or len(shape) != dimensions or offset % ALIGN:
         raise ValueError(
-            f"{path}: {name}: expected {DTYPES[name]} of {dimensions} dimensions at a multiple of {ALIGN}, "
+            f"{path}: {name}: expected {wanted} of {dimensions} dimensions at a multiple of {ALIGN}, "
             f"got {dtype!r:.80} of shape {shape!r:.80} at {offset!r:.80}"
         )
     if max(start + offset + math.prod(shape) * np.dtype(dtype).itemsize, *shape) > size:
@@ -237,12 +223,8 @@ def _check_fields(path: str | Path, fields: dict[str, np.ndarray], classes: int)
         raise ValueError(f"{path}: features: expected those of {N} boxes, got {len(fields['features'])}")
     if offsets[0] != 0 or offsets[-1] != N:
         raise ValueError(f"{path}: offsets: expected to rise from 0 to {N} boxes, got {offsets[0]} to {offsets[-1]}")
-    _first(
-        path,
-        (offsets[1:] <= offsets[:-1]) | (offsets[1:] > N),
-        "offsets: expected at least one candidate, got {}",
-        np.diff(offsets),
-    )
+    wrong = (offsets[1:] <= offsets[:-1]) | (offsets[1:] > N)
+    _first(path, wrong, "offsets: expected at least one candidate, got {}", np.diff(offsets))
     _first(path, np.any(sizes < 1, axis=1), "sizes: expected a height and a width >= 1, got {}", sizes)
     if "labels" in fields:
         wrong = (fields["labels"] < 0) | (fields["labels"] >= classes)
@@ -307,7 +289,7 @@ def save_localization(
     if not isinstance(classes, Iterable):
         raise TypeError(f"classes: expected a sequence of names, got {type(classes).__name__}")
     names = list(classes)
-    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+    if not _different_names(names):
         raise ValueError(f"classes: expected at least one name, all different, got {names}")
     if info is not None and not isinstance(info, dict):
         raise TypeError(f"info: expected a dictionary, got {type(info).__name__}")
@@ -333,27 +315,20 @@ def _write(file: IO[bytes], images: Iterable[LocalizationImage], names: list[str
         image = _checked(i, image, len(names))
         first = first or image
         if image.features.shape[1:] != first.features.shape[1:]:
-            raise ValueError(
-                f"image {i}: features: expected shape (m, {_listed(first.features.shape[1:])}), got "
-                f"{image.features.shape}"
-            )
+            expected = f"expected shape (m, {', '.join(map(str, first.features.shape[1:]))})"
+            raise ValueError(f"image {i}: features: {expected}, got {image.features.shape}")
         for name in ("truth", "label", "pixels"):
             if (getattr(image, name) is None) != (getattr(first, name) is None):
                 raise ValueError(f"image {i}: {name}: expected that of all images or of none")
         file.write(image.features.tobytes())
-        for name, x in zip(
-            ("boxes", "truth", "labels", "sizes"), (image.boxes, image.truth, image.label, image.size), strict=True
-        ):
+        for name, x in {"boxes": image.boxes, "truth": image.truth, "labels": image.label, "sizes": image.size}.items():
             columns[name].append(x)
         columns["pixels"].append(b"" if image.pixels is None else image.pixels.tobytes())
     if first is None:
         raise ValueError("images: expected at least one")
     lengths = [len(boxes) for boxes in columns["boxes"]]
-    fields = {
-        "boxes": np.concatenate(columns["boxes"]),
-        "offsets": np.concatenate([[0], np.cumsum(lengths)]),
-        "sizes": np.array(columns["sizes"]),
-    }
+    fields = {"boxes": np.concatenate(columns["boxes"]), "offsets": np.concatenate([[0], np.cumsum(lengths)])}
+    fields |= {"sizes": np.array(columns["sizes"])}
     fields |= {} if first.truth is None else {"truth": np.stack(columns["truth"])}
     fields |= {} if first.label is None else {"labels": np.array(columns["labels"])}
     fields |= {} if first.pixels is None else {"pixels": np.frombuffer(b"".join(columns["pixels"]), np.uint8)}
@@ -406,9 +381,8 @@ def _check_boxes(i: int, name: str, x: np.ndarray, shape: tuple[int, ...], size:
     if x.shape != shape or x.dtype.kind not in "iu" or not x.size:
         raise ValueError(f"image {i}: {name}: expected integers of shape {shape}, got {x.dtype} of shape {x.shape}")
     if np.any(outside(x.reshape(-1, 4), size[None])):
-        raise ValueError(
-            f"image {i}: {name}: expected boxes with a pixel in them, inside the image of size {size.tolist()}"
-        )
+        wanted = "expected boxes with a pixel in them, inside the image of size"
+        raise ValueError(f"image {i}: {name}: {wanted} {size.tolist()}")
 
 
 def _header(names: list[str], info: dict[str, Any], arrays: dict[str, dict[str, Any]]) -> bytes:
@@ -417,7 +391,3 @@ def _header(names: list[str], info: dict[str, Any], arrays: dict[str, dict[str, 
 
 def _aligned(k: int) -> int:
     return -(-k // ALIGN) * ALIGN
-
-
-def _listed(shape: Sequence[int]) -> str:
-    return ", ".join(map(str, shape))

@@ -24,8 +24,6 @@ from reference.archives import parse_json
 from reference.files import NotWritten, append
 from reference.training.result import Result, Row
 
-__all__ = ["Log", "LogWriter", "jsonable", "load_log"]
-
 LARGEST = sys.float_info.max
 NEEDED = {"epoch", "oracle_calls", "seconds", "objective"}  # the required fields of a row
 
@@ -132,16 +130,9 @@ class LogWriter:
         begun = self.epoch > 0 or not self.more
         if begun and result.history and result.history[-1].epoch > self.epoch:
             self(result.history[-1], None)
-        self.write(
-            {
-                "outcome": result.message,
-                "success": result.success,
-                "interrupted": result.interrupted,
-                "objective": result.fun,
-                "certificate": result.certificate,
-                "oracle_calls": result.oracle_calls,
-            }
-        )
+        outcome = {"outcome": result.message, "success": result.success, "interrupted": result.interrupted}
+        outcome |= {"objective": result.fun, "certificate": result.certificate, "oracle_calls": result.oracle_calls}
+        self.write(outcome)
 
     def write(self, fields: dict[str, Any]) -> None:
         """Write a line."""

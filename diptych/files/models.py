@@ -20,23 +20,12 @@ from reference.files import replacing
 from reference.models.kernel_names import restored
 from reference.models.kernel_sequence import KernelWeights
 
-__all__ = ["load_model", "save_model"]
-
 FORMAT = 1
 FLOATS = (np.float32, np.float64)
 FEW = 3  # names of fields that an error lists
 MODELS = (
-    "AlignmentModel",
-    "CandidateModel",
-    "KernelSequenceModel",
-    "MulticlassModel",
-    "ParsingModel",
-    "SegmentationModel",
-    "SequenceModel",
-    "SubwindowModel",
-    "TaggingModel",
-    "TreeModel",
-    "TwoLayerModel",
+    *("AlignmentModel", "CandidateModel", "KernelSequenceModel", "MulticlassModel", "ParsingModel"),
+    *("SegmentationModel", "SequenceModel", "SubwindowModel", "TaggingModel", "TreeModel", "TwoLayerModel"),
 )
 
 
@@ -150,28 +139,25 @@ def _lists_of(*kinds: type) -> Callable[[Any], bool]:
 
 
 # the type of each setting of a model file, as text and as a check
+SIZES = ("n_features", "n_edge_features", "hidden", "max_cells", "max_rows", "max_candidates")
+SWITCHES = ("null", "start_stop", "single_root", "blocks", "intercept")
 SETTINGS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    **dict.fromkeys(
-        ("n_features", "n_edge_features", "hidden", "bits", "max_cells", "max_rows", "max_candidates"),
-        ("an integer in 0..10^18", lambda x: type(x) is int and 0 <= x <= 10**18),
-    ),
-    **dict.fromkeys(
-        ("null", "start_stop", "single_root", "blocks", "intercept"), ("true or false", lambda x: isinstance(x, bool))
-    ),
+    **dict.fromkeys(SIZES, ("an integer in 0..10^18", lambda x: type(x) is int and 0 <= x <= 10**18)),
+    **dict.fromkeys(SWITCHES, ("true or false", lambda x: isinstance(x, bool))),
+    **dict.fromkeys(("pairs", "label_pairs"), ("integers, or null", lambda x: x is None or _list_of(int)(x))),
+    "bits": ("an integer, or null", lambda x: x is None or type(x) is int),
     "labels": ("a list of names", _list_of(str)),
     "cost": ("lists of numbers", _lists_of(int, float)),
     "shape": ("a list of integers", _list_of(int)),
     "groups": ("a list of kernels", lambda x: isinstance(x, list)),
     "transitions": ("a name, or null", lambda x: x is None or isinstance(x, str)),
+    "joiner": ("':', '=' or null", lambda x: x in (None, ":", "=")),
     "templates": ("lists of names, or null", lambda x: x is None or _list_of(str)(x) or _lists_of(str)(x)),
     "vocabulary": (
         "names, or lists of integers, or null",
         lambda x: x is None or _list_of(str)(x) or _list_of(int)(x) or _lists_of(int)(x),
     ),
-    **dict.fromkeys(("pairs", "label_pairs"), ("integers, or null", lambda x: x is None or _list_of(int)(x))),
 }
-SETTINGS["joiner"] = ("':', '=' or null", lambda x: x in (None, ":", "="))
-SETTINGS["bits"] = ("an integer, or null", lambda x: x is None or type(x) is int)
 
 
 def _vector(model: Any, w: Any) -> np.ndarray:

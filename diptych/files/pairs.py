@@ -23,8 +23,6 @@ from diptych.files.sources import Source
 from diptych.files.text import lines_of, load_text
 from reference.archives import parse_json
 
-__all__ = ["FEATURES", "PairExample", "load_pairs", "pair_features", "read_lines"]
-
 FEATURES = (
     "equal",  # letter for letter
     "equal when plain",  # without case, accents and punctuation; so are all features below

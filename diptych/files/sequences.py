@@ -23,8 +23,6 @@ import numpy as np
 from reference.archives import MOST_BYTES, bound_of, read_npz
 from reference.datasets import Sequences
 
-__all__ = ["Sequences", "load_sequences", "numbered", "read_sequences", "relabelled"]
-
 FEW = 10  # labels that a message lists
 BITS = 64  # of a feature in memory, as float64; in a file it may take one bit
 
@@ -69,10 +67,8 @@ def read_sequences(path: str | Path, *, labelled: bool = True, most_bytes: int =
     unlabelled = not labelled and "labels" not in fields
     missing = [name for name in ("labels", "offsets") if name not in fields and not (unlabelled and name == "labels")]
     if missing or not {"features", "pixels"} & set(fields):
-        raise ValueError(
-            f"{path}: no field {', '.join(missing) or 'features (or pixels)'}; found "
-            f"{', '.join(sorted(fields)) or 'none'}"
-        )
+        found = ", ".join(sorted(fields)) or "none"
+        raise ValueError(f"{path}: no field {', '.join(missing) or 'features (or pixels)'}; found {found}")
     kind = "pixels" if "pixels" in fields else "features"
     features = _matrix(path, fields, kind)
     held = max(features.size * (BITS if kind == "pixels" else 8), 8 * len(features))  # as float64, with labels
@@ -83,17 +79,10 @@ def read_sequences(path: str | Path, *, labelled: bool = True, most_bytes: int =
     if unlabelled:
         fields |= {"labels": np.zeros(len(features), np.int64), "names": np.array(["?"])}
     labels, offsets = _integers(path, fields, "labels"), _integers(path, fields, "offsets")
-    if (
-        len(offsets) < 1
-        or offsets[0] != 0
-        or np.any(offsets[1:] < offsets[:-1])
-        or not offsets[-1] == len(labels) == len(features)
-    ):
-        raise ValueError(
-            f"{path}: offsets must rise from 0 to the number of positions; "
-            f"got {len(features)} feature rows, {len(labels)} labels, last offset "
-            f"{offsets[-1] if len(offsets) else None}"
-        )
+    rise = len(offsets) > 0 and offsets[0] == 0 and not np.any(offsets[1:] < offsets[:-1])
+    if not rise or not offsets[-1] == len(labels) == len(features):
+        got = f"{len(features)} feature rows, {len(labels)} labels, last offset {[None, *offsets][-1]}"
+        raise ValueError(f"{path}: offsets must rise from 0 to the number of positions; got {got}")
     if len(labels) and labels.min() < 0:
         raise ValueError(f"{path}: labels: expected integers >= 0, got {labels.min()}")
     if "names" in fields and (fields["names"].ndim != 1 or fields["names"].dtype.kind != "U"):

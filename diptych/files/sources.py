@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 from reference.example_errors import ExampleError
 
-__all__ = ["Source", "Sourced", "named"]
-
 
 class Source(NamedTuple):
     """A file and the lines of an example's tokens; without lines, what the file calls the example."""

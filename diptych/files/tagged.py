@@ -9,8 +9,6 @@ from diptych.files.columns import Tokens
 from diptych.files.text import load_bytes
 from reference.archives import LINE_END, MOST_BYTES, codec_of, decode_text, split_lines
 
-__all__ = ["tagged_text"]
-
 
 def tagged_text(
     path: str, tokens: Tokens, tagged: Mapping[int, Mapping[str, Any]], *, most_bytes: int = MOST_BYTES

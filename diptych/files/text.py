@@ -12,8 +12,6 @@ from pathlib import Path
 
 from reference.archives import MOST_BYTES, decode_text, read_zip, split_lines
 
-__all__ = ["lines_of", "load_bytes", "load_text"]
-
 HINT = "; --encoding names another encoding, such as latin-1"
 
 

@@ -21,8 +21,6 @@ from diptych.files.sources import Source, Sourced
 from diptych.files.text import lines_of
 from reference.archives import MOST_BYTES, read_zip
 
-__all__ = ["Sentence", "check_heads", "load_treebank", "read_sentences", "write_conllu"]
-
 
 class Sentence(NamedTuple):
     """A sentence of n tokens: a tuple of n strings for each column, "_" for a missing value.

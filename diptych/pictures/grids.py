@@ -20,19 +20,6 @@ from reference.datasets import load_letters
 from reference.files import save_bytes
 from reference.models.segmentation import grid_edges
 
-__all__ = [
-    "EDGE_FEATURES",
-    "NODE_FEATURES",
-    "features",
-    "noisy_copy",
-    "page",
-    "read_picture",
-    "read_pictures",
-    "word_pictures",
-    "writable_picture",
-    "write_picture",
-]
-
 NODE_FEATURES = ("bias", "pixel", "neighbourhood")
 EDGE_FEATURES = ("edge", "agreement")
 PIXEL = 32  # bytes in memory of a PNG's pixel: four channels as float64
@@ -51,11 +38,8 @@ def features(picture: np.ndarray, connectivity: int) -> tuple[np.ndarray, np.nda
     around = sum((padded[i : i + height, j : j + width] for i in range(3) for j in range(3)), np.zeros(picture.shape))
     edges = grid_edges(height, width, connectivity)
     ends = picture.ravel()[edges]
-    return (
-        np.stack([np.ones(picture.size), seen.ravel(), around.ravel()], axis=1),
-        edges,
-        np.stack([np.ones(len(edges)), (ends[:, 0] == ends[:, 1]).astype(np.float64)], axis=1),
-    )
+    agree = np.stack([np.ones(len(edges)), (ends[:, 0] == ends[:, 1]).astype(np.float64)], axis=1)
+    return np.stack([np.ones(picture.size), seen.ravel(), around.ravel()], axis=1), edges, agree
 
 
 def noisy_copy(picture: np.ndarray, noise: float, rng: np.random.Generator) -> np.ndarray:
@@ -118,14 +102,6 @@ def read_pictures(path: str | Path, *, most_bytes: int = MOST_BYTES) -> list[np.
     if kind == ".png":
         return [_png(path, most_bytes)]
     return [_netpbm(path, Path(path).read_bytes())]
-
-
-def read_picture(path: str | Path, *, most_bytes: int = MOST_BYTES) -> np.ndarray:
-    """The picture of a file with one picture; ValueError for several. Other errors are as in :func:`read_pictures`."""
-    pictures = read_pictures(path, most_bytes=most_bytes)
-    if len(pictures) != 1:
-        raise ValueError(f"{path}: expected one picture, got {len(pictures)}")
-    return pictures[0]
 
 
 def writable_picture(path: str | Path) -> None:
@@ -228,9 +204,6 @@ def _pixels(magic: bytes, body: bytes, width: int, height: int, most: int) -> np
     if len(raw) < height * stride:
         return np.zeros(0, np.int64)
     if magic == b"P4":
-        return (
-            np.unpackbits(np.frombuffer(raw, np.uint8).reshape(height, stride), axis=1)[:, :width]
-            .ravel()
-            .astype(np.int64)
-        )
+        bits = np.unpackbits(np.frombuffer(raw, np.uint8).reshape(height, stride), axis=1)
+        return bits[:, :width].ravel().astype(np.int64)
     return np.frombuffer(raw, np.uint8 if most < 256 else ">u2").astype(np.int64)

@@ -18,23 +18,6 @@ from reference.files import save_bytes
 from reference.screening.path import SparsePath
 from reference.training.result import Row
 
-__all__ = [
-    "Frame",
-    "alignment",
-    "boxes",
-    "convergence",
-    "grid",
-    "logarithmic",
-    "pictures",
-    "plot_path",
-    "require_matplotlib",
-    "runs",
-    "save_figure",
-    "whole",
-    "words",
-    "writable_figure",
-]
-
 FORMATS = (".png", ".pdf", ".svg")
 LABELS = 6  # of an axis; more would overlap
 
@@ -90,10 +73,8 @@ def logarithmic(axes: Any) -> None:
 
 def convergence(path: str | Path, histories: Mapping[str, Sequence[Row]], title: str) -> None:
     """Objective against epochs and seconds, and duality gap if there is one; a curve for each history."""
-    gaps = {
-        name: [(row.epoch, row.gap / abs(row.objective)) for row in history if row.gap]
-        for name, history in histories.items()
-    }
+    every = histories.items()
+    gaps = {name: [(row.epoch, row.gap / abs(row.objective)) for row in history if row.gap] for name, history in every}
     columns = 3 if any(gaps.values()) else 2
     figure = require_matplotlib()(figsize=(4.5 * columns, 3.6), layout="constrained")
     by_epoch, by_second, *by_gap = figure.subplots(1, columns)
@@ -157,10 +138,7 @@ def grid(path: str | Path, curves: Mapping[str, Sequence[tuple[str, Any, Any]]],
         shown = [point for point in points if point[1] is not None]
         x = [float(value) if numeric else value for value, _, _ in shown]
         (line,) = axis.plot(x, [mean for _, mean, _ in shown], label=label or None, marker="o", markersize=3)
-        bars = [
-            (at, mean, deviation) for at, (_, mean, deviation) in zip(x, shown, strict=True) if deviation is not None
-        ]
-        if bars:
+        if bars := [(at, mean, spread) for at, (_, mean, spread) in zip(x, shown, strict=True) if spread is not None]:
             axis.errorbar(*zip(*bars, strict=True), fmt="none", ecolor=line.get_color(), capsize=3)
     integers = numeric and all(number.is_integer() for number in numbers)
     if numeric and min(numbers) > 0 and (not integers or max(numbers) >= 10 * min(numbers)):
@@ -218,9 +196,8 @@ def plot_path(
         if chosen is not None:
             axis.axvline(shares[chosen], color="crimson", linewidth=1, linestyle="--")
     if chosen is not None:
-        sizes.set_title(
-            f"beta = {path.betas[chosen]:.3g}: {path.points[chosen].nonzeros} weights", fontsize=9, color="crimson"
-        )
+        title = f"beta = {path.betas[chosen]:.3g}: {path.points[chosen].nonzeros} weights"
+        sizes.set_title(title, fontsize=9, color="crimson")
     save_figure(figure, file)
 
 
@@ -264,14 +241,11 @@ def alignment(
     if scores.size:
         figure.colorbar(axis.imshow(scores, cmap="Greys", interpolation="nearest"), label="score", shrink=0.7)
     for i in np.flatnonzero(columns >= 0):
-        frame = [columns[i] - 0.5, columns[i] + 0.5], [i - 0.5, i + 0.5]
-        (x0, x1), (y0, y1) = frame
-        axis.plot([x0, x1, x1, x0, x0], [y0, y0, y1, y1, y0], color="crimson", linewidth=1.8)
+        _outline(axis, np.array([i, columns[i], i + 1, columns[i] + 1]), "crimson", 1.8)
     # "$" would start a formula
-    axis.set_xticks(
-        range(len(right)), [text.replace("$", r"\$") for text in right], rotation=60, ha="right", fontsize=8
-    )
-    axis.set_yticks(range(len(left)), [text.replace("$", r"\$") for text in left], fontsize=8)
+    across, down = ([text.replace("$", r"\$") for text in texts] for texts in (right, left))
+    axis.set_xticks(range(len(right)), across, rotation=60, ha="right", fontsize=8)
+    axis.set_yticks(range(len(left)), down, fontsize=8)
     save_figure(figure, path)
 
 
@@ -284,8 +258,7 @@ def pictures(path: str | Path, shown: Mapping[str, np.ndarray]) -> None:
     for axis, (name, picture) in zip(figure.subplots(rows, columns, squeeze=False).ravel(), shown.items(), strict=True):
         axis.imshow(1 - picture, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
         axis.set_title(name, fontsize=9)
-        axis.set_xticks([])
-        axis.set_yticks([])
+        axis.set(xticks=[], yticks=[])
     save_figure(figure, path)
 
 

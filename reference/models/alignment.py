@@ -8,6 +8,7 @@ Source: Taskar et al. (2005), "A discriminative matching approach to word alignm
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +16,8 @@ import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
 from reference.arrays import Array, Place, floats, host, integer, one_hot, refuse_nan_and_inf
-from reference.example_errors import each_example, example_error, listed
-from reference.models.base import LinearModel, all_of, checked, not_packed, sound
+from reference.example_errors import each_example, example_error
+from reference.models.base import LinearModel, checked, given, one_for_each, only, sound
 from reference.packed import Packed, check_indices, lock
 from reference.structures.answered import Oracle
 from reference.structures.matching import Matching, MatchingScores
@@ -91,6 +92,7 @@ class AlignmentModel(LinearModel):
     """
 
     structure_type: Any = Matching
+    packed_type = AlignmentData
 
     def __init__(self, n_features: int, *, null: bool = False, oracle: Oracle | None = None) -> None:
         self.n_features = integer("n_features", n_features, 0)
@@ -130,9 +132,7 @@ class AlignmentModel(LinearModel):
         features = tuple(each_example("X", X, lambda name, x: self._pairs(name, x, place)))
         if Y is None:
             return AlignmentData(features, None, place)
-        Y = listed("Y", Y)
-        if len(Y) != len(features):
-            raise ValueError(f"Y: expected {len(features)} alignments, one for each of X, got {len(Y)}")
+        Y = one_for_each(Y, len(features), "alignments")
         columns = each_example("Y", Y, lambda name, y: self._columns(name, y, *features[name.example].shape[:2]))
         return AlignmentData(features, tuple(columns), place)
 
@@ -148,32 +148,29 @@ class AlignmentModel(LinearModel):
 
     def _columns(self, name: str, y: Any, p: int, q: int) -> np.ndarray:
         """The true columns (p,) of one example."""
-        given = host(y, name)
-        if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        columns = host(y, name)
+        if columns.ndim != 1 or (columns.size and columns.dtype.kind not in "iu"):
             raise TypeError(
-                f"{name}: expected column numbers of shape ({p},), got {given.dtype} of shape {given.shape}"
+                f"{name}: expected column numbers of shape ({p},), got {columns.dtype} of shape {columns.shape}"
             )
-        if len(given) != p:
-            raise ValueError(f"{name}: expected {p} columns, one for each row, got {len(given)}")
-        taken = _check_columns(name, given, q)
+        if len(columns) != p:
+            raise ValueError(f"{name}: expected {p} columns, one for each row, got {len(columns)}")
+        taken = _check_columns(name, columns, q)
         if not self.null and len(taken) != min(p, q):
             raise ValueError(f"{name}: expected {min(p, q)} aligned rows (null=True allows fewer), got {len(taken)}")
-        return given.astype(np.int64)
+        return columns.astype(np.int64)
 
     def check(self, data: AlignmentData) -> None:
         """Raise ValueError if ``data`` was packed by a model of another number of features, or has unaligned rows and
         the model has no ``null``. Raise TypeError if it was not packed.
         """
-        if not isinstance(data, AlignmentData):
-            raise not_packed(data)
-        wrong = next((x.shape[2] for x in data.features if x.shape[2] != self.n_features), None)
-        if wrong is not None:
-            raise ValueError(
-                f"data: packed by a different model, with {wrong} features; this one has {self.n_features}"
-            )
+        super().check(data)
         if not self.null and data.columns is not None:
             for i, (x, y) in enumerate(zip(data.features, data.columns, strict=True)):
                 self._columns(f"Y[{i}]", y, *x.shape[:2])
+
+    def _sizes(self, data: AlignmentData) -> Iterable[tuple[str, int, int]]:
+        return [("features", x.shape[2], self.n_features) for x in data.features]
 
     def scores(self, data: AlignmentData, batch: np.ndarray, w: Array) -> MatchingScores:
         """The scores of one example (batch of one) at weights w (d,): (p, q), or with ``null`` (p, q + p), one extra
@@ -186,7 +183,7 @@ class AlignmentModel(LinearModel):
         return self._scores(data, batch, dw, 0.0)
 
     def _scores(self, data: AlignmentData, batch: np.ndarray, w: Array, forbidden: float) -> MatchingScores:
-        xp, x = data.place.xp, data.features[self._only(data, batch)]
+        xp, x = data.place.xp, data.features[only(batch, data)]
         p, q, n_features = x.shape
         pairs = xp.reshape(xp.matmul(xp.reshape(x, (p * q, n_features)), w[:n_features]), (p, q))
         if not self.null:
@@ -197,7 +194,7 @@ class AlignmentModel(LinearModel):
 
     def pullback(self, data: AlignmentData, batch: np.ndarray, w: Array, g: MatchingScores) -> Array:
         """The adjoint of :meth:`pushforward`: a gradient shaped like the scores, as one (d,) in the weights."""
-        xp, x = data.place.xp, data.features[self._only(data, batch)]
+        xp, x = data.place.xp, data.features[only(batch, data)]
         p, q, n_features = x.shape
         pairs = xp.reshape(g.values[:, :q], (1, p * q))
         weights = xp.matmul(pairs, xp.reshape(x, (p * q, n_features)))[0, :]
@@ -213,7 +210,7 @@ class AlignmentModel(LinearModel):
         and for p > q all columns are taken, and a pair of a truly unaligned row costs 2: its own error, and that of the
         row that it displaces.
         """
-        i = self._only(data, batch)
+        i = only(batch, data)
         true, q = self.true_columns(data)[i], data.features[i].shape[1]
         loss = 1.0 - (true[:, None] == np.arange(q))
         if self.null:
@@ -224,17 +221,13 @@ class AlignmentModel(LinearModel):
 
     def gold(self, data: AlignmentData, batch: np.ndarray) -> MatchingScores:
         """The indicator of the true alignment's pairs, shaped like the scores."""
-        i = self._only(data, batch)
+        i = only(batch, data)
         p, q = data.features[i].shape[:2]
         true = self.true_columns(data)[i]
         if self.null:
             true = np.where(true >= 0, true, q + np.arange(p))
         width = q + p if self.null else q
         return MatchingScores(one_hot(data.place.xp, data.place.integers(true), width, data.place.dtype))
-
-    def zeros(self, data: AlignmentData) -> Array:
-        """Weights of zero (d,) in the data's place."""
-        return data.place.zeros((self.size,))
 
     def counts(self, data: AlignmentData) -> list[int]:
         """Number of alignments of each example: q!/(q-p)! for p <= q, or with ``null`` sum_k C(p, k) C(q, k) k!."""
@@ -263,22 +256,16 @@ class AlignmentModel(LinearModel):
 
     def true_columns(self, data: AlignmentData) -> tuple[np.ndarray, ...]:
         """The columns (p_i,) of all examples; ValueError if the data were packed without alignments."""
-        if data.columns is None:
-            raise ValueError("Y: this data was packed without alignments; pack(X, Y) gives them")
-        return data.columns
+        return given(data.columns, "alignments")
 
     def _own(self, data: AlignmentData, p: int) -> Array:
         """The extra columns of the rows: the identity (p, p)."""
         return data.place.floats(np.eye(p))
 
-    def _only(self, data: AlignmentData, batch: np.ndarray) -> int:
-        (i,) = all_of(data.n, batch)
-        return int(i)
-
     def _split(self, data: AlignmentData, piece: np.ndarray, outputs: Array) -> list[np.ndarray]:
         """The column (p,) of each row on the host, -1 for none."""
         columns = host(outputs)
-        return [np.where(columns < data.features[self._only(data, piece)].shape[1], columns, -1)]
+        return [np.where(columns < data.features[only(piece, data)].shape[1], columns, -1)]
 
 
 def _check_columns(name: str, y: np.ndarray, q: int) -> np.ndarray:

@@ -7,7 +7,7 @@ weights.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -16,7 +16,7 @@ from array_api_compat import array_namespace, is_array_api_obj
 from reference.arrays import Array, Place, Rows, floats, host, integer, refuse_nan_and_inf, seen, shown
 from reference.example_errors import ExampleError, each_example, example_error, listed
 from reference.models.bound import BoundModel
-from reference.packed import check_range, lock
+from reference.packed import Packed, check_range, lock
 from reference.structures.answered import Oracle, answered_by
 from reference.structures.base import InfeasibleError
 from reference.structures.scores import Scores, inner, score_fields
@@ -31,12 +31,13 @@ MOST_LABELS = 2**24  # their names are kept in memory
 class LinearModel:
     """A model whose scores are linear in the weights; subclass it for a new one.
 
-    A subclass sets ``structure_type`` and ``size`` and defines ``pack``, ``scores``, ``pullback``, ``task_loss``,
-    ``gold`` and ``zeros``. Batches are processed one example at a time unless the subclass overrides ``chunks``. Packed
-    data has a property ``n``.
+    A subclass sets ``structure_type`` and ``size`` and defines ``pack``, ``scores``, ``pullback``, ``task_loss`` and
+    ``gold``. Batches are processed one example at a time unless the subclass overrides ``chunks``. Packed data has a
+    property ``n``, and a ``place`` unless the subclass defines ``zeros``.
     """
 
     structure_type: Any
+    packed_type: type = object  # the class of packed data
     size: int
     nonnegative: slice | None = None  # the weights that must be >= 0; None: all are free
     oracle: Oracle | None = None  # a function that finds best outputs instead of the structure
@@ -51,8 +52,15 @@ class LinearModel:
 
     def check(self, data: Any) -> None:
         """Raise ValueError if ``data`` was packed by a model of other sizes, TypeError if it was not packed."""
-        if not hasattr(data, "n"):
+        if not isinstance(data, self.packed_type) or not hasattr(data, "n"):
             raise not_packed(data)
+        for what, theirs, ours in self._sizes(data):
+            if theirs != ours:
+                raise ValueError(f"data: packed by a different model, with {theirs} {what}; this one has {ours}")
+
+    def _sizes(self, data: Any) -> Iterable[tuple[str, int, int]]:
+        """What :meth:`check` compares: a name, the number in the data, and the model's."""
+        return ()
 
     def _answer_by(self, oracle: Oracle | None) -> None:
         """Find best outputs by ``oracle``; None: by the structure. Raises TypeError if it is not callable."""
@@ -61,7 +69,9 @@ class LinearModel:
 
     def zeros(self, data: Any) -> Array:
         """Weights of zero (d,) in the data's place."""
-        raise TypeError(f"{type(self).__name__} must define zeros(data)")
+        if not hasattr(data, "place"):
+            raise TypeError(f"{type(self).__name__} must define zeros(data)")
+        return data.place.zeros((self.size,))
 
     def chunks(self, data: Any, batch: np.ndarray) -> Iterator[np.ndarray]:
         """The example numbers ``batch`` (b,) in pieces that :meth:`scores` can hold at once."""
@@ -146,6 +156,96 @@ class LinearModel:
         return [outputs]
 
 
+class LabelledModel(LinearModel):
+    """A linear model of packed ``rows`` and ``labels``, with weights for each feature and label."""
+
+    width: int  # number of columns of the rows
+
+    def _label(self, labels: int | Sequence[str], cost: Any) -> None:
+        """Set the labels and their costs."""
+        self.labels = label_names(labels)
+        self.n_labels = len(self.labels)
+        self.cost = label_cost(cost, self.n_labels)
+
+    def check(self, data: Any) -> None:
+        """Raise ValueError if ``data`` was packed by a model with another number of features, or of labels; TypeError
+        if it was not packed.
+        """
+        super().check(data)
+        some = data.labels is not None and data.labels.shape[0]
+        if some and int(array_namespace(data.labels).max(data.labels)) >= self.n_labels:
+            raise ValueError(f"data: packed by a different model, with labels beyond the model's {self.n_labels}")
+
+    def _sizes(self, data: Any) -> Iterable[tuple[str, int, int]]:
+        return [("columns", data.rows.width, self.width)]
+
+    def zeros(self, data: Any) -> Array:
+        """Weights of zero (d,) in the data's place."""
+        return data.rows.place.zeros((self.size,))
+
+    def split(self, w: Array) -> tuple[Array, Array]:
+        """Weights (d,) as the matrix of features and labels (width, L) and that of pairs of labels (L, L)."""
+        cut, xp = self.width * self.n_labels, array_namespace(w)
+        return xp.reshape(w[:cut], (self.width, self.n_labels)), xp.reshape(w[cut:], (self.n_labels, self.n_labels))
+
+    def true_labels(self, data: Any) -> Array:
+        """The labels (N,) of all positions; ValueError if the data were packed without labels."""
+        return given(data.labels, "labels")
+
+
+class Concatenated(Packed):
+    """Packed examples one after another: example i owns offsets[i]:offsets[i + 1]."""
+
+    offsets: np.ndarray
+
+    @property
+    def n(self) -> int:
+        """Number of examples."""
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Length of each example (n,)."""
+        return np.diff(self.offsets)
+
+
+class RowsOfEach(Packed):
+    """Packed examples with sparse rows of their own."""
+
+    features: tuple[Rows, ...]
+
+    @property
+    def n(self) -> int:
+        """Number of examples."""
+        return len(self.features)
+
+    @property
+    def place(self) -> Place:
+        """The place of weights and scores."""
+        return self.features[0].place if self.features else Place.of(None)
+
+
+def given(truth: Kind | None, what: str) -> Kind:
+    """The true outputs of packed data; ValueError if the data have none."""
+    if truth is None:
+        raise ValueError(f"Y: this data was packed without {what}; pack(X, Y) gives them")
+    return truth
+
+
+def one_for_each(Y: Any, n: int, what: str, each: str = "of X") -> Any:
+    """Y as a list, one true output for each of n inputs."""
+    Y = listed("Y", Y)
+    if len(Y) != n:
+        raise ValueError(f"Y: expected {n} {what}, one for each {each}, got {len(Y)}")
+    return Y
+
+
+def only(batch: np.ndarray, data: Any = None) -> int:
+    """The only example of a piece; with ``data``, checked to be one of its examples."""
+    (i,) = batch if data is None else all_of(data.n, batch)
+    return int(i)
+
+
 def sound(scores: Kind, w: Array) -> Kind:
     """The scores. Raises ValueError if they are nan or +inf because weights of w (d,) are -inf.
 
@@ -190,6 +290,35 @@ def squared_sums(rows: Rows, offsets: np.ndarray) -> np.ndarray:
     return np.bincount(example, sums**2, n)
 
 
+def offsets_of(each: Iterable[Any]) -> np.ndarray:
+    """Where each of the concatenated sequences begins, and the end (n + 1,)."""
+    return np.cumsum([0, *map(len, each)], dtype=np.int64)
+
+
+def stacked(each: Sequence[Rows], width: int) -> Rows:
+    """Rows on the host, concatenated."""
+    counts = np.concatenate([np.zeros(0, np.int64), *(np.diff(rows.indptr) for rows in each)])
+    return Rows.unchecked(
+        np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        np.concatenate([np.zeros(0, np.int64), *(rows.indices for rows in each)]),
+        np.concatenate([np.zeros(0), *(rows.data for rows in each)]),
+        width,
+    )
+
+
+def with_ones(rows: Rows, row: np.ndarray, columns: Any, width: int) -> Rows:
+    """Rows on the host with ``width`` columns and a 1 more at the end of each of ``row`` (k,), sorted, in new
+    ``columns``.
+    """
+    behind = rows.indptr[row + 1]  # each row's own entries
+    return Rows.unchecked(
+        rows.indptr + np.concatenate([[0], np.cumsum(np.bincount(row, minlength=rows.n))]),
+        np.insert(rows.indices, behind, columns),
+        np.insert(rows.data, behind, 1.0),
+        width,
+    )
+
+
 def squared_spread(x: np.ndarray) -> float:
     """4 max_y ||x_y - mean x||^2 of rows x (m, d): at least the squared distance of any two."""
     return float(4 * np.max(np.sum((x - x.mean(axis=0)) ** 2, axis=1), initial=0.0))
@@ -198,20 +327,6 @@ def squared_spread(x: np.ndarray) -> float:
 def not_packed(data: Any) -> TypeError:
     """The error for data that the model's ``pack`` did not return."""
     return TypeError(f"data: expected what model.pack returned, got {type(data).__name__}")
-
-
-def check_packed(data: Any, kind: Any, width: int, n_labels: int) -> None:
-    """Raise unless this is packed data of this kind, with rows of ``width`` columns and at most ``n_labels`` labels."""
-    if not isinstance(data, kind):
-        raise not_packed(data)
-    if data.rows.width != width:
-        raise ValueError(f"data: packed by a different model, with {data.rows.width} columns; this one has {width}")
-    if (
-        data.labels is not None
-        and data.labels.shape[0]
-        and int(array_namespace(data.labels).max(data.labels)) >= n_labels
-    ):
-        raise ValueError(f"data: packed by a different model, with labels beyond the model's {n_labels}")
 
 
 def checked(name: str, value: Any, kind: type) -> Any:
@@ -315,9 +430,8 @@ def packed_labels(
     """
     if Y is None:
         return None
-    Y, lengths = listed("Y", Y), np.diff(offsets)
-    if len(Y) != len(lengths):
-        raise ValueError(f"Y: expected {len(lengths)} label sequences, one for each of X, got {len(Y)}")
+    lengths = np.diff(offsets)
+    Y = one_for_each(Y, len(lengths), "label sequences")
     each = each_example("Y", Y, lambda name, y: label_indices(name, y, names))
     for i, (y, length) in enumerate(zip(each, lengths, strict=True)):
         if len(y) != length:

@@ -16,9 +16,9 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 
 from reference.arrays import Array, Place, floats, host
-from reference.example_errors import Example, ExampleError, each_example, listed
-from reference.models.base import not_packed
-from reference.packed import Packed, check_indices, check_offsets, lock
+from reference.example_errors import Example, ExampleError, each_example
+from reference.models.base import Concatenated, given, not_packed, offsets_of, one_for_each
+from reference.packed import check_indices, check_offsets, lock
 from reference.structures.boxes import checked_boxes, iou
 
 __all__ = ["CandidateData", "Candidates", "check_candidates", "pack_candidates", "pieces_of_equal_length"]
@@ -39,7 +39,7 @@ class Candidates(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CandidateData(Packed):
+class CandidateData(Concatenated):
     """Packed images: the fields of :class:`Candidates`, on the host, and the best candidate of each image.
 
     ``best`` (n,) int64: the candidate, numbered within its image, that replaces the true box; None without true boxes;
@@ -86,19 +86,9 @@ class CandidateData(Packed):
             raise ValueError(f"losses: expected finite numbers, got {self.losses[~np.isfinite(self.losses)][0]}")
 
     @property
-    def n(self) -> int:
-        """Number of images."""
-        return len(self.offsets) - 1
-
-    @property
     def shape(self) -> tuple[int, ...]:
         """The shape of one candidate's features."""
         return tuple(self.features.shape[1:])
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Number of candidates of each image (n,)."""
-        return np.diff(self.offsets)
 
     @property
     def place(self) -> Place:
@@ -121,9 +111,7 @@ class CandidateData(Packed):
 
     def truth(self) -> tuple[np.ndarray, np.ndarray]:
         """``best`` and ``losses``. Raises ValueError if there are none."""
-        if self.best is None or self.losses is None:
-            raise ValueError("Y: this data was packed without true boxes; pack(X, Y) gives them")
-        return self.best, self.losses
+        return given(self.best, "true boxes"), given(self.losses, "true boxes")
 
     def boxes_of(self, chosen: Any, batch: np.ndarray | None = None) -> np.ndarray:
         """The boxes (b, 4) of candidates ``chosen`` (b,), numbered within their images ``batch`` (None: all)."""
@@ -160,9 +148,8 @@ def pack_candidates(X: Any, Y: Any = None, *, like: Array | None = None) -> Cand
     empty = Place.of(like).zeros((0,))
     if Y is None:
         return CandidateData(lock(boxes), features, lock(offsets), None, None, empty)
-    n, Y = len(offsets) - 1, listed("Y", Y)
-    if len(Y) != n:
-        raise ValueError(f"Y: expected {n} boxes, one for each image of X, got {len(Y)}")
+    n = len(offsets) - 1
+    Y = one_for_each(Y, n, "boxes", "image of X")
     true = each_example("Y", Y, lambda name, box: checked_boxes(name, box, (4,)))
     best, losses = np.zeros(n, np.int64), np.zeros(len(boxes))
     for i in range(n):
@@ -231,7 +218,7 @@ def _together(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         features.append(x)
 
     each_example("X", X, read)
-    offsets = np.cumsum([0, *map(len, features)], dtype=np.int64)
+    offsets = offsets_of(features)
     together = np.concatenate(features) if features else np.zeros((0, 0))
     together.flags.writeable = False
     return np.concatenate(boxes), together, offsets

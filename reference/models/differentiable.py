@@ -19,8 +19,8 @@ from array_api_compat import is_torch_array
 
 from reference.arrays import Array, Place, host, integer
 from reference.example_errors import ExampleError
-from reference.models.base import not_packed, sound
-from reference.models.listed import FromCallables, check_task_loss, only
+from reference.models.base import only, sound
+from reference.models.listed import FromCallables
 from reference.models.nonlinear import NonlinearModel
 from reference.packed import Packed, check_indices, check_range
 from reference.structures.sampling import generator
@@ -109,6 +109,8 @@ class DifferentiableModel(FromCallables, NonlinearModel):
     [0, 1]
     """
 
+    packed_type = DifferentiableData
+
     def __init__(
         self,
         score: Callable[[Any, Any], Any],
@@ -176,14 +178,12 @@ class DifferentiableModel(FromCallables, NonlinearModel):
         """Inputs (n) and true outputs (n), in any form that the callables accept. Each input is scored once, to count
         its parts.
         """
-        inputs, Y = tuple(X), None if Y is None else tuple(Y)
-        if Y is not None and len(Y) != len(inputs):
-            raise ValueError(f"Y: expected {len(inputs)} outputs, one for each of X, got {len(Y)}")
+        inputs, outputs = self._given(X, Y)
         if like is None and self.module is not None:
             like = host(self._vector()[:0])
         empty = Place.of(like).zeros((0,))
         unknown = np.zeros(len(inputs), np.int64)
-        data = DifferentiableData(inputs, unknown, None if Y is None else tuple(Y), empty)
+        data = DifferentiableData(inputs, unknown, outputs, empty)
         w = self._tensor(self.initial(data))
         data = data._replace(parts=np.array([self._count(data, i, w) for i in range(len(inputs))], np.int64))
         if data.outputs is not None:
@@ -202,11 +202,6 @@ class DifferentiableModel(FromCallables, NonlinearModel):
         if self.module is not None and bool(self.torch.isnan(scores).any()):
             raise ExampleError("X", i, None, "expected scores, the module gives nan")
         return len(scores)
-
-    def check(self, data: DifferentiableData) -> None:
-        """Raise TypeError if ``data`` was not packed."""
-        if not isinstance(data, DifferentiableData):
-            raise not_packed(data)
 
     def scores(self, data: DifferentiableData, batch: np.ndarray, w: Array) -> Scores:
         """The scores of one example (batch of one) at weights w (d,)."""
@@ -256,21 +251,8 @@ class DifferentiableModel(FromCallables, NonlinearModel):
         back = self.torch.zeros_like(point) if gradient is None else gradient
         return self._shaped(data, i, self._array(values.detach(), w)), self._array(back.detach(), w)
 
-    def task_loss(self, data: DifferentiableData, batch: np.ndarray) -> Scores:
-        """The task loss of the example as scores to add."""
-        i = only(batch)
-        place, parts = Place.of(data.like), int(data.parts[i])
-        if self._task_loss is None:
-            return self._shaped(data, i, place.zeros((parts,)))
-        values = place.floats(host(self._task_loss(data.inputs[i], self._true(data, i))))
-        check_task_loss(values, parts, i)
-        return self._shaped(data, i, values)
-
-    def gold(self, data: DifferentiableData, batch: np.ndarray) -> Scores:
-        """The indicator of the true output's parts."""
-        i = only(batch)
-        empty = self._shaped(data, i, Place.of(data.like).zeros((int(data.parts[i]),)))
-        return self._true_parts(empty, self._true(data, i))
+    def _room(self, data: DifferentiableData, i: int) -> tuple[Place, int]:
+        return Place.of(data.like), int(data.parts[i])
 
     def zeros(self, data: DifferentiableData) -> Array:
         """Weights of zero (d,)."""

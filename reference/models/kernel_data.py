@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,14 +11,14 @@ from array_api_compat import array_namespace, is_array_api_obj
 from reference.arrays import Array, Rows, host
 from reference.example_errors import ExampleError, each_example, values_of
 from reference.gram import PIECE, Gram
-from reference.models.base import check_labels
-from reference.packed import Packed, check_offsets
+from reference.models.base import Concatenated, check_labels
+from reference.packed import check_offsets
 
-__all__ = ["KernelData", "KernelWeights", "checked_sequences", "offsets_of", "pieces", "scaled"]
+__all__ = ["KernelData", "KernelWeights", "checked_sequences", "pieces", "scaled"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class KernelData(Packed):
+class KernelData(Concatenated):
     """Packed sequences: sequence i owns positions offsets[i]:offsets[i+1] of X (N, d); labels (N,), or None.
 
     grams: the Gram matrix of each kernel, None for an explicit group; rows: the sparse rows of X, scaled, if a group is
@@ -57,11 +56,6 @@ class KernelData(Packed):
         ):
             raise ValueError(f"rows: expected sparse rows of shape {tuple(self.X.shape)}, as X has")
         check_labels(self.labels, N, xp)
-
-    @property
-    def n(self) -> int:
-        """Number of sequences."""
-        return len(self.offsets) - 1
 
 
 class KernelWeights(NamedTuple):
@@ -115,8 +109,3 @@ def checked_sequences(X: Any, width: int | None = None) -> list[np.ndarray]:
             problem = f"expected finite numbers of shape (n, {columns}), got {x.dtype} of shape {x.shape}"
             raise ExampleError("X", i, None, problem)
     return each
-
-
-def offsets_of(each: Sequence[np.ndarray]) -> np.ndarray:
-    """Where each of the concatenated sequences begins, and the end (n + 1,)."""
-    return np.concatenate([[0], np.cumsum([len(x) for x in each])]).astype(np.int64)

@@ -20,8 +20,8 @@ import reference.arrays
 from reference.arrays import Array, Place, Rows, host, refuse_nan_and_inf
 from reference.gram import BUDGET, Gram
 from reference.kernels import Explicit, Kernel, blocks
-from reference.models.base import label_cost, label_names, packed_labels, sized
-from reference.models.kernel_data import KernelData, KernelWeights, checked_sequences, offsets_of, pieces, scaled
+from reference.models.base import label_cost, label_names, offsets_of, packed_labels, sized
+from reference.models.kernel_data import KernelData, KernelWeights, checked_sequences, pieces, scaled
 from reference.models.kernel_names import described
 from reference.packed import lock
 from reference.prox import SquaredL1

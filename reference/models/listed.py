@@ -6,7 +6,7 @@ The user gives the features of each part; scores, adjoint and gradient follow fr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -15,8 +15,7 @@ import numpy as np
 
 import reference.arrays
 from reference.arrays import Array, Place, Rows, host
-from reference.models.base import LinearModel, checked, not_packed, sound, squared_spread
-from reference.packed import Packed
+from reference.models.base import LinearModel, RowsOfEach, checked, given, only, sound, squared_spread
 from reference.structures.scores import Scores, flatten
 from reference.structures.table import Table, TableScores
 
@@ -24,7 +23,7 @@ __all__ = ["ListData", "ListModel"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ListData(Packed):
+class ListData(RowsOfEach):
     """Packed examples: the inputs, their part features (p_i, d) as Rows, and the true outputs (or None)."""
 
     inputs: tuple[Any, ...]
@@ -42,17 +41,13 @@ class ListData(Packed):
         for i, rows in enumerate(self.features):
             checked(f"features[{i}]", rows, Rows)
 
-    @property
-    def n(self) -> int:
-        """Number of examples."""
-        return len(self.inputs)
-
 
 class FromCallables:
     """Base of models from a user's callables: data with ``inputs`` and ``outputs``, one example at a time."""
 
     structure_type: Any
     _shape: Any
+    _task_loss: Any
 
     def _shaped(self, data: Any, i: int, values: Array) -> Scores:
         """Numbers, one for each part, as the structure's scores."""
@@ -60,10 +55,38 @@ class FromCallables:
             return self._shape(data.inputs[i], values)
         return TableScores(values) if issubclass(self.structure_type, Table) else values
 
+    def _given(self, X: Any, Y: Any) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
+        """Inputs and true outputs, or None."""
+        inputs, outputs = tuple(X), None if Y is None else tuple(Y)
+        if outputs is not None and len(outputs) != len(inputs):
+            raise ValueError(f"Y: expected {len(inputs)} outputs, one for each of X, got {len(outputs)}")
+        return inputs, outputs
+
+    def _room(self, data: Any, i: int) -> tuple[Place, int]:
+        """The place of example i's scores, and the number of its parts."""
+        raise NotImplementedError
+
+    def task_loss(self, data: Any, batch: np.ndarray) -> Scores:
+        """The task loss of the example as scores to add."""
+        i = only(batch)
+        place, parts = self._room(data, i)
+        if self._task_loss is None:
+            return self._shaped(data, i, place.zeros((parts,)))
+        values = place.floats(host(self._task_loss(data.inputs[i], self._true(data, i))))
+        shape = tuple(values.shape)
+        if shape != (parts,):
+            hint = ", which has as many numbers; flatten it" if math.prod(shape) == parts else ""
+            raise ValueError(f"task_loss: expected shape ({parts},), a number a part, got {shape}{hint} in example {i}")
+        return self._shaped(data, i, values)
+
+    def gold(self, data: Any, batch: np.ndarray) -> Scores:
+        """The indicator of the true output's parts."""
+        i = only(batch)
+        place, parts = self._room(data, i)
+        return self._true_parts(self._shaped(data, i, place.zeros((parts,))), self._true(data, i))
+
     def _true(self, data: Any, i: int) -> Any:
-        if data.outputs is None:
-            raise ValueError("Y: this data was packed without outputs; pack(X, Y) gives them")
-        return data.outputs[i]
+        return given(data.outputs, "outputs")[i]
 
     def _true_parts(self, scores: Scores, y: Any) -> Scores:
         """The parts of a true output. Raises ValueError also for -1, which is not an output of a Table."""
@@ -108,6 +131,7 @@ class ListModel(FromCallables, LinearModel):
     """
 
     arrays: ModuleType = reference.arrays
+    packed_type = ListData
 
     def __init__(
         self,
@@ -123,9 +147,7 @@ class ListModel(FromCallables, LinearModel):
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> ListData:
         """Inputs (n) and true outputs (n), in any form that the callables accept."""
-        inputs, Y = list(X), None if Y is None else list(Y)
-        if Y is not None and len(Y) != len(inputs):
-            raise ValueError(f"Y: expected {len(inputs)} outputs, one for each of X, got {len(Y)}")
+        inputs, outputs = self._given(X, Y)
         features = [
             Rows.of(self.part_features(x), width=self.size, like=like, name=f"part_features(X[{i}])")
             for i, x in enumerate(inputs)
@@ -133,17 +155,13 @@ class ListModel(FromCallables, LinearModel):
         for i, rows in enumerate(features):
             if rows.n == 0 and self._is_listed():
                 raise ValueError(f"part_features(X[{i}]): expected a row for each of at least one output, got none")
-        return ListData(tuple(inputs), tuple(features), None if Y is None else tuple(Y))
+        return ListData(inputs, tuple(features), outputs)
 
-    def check(self, data: ListData) -> None:
-        """Raise ValueError if ``data`` was packed by a model with another number of weights, TypeError if it was not
-        packed.
-        """
-        if not isinstance(data, ListData):
-            raise not_packed(data)
-        width = next((rows.width for rows in data.features if rows.width != self.size), self.size)
-        if width != self.size:
-            raise ValueError(f"data: packed by a different model, with {width} features; this one has {self.size}")
+    def _sizes(self, data: ListData) -> Iterable[tuple[str, int, int]]:
+        return [("features", rows.width, self.size) for rows in data.features]
+
+    def _room(self, data: ListData, i: int) -> tuple[Place, int]:
+        return data.features[i].place, data.features[i].n
 
     def scores(self, data: ListData, batch: np.ndarray, w: Array) -> Scores:
         """The scores of one example (batch of one) at weights w (d,)."""
@@ -175,43 +193,9 @@ class ListModel(FromCallables, LinearModel):
     def _is_listed(self) -> bool:
         return self._shape is None and isinstance(self.structure_type, type) and issubclass(self.structure_type, Table)
 
-    def task_loss(self, data: ListData, batch: np.ndarray) -> Scores:
-        """The task loss of the example as scores to add."""
-        i = only(batch)
-        place = data.features[i].place
-        if self._task_loss is None:
-            return self._shaped(data, i, place.zeros((data.features[i].n,)))
-        values = place.floats(host(self._task_loss(data.inputs[i], self._true(data, i))))
-        check_task_loss(values, data.features[i].n, i)
-        return self._shaped(data, i, values)
-
-    def gold(self, data: ListData, batch: np.ndarray) -> Scores:
-        """The indicator of the true output's parts."""
-        i = only(batch)
-        empty = self._shaped(data, i, data.features[i].place.zeros((data.features[i].n,)))
-        return self._true_parts(empty, self._true(data, i))
-
-    def zeros(self, data: ListData) -> Array:
-        """Weights of zero (d,)."""
-        return (data.features[0].place if data.features else Place.of(None)).zeros((self.size,))
-
-
-def check_task_loss(values: Array, parts: int, i: int) -> None:
-    """Raise ValueError if what a ``task_loss`` gave for example i is not a vector of one number for each part."""
-    shape = tuple(values.shape)
-    if shape != (parts,):
-        hint = ", which has as many numbers; flatten it" if math.prod(shape) == parts else ""
-        raise ValueError(f"task_loss: expected shape ({parts},), a number a part, got {shape}{hint} in example {i}")
-
 
 def _dense(rows: Rows) -> np.ndarray:
     """Rows as a dense float64 matrix on the host."""
     dense = np.zeros((rows.n, rows.width))
     np.add.at(dense, (np.repeat(np.arange(rows.n), np.diff(rows.indptr)), host(rows.indices)), host(rows.data))
     return dense
-
-
-def only(batch: np.ndarray) -> int:
-    """The only example of a batch."""
-    (i,) = batch
-    return int(i)

@@ -119,10 +119,6 @@ class CandidateModel(LinearModel):
         """The scores (b,) of those candidates at weights w (d,)."""
         return self._matrix(data, data.offsets[batch] + data.truth()[0][batch]) @ w
 
-    def zeros(self, data: CandidateData) -> Array:
-        """Weights of zero (d,) in the data's place."""
-        return data.place.zeros((self.size,))
-
     def counts(self, data: CandidateData) -> list[int]:
         """The number of candidates of each image."""
         counts: list[int] = data.lengths.tolist()

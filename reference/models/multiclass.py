@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -12,16 +12,14 @@ import numpy as np
 import reference.arrays
 from reference.arrays import Array, Rows, host, one_hot, take_last
 from reference.models.base import (
-    LinearModel,
+    LabelledModel,
     cell_sums,
     check_labels,
-    check_packed,
     checked,
     integer,
-    label_cost,
     label_indices,
-    label_names,
     sound,
+    with_ones,
 )
 from reference.packed import Packed, lock
 from reference.structures.table import Table, TableScores
@@ -46,7 +44,7 @@ class MulticlassData(Packed):
         return self.rows.n
 
 
-class MulticlassModel(LinearModel):
+class MulticlassModel(LabelledModel):
     """A linear classifier: score of class c = <w_c, x>.
 
     Parameters
@@ -73,8 +71,8 @@ class MulticlassModel(LinearModel):
     """
 
     structure_type = Table
+    packed_type = MulticlassData
     arrays: ModuleType = reference.arrays
-
     intercept = False  # of pickles of earlier versions
 
     def __init__(
@@ -89,13 +87,9 @@ class MulticlassModel(LinearModel):
         if not isinstance(intercept, bool):
             raise TypeError(f"intercept: expected True or False, got {intercept!r}")
         self.intercept = intercept
-        self.n_features, self.max_rows = (
-            integer("n_features", n_features, int(intercept)),
-            integer("max_rows", max_rows, 1),
-        )
-        self.labels = label_names(labels)
-        self.n_labels = len(self.labels)
-        self.cost = label_cost(cost, self.n_labels)
+        self.n_features = integer("n_features", n_features, int(intercept))
+        self.max_rows = integer("max_rows", max_rows, 1)
+        self._label(labels, cost)
         self.size = self.n_features * self.n_labels
 
     def settings(self) -> dict[str, Any]:
@@ -111,7 +105,8 @@ class MulticlassModel(LinearModel):
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> MulticlassData:
         """Examples X (n, F) (dense, CSR, Rows, or lists of active columns) and classes Y (n,) (indices or names)."""
         if self.intercept:
-            X = _with_ones(Rows.of(X, width=self.n_features - 1))
+            rows = Rows.of(X, width=self.n_features - 1)
+            X = with_ones(rows, np.arange(rows.n), rows.width, self.n_features)
         rows = Rows.of(X, width=self.n_features, like=like)
         if Y is None:
             return MulticlassData(rows, None)
@@ -120,11 +115,8 @@ class MulticlassModel(LinearModel):
             raise ValueError(f"Y: expected {rows.n} labels, one for each row of X, got {len(labels)}")
         return MulticlassData(rows, lock(rows.place.integers(labels)))
 
-    def check(self, data: MulticlassData) -> None:
-        """Raise ValueError if ``data`` was packed by a model with another number of features, or of classes;
-        TypeError if not packed.
-        """
-        check_packed(data, MulticlassData, self.n_features, self.n_labels)
+    def _sizes(self, data: MulticlassData) -> Iterable[tuple[str, int, int]]:
+        return [("columns", data.rows.width, self.n_features)]
 
     def chunks(self, data: MulticlassData, batch: np.ndarray) -> Iterator[np.ndarray]:
         """Slices of at most ``max_rows`` examples."""
@@ -167,21 +159,9 @@ class MulticlassModel(LinearModel):
         """The scores (b,) of the true classes at weights w (d,)."""
         return take_last(data.rows.place.xp, self.scores(data, batch, w).values, self._true(data, batch))
 
-    def zeros(self, data: MulticlassData) -> Array:
-        """Weights of zero (d,) in the data's place."""
-        return data.rows.place.zeros((self.size,))
-
     def _true(self, data: MulticlassData, batch: np.ndarray) -> Array:
-        if data.labels is None:
-            raise ValueError("Y: this data was packed without labels; pack(X, Y) gives them")
-        return data.rows.place.xp.take(data.labels, data.rows.place.integers(batch))
+        return data.rows.place.xp.take(self.true_labels(data), data.rows.place.integers(batch))
 
     def _split(self, data: MulticlassData, piece: np.ndarray, outputs: Array) -> list[int]:
         classes: list[int] = host(outputs).tolist()
         return classes
-
-
-def _with_ones(rows: Rows) -> Rows:
-    """Rows on the host with one more column, of ones."""
-    indices, data = (np.insert(x, rows.indptr[1:], last) for x, last in ((rows.indices, rows.width), (rows.data, 1.0)))
-    return Rows.unchecked(rows.indptr + np.arange(rows.n + 1), indices, data, rows.width + 1)

@@ -20,7 +20,7 @@ from reference.arrays import Array, Place
 from reference.models.base import LinearModel
 from reference.structures.scores import Scores, add, inner
 
-__all__ = ["HomogeneousModel", "LinearizedModel", "NonlinearModel", "is_linear"]
+__all__ = ["Delegating", "HomogeneousModel", "LinearizedModel", "NonlinearModel", "is_linear"]
 
 
 class NonlinearModel(LinearModel):
@@ -57,7 +57,7 @@ class NonlinearModel(LinearModel):
         return None
 
 
-class _Delegating(LinearModel):
+class Delegating(LinearModel):
     """A model that delegates everything but scores and gradients to another model."""
 
     def __init__(self, model: LinearModel) -> None:
@@ -85,7 +85,7 @@ class _Delegating(LinearModel):
         return self.model._split(data, piece, outputs)
 
 
-class LinearizedModel(_Delegating):
+class LinearizedModel(Delegating):
     """A model linearised about w_k: scores g(w_k) + J(w_k) (center + v - w_k), affine in its weights v.
 
     Parameters
@@ -129,7 +129,7 @@ class LinearizedModel(_Delegating):
         return self.model.squared_norms(data) if is_linear(self.model) else None
 
 
-class HomogeneousModel(_Delegating):
+class HomogeneousModel(Delegating):
     """A linearised model with an additional weight t, that of the constant: scores t [g(w_k) + J(w_k) (center - w_k)] +
     J(w_k) v at (v, t).
 

@@ -26,11 +26,11 @@ import numpy as np
 
 import reference.arrays
 from reference.arrays import Array, Place, Rows, host, integer, one_hot
-from reference.example_errors import Example, each_example, example_error, listed
-from reference.models.base import LinearModel, all_of, checked, not_packed, sound
+from reference.example_errors import Example, each_example, example_error
+from reference.models.base import Concatenated, LinearModel, checked, given, one_for_each, only, sound
 from reference.models.templates import DISTANCES, Template, atoms_of, check_templates, hashes, keys_of, named_templates
 from reference.models.token_templates import columns_of_sentence
-from reference.packed import Packed, check_forests, check_indices, check_offsets, check_range, lock
+from reference.packed import check_forests, check_indices, check_offsets, check_range, lock
 from reference.structures.answered import Oracle, made_of
 from reference.structures.arborescence import Arborescence, ArborescenceScores
 
@@ -42,7 +42,7 @@ ROOT, OUTSIDE = "\0root", "\0outside"  # values that do not occur in files
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ParsingData(Packed):
+class ParsingData(Concatenated):
     """Packed sentences: sentence i owns positions offsets[i]:offsets[i+1], the first of them the root. All arrays are
     NumPy's.
 
@@ -83,11 +83,6 @@ class ParsingData(Packed):
         if not np.array_equal(np.flatnonzero(self.heads < 0), self.offsets[:-1]):
             raise ValueError("heads: expected -1 for the root of each sentence, and for no token")
         check_forests("heads", self.heads, self.offsets)
-
-    @property
-    def n(self) -> int:
-        """Number of sentences."""
-        return len(self.offsets) - 1
 
     @property
     def lengths(self) -> np.ndarray:
@@ -181,6 +176,7 @@ class ParsingModel(LinearModel):
     """
 
     structure_type: Any = Arborescence
+    packed_type = ParsingData
     arrays: ModuleType = reference.arrays
 
     def __init__(
@@ -286,9 +282,7 @@ class ParsingModel(LinearModel):
         offsets = np.concatenate([[0], np.cumsum(lengths + 1)]).astype(np.int64)
         heads = None
         if Y is not None:
-            Y = listed("Y", Y)
-            if len(Y) != len(lengths):
-                raise ValueError(f"Y: expected {len(lengths)} sequences of heads, one for each of X, got {len(Y)}")
+            Y = one_for_each(Y, len(lengths), "sequences of heads")
             trees = each_example("Y", Y, lambda name, y: self._tree(name, y, int(lengths[name.example])))
             heads = np.concatenate([np.zeros(0, np.int64), *trees])
         columns = _Columns(X, offsets)
@@ -323,13 +317,13 @@ class ParsingModel(LinearModel):
 
     def _tree(self, name: str, y: Any, n: int) -> np.ndarray:
         """The heads of a sentence, checked, after -1 for the root."""
-        given = y if hasattr(y, "__len__") else list(y)
-        if len(given) != n:
-            raise example_error(name, None, f"expected the heads of {n} tokens, got {len(given)}")
-        for t, head in enumerate(given):
+        heads = y if hasattr(y, "__len__") else list(y)
+        if len(heads) != n:
+            raise example_error(name, None, f"expected the heads of {n} tokens, got {len(heads)}")
+        for t, head in enumerate(heads):
             if isinstance(head, (bool, np.bool_)) or not hasattr(head, "__index__"):
                 raise example_error(name, t, f"expected a head, an integer in 0..{n}, got {head!r:.80}")
-        y = np.array(list(map(operator.index, given)), object)
+        y = np.array(list(map(operator.index, heads)), object)
         for t in np.flatnonzero((y < 0) | (y > n))[:1].tolist():
             raise example_error(name, t, f"expected heads in 0..{n}, got {y[t]}")
         above = np.concatenate([[0], y]).astype(np.int64)
@@ -350,8 +344,7 @@ class ParsingModel(LinearModel):
         """Raise ValueError if ``data`` was packed by a model of other templates, or has trees that this model excludes.
         Raise TypeError if it was not packed.
         """
-        if not isinstance(data, ParsingData):
-            raise not_packed(data)
+        super().check(data)
         if data.templates != self.templates:
             raise ValueError("data: packed by a different model, with other templates")
         if self.single_root and data.heads is not None:
@@ -432,26 +425,22 @@ class ParsingModel(LinearModel):
 
     def scores(self, data: ParsingData, batch: np.ndarray, w: Array) -> ArborescenceScores:
         """The scores (n, n + 1) of one sentence (batch of one) at weights w (d,); 0 for a token as its own head."""
-        i = _only(data, batch)
+        i = only(batch, data)
         values = self.arrays.gather_sum(self.features(data, i), w[:, None])
         return sound(ArborescenceScores(data.place.xp.reshape(values, self._shape(data, i))), w)
 
     def pullback(self, data: ParsingData, batch: np.ndarray, w: Array, g: ArborescenceScores) -> Array:
         """The adjoint of :meth:`scores`: a gradient shaped like the scores, as one (d,) in the weights."""
         flat = data.place.xp.reshape(g.values, (-1, 1))
-        return self.arrays.scatter_sum(self.features(data, _only(data, batch)), flat)[:, 0]
+        return self.arrays.scatter_sum(self.features(data, only(batch, data)), flat)[:, 0]
 
     def task_loss(self, data: ParsingData, batch: np.ndarray) -> ArborescenceScores:
         """Hamming loss as scores to add: 1 for each head but the true one."""
-        return ArborescenceScores(1.0 - self._true(data, _only(data, batch)))
+        return ArborescenceScores(1.0 - self._true(data, only(batch, data)))
 
     def gold(self, data: ParsingData, batch: np.ndarray) -> ArborescenceScores:
         """The indicator of the true tree's arcs, shaped like the scores."""
-        return ArborescenceScores(self._true(data, _only(data, batch)))
-
-    def zeros(self, data: ParsingData) -> Array:
-        """Weights of zero (d,) in the data's place."""
-        return data.place.zeros((self.size,))
+        return ArborescenceScores(self._true(data, only(batch, data)))
 
     def counts(self, data: ParsingData) -> list[int]:
         """Number of trees of each sentence: (n + 1)^(n - 1), or n^(n - 1) with a single root (Cayley's formula); 1
@@ -461,9 +450,7 @@ class ParsingModel(LinearModel):
 
     def true_heads(self, data: ParsingData) -> np.ndarray:
         """The heads (P,) of all positions, -1 for roots; ValueError if the data were packed without heads."""
-        if data.heads is None:
-            raise ValueError("Y: this data was packed without heads; pack(X, Y) gives them")
-        return data.heads
+        return given(data.heads, "heads")
 
     def _true(self, data: ParsingData, i: int) -> Array:
         """The indicator (n, n + 1) of the true heads."""
@@ -542,9 +529,3 @@ def _reach_keys(templates: tuple[Template, ...]) -> np.ndarray:
     sides = hashes(side for side in ("left", "right") for _ in DISTANCES)
     bins = hashes(f"{side} {d}" for side in ("left", "right") for d in DISTANCES)
     return np.stack([keys_of(t, "direction", sides) + keys_of(t, "distance", bins) for t in templates], axis=1)
-
-
-def _only(data: ParsingData, batch: np.ndarray) -> int:
-    """The only sentence of a piece."""
-    (i,) = all_of(data.n, batch)
-    return int(i)

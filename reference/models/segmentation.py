@@ -10,6 +10,7 @@ are one vector w (F + G,), w_node first; w_edge must be >= 0.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -20,8 +21,8 @@ from array_api_compat import array_namespace
 import reference.arrays
 from reference.arrays import Array, Place, Rows, host, integer, integers
 from reference.example_errors import Example, each_example, example_error, listed
-from reference.models.base import LinearModel, checked, not_packed, sound
-from reference.packed import Packed, check_indices, check_range
+from reference.models.base import LinearModel, RowsOfEach, checked, given, one_for_each, only, sound
+from reference.packed import check_indices, check_range
 from reference.structures.answered import Oracle
 from reference.structures.cut import Cut, CutScores
 
@@ -29,7 +30,7 @@ __all__ = ["SegmentationData", "SegmentationModel", "grid_edges"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SegmentationData(Packed):
+class SegmentationData(RowsOfEach):
     """Packed images: node features (p, F), edges (e, 2), edge features (e, G) and labels (p,) of each image. Integers
     are on the host.
     """
@@ -52,11 +53,6 @@ class SegmentationData(Packed):
             if self.labels is not None:
                 check_indices(f"labels[{i}]", self.labels[i], (p,))
                 check_range(f"labels[{i}]", self.labels[i], 0, 2)
-
-    @property
-    def n(self) -> int:
-        """Number of images."""
-        return len(self.features)
 
 
 class SegmentationModel(LinearModel):
@@ -95,6 +91,7 @@ class SegmentationModel(LinearModel):
     """
 
     structure_type: Any = Cut
+    packed_type = SegmentationData
     arrays: ModuleType = reference.arrays
 
     def __init__(self, n_features: int, n_edge_features: int, *, oracle: Oracle | None = None) -> None:
@@ -130,9 +127,8 @@ class SegmentationModel(LinearModel):
         ValueError, TypeError
             Naming the image, and the edge with a feature below 0.
         """
-        X, Y = listed("X", X), None if Y is None else listed("Y", Y)
-        if Y is not None and len(Y) != len(X):
-            raise ValueError(f"Y: expected {len(X)} labellings, one for each of X, got {len(Y)}")
+        X = listed("X", X)
+        Y = None if Y is None else one_for_each(Y, len(X), "labellings")
         each = each_example("X", X, lambda name, image: self._image(name, image, like))
         labels = None
         if Y is not None:
@@ -141,25 +137,15 @@ class SegmentationModel(LinearModel):
             tuple(x for x, _, _ in each), tuple(e for _, e, _ in each), tuple(g for _, _, g in each), labels
         )
 
-    def check(self, data: SegmentationData) -> None:
-        """Raise ValueError if ``data`` was packed by a model with other numbers of features, TypeError if it was not
-        packed.
-        """
-        if not isinstance(data, SegmentationData):
-            raise not_packed(data)
-        for part, rows, width in (
-            ("features", data.features, self.n_features),
-            ("edge features", data.edge_features, self.n_edge_features),
-        ):
-            wrong = next((r.width for r in rows if r.width != width), width)
-            if wrong != width:
-                raise ValueError(f"data: packed by a different model, with {wrong} {part}; this one has {width}")
+    def _sizes(self, data: SegmentationData) -> Iterable[tuple[str, int, int]]:
+        yield from (("features", rows.width, self.n_features) for rows in data.features)
+        yield from (("edge features", rows.width, self.n_edge_features) for rows in data.edge_features)
 
     def scores(self, data: SegmentationData, batch: np.ndarray, w: Array) -> CutScores:
         """The scores of one image (batch of one) at weights w (d,): unary (p, 2), pairwise (e, 2, 2). ValueError if
         w_edge < 0.
         """
-        i, (node, edge) = _only(batch), self.split(w)
+        i, (node, edge) = only(batch), self.split(w)
         check_edge_weights(edge)
         foreground = self.arrays.gather_sum(data.features[i], node[:, None])
         return sound(self._scores(data, i, foreground, self.arrays.gather_sum(data.edge_features[i], edge[:, None])), w)
@@ -168,33 +154,27 @@ class SegmentationModel(LinearModel):
         """The adjoint of :meth:`scores`: a gradient with respect to the scores of one image, as one (d,) in the
         weights.
         """
-        i, xp = _only(batch), array_namespace(w)
+        i, xp = only(batch), array_namespace(w)
         node = self.arrays.scatter_sum(data.features[i], g.unary[:, 1:])
         differ = -(g.pairwise[:, 0, 1] + g.pairwise[:, 1, 0])
         return xp.concat([node[:, 0], self.arrays.scatter_sum(data.edge_features[i], differ[:, None])[:, 0]])
 
     def task_loss(self, data: SegmentationData, batch: np.ndarray) -> CutScores:
         """The number of wrong nodes, as scores to add: 1 for the wrong label of each node."""
-        i, place = _only(batch), self._place(data)
-        true = self._true(data, i)
-        edges = data.edges[i]
+        i, place = only(batch), data.place
+        true, edges = self._true(data, i), data.edges[i]
         return CutScores(place.floats(np.eye(2)[1 - true]), place.zeros((len(edges), 2, 2)), edges)
 
     def gold(self, data: SegmentationData, batch: np.ndarray) -> CutScores:
         """The indicator of the true labelling's parts, shaped like the scores."""
-        i, place = _only(batch), self._place(data)
-        true = self._true(data, i)
-        edges = data.edges[i]
+        i, place = only(batch), data.place
+        true, edges = self._true(data, i), data.edges[i]
         pairs = np.eye(4)[2 * true[edges[:, 0]] + true[edges[:, 1]]].reshape(-1, 2, 2)
         return CutScores(place.floats(np.eye(2)[true]), place.floats(pairs), edges)
 
     def counts(self, data: SegmentationData) -> list[int]:
         """2^p for each image."""
         return [2**rows.n for rows in data.features]
-
-    def zeros(self, data: SegmentationData) -> Array:
-        """Weights of zero (d,) in the data's place."""
-        return self._place(data).zeros((self.size,))
 
     def split(self, w: Array) -> tuple[Array, Array]:
         """Weights (d,) as w_node (F,) and w_edge (G,)."""
@@ -218,16 +198,11 @@ class SegmentationModel(LinearModel):
         """Scores from those of the foreground (p, 1) and the penalty of each edge (e, 1) whose ends differ."""
         xp = array_namespace(foreground)
         unary = xp.concat([xp.zeros_like(foreground), foreground], axis=1)
-        apart = self._place(data).floats(1.0 - np.eye(2))
+        apart = data.place.floats(1.0 - np.eye(2))
         return CutScores(unary, -strength[:, :, None] * apart, data.edges[i])
 
-    def _place(self, data: SegmentationData) -> Place:
-        return data.features[0].place if data.features else Place.of(None)
-
     def _true(self, data: SegmentationData, i: int) -> np.ndarray:
-        if data.labels is None:
-            raise ValueError("Y: this data was packed without labels; pack(X, Y) gives them")
-        return data.labels[i]
+        return given(data.labels, "labels")[i]
 
     def _split(self, data: SegmentationData, piece: np.ndarray, outputs: Array) -> list[np.ndarray]:
         return [host(outputs)]
@@ -269,14 +244,14 @@ def grid_edges(height: int, width: int, connectivity: int = 4) -> np.ndarray:
 
 def _labels(name: str, y: Any, p: int) -> np.ndarray:
     """Labels (p,) of 0 and 1, or booleans, as int64 on the host."""
-    given = host(y, name)
-    if given.ndim != 1 or (given.size and given.dtype.kind not in "iub"):
+    values = host(y, name)
+    if values.ndim != 1 or (values.size and values.dtype.kind not in "iub"):
         raise TypeError(
-            f"{name}: expected integers or booleans of shape ({p},), got {given.dtype} of shape {given.shape}"
+            f"{name}: expected integers or booleans of shape ({p},), got {values.dtype} of shape {values.shape}"
         )
-    if len(given) != p:
-        raise ValueError(f"{name}: expected {p} labels, one for each node, got {len(given)}")
-    labels = given.astype(np.int64)
+    if len(values) != p:
+        raise ValueError(f"{name}: expected {p} labels, one for each node, got {len(values)}")
+    labels = values.astype(np.int64)
     for v in np.flatnonzero((labels < 0) | (labels > 1))[:1].tolist():
         raise example_error(name, v, f"expected labels 0 and 1, got {labels[v]}")
     return labels
@@ -287,11 +262,6 @@ def check_edge_weights(edge: Array) -> None:
     if bool(array_namespace(edge).any(edge < 0)):
         k = int(np.argmax(host(edge) < 0))
         raise ValueError(f"w: weights of edge features must be >= 0, got {float(edge[k])} for edge feature {k}")
-
-
-def _only(batch: np.ndarray) -> int:
-    (i,) = batch
-    return int(i)
 
 
 def _check_edges(name: str, edges: np.ndarray, p: int) -> None:

@@ -20,32 +20,32 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 
 import reference.arrays
 from reference.arrays import Array, Rows, host
 from reference.example_errors import each_example, listed
 from reference.models.base import (
-    LinearModel,
+    Concatenated,
+    LabelledModel,
     all_of,
     check_labels,
-    check_packed,
     checked,
     integer,
-    label_cost,
-    label_names,
+    offsets_of,
     packed_labels,
     sound,
     squared_sums,
+    stacked,
+    with_ones,
 )
-from reference.packed import Packed, check_offsets, lock
+from reference.packed import check_offsets, lock
 from reference.structures.chain import Chain, ChainScores
 
 __all__ = ["ChainData", "SequenceModel"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ChainData(Packed):
+class ChainData(Concatenated):
     """Packed sequences: sequence i owns positions offsets[i]:offsets[i+1].
 
     rows: features of all N positions; offsets (n+1,) NumPy int64; labels (N,) int64 in the rows' place, or None.
@@ -62,18 +62,8 @@ class ChainData(Packed):
         check_offsets("offsets", self.offsets, checked("rows", self.rows, Rows).n, "positions")
         check_labels(self.labels, self.rows.n, self.rows.place.xp)
 
-    @property
-    def n(self) -> int:
-        """Number of sequences."""
-        return len(self.offsets) - 1
 
-    @property
-    def lengths(self) -> np.ndarray:
-        """Length of each sequence (n,)."""
-        return np.diff(self.offsets)
-
-
-class SequenceModel(LinearModel):
+class SequenceModel(LabelledModel):
     """A linear-chain labeller over sparse or dense features.
 
     Parameters
@@ -102,6 +92,7 @@ class SequenceModel(LinearModel):
     """
 
     structure_type = Chain
+    packed_type = ChainData
     arrays: ModuleType = reference.arrays
 
     def __init__(
@@ -117,9 +108,7 @@ class SequenceModel(LinearModel):
         if not isinstance(start_stop, bool):
             raise TypeError(f"start_stop: expected True or False, got {start_stop!r}")
         self.start_stop = start_stop
-        self.labels = label_names(labels)
-        self.n_labels = len(self.labels)
-        self.cost = label_cost(cost, self.n_labels)
+        self._label(labels, cost)
         self.width = self.n_features + 2 * self.start_stop
         self.size = self.width * self.n_labels + self.n_labels**2
 
@@ -157,7 +146,7 @@ class SequenceModel(LinearModel):
         """
         rows, offsets = self._positions(X)
         if self.start_stop:
-            rows = _with_boundaries(rows, offsets, self.n_features)
+            rows = _with_boundaries(rows, offsets)
         packed = Rows.of(rows, like=like)
         return ChainData(packed, lock(offsets), packed_labels(Y, self.labels, offsets, packed.place))
 
@@ -165,20 +154,12 @@ class SequenceModel(LinearModel):
         """All positions of X as rows on the host, and the offsets of the sequences."""
         X = listed("X", X)
         if len(X) and all(_plain(x) and x.ndim == 2 and x.shape[1] == self.n_features for x in X):
-            offsets = np.concatenate([[0], np.cumsum([len(x) for x in X])]).astype(np.int64)
             together = np.concatenate(list(X))
             if together.dtype.kind in "fiub" and np.all(np.isfinite(together)):
-                return Rows.of(together, width=self.n_features), offsets
+                return Rows.of(together, width=self.n_features), offsets_of(X)
         # one by one, so that errors name the sequence
         each = each_example("X", X, lambda name, x: Rows.of(x, width=self.n_features, name=name))
-        offsets = np.concatenate([[0], np.cumsum([r.n for r in each])]).astype(np.int64)
-        return _stacked(each, self.n_features), offsets
-
-    def check(self, data: ChainData) -> None:
-        """Raise ValueError if ``data`` was packed by a model with another number of features, or of labels;
-        TypeError if it was not packed.
-        """
-        check_packed(data, ChainData, self.width, self.n_labels)
+        return stacked(each, self.n_features), np.cumsum([0, *(rows.n for rows in each)], dtype=np.int64)
 
     def chunks(self, data: ChainData, batch: np.ndarray) -> Iterator[np.ndarray]:
         """Groups of sequences of similar lengths: at most ``max_cells`` padded positions (or one sequence), at most
@@ -256,22 +237,6 @@ class SequenceModel(LinearModel):
         true = xp.concat([xp.take(self.true_labels(data), home.integers(positions)), home.integers([-1])])
         return xp.reshape(xp.take(true, home.integers(place.ravel())), place.shape)
 
-    def zeros(self, data: ChainData) -> Array:
-        """Weights of zero (d,) in the data's place."""
-        return data.rows.place.zeros((self.size,))
-
-    def split(self, w: Array) -> tuple[Array, Array]:
-        """Weights (d,) as the feature matrix (F [+ 2], L) and the transition matrix (L, L)."""
-        cut = self.width * self.n_labels
-        xp = array_namespace(w)
-        return xp.reshape(w[:cut], (self.width, self.n_labels)), xp.reshape(w[cut:], (self.n_labels, self.n_labels))
-
-    def true_labels(self, data: ChainData) -> Array:
-        """The labels (N,) of all positions; ValueError if the data were packed without labels."""
-        if data.labels is None:
-            raise ValueError("Y: this data was packed without labels; pack(X, Y) gives them")
-        return data.labels
-
     def _padded(self, data: ChainData, flat: Array, place: np.ndarray) -> Array:
         """Rows (P, L) of a piece's positions as (b, n, L), with 0 in the padding."""
         home = data.rows.place
@@ -304,28 +269,10 @@ def _layout(offsets: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, np.ndar
     return positions, np.where(inside, (ends - lengths)[:, None] + steps, len(positions))
 
 
-def _stacked(each: list[Rows], width: int) -> Rows:
-    """Rows on the host, concatenated."""
-    counts = np.concatenate([np.zeros(0, np.int64), *(np.diff(r.indptr) for r in each)])
-    return Rows.unchecked(
-        np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        np.concatenate([np.zeros(0, np.int64), *(r.indices for r in each)]),
-        np.concatenate([np.zeros(0), *(r.data for r in each)]),
-        width,
-    )
-
-
-def _with_boundaries(rows: Rows, offsets: np.ndarray, first_column: int) -> Rows:
+def _with_boundaries(rows: Rows, offsets: np.ndarray) -> Rows:
     """Rows on the host with two more columns: one active on each sequence's first position, one on its last."""
     nonempty = offsets[:-1] < offsets[1:]
     row = np.concatenate([offsets[:-1][nonempty], offsets[1:][nonempty] - 1])  # rows, the first ones and the last ones
-    columns = np.repeat([first_column, first_column + 1], len(row) // 2)
+    columns = np.repeat([rows.width, rows.width + 1], len(row) // 2)
     by_row = np.argsort(row, kind="stable")
-    row, columns = row[by_row], columns[by_row]
-    behind = rows.indptr[row + 1]  # each row's own entries
-    return Rows.unchecked(
-        rows.indptr + np.concatenate([[0], np.cumsum(np.bincount(row, minlength=rows.n))]),
-        np.insert(rows.indices, behind, columns),
-        np.insert(rows.data, behind, 1.0),
-        first_column + 2,
-    )
+    return with_ones(rows, row[by_row], columns[by_row], rows.width + 2)

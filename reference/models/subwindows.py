@@ -8,6 +8,7 @@ The best boxes are found by efficient subwindow search. Source: Pillutla et al.,
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -17,10 +18,9 @@ from array_api_compat import array_namespace
 
 import reference.arrays
 from reference.arrays import Array, Place, Rows, floats, host, integer
-from reference.example_errors import each_example, listed
-from reference.models.base import LinearModel, checked, not_packed, sound
-from reference.models.listed import only
-from reference.packed import Packed, check_indices
+from reference.example_errors import each_example
+from reference.models.base import LinearModel, RowsOfEach, checked, given, one_for_each, only, sound
+from reference.packed import check_indices
 from reference.structures.answered import Oracle
 from reference.structures.boxes import Boxes, BoxScores, checked_boxes, within
 
@@ -28,7 +28,7 @@ __all__ = ["SubwindowData", "SubwindowModel"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SubwindowData(Packed):
+class SubwindowData(RowsOfEach):
     """Packed images: features of the pixels (H W, F), row by row, and sides (H, W) of each image; the true boxes (n, 4)
     on the host, or None.
     """
@@ -51,11 +51,6 @@ class SubwindowData(Packed):
             check_indices("truth", self.truth, (len(self.features), 4))
             for i, box in enumerate(self.truth):
                 within(f"truth[{i}]", checked_boxes(f"truth[{i}]", box, (4,)), self.sides[i])
-
-    @property
-    def n(self) -> int:
-        """Number of images."""
-        return len(self.features)
 
 
 class SubwindowModel(LinearModel):
@@ -93,6 +88,7 @@ class SubwindowModel(LinearModel):
     """
 
     structure_type: Any = Boxes
+    packed_type = SubwindowData
     arrays: ModuleType = reference.arrays
 
     def __init__(self, n_features: int, *, oracle: Oracle | None = None) -> None:
@@ -128,21 +124,12 @@ class SubwindowModel(LinearModel):
         sides = tuple(shape for _, shape in images)
         if Y is None:
             return SubwindowData(tuple(rows for rows, _ in images), sides, None)
-        Y = listed("Y", Y)
-        if len(Y) != len(images):
-            raise ValueError(f"Y: expected {len(images)} boxes, one for each image of X, got {len(Y)}")
+        Y = one_for_each(Y, len(images), "boxes", "image of X")
         truth = each_example("Y", Y, lambda name, y: within(name, checked_boxes(name, y, (4,)), sides[name.example]))
         return SubwindowData(tuple(rows for rows, _ in images), sides, np.array(truth, dtype=np.int64).reshape(-1, 4))
 
-    def check(self, data: SubwindowData) -> None:
-        """Raise ValueError if ``data`` was packed by a model with another number of features, TypeError if it was
-        not packed.
-        """
-        if not isinstance(data, SubwindowData):
-            raise not_packed(data)
-        width = next((rows.width for rows in data.features if rows.width != self.size), self.size)
-        if width != self.size:
-            raise ValueError(f"data: packed by a different model, with {width} features; this one has {self.size}")
+    def _sizes(self, data: SubwindowData) -> Iterable[tuple[str, int, int]]:
+        return [("features", rows.width, self.size) for rows in data.features]
 
     def scores(self, data: SubwindowData, batch: np.ndarray, w: Array) -> BoxScores:
         """The scores of one image (batch of one) at weights w (d,): pixels (H, W), no loss."""
@@ -150,7 +137,7 @@ class SubwindowModel(LinearModel):
         pixels = self.arrays.gather_sum(data.features[i], w[:, None])
         truth = None if data.truth is None else data.truth[i]
         pixels = array_namespace(w).reshape(pixels, data.sides[i])
-        return sound(BoxScores(pixels, self._place(data).floats(0.0), truth), w)
+        return sound(BoxScores(pixels, data.place.floats(0.0), truth), w)
 
     def pullback(self, data: SubwindowData, batch: np.ndarray, w: Array, g: BoxScores) -> Array:
         """The adjoint of :meth:`scores`: a gradient with respect to the scores of one image, as one (d,) in the
@@ -161,7 +148,7 @@ class SubwindowModel(LinearModel):
 
     def task_loss(self, data: SubwindowData, batch: np.ndarray) -> BoxScores:
         """1 - IoU with the true box, as scores to add: no pixels, and the weight 1."""
-        i, place = only(batch), self._place(data)
+        i, place = only(batch), data.place
         return BoxScores(place.zeros(data.sides[i]), place.floats(1.0), self._true(data, i))
 
     def gold(self, data: SubwindowData, batch: np.ndarray) -> BoxScores:
@@ -177,10 +164,6 @@ class SubwindowModel(LinearModel):
         """(sum_p ||x_p||)^2 for each image: two boxes differ by the pixels that only one of them contains."""
         squares = [np.bincount(host(rows.row_ids()), host(rows.data).astype(np.float64) ** 2) for rows in data.features]
         return np.array([np.sum(np.sqrt(each)) ** 2 for each in squares])
-
-    def zeros(self, data: SubwindowData) -> Array:
-        """Weights of zero (d,) in the data's place."""
-        return self._place(data).zeros((self.size,))
 
     def _image(self, name: str, x: Any, like: Array | None) -> tuple[Rows, tuple[int, int]]:
         """The rows of an image's pixels, and its sides."""
@@ -201,13 +184,8 @@ class SubwindowModel(LinearModel):
             )
         return Rows.of([[word] if word >= 0 else [] for word in x.ravel().tolist()], width=self.size, like=like), (H, W)
 
-    def _place(self, data: SubwindowData) -> Place:
-        return data.features[0].place if data.features else Place.of(None)
-
     def _true(self, data: SubwindowData, i: int) -> np.ndarray:
-        if data.truth is None:
-            raise ValueError("Y: this data was packed without true boxes; pack(X, Y) gives them")
-        box: np.ndarray = data.truth[i]
+        box: np.ndarray = given(data.truth, "true boxes")[i]
         return box
 
     def _split(self, data: SubwindowData, piece: np.ndarray, outputs: Array) -> list[np.ndarray]:

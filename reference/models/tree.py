@@ -15,25 +15,25 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 
 import reference.arrays
 from reference.arrays import Array, Rows, host
 from reference.example_errors import Example, each_example, example_error
 from reference.models.base import (
-    LinearModel,
-    all_of,
+    Concatenated,
+    LabelledModel,
     check_labels,
-    check_packed,
     checked,
     integer,
-    label_cost,
-    label_names,
+    offsets_of,
+    only,
     packed_labels,
     sound,
     squared_sums,
+    stacked,
+    with_ones,
 )
-from reference.packed import Packed, check_forests, check_indices, check_offsets, lock
+from reference.packed import check_forests, check_indices, check_offsets, lock
 from reference.structures.answered import Oracle
 from reference.structures.tree import Tree, TreeScores
 from reference.structures.tree_scores import order
@@ -42,7 +42,7 @@ __all__ = ["TreeData", "TreeModel"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TreeData(Packed):
+class TreeData(Concatenated):
     """Packed trees: tree i owns nodes offsets[i]:offsets[i+1].
 
     rows: features of all N nodes; offsets (n+1,) NumPy int64; parents (N,) NumPy int64, numbered within their tree, -1
@@ -66,22 +66,12 @@ class TreeData(Packed):
         check_forests("parents", self.parents, self.offsets)
         check_labels(self.labels, self.rows.n, self.rows.place.xp)
 
-    @property
-    def n(self) -> int:
-        """Number of trees."""
-        return len(self.offsets) - 1
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Number of nodes of each tree (n,)."""
-        return np.diff(self.offsets)
-
     def nodes(self, i: int) -> np.ndarray:
         """The nodes of tree i (p,)."""
         return np.arange(self.offsets[i], self.offsets[i + 1])
 
 
-class TreeModel(LinearModel):
+class TreeModel(LabelledModel):
     """A labeller of the nodes of trees and forests over sparse or dense features.
 
     score(y) = sum_v <W[:, y_v], x_v> + sum_{v not a root} A[y_parent(v), y_v]
@@ -111,15 +101,14 @@ class TreeModel(LinearModel):
     """
 
     structure_type: Any = Tree
+    packed_type = TreeData
     arrays: ModuleType = reference.arrays
 
     def __init__(
         self, n_features: int, labels: int | Sequence[str], *, cost: Any = None, oracle: Oracle | None = None
     ) -> None:
         self.n_features = integer("n_features", n_features, 0)
-        self.labels = label_names(labels)
-        self.n_labels = len(self.labels)
-        self.cost = label_cost(cost, self.n_labels)
+        self._label(labels, cost)
         self.width = self.n_features + 1
         self.size = self.width * self.n_labels + self.n_labels**2
         self._answer_by(oracle)
@@ -154,9 +143,9 @@ class TreeModel(LinearModel):
         """
         pairs = each_example("X", X, self._tree)
         each, forests = [rows for rows, _ in pairs], [above for _, above in pairs]
-        offsets = np.concatenate([[0], np.cumsum([rows.n for rows in each])]).astype(np.int64)
-        parents = np.concatenate([np.zeros(0, np.int64), *forests])
-        rows = Rows.of(_with_roots(each, parents < 0, self.n_features), like=like)
+        offsets, parents = offsets_of(forests), np.concatenate([np.zeros(0, np.int64), *forests])
+        roots = np.flatnonzero(parents < 0)
+        rows = Rows.of(with_ones(stacked(each, self.n_features), roots, self.n_features, self.width), like=like)
         labels = packed_labels(Y, self.labels, offsets, rows.place, "node")
         return TreeData(rows, lock(offsets), lock(parents), labels)
 
@@ -167,16 +156,10 @@ class TreeModel(LinearModel):
         rows = Rows.of(x[0], width=self.n_features, name=name)
         return rows, _parents(name, x[1], rows.n)
 
-    def check(self, data: TreeData) -> None:
-        """Raise ValueError if ``data`` was packed by a model with another number of features, or of labels;
-        TypeError if it was not packed.
-        """
-        check_packed(data, TreeData, self.width, self.n_labels)
-
     def scores(self, data: TreeData, batch: np.ndarray, w: Array) -> TreeScores:
         """The scores of one tree (batch of one) at weights w (d,): unary (p, L), pairwise (L, L)."""
         weights, pairwise = self.split(w)
-        i = _only(data, batch)
+        i = only(batch, data)
         unary = self.arrays.gather_sum(data.rows.take(data.nodes(i)), weights)
         return sound(TreeScores(unary, pairwise, data.parents[data.nodes(i)]), w)
 
@@ -185,27 +168,23 @@ class TreeModel(LinearModel):
         weights.
         """
         xp = data.rows.place.xp
-        weights = self.arrays.scatter_sum(data.rows.take(data.nodes(_only(data, batch))), g.unary)
+        weights = self.arrays.scatter_sum(data.rows.take(data.nodes(only(batch, data))), g.unary)
         return xp.concat([xp.reshape(weights, (-1,)), xp.reshape(g.pairwise, (-1,))])
 
     def task_loss(self, data: TreeData, batch: np.ndarray) -> TreeScores:
         """The task loss as scores to add: cost[true label, label] at each node."""
-        i, place = _only(data, batch), data.rows.place
+        i, place = only(batch, data), data.rows.place
         unary = place.xp.take(place.floats(self.cost), self._true(data, i), axis=0)
         return TreeScores(unary, place.zeros((self.n_labels,) * 2), data.parents[data.nodes(i)])
 
     def gold(self, data: TreeData, batch: np.ndarray) -> TreeScores:
         """The indicator of the true labelling's parts, shaped like the scores."""
-        i, place = _only(data, batch), data.rows.place
+        i, place = only(batch, data), data.rows.place
         true = self._true(data, i)
         unary, pairwise = place.zeros((true.shape[0], self.n_labels)), place.zeros((self.n_labels,) * 2)
         shape = TreeScores(unary, pairwise, data.parents[data.nodes(i)])
         parts: TreeScores = self.structure_type.ops.parts(shape, true)
         return parts
-
-    def zeros(self, data: TreeData) -> Array:
-        """Weights of zero (d,) in the data's place."""
-        return data.rows.place.zeros((self.size,))
 
     def counts(self, data: TreeData) -> list[int]:
         """L^p_i for each tree."""
@@ -219,25 +198,12 @@ class TreeModel(LinearModel):
         edges = np.bincount(np.repeat(np.arange(data.n), data.lengths), data.parents >= 0, data.n)
         return 2 * squared_sums(data.rows, data.offsets) + 2 * edges**2
 
-    def split(self, w: Array) -> tuple[Array, Array]:
-        """Weights (d,) as the feature matrix (F + 1, L) and the matrix of pairs (L, L)."""
-        cut, xp = self.width * self.n_labels, array_namespace(w)
-        return xp.reshape(w[:cut], (self.width, self.n_labels)), xp.reshape(w[cut:], (self.n_labels, self.n_labels))
-
     def _true(self, data: TreeData, i: int) -> Array:
         """The labels (p,) of tree i. Raises ValueError if the data were packed without labels."""
-        if data.labels is None:
-            raise ValueError("Y: this data was packed without labels; pack(X, Y) gives them")
-        return data.labels[int(data.offsets[i]) : int(data.offsets[i + 1])]
+        return self.true_labels(data)[int(data.offsets[i]) : int(data.offsets[i + 1])]
 
     def _split(self, data: TreeData, piece: np.ndarray, outputs: Array) -> list[np.ndarray]:
         return [host(outputs)]
-
-
-def _only(data: TreeData, batch: np.ndarray) -> int:
-    """The only example of a piece."""
-    (i,) = all_of(data.n, batch)
-    return int(i)
 
 
 def _parents(name: str, parents: Any, p: int) -> np.ndarray:
@@ -256,15 +222,3 @@ def _parents(name: str, parents: Any, p: int) -> np.ndarray:
     except ValueError as problem:
         raise ValueError(f"{name}: {problem}") from None
     return checked
-
-
-def _with_roots(each: list[Rows], is_root: np.ndarray, width: int) -> Rows:
-    """Rows on the host, concatenated, with one more column, number ``width``, active on the roots."""
-    counts = np.concatenate([np.zeros(0, np.int64), *(np.diff(rows.indptr) for rows in each)])
-    ends = np.cumsum(counts)[is_root]
-    return Rows.unchecked(
-        np.concatenate([[0], np.cumsum(counts + is_root)]).astype(np.int64),
-        np.insert(np.concatenate([np.zeros(0, np.int64), *(rows.indices for rows in each)]), ends, width),
-        np.insert(np.concatenate([np.zeros(0), *(rows.data for rows in each)]), ends, 1.0),
-        width + 1,
-    )

@@ -21,14 +21,14 @@ import numpy as np
 
 from reference.arrays import host
 from reference.screening.problem import ROUNDING, State
-from reference.screening.rules import listed_spread, rounding
+from reference.screening.rules import ByBounds, listed_spread, rounding
 from reference.structures.sampling import generator
 
 __all__ = ["HalfSpaceRule"]
 
 
 @dataclass(frozen=True)
-class HalfSpaceRule:
+class HalfSpaceRule(ByBounds):
     """The paper's rule for listed outputs: a ball from the dual's gradient and strong convexity, cut by half-spaces
     sum(theta_k) <= 1.
 
@@ -72,10 +72,6 @@ class HalfSpaceRule:
         if self.half_spaces not in ("random", "all", "none"):
             raise ValueError(f"half_spaces: expected random, all or none, got {self.half_spaces!r}")
         object.__setattr__(self, "rng", generator(self.rng))
-
-    def screen(self, state: State) -> np.ndarray:
-        """True (d,) where the rule proves that the optimal weight is 0."""
-        return self.bounds(state) <= state.problem.beta
 
     def bounds(self, state: State) -> np.ndarray:
         """The least over the half-spaces used of the largest |G_j(theta)| (d,) over ball and half-space."""

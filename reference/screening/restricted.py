@@ -7,7 +7,7 @@ weight are removed from the packed data, too. Other models compute with weights 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from reference.arrays import Array, Place, host
 from reference.models.base import LinearModel
 from reference.models.multiclass import MulticlassModel
-from reference.models.nonlinear import HomogeneousModel, LinearizedModel, NonlinearModel
+from reference.models.nonlinear import Delegating, HomogeneousModel, LinearizedModel, NonlinearModel
 from reference.models.sequence import SequenceModel
 from reference.screening.registry import (
     FeatureTotals,
@@ -71,7 +71,7 @@ def restrict(model: LinearModel, columns: Any) -> RestrictedModel:
     return restricted
 
 
-class RestrictedModel(LinearModel):
+class RestrictedModel(Delegating):
     """A linear model with only the weights ``columns``; the others are 0.
 
     score_i(y; w) = score_i(y; the model's weights with w at ``columns``, 0 elsewhere)
@@ -97,8 +97,8 @@ class RestrictedModel(LinearModel):
     """
 
     def __init__(self, model: LinearModel, columns: np.ndarray, features: np.ndarray | None = None) -> None:
-        self.model, self.columns, self.features = model, columns, features
-        self.structure_type, self.size = model.structure_type, len(columns)
+        super().__init__(model)
+        self.columns, self.features, self.size = columns, features, len(columns)
         self._places = np.full(model.size, self.size)
         self._places[columns] = np.arange(self.size)
 
@@ -106,17 +106,9 @@ class RestrictedModel(LinearModel):
         """The data for this model, from ``data`` packed by the original model."""
         return data if self.features is None else data._replace(rows=data.rows.select(self.features))
 
-    def check(self, data: Any) -> None:
-        """Raise ValueError unless ``data`` is narrowed data of the original model; TypeError if it was not packed."""
-        self.model.check(data)
-
     def zeros(self, data: Any) -> Array:
         """Weights of zero (k,) in the data's place."""
         return self.model.zeros(data)[: self.size]
-
-    def chunks(self, data: Any, batch: np.ndarray) -> Iterator[np.ndarray]:
-        """Pieces, as in the original model."""
-        return self.model.chunks(data, batch)
 
     def scores(self, data: Any, batch: np.ndarray, w: Array) -> Scores:
         """The scores of a piece at weights w (k,)."""
@@ -131,21 +123,9 @@ class RestrictedModel(LinearModel):
         whole, place = self.model.pullback(data, batch, self._embedded(w), g), Place.of(w)
         return place.xp.take(whole, place.integers(self.columns), axis=0)
 
-    def task_loss(self, data: Any, batch: np.ndarray) -> Scores:
-        """As in the original model."""
-        return self.model.task_loss(data, batch)
-
-    def gold(self, data: Any, batch: np.ndarray) -> Scores:
-        """As in the original model."""
-        return self.model.gold(data, batch)
-
     def gold_scores(self, data: Any, batch: np.ndarray, w: Array) -> Array:
         """The scores (b,) of a piece's true outputs at weights w (k,)."""
         return self.model.gold_scores(data, batch, self._embedded(w))
-
-    def counts(self, data: Any) -> list[int]:
-        """As in the original model."""
-        return self.model.counts(data)
 
     def squared_diameters(self, data: Any) -> np.ndarray | None:
         """Those of the original model: upper bounds, as its features include these."""
@@ -159,9 +139,6 @@ class RestrictedModel(LinearModel):
         """The weights of the original model: w (k,), and zeros elsewhere."""
         place = Place.of(w)
         return place.xp.take(place.xp.concat([w, place.zeros((1,))]), place.integers(self._places), axis=0)
-
-    def _split(self, data: Any, piece: np.ndarray, outputs: Any) -> Sequence[Any]:
-        return self.model._split(data, piece, outputs)
 
 
 def checked_columns(columns: Any, size: int) -> np.ndarray:

@@ -42,8 +42,20 @@ class Rule(Protocol):
         ...
 
 
+class ByBounds:
+    """A rule that screens a weight if an upper bound on |G_j(theta*)| is at most beta."""
+
+    def screen(self, state: State) -> np.ndarray:
+        """True (d,) where the rule proves that the optimal weight is 0."""
+        return self.bounds(state) <= state.problem.beta
+
+    def bounds(self, state: State) -> np.ndarray:
+        """Upper bounds (d,)."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class L1GapRule:
+class L1GapRule(ByBounds):
     """Screen by the duality gap and the features' ranges; outputs need not be listed.
 
     |G_j| + sqrt(2 n gap) sqrt(sum_i R_ij^2) / n <= beta  implies  w*_j = 0,
@@ -60,17 +72,13 @@ class L1GapRule:
     to 0, and Cauchy-Schwarz combines the examples. Any upper bound in place of R_ij is safe.
     """
 
-    def screen(self, state: State) -> np.ndarray:
-        """True (d,) where the rule proves that the optimal weight is 0."""
-        return self.bounds(state) <= state.problem.beta
-
     def bounds(self, state: State) -> np.ndarray:
         """The largest |G_j(theta)| (d,) over the set that holds theta*."""
         return _by_gap(state, np.sqrt(2.0 * state.problem.n), _range(state))
 
 
 @dataclass(frozen=True)
-class L2GapRule:
+class L2GapRule(ByBounds):
     """Screen by a ball around theta with a radius from the duality gap; listed outputs only.
 
     |G_j| + sqrt(n gap) sqrt(sum_i sum_y (phi_ij(y) - mean_y phi_ij)^2) / n <= beta  implies  w*_j = 0
@@ -85,17 +93,13 @@ class L2GapRule:
     O(d) besides the gradient. -H is 2-strongly convex in l2 on the simplex. Never better than :class:`L1GapRule`.
     """
 
-    def screen(self, state: State) -> np.ndarray:
-        """True (d,) where the rule proves that the optimal weight is 0."""
-        return self.bounds(state) <= state.problem.beta
-
     def bounds(self, state: State) -> np.ndarray:
         """The largest |G_j(theta)| (d,) over the set that holds theta*."""
         return _by_gap(state, np.sqrt(float(state.problem.n)), listed_spread(state).centred)
 
 
 @dataclass(frozen=True)
-class CountRule:
+class CountRule(ByBounds):
     """Screen features that are too rare for any weights to make |G_j| larger than beta, before any training.
 
     max(most_j - gold_j, gold_j - least_j) / n <= beta  implies  w*_j = 0
@@ -122,10 +126,6 @@ class CountRule:
     >>> [bool(x) for x in CountRule().screen(state)]
     [False, False, True, True]
     """
-
-    def screen(self, state: State) -> np.ndarray:
-        """True (d,) where the rule proves that the optimal weight is 0."""
-        return self.bounds(state) <= state.problem.beta
 
     def bounds(self, state: State) -> np.ndarray:
         """The largest |G_j(theta)| (d,) over all theta."""

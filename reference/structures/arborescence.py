@@ -87,7 +87,7 @@ class Arborescence(Structure):
     def best(self) -> tuple[Array, Array]:
         """Highest score and heads (n,) of a best tree; see :func:`maximum_arborescence`. Raises InfeasibleError."""
         value, heads = self.ops.maximum_arborescence(self.scores, self.single_root)
-        return feasible(value, "best"), heads
+        return self.ops.feasible(value, "best"), heads
 
     def topk(self, k: int) -> KBest:
         """The k best trees, labels (k, n), padded (:class:`KBest`) if fewer are possible: :func:`top_k_arborescences`.
@@ -106,7 +106,7 @@ class Arborescence(Structure):
     def expectation(self, mu: float = 1.0) -> tuple[Array, ArborescenceScores]:
         """Log-partition function and arc marginals (n, n + 1); see :func:`tree_partition`. Raises InfeasibleError."""
         value, marginals = self.ops.tree_partition(self.scores, positive_mu(mu), self.single_root)
-        return feasible(value, "expectation"), marginals
+        return self.ops.feasible(value, "expectation"), marginals
 
     def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Array:
         """Heads (size, n) of trees drawn with probability proportional to exp(score / mu); see :func:`sample`.

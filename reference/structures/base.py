@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj
 
-from reference.arrays import Array, concrete, floats, host, refuse_nan_and_inf, seen, shown, unmasked
+from reference.arrays import Array, Place, concrete, floats, host, integers, refuse_nan_and_inf, seen, shown, unmasked
 from reference.smoothings import positive_mu
 from reference.structures.scores import Scores, add, inner, score_fields
 
@@ -229,6 +229,24 @@ def checked_loss(scores: Scores, loss: Any) -> Scores:
             raise ValueError(f"{name}: expected the shape of the scores, {tuple(field.shape)}, got {tuple(term.shape)}")
         refuse_nan_and_inf(name, term)
     return loss._replace(**dict(zip(names, terms, strict=True))) if names else terms[0]
+
+
+def checked_edges(edges: Any, unary: Array, pairwise: Array) -> np.ndarray:
+    """A copy of the edges (e, 2) between variables with scores unary (p, L), on the host. Raises unless ``pairwise`` is
+    (e, L, L) and the two ends of each edge are different variables.
+    """
+    p, L = unary.shape
+    given = host(integers("edges", edges, Place.of(None)))
+    pairs: np.ndarray = given.reshape(0, 2) if given.size == 0 else given.copy()
+    if pairs.ndim != 2 or pairs.shape[1] != 2:
+        raise ValueError(f"edges: expected shape (e, 2), got {pairs.shape}")
+    if tuple(pairwise.shape) != (len(pairs), L, L):
+        raise ValueError(f"pairwise: expected shape {(len(pairs), L, L)}, got {tuple(pairwise.shape)}")
+    if len(pairs) and not 0 <= pairs.min() <= pairs.max() < p:
+        raise ValueError(f"edges: expected variables in 0..{p - 1}, got {pairs.min()}..{pairs.max()}")
+    for e in np.flatnonzero(pairs[:, 0] == pairs[:, 1])[:1]:
+        raise ValueError(f"edges: edge {e} joins variable {pairs[e, 0]} to itself")
+    return pairs
 
 
 def positive_k(k: int, numbers: int = 1) -> int:

@@ -122,13 +122,7 @@ def clique_sum_product(scores: GraphScores, mu: float = 1.0, max_table: int = MA
     if value > -np.inf:
         weights = [np.exp(log - log.max()) for log in beliefs(cliques.tree, tables, messages, _log_sum)]
         probabilities = [weight / weight.sum() for weight in weights]
-    marginals = GraphScores(
-        cliques.of_variables(probabilities, np.add.reduce, 0.0),
-        cliques.of_edges(probabilities, np.add.reduce, 0.0),
-        scores.edges,
-        scores.counts,
-    )
-    return cliques.place.floats(mu * value), marginals
+    return cliques.place.floats(mu * value), _parts(cliques, scores, probabilities, np.add.reduce, 0.0)
 
 
 def clique_max_marginals(scores: GraphScores, max_table: int = MAX_TABLE) -> GraphScores:
@@ -161,19 +155,21 @@ def clique_max_marginals(scores: GraphScores, max_table: int = MAX_TABLE) -> Gra
     Pillutla et al., Definition 13 and Remark 10.
     """
     cliques = Cliques(scores, max_table)
-    values = _largest_of_each(cliques)
-    return GraphScores(
-        cliques.of_variables(values, _largest, -np.inf),
-        cliques.of_edges(values, _largest, -np.inf),
-        scores.edges,
-        scores.counts,
-    )
+    return _parts(cliques, scores, _largest_of_each(cliques), _largest, -np.inf)
 
 
 def clique_node_max_marginals(scores: GraphScores, max_table: int = MAX_TABLE) -> Array:
     """The highest score (p, L) of a labelling in which variable v has state j; see :func:`clique_max_marginals`."""
     cliques = Cliques(scores, max_table)
     return cliques.of_variables(_largest_of_each(cliques), _largest, -np.inf)
+
+
+def _parts(
+    cliques: Cliques, scores: GraphScores, tables: list[np.ndarray], reduce: Reduction, otherwise: float
+) -> GraphScores:
+    """The tables of the cliques reduced to each part."""
+    unary, pairwise = (each(tables, reduce, otherwise) for each in (cliques.of_variables, cliques.of_edges))
+    return scores._replace(unary=unary, pairwise=pairwise)
 
 
 def _largest_of_each(cliques: Cliques) -> list[np.ndarray]:

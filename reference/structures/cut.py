@@ -24,7 +24,8 @@ from array_api_compat import array_namespace
 
 from reference import arrays
 from reference.arrays import Array, Place, host, one_hot
-from reference.structures.base import IntractableError, KBest, Structure, feasible
+from reference.structures.base import IntractableError, KBest, Structure, checked_edges
+from reference.structures.base import feasible as feasible
 from reference.structures.bmmf import bmmf
 from reference.structures.cut_network import CutScores, Flow, Network, refuse_unfit_edges, score
 
@@ -178,18 +179,7 @@ class Cut(Structure):
         unary, pairwise = arrays.floats(unary=unary, pairwise=pairwise)
         if unary.ndim != 2 or unary.shape[1] != 2:
             raise ValueError(f"unary: expected shape (p, 2), got {tuple(unary.shape)}")
-        edges = arrays.integers("edges", edges, Place.of(None))
-        # a copy: later changes by the caller have no effect
-        edges = edges.reshape(0, 2) if edges.size == 0 else edges.copy()
-        if edges.ndim != 2 or edges.shape[1] != 2:
-            raise ValueError(f"edges: expected shape (e, 2), got {edges.shape}")
-        if tuple(pairwise.shape) != (len(edges), 2, 2):
-            raise ValueError(f"pairwise: expected shape {(len(edges), 2, 2)}, got {tuple(pairwise.shape)}")
-        p = unary.shape[0]
-        if len(edges) and not 0 <= edges.min() <= edges.max() < p:
-            raise ValueError(f"edges: expected variables in 0..{p - 1}, got {edges.min()}..{edges.max()}")
-        for e in np.flatnonzero(edges[:, 0] == edges[:, 1])[:1]:
-            raise ValueError(f"edges: edge {e} joins variable {edges[e, 0]} to itself")
+        edges = checked_edges(edges, unary, pairwise)
         arrays.refuse_nan_and_inf("unary", unary)
         arrays.refuse_nan_and_inf("pairwise", pairwise)
         super().__init__(CutScores(unary, pairwise, edges))
@@ -198,7 +188,7 @@ class Cut(Structure):
     def best(self) -> tuple[Array, Array]:
         """Highest score () and best labels (p,); see :func:`minimum_cut`. Raises InfeasibleError."""
         value, labels = self.ops.minimum_cut(self.scores)
-        return feasible(value, "best"), labels
+        return self.ops.feasible(value, "best"), labels
 
     def topk(self, k: int) -> KBest:
         """The k best labellings, padded (:class:`KBest`) if fewer are possible; see :func:`bmmf`.

@@ -19,7 +19,7 @@ import numpy as np
 
 from reference import arrays
 from reference.arrays import Array, Place, host, integer
-from reference.structures.base import KBest, Structure, at_most, feasible, positive_mu
+from reference.structures.base import KBest, Structure, at_most, checked_edges, feasible, positive_mu
 from reference.structures.bmmf import bmmf
 from reference.structures.clique_oracles import (
     MAX_TABLE,
@@ -89,16 +89,7 @@ class Graph(Structure):
         if unary.ndim != 2 or unary.shape[1] < 1:
             raise ValueError(f"unary: expected shape (p, L) with L >= 1, got {tuple(unary.shape)}")
         p, L = unary.shape
-        edges = arrays.integers("edges", edges, Place.of(None))
-        edges = edges.reshape(0, 2) if edges.size == 0 else edges.copy()
-        if edges.ndim != 2 or edges.shape[1] != 2:
-            raise ValueError(f"edges: expected shape (e, 2), got {edges.shape}")
-        if tuple(pairwise.shape) != (len(edges), L, L):
-            raise ValueError(f"pairwise: expected shape {(len(edges), L, L)}, got {tuple(pairwise.shape)}")
-        if len(edges) and not 0 <= edges.min() <= edges.max() < p:
-            raise ValueError(f"edges: expected variables in 0..{p - 1}, got {edges.min()}..{edges.max()}")
-        for e in np.flatnonzero(edges[:, 0] == edges[:, 1])[:1]:
-            raise ValueError(f"edges: edge {e} joins variable {edges[e, 0]} to itself")
+        edges = checked_edges(edges, unary, pairwise)
         if counts is not None:
             counts = arrays.integers("counts", counts, Place.of(None))
             if counts.shape != (p,):

@@ -21,7 +21,8 @@ from array_api_compat import array_namespace
 
 from reference import arrays
 from reference.arrays import Array, Place, host, one_hot
-from reference.structures.base import KBest, Structure, feasible, limited
+from reference.structures.base import KBest, Structure, limited
+from reference.structures.base import feasible as feasible
 from reference.structures.bmmf import bmmf
 
 __all__ = ["Matching", "MatchingScores", "assignment", "max_marginals"]
@@ -223,7 +224,7 @@ class Matching(Structure):
     def best(self) -> tuple[Array, Array]:
         """Highest score and the column (p,) of each row; see :func:`assignment`. Raises InfeasibleError."""
         value, columns = self.ops.assignment(self.scores)
-        return feasible(value, "best"), columns
+        return self.ops.feasible(value, "best"), columns
 
     def topk(self, k: int) -> KBest:
         """The k best matchings, labels (k, p), padded (:class:`KBest`) if fewer are possible; see :func:`bmmf`.

@@ -29,16 +29,7 @@ from reference.structures.base import KBest, Structure, at_most, feasible, posit
 from reference.structures.sampling import uniforms
 from reference.structures.tree_k_best import max_marginals, top_k_max_product
 from reference.structures.tree_samples import filtered, sample
-from reference.structures.tree_scores import (
-    TreeScores,
-    exists,
-    leading,
-    linked,
-    no_nodes,
-    order,
-    possible,
-    transitions,
-)
+from reference.structures.tree_scores import TreeScores, exists, leading, linked, no_nodes, order, possible, transitions
 
 __all__ = [
     "Tree",
@@ -270,12 +261,12 @@ class Tree(Structure):
     def best(self) -> tuple[Array, Array]:
         """Highest score (...,) and best labels (..., p); see :func:`max_product`. Raises InfeasibleError."""
         value, labels = self.ops.max_product(self.scores)
-        return feasible(value, "best"), labels
+        return self.ops.feasible(value, "best"), labels
 
     def expectation(self, mu: float = 1.0) -> tuple[Array, TreeScores]:
         """Log-partition (...,) and marginals at temperature mu; see :func:`sum_product`. Raises InfeasibleError."""
         value, marginals = self.ops.sum_product(self.scores, positive_mu(mu))
-        return feasible(value, "expectation"), marginals
+        return self.ops.feasible(value, "expectation"), marginals
 
     def topk(self, k: int) -> KBest:
         """The k best labellings, padded (:class:`KBest`) if fewer are possible; see :func:`top_k_max_product`.

@@ -25,11 +25,7 @@ from reference.identities.pillutla.oracles import (
     subgradient_slack,
     top_k_residuals,
 )
-from reference.identities.pillutla.prox_linear import (
-    inexactness_slack,
-    linearization_slack,
-    prox_linear_descent_slack,
-)
+from reference.identities.pillutla.prox_linear import inexactness_slack, linearization_slack, prox_linear_descent_slack
 from reference.identities.pillutla.sequences import (
     alpha_residual,
     alpha_slacks,

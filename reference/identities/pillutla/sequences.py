@@ -100,13 +100,7 @@ def constant_kappa_slacks(k: int, alpha: float, product: float) -> tuple[float, 
     Pillutla et al., Lemma 52, (93).
     """
     s = k + 3
-    return (
-        alpha - sqrt(2) / s,
-        2 / s - alpha,
-        product - 2 / s**2,
-        4 / s**2 - product,
-        product - alpha * alpha,
-    )
+    return alpha - sqrt(2) / s, 2 / s - alpha, product - 2 / s**2, 4 / s**2 - product, product - alpha * alpha
 
 
 def growing_kappa_slacks(k: int, alpha: float, product: float) -> tuple[float, float, float]:

@@ -1,23 +1,25 @@
-"""Our rounds and retries, driven by a client with a virtual clock: a thousand workers, many of which die. What a pass
-costs: the model, its limits, its fit."""
+"""Our rounds and retries, with a client of hundreds of workers, many of which die. What a pass costs: the model, its
+limits, its fit."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from distributed import KilledWorker
 
 import reference
-from conformance.distributed.test_methods import METHODS, bits
-from conformance.distributed.virtual import VirtualClient
+from conformance.distributed.test_partitioned import METHODS, bits
 from diptych.distributed import Partitioned, WorkersLost
 from diptych.distributed.cost import Cost, Pass, fitted, largest
 from diptych.distributed.partitions import measured, summed
-from diptych.distributed.transports import _same
 from reference import LogLoss, SequenceModel
 
 
@@ -32,19 +34,15 @@ class Tiny:
         return [rng.normal(size=(2, 2)) for _ in range(2)], [rng.integers(0, 2, 2).tolist() for _ in range(2)]
 
 
-def a_second(task, arguments):
-    return 1.0
-
-
 def on(client, partitions):
     return Partitioned([Tiny(k) for k in range(partitions)], SequenceModel(2, 2), LogLoss, client)
 
 
 @pytest.mark.beyond("long runs")
-def test_a_thousand_workers_that_die_change_no_bit():
+def test_hundreds_of_workers_that_die_change_no_bit():
     """Each evaluation meets deaths; the bits are those of this process, and what ran again was lost before."""
-    here, client = on(None, 1200), VirtualClient(1000, a_second, die=60.0, spread=0.5)
-    objective = on(client, 1200)
+    here, client = on(None, 400), DyingClient(300, die=0.04)
+    objective = on(client, 400)
     w = np.linspace(-1, 1, here.model.size)
     for step in range(3):
         ours, theirs = objective.value_and_gradient(w + step), here.value_and_gradient(w + step)
@@ -56,7 +54,7 @@ def test_a_thousand_workers_that_die_change_no_bit():
 @pytest.mark.beyond("long runs")
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_has_the_bits_of_this_process(name):
-    client = VirtualClient(4, a_second, die=15.0, spread=0.5)
+    client = DyingClient(4, die=0.05)
     assert bits(reference, name, client) == bits(reference, name) and client.again > 0
 
 
@@ -64,28 +62,27 @@ def test_an_error_of_a_task_is_raised_at_once():
     def broken():
         raise ValueError("file.txt, line 3: broken")
 
-    client = VirtualClient(4, a_second)
+    client = DyingClient(4)
     with pytest.raises(ValueError, match=r"^file\.txt, line 3"):
         Partitioned([Tiny(0), broken], SequenceModel(2, 2), LogLoss, client)
 
 
 def test_workers_that_all_die_at_once_end_the_run():
-    """Tasks take far longer than a worker lives: given up after some tries, with a message."""
-    client = VirtualClient(3, lambda task, arguments: 50.0, die=1.0, away=0.1)
+    """Given up after some tries, with a message."""
     with pytest.raises(WorkersLost, match="tasks were lost with their workers 5 times"):
-        on(client, 4)
+        on(DyingClient(3, die=1.0), 4)
 
 
 def test_a_partition_is_read_by_one_worker_and_again_only_after_a_death():
-    for die in (None, 25.0):
-        client = VirtualClient(10, a_second, die=die, spread=0.5)
+    for die in (0.0, 0.05):
+        client = DyingClient(10, die)
         objective = on(client, 40)
         for _ in range(6):
             objective.value_and_gradient(objective.zeros())
         places = {(given[1], worker) for task, given, worker in client.placed if task is measured}
         places |= {(given[2], worker) for task, given, worker in client.placed if task is summed}
         assert len({k for k, _ in places}) == 40
-        if die is None:
+        if die == 0:
             assert len(places) == 40 and client.ran == client.asked and objective.repeated == 0
             assert max(Counter(worker for _, worker in places).values()) == 4  # evenly
         else:
@@ -93,25 +90,6 @@ def test_a_partition_is_read_by_one_worker_and_again_only_after_a_death():
 
 
 # the model of cost ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("spread", [0.0, 0.3])
-@pytest.mark.parametrize(("workers", "partitions"), [(10, 40), (100, 400), (1000, 1000)])
-def test_the_model_of_cost_is_near_the_simulation(workers, partitions, spread):
-    """Virtual seconds of a pass against the model with the simulation's own constants: within 30 %."""
-    token, byte, tokens = 1e-3, 1e-6, 4.0 * partitions
-
-    def seconds(task, arguments):
-        if task is summed:
-            return token * tokens / partitions
-        return 0.0 if task is _same else 8 * 12 * byte * 3  # adding eight: three levels
-
-    client = VirtualClient(workers, seconds, spread=spread)
-    objective = on(client, partitions)
-    before = client.clock
-    objective.value_and_gradient(objective.zeros())
-    model = Cost(token, 0.0, 0.0, byte, 0.0, 0.0, spread).seconds(Pass(tokens, 12, workers, partitions))
-    assert abs(client.clock - before - model) <= 0.3 * model
 
 
 COST = Cost(2e-6, 3e-9, 2e-9, 1e-9, 2e-4, 0.01)
@@ -162,3 +140,100 @@ def test_wrong_measurements_are_named():
         fitted(PASSES[:2])
     with pytest.raises(ValueError, match="^measured: expected seconds > 0, got nan"):
         fitted(PASSES)
+
+
+# the client -----------------------------------------------------------------------------------------------------------
+
+ALLOWED = 3  # deaths of workers under a task
+
+
+class Future:
+    """The future of a task."""
+
+    def __init__(self, client: DyingClient, task: Callable[..., Any], arguments: tuple[Any, ...], home: Any) -> None:
+        self.client, self.task, self.arguments, self.home = client, task, arguments, home
+        self.status, self.worker, self.deaths, self.answer = "pending", None, 0, None
+
+    def add_done_callback(self, callback: Callable[[Any], Any]) -> None:
+        self.client.finish(self)
+        callback(self)
+
+    def result(self) -> Any:
+        self.client.finish(self)  # again, if it was lost after it was there
+        if self.status == "error":
+            raise self.answer
+        return self.answer
+
+    def exception(self) -> Any:
+        self.client.finish(self)
+        return self.answer if self.status == "error" else None
+
+    def release(self) -> None:
+        """Its result is needed no more, so that it is not lost with a worker."""
+        self.client.held.pop(self, None)
+
+
+class DyingClient:
+    """``workers`` workers. die: the probability that the worker of a task dies under it; another comes."""
+
+    status = "running"
+    scheduler = SimpleNamespace(address="dying")
+
+    def __init__(self, workers: int, die: float = 0.0) -> None:
+        self.die, self.rng, self._number = die, np.random.default_rng(0), itertools.count(workers)
+        self.alive = list(range(workers))
+        self.placed: list[tuple[Callable[..., Any], list[Any], int]] = []  # tasks that ended: arguments, worker
+        self.held: dict[Future, None] = {}
+        self.asked, self.ran, self.again, self.died = 0, 0, 0, 0
+        self._counting = False
+
+    def submit(self, task: Callable[..., Any], *arguments: Any, workers: tuple[Any, ...] = (None,), **_: Any) -> Future:
+        self.asked += 1
+        return Future(self, task, arguments, workers[0])
+
+    def run_on_scheduler(self, count: Callable[..., Any]) -> int | None:
+        return self.again if self._counting else None
+
+    def register_plugin(self, plugin: Any) -> None:
+        self._counting = True
+
+    def run(self, task: Callable[..., Any], on_error: str) -> dict[str, int]:
+        return {}  # its workers give nothing to one another
+
+    def nthreads(self) -> dict[int, int]:
+        return dict.fromkeys(self.alive, 1)
+
+    def finish(self, future: Future) -> None:
+        """Run the task, after those that it needs, until it has ended: on its own worker, if that lives."""
+        while future.status == "pending":
+            needs = [each for each in future.arguments if isinstance(each, Future)]
+            for need in needs:
+                self.finish(need)
+            if (failed := next((need for need in needs if need.status == "error"), None)) is not None:
+                future.status, future.answer = "error", failed.answer
+            elif all(need.status == "finished" for need in needs):  # none was lost while others ran
+                future.worker = future.home if future.home in self.alive else int(self.rng.choice(self.alive))
+                if self.rng.random() < self.die:
+                    self._dies(future)
+                else:
+                    self._ends(future)
+
+    def _ends(self, future: Future) -> None:
+        fetched = [each.answer if isinstance(each, Future) else each for each in future.arguments]
+        self.ran += 1
+        self.placed.append((future.task, fetched, future.worker))
+        self.held[future] = None
+        try:
+            future.answer, future.status = future.task(*fetched), "finished"
+        except Exception as problem:  # the task's own error
+            future.answer, future.status = problem, "error"
+
+    def _dies(self, future: Future) -> None:
+        self.died, self.again, future.deaths = self.died + 1, self.again + 1, future.deaths + 1
+        self.alive[self.alive.index(future.worker)] = next(self._number)
+        if future.deaths > ALLOWED:
+            future.status, future.answer = "error", KilledWorker("task", None, ALLOWED)
+        for lost in [each for each in self.held if each.worker == future.worker and each.status == "finished"]:
+            del self.held[lost]
+            lost.status, lost.answer = "pending", None
+            self.again += 1
