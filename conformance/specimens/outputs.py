@@ -127,13 +127,13 @@ OUTPUTS = {
         lambda given: iter(range(given["values"].shape[0])), lambda given, y: [("values", (y,), 1)], _values
     ),
     "Chain": _labelled(
-        lambda given: ((t, t, t + 1) for t in range(len(given["unary"]) - 1)), lambda p, given: max(p - 1, 0)
+        lambda given: ((t, t, t + 1) for t in range(given["unary"].shape[0] - 1)), lambda p, given: max(p - 1, 0)
     ),
     "Tree": _labelled(
         lambda given: ((v, u, v) for v, u in enumerate(given["parents"].tolist()) if u >= 0), lambda p, given: p
     ),
-    "Graph": _labelled(_edges, lambda p, given: len(given["edges"])),
-    "Cut": _labelled(_edges, lambda p, given: len(given["edges"])),
+    "Graph": _labelled(_edges, lambda p, given: given["edges"].shape[0]),
+    "Cut": _labelled(_edges, lambda p, given: given["edges"].shape[0]),
     "Matching": Outputs(_matchings, _each_value, _values),
     "Arborescence": Outputs(_arborescences, _each_value, _values),
     "ProjectiveTree": Outputs(_projective, _each_value, _values),
