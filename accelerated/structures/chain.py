@@ -168,7 +168,7 @@ class Chain(reference.Chain):
     ops = sys.modules[__name__]
 
     def __init__(
-        self, unary: Any, pairwise: Any, lengths: Any = None, *, mask: Any = None, starts: Any = None, ends: Any = None
+        self, unary: Any, pairwise: Any, lengths: Any = None, mask: Any = None, *, starts: Any = None, ends: Any = None
     ) -> None:
         plain = lengths is None and mask is None and starts is None and ends is None
         if plain and are_sound(unary, pairwise) and unary.ndim >= 2 and unary.shape[-1] >= 1:
@@ -176,7 +176,7 @@ class Chain(reference.Chain):
             if pairwise.shape in ((n_labels, n_labels), (*batch, max(n - 1, 0), n_labels, n_labels)):
                 self.scores = ChainScores(unary, pairwise)
                 return
-        super().__init__(unary, pairwise, lengths, mask=mask, starts=starts, ends=ends)
+        super().__init__(unary, pairwise, lengths, mask, starts=starts, ends=ends)
 
     def best(self) -> tuple[Array, Array]:
         if self.scores.mask is not None:

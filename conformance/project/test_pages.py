@@ -165,7 +165,12 @@ MODULES += [f"accelerated.structures.{name}" for name in ("arborescence", "cut",
 
 @pytest.mark.parametrize("name", MODULES)
 def test_docstring_examples(name):
-    assert doctest.testmod(importlib.import_module(name)).failed == 0
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as missing:
+        assert name.startswith("diptych.layers.")
+        pytest.skip(f"{missing.name} is not installed")
+    assert doctest.testmod(module).failed == 0
 
 
 @pytest.mark.parametrize("optimiser", CHECKPOINTED)

@@ -179,7 +179,7 @@ class Chain(Structure):
     variables = "unary"
 
     def __init__(
-        self, unary: Any, pairwise: Any, lengths: Any = None, *, mask: Any = None, starts: Any = None, ends: Any = None
+        self, unary: Any, pairwise: Any, lengths: Any = None, mask: Any = None, *, starts: Any = None, ends: Any = None
     ) -> None:
         given = {name: x for name, x in (("starts", starts), ("ends", ends)) if x is not None}
         unary, pairwise, *rest = arrays.floats(unary=unary, pairwise=pairwise, **given)

@@ -25,7 +25,8 @@ class ChainScores(NamedTuple):
     mask: Array | None = None
 
 
-ChainScores.layout = ("lengths", "mask")  # type: ignore[attr-defined]  # not scores: every oracle returns them unchanged
+# not scores: every oracle returns them unchanged
+ChainScores.layout = ("lengths", "mask")  # type: ignore[attr-defined]
 
 
 # only the next two functions handle a shared pairwise matrix
