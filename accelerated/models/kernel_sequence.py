@@ -81,5 +81,5 @@ def _best(unary: np.ndarray, offsets: np.ndarray, pairwise: np.ndarray) -> tuple
 def _partition(unary: np.ndarray, offsets: np.ndarray, pairwise: np.ndarray) -> np.ndarray:
     """Log partition functions (n,)."""
     value, nodes, edges = np.empty(len(offsets) - 1), np.zeros(unary.shape), np.zeros((1, *pairwise.shape))
-    forward_backward_range(0, len(value), _flat(unary, offsets, pairwise), 1.0, np.zeros(0), value, nodes, edges)
+    forward_backward_range(0, len(value), _flat(unary, offsets, pairwise), 1.0, value, nodes, edges)
     return value

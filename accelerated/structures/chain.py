@@ -35,7 +35,6 @@ __all__ = [
 
 
 FIRST = np.zeros(1, np.int64)  # where the only chain begins
-NONE = np.zeros(0)  # no weights
 
 
 def flat_chains(scores: ChainScores) -> Chains:
@@ -81,49 +80,64 @@ def viterbi(scores: ChainScores) -> tuple[Array, Array]:
 
 @mirrors(reference.forward_backward)
 def forward_backward(scores: ChainScores, mu: float = 1.0, weights: Array | None = None) -> tuple[Array, ChainScores]:
+    if weights is not None:
+        return _weighted(scores, float(mu), view("weights", weights).reshape(-1))
     flat = flat_chains(scores)
     pieces = pieces_of(flat)
     shared = flat.edge_stride == 0
     value, nodes = np.empty(len(flat.start)), np.zeros(flat.unary.shape)
     edges = np.zeros((len(pieces) if shared else 1, *flat.pairwise.shape))
-    each = NONE if weights is None else view("weights", weights).reshape(-1)
 
     def run(lo: int, hi: int) -> None:
         mine = edges[pieces.index((lo, hi)) if shared else 0]
-        forward_backward_range(lo, hi, flat, float(mu), each, value, nodes, mine)
+        forward_backward_range(lo, hi, flat, float(mu), value, nodes, mine)
 
     in_parallel(run, pieces)
-    marginals = ChainScores(
-        like(nodes.reshape(scores.unary.shape), scores.unary),
-        like((edges[0] if len(edges) == 1 else edges.sum(axis=0)).reshape(scores.pairwise.shape), scores.pairwise),
-        scores.lengths,
-    )
-    return like(value.reshape(scores.unary.shape[:-2]), scores.unary), marginals
+    whole = edges[0] if len(edges) == 1 else edges.sum(axis=0)
+    return like(value.reshape(scores.unary.shape[:-2]), scores.unary), _answer(scores, nodes, whole)
+
+
+def _weighted(scores: ChainScores, mu: float, weights: np.ndarray) -> tuple[Array, ChainScores]:
+    """:func:`forward_backward` with weights (B,) of the chains."""
+    *batch, _, _ = scores.unary.shape
+    if scores.pairwise.ndim > 2:
+        value, (nodes, edges, *layout) = forward_backward(scores, mu)
+        each = like(weights.reshape(*batch, 1, 1), scores.unary)
+        return value, ChainScores(nodes * each, edges * each[..., None], *layout)
+    chains = _batch(scores)
+    values, kept = chain_batch.forward(chains, mu)
+    found = chain_batch.backward(chains, mu, kept, weights)
+    return like(values.reshape(batch), scores.unary), _answer(scores, found.nodes, found.edges)
+
+
+def _batch(scores: ChainScores) -> Any:
+    """Chains that share transitions, as :mod:`chain_batch` takes them."""
+    flat, (*_, n, n_labels) = flat_chains(scores), scores.unary.shape
+    ends, mask = np.zeros((1, n_labels)), np.arange(n) < flat.length[:, None]
+    unary = flat.unary.reshape(1, len(flat.start), n, n_labels)
+    return chain_batch.batch_of(unary, flat.pairwise, ends, ends, mask=mask[None])
+
+
+def _answer(scores: ChainScores, nodes: np.ndarray, edges: np.ndarray) -> ChainScores:
+    unary, pairwise = nodes.reshape(scores.unary.shape), edges.reshape(scores.pairwise.shape)
+    return ChainScores(like(unary, scores.unary), like(pairwise, scores.pairwise), scores.lengths)
 
 
 @mirrors(reference.hessian_product)
 def hessian_product(
     scores: ChainScores, direction: ChainScores, mu: float = 1.0, weights: Array | None = None
 ) -> tuple[Array, ChainScores]:
-    *batch, n, n_labels = scores.unary.shape
     if scores.pairwise.ndim > 2:
         return reference.hessian_product(scores, direction, mu, weights)
-    flat, ends = flat_chains(scores), np.zeros((2, 1, n_labels))
-    mask = np.arange(n) < flat.length[:, None]
-    unary = flat.unary.reshape(1, len(flat.start), n, n_labels)
-    chains = chain_batch.batch_of(unary, flat.pairwise, ends[0], ends[1], mask=mask[None])
+    chains, (*batch, _, n_labels) = _batch(scores), scores.unary.shape
     along = chain_batch.Tables(
-        view("direction.unary", direction.unary).reshape(len(flat.start) * n, n_labels),
+        view("direction.unary", direction.unary).reshape(chains.unary.shape),
         view("direction.pairwise", direction.pairwise).reshape(1, n_labels, n_labels),
-        ends,
+        np.zeros((2, 1, n_labels)),
     )
-    each = np.ones(len(flat.start)) if weights is None else view("weights", weights).reshape(-1)
+    each = np.ones(len(chains.offset) - 1) if weights is None else view("weights", weights).reshape(-1)
     inner, tangents = chain_batch.hessian(chains, float(mu), each, along)
-    return like(inner.reshape(batch), scores.unary), ChainScores(
-        like(tangents.nodes.reshape(scores.unary.shape), scores.unary),
-        like(tangents.edges[0], scores.pairwise),
-        scores.lengths,
-    )
+    return like(inner.reshape(batch), scores.unary), _answer(scores, tangents.nodes, tangents.edges)
 
 
 @mirrors(reference.top_k_viterbi)

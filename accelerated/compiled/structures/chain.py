@@ -311,16 +311,16 @@ def viterbi_range(lo, hi, chains, value, labels):
 
 
 @kernel
-def forward_backward_range(lo, hi, chains, mu, weights, value, nodes, edges):
+def forward_backward_range(lo, hi, chains, mu, value, nodes, edges):
     """value (B,) = mu log sum exp(score / mu), nodes (N, L) = marginals, edges (E, L, L) += marginals of each matrix's
-    uses; of chain b times weights[b], where (B,) weights are given and not (0,).
+    uses.
 
     An impossible chain has value -inf and marginals 0, an empty one value 0.
     """
     unary, pairwise, start, length, edge_start, edge_stride = chains
     L = unary.shape[1]
     n, Lp = longest(lo, hi, length), padded(L)
-    work, scores, pairs, weighted = workspace(n, L), np.empty((n, Lp)), np.zeros((Lp, Lp)), np.zeros((L, L))
+    work, scores, pairs = workspace(n, L), np.empty((n, Lp)), np.zeros((Lp, Lp))
     inverse_mu = 1.0 / mu
     shared = edge_stride == 0
     if shared:
@@ -330,30 +330,13 @@ def forward_backward_range(lo, hi, chains, mu, weights, value, nodes, edges):
         load(unary[start[b] : start[b] + n], inverse_mu, scores[:n])
         if shared:
             z = sum_product(scores, n, transitions, pairwise, edge_start[b], inverse_mu, work, pairs, edges)
-            if len(weights) > 0:  # the sums of this chain alone
-                finish(transitions, pairs, edges[0])
-                for i in range(L):
-                    for j in range(L):
-                        weighted[i, j] += weights[b] * edges[0, i, j]
-                        edges[0, i, j] = pairs[i, j] = 0.0
         else:
             z = log_sum_product(scores, n, pairwise, edge_start[b], edge_stride, inverse_mu, work, edges)
         value[b] = mu * z
         for t in range(n):
             for j in range(L):
                 nodes[start[b] + t, j] = scores[t, j]
-    if len(weights) > 0:
-        for b in range(lo, hi):
-            for t in range(length[b]):
-                for j in range(L):
-                    nodes[start[b] + t, j] *= weights[b]
-                if not shared and t > 0:
-                    for i in range(L):
-                        for j in range(L):
-                            edges[edge_start[b] + t - 1, i, j] *= weights[b]
-        if shared:
-            edges[0] += weighted
-    elif shared:
+    if shared:
         finish(transitions, pairs, edges[0])
 
 
