@@ -106,8 +106,8 @@ def _weighted(scores: ChainScores, mu: float, weights: np.ndarray) -> tuple[Arra
         return value, ChainScores(nodes * each, edges * each[..., None], *layout)
     chains = _batch(scores)
     values, kept = chain_batch.forward(chains, mu)
-    found = chain_batch.backward(chains, mu, kept, weights)
-    return like(values.reshape(batch), scores.unary), _answer(scores, found.nodes, found.edges)
+    gradient = chain_batch.backward(chains, mu, kept, weights)
+    return like(values.reshape(batch), scores.unary), _answer(scores, gradient.nodes, gradient.edges)
 
 
 def _batch(scores: ChainScores) -> Any:

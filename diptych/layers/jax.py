@@ -139,7 +139,6 @@ def _chains(
         raise TypeError(f"mask: expected booleans, got {mask.dtype}")
     if mask.shape != unary.shape[:-1]:
         raise ValueError(f"mask: expected shape {unary.shape[:-1]}, got {mask.shape}")
-    place = jnp.arange(n)
     for name, x, there in (
         ("starts", starts, jnp.cumsum(mask, -1) == 1),
         ("ends", ends, jnp.cumsum(mask[..., ::-1], -1)[..., ::-1] == 1),
@@ -148,7 +147,6 @@ def _chains(
             if jnp.shape(x) != (L,):
                 raise ValueError(f"{name}: expected shape {(L,)}, got {jnp.shape(x)}")
             unary = unary + jnp.where((mask & there)[..., None], jnp.asarray(x, dtype), 0)
-    del place
     return Chains(unary, pairwise, mask)
 
 
@@ -241,27 +239,28 @@ def _host(unary: Any, pairwise: Any, mask: Any) -> tuple[tuple[int, ...], list[A
     batch = np.broadcast_shapes(batch, (*extra, *(1,) * (len(batch) - len(extra))))
     n, L = unary.shape[-2:]
     unary, mask = np.broadcast_to(unary, (*batch, n, L)), np.broadcast_to(mask, (*batch, n))
-    groups = int(np.prod(extra))
+    groups, B = int(np.prod(extra)), int(np.prod(batch))
     if groups > 1:
         pairwise = pairwise.reshape(*extra, *(1,) * (len(batch) - len(extra)), L, L)
         pairwise = np.broadcast_to(pairwise, (*batch, L, L)).reshape(-1, L, L)
-        flat = zip(unary.reshape(-1, n, L), pairwise, mask.reshape(-1, n), strict=True)
+        flat = zip(unary.reshape(B, n, L), pairwise, mask.reshape(B, n), strict=True)
         return batch, [accelerated.Chain(u, A, mask=m) for u, A, m in flat]
-    return batch, [accelerated.Chain(unary.reshape(-1, n, L), pairwise.reshape(L, L), mask=mask.reshape(-1, n))]
+    return batch, [accelerated.Chain(unary.reshape(B, n, L), pairwise.reshape(L, L), mask=mask.reshape(B, n))]
 
 
 def _best(*given: Any) -> np.ndarray:
     batch, chains = _host(*given)
-    labels = [np.asarray(chain.best()[1]).reshape(-1, given[0].shape[-2]) for chain in chains]
-    return np.concatenate(labels).reshape(*batch, -1).astype(_int())
+    n = np.shape(given[0])[-2]
+    labels = [np.asarray(chain.best()[1]).reshape(-1) for chain in chains]
+    return np.concatenate(labels).reshape(*batch, n).astype(_int())
 
 
 def _k_best(k: int, *given: Any) -> tuple[np.ndarray, ...]:
-    (batch, chains), n = _host(*given), given[0].shape[-2]
+    (batch, chains), n = _host(*given), np.shape(given[0])[-2]
     found = [chain.topk(k) for chain in chains]
     scores, labels, count = (
-        np.concatenate([np.asarray(getattr(each, name)).reshape(-1, *shape) for each in found])
-        for name, shape in (("scores", (k,)), ("labels", (k, n)), ("count", ()))
+        np.concatenate([np.asarray(getattr(each, name)).reshape(-1) for each in found])
+        for name in ("scores", "labels", "count")
     )
     dtype = np.asarray(given[0]).dtype
     return (
