@@ -46,7 +46,7 @@ def searched(unary, pairwise, k, mu, work):
 def test_the_search_stops_when_the_rest_has_no_weight(instance, k, mu):
     """Against the projection of the scores of all labellings; one workspace for all chains of a batch."""
     work, each = k_best_workspace(*instance.unary.shape[-2:], k), members(instance)
-    for unary, pairwise, _ in [*each, *each[::-1]]:
+    for unary, pairwise, *_ in [*each, *each[::-1]]:
         psi = listing("Chain", {"unary": unary, "pairwise": pairwise}).scores
         psi = np.sort(psi[psi > -np.inf])[::-1]
         count, certified, values, _ = searched(unary, pairwise, k, mu, work)
