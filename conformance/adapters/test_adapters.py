@@ -26,7 +26,7 @@ OFFERED = ("Chain", "Arborescence", "Cut", "Matching")  # by our panels
 )
 def test_what_fails_is_known(name, structure):
     if how := missing(name):
-        pytest.skip(how)
+        pytest.skip(how)  # the package that is not installed, and the command that installs it
     structures = library(name)
     outcomes = {law: hold(law, structures) for law in LAWS if law.structure == structure}
     failed = {law: outcome for law, outcome in outcomes.items() if outcome.verdict == "fails"}

@@ -147,6 +147,19 @@ def test_first_and_second_derivatives_are_those_of_differences(path, case):
         second.sum().backward()
 
 
+def test_what_has_no_derivative_is_an_error_in_both_modes(path):
+    """PyTorch's forward mode answers 0 for an operator without a rule."""
+    unary, pairwise, where = tensors(drawn(mask=True))
+
+    def ask(u: Any) -> Any:
+        return layers.max_marginals(u, pairwise, **where).unary
+
+    with pytest.raises(RuntimeError, match="this derivative is not there"):
+        ask(unary.clone().requires_grad_()).sum().backward()
+    with pytest.raises(RuntimeError, match="this derivative is not there"):
+        torch.func.jvp(ask, (unary,), (torch.ones_like(unary),))
+
+
 def test_transforms_give_the_same_derivatives():
     chains = drawn(mask=True)
     unary, pairwise, where = tensors(chains)

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from accelerated.structures import arborescence_batch
-from diptych.layers.torch.arguments import floating, label_tensor, lengths_tensor
+from diptych.layers.torch.arguments import floating, label_tensor, lengths_tensor, undifferentiated
 from diptych.layers.torch.chain import Best
 from reference.arrays import number
 from reference.structures.base import InfeasibleError
@@ -57,7 +57,8 @@ def marginals(values: Tensor, *, lengths: Tensor | None = None, single_root: boo
             x = given.values if given.values.requires_grad else given.values.detach().requires_grad_()
             total = _determinants(given._replace(values=x), single_root, mu).sum()
             return given.shaped(torch.autograd.grad(total, x, create_graph=values.requires_grad)[0])
-    return given.shaped(tree_sums(given.values, given.lengths, bool(single_root), mu)[1])
+    shares = tree_sums(given.values, given.lengths, bool(single_root), mu)[1]
+    return given.shaped(undifferentiated(shares, given.values))
 
 
 def best(values: Tensor, *, lengths: Tensor | None = None, single_root: bool = False) -> Best:
@@ -158,25 +159,7 @@ class _Sums(Function):
 
     @staticmethod
     def backward(ctx: Any, weights: Tensor, _: Any) -> Any:
-        return _Gradient.apply(weights, *ctx.saved_tensors), None, None, None
-
-
-class _Gradient(Function):
-    """Weights times marginals, which depend on the values."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(weights: Any, shares: Any, values: Any) -> Any:
-        return weights[:, None, None] * shares
-
-    @staticmethod
-    def setup_context(ctx: Any, given: Any, found: Any) -> None:
-        pass
-
-    @staticmethod
-    def backward(ctx: Any, *_: Any) -> Any:
-        raise RuntimeError("sums over dependency trees have no second derivatives on the CPU")
+        return weights[:, None, None] * undifferentiated(*ctx.saved_tensors), None, None, None
 
 
 def _determinants(given: Trees, single_root: bool, mu: float) -> Tensor:

@@ -7,8 +7,49 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd import Function
 
-__all__ = ["ChainArguments", "chain_arguments", "floating", "label_tensor", "lengths_tensor", "mask_of"]
+__all__ = [
+    "ChainArguments",
+    "chain_arguments",
+    "floating",
+    "label_tensor",
+    "lengths_tensor",
+    "mask_of",
+    "undifferentiated",
+]
+
+
+class _Undifferentiated(Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Any, a: Any, b: Any, c: Any, d: Any) -> Any:  # compiled programs take no *scores here
+        return x.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, given: Any, found: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise RuntimeError("this derivative is not there: docs/layers.md says which are")
+
+
+class _ForwardUndifferentiated(_Undifferentiated):
+    @staticmethod
+    def jvp(ctx: Any, *_: Any) -> Any:
+        _Undifferentiated.backward(ctx)
+
+
+def undifferentiated(x: Tensor, *scores: Tensor) -> Tensor:
+    """Numbers of an operator without a derivative in these scores: asking for one is an error, where PyTorch's forward
+    mode would answer 0. (Compiled programs take no function with a rule for forward mode.)
+    """
+    function = _Undifferentiated if torch.compiler.is_compiling() else _ForwardUndifferentiated
+    found: Tensor = function.apply(x, *scores, *(None,) * (4 - len(scores)))
+    return found
+
 
 HALF = (torch.float16, torch.bfloat16)  # computed in float32
 

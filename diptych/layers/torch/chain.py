@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from diptych.layers.torch.arguments import ChainArguments, chain_arguments, floating, label_tensor
+from diptych.layers.torch.arguments import ChainArguments, chain_arguments, floating, label_tensor, undifferentiated
 from diptych.layers.torch.operators import Mean, checked_labels, fused, gold_score, gradient_of, value_of
 from diptych.layers.torch.oracles import chain_best, chain_k_best, chain_max_marginals, chain_sample
 from reference.arrays import integer, number
@@ -104,7 +104,7 @@ def topk(unary: Tensor, pairwise: Tensor, k: int, **where: Any) -> KBest:
 def max_marginals(unary: Tensor, pairwise: Tensor, **where: Any) -> Parts:
     """The highest score of a labelling with each label, (..., n, L), and pair, (..., n-1, L, L); no derivatives."""
     given = chain_arguments(unary, pairwise, **where)
-    nodes, edges = chain_max_marginals(*given.scores, given.mask)
+    nodes, edges = (undifferentiated(x, *given.scores) for x in chain_max_marginals(*given.scores, given.mask))
     return Parts(nodes.reshape(unary.shape), given.shaped(edges))
 
 

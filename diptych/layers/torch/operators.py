@@ -21,6 +21,7 @@ from torch.autograd import Function
 import accelerated.structures.chain as kernels
 from accelerated.structures import chain_batch
 from accelerated.structures.chain_batch import Messages, Tables
+from diptych.layers.torch.arguments import undifferentiated
 from reference.structures import chain_hessian, chain_scaled
 from reference.structures.base import InfeasibleError
 from reference.structures.chain_masks import at_end, front, parts_back, with_end
@@ -259,7 +260,8 @@ class _ForwardGradient(_Gradient):
     @staticmethod
     def jvp(ctx: Any, change: Tensor | None, *along: Any) -> Any:
         weights, forward, factor, *scores, labels, mask = ctx.saved_tensors
-        _, *tangents = chain_hessian_product(weights, *scores, mask, ctx.mu, *_tangents(along[2:], scores))
+        _, *found = chain_hessian_product(weights, *scores, mask, ctx.mu, *_tangents(along[2:], scores))
+        tangents = [undifferentiated(x, *scores) for x in found]
         if change is None:
             return tuple(tangents)
         more = _ForwardGradient.apply(change, forward, factor, *scores, labels, mask, ctx.mu)

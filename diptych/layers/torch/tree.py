@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 import accelerated
-from diptych.layers.torch.arguments import beside, floating, label_tensor
+from diptych.layers.torch.arguments import beside, floating, label_tensor, undifferentiated
 from diptych.layers.torch.chain import Best, KBest, Parts
 from reference.arrays import integer, number
 
@@ -49,6 +49,7 @@ def marginals(unary: Tensor, pairwise: Tensor, parents: Any, *, mu: float = 1.0)
     """
     given = _trees(unary, pairwise, parents)
     _, nodes, edges = node_sums(*given[:3], number("mu", mu, positive=True))
+    nodes, edges = (undifferentiated(x, *given[:2]) for x in (nodes, edges))
     return Parts(given.shaped(nodes), given.shaped(edges))
 
 
@@ -72,7 +73,7 @@ def topk(unary: Tensor, pairwise: Tensor, parents: Any, k: int) -> KBest:
 def max_marginals(unary: Tensor, pairwise: Tensor, parents: Any) -> Parts:
     """The highest score of a labelling with each label, (..., p, L), and pair, (..., p, L, L); no derivatives."""
     given = _trees(unary, pairwise, parents)
-    nodes, edges = node_max_marginals(*given[:3])
+    nodes, edges = (undifferentiated(x, *given[:2]) for x in node_max_marginals(*given[:3]))
     return Parts(given.shaped(nodes), given.shaped(edges))
 
 
@@ -166,25 +167,9 @@ class _Sums(Function):
 
     @staticmethod
     def backward(ctx: Any, weights: Tensor, *_: Any) -> Any:
-        return *_Gradient.apply(weights, *ctx.saved_tensors), None, None
-
-
-class _Gradient(Function):
-    """Weights times marginals, which depend on the scores."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(weights: Any, nodes: Any, edges: Any, unary: Any, pairwise: Any) -> Any:
-        return weights[:, None, None] * nodes, weights[:, None, None, None] * edges
-
-    @staticmethod
-    def setup_context(ctx: Any, given: Any, found: Any) -> None:
-        pass
-
-    @staticmethod
-    def backward(ctx: Any, *_: Any) -> Any:
-        raise RuntimeError("sums over trees have no second derivatives")
+        nodes, edges, *scores = ctx.saved_tensors
+        nodes, edges = (undifferentiated(x, *scores) for x in (nodes, edges))
+        return weights[:, None, None] * nodes, weights[:, None, None, None] * edges, None, None
 
 
 def _score(given: Trees, labels: Tensor) -> Tensor:
