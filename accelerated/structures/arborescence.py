@@ -24,7 +24,7 @@ from accelerated.compiled.structures.arborescence_samples import sample_trees
 from accelerated.compiled.structures.arborescence_sum import sum_over_trees
 from accelerated.compiled.structures.assignment import are_scores
 from accelerated.mirror import mirrors
-from accelerated.structures.answers import feasible as feasible
+from accelerated.structures.answers import feasible as feasible  # of ops
 from accelerated.structures.answers import k_best
 from reference.arrays import Array, Place, host
 from reference.structures.arborescence import ArborescenceScores

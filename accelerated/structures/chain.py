@@ -14,10 +14,11 @@ from accelerated.compiled.structures.chain_k_best import max_marginals_range, to
 from accelerated.compiled.structures.chain_samples import sample_range
 from accelerated.mirror import mirrors
 from accelerated.structures import chain_batch
-from accelerated.structures.answers import feasible, k_best
+from accelerated.structures.answers import feasible as feasible  # of ops
+from accelerated.structures.answers import k_best
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
-from reference.structures.base import KBest, positive_mu
+from reference.structures.base import KBest
 from reference.structures.chain import ChainScores, parts, score
 
 __all__ = [
@@ -191,15 +192,3 @@ class Chain(reference.Chain):
                 self.scores = ChainScores(unary, pairwise)
                 return
         super().__init__(unary, pairwise, lengths, mask, starts=starts, ends=ends)
-
-    def best(self) -> tuple[Array, Array]:
-        if self.scores.mask is not None:
-            return super().best()
-        value, labels = self.ops.viterbi(self.scores)
-        return feasible(value, "best"), labels
-
-    def expectation(self, mu: float = 1.0, weights: Any = None) -> tuple[Array, ChainScores]:
-        if self.scores.mask is not None or weights is not None:
-            return super().expectation(mu, weights)
-        value, marginals = self.ops.forward_backward(self.scores, positive_mu(mu))
-        return feasible(value, "expectation"), marginals

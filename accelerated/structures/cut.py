@@ -23,7 +23,7 @@ from accelerated.compiled.structures.cut_network import (
     score_of_labels,
 )
 from accelerated.mirror import mirrors
-from accelerated.structures.answers import feasible as feasible
+from accelerated.structures.answers import feasible as feasible  # of ops
 from reference.arrays import Array, Place, host, refuse_nan_and_inf
 from reference.structures.cut import Constrained, CutScores
 from reference.structures.cut_network import Network, refuse_edge, rounding, within_floats

@@ -13,7 +13,7 @@ from accelerated.arrays import are_sound, like, view
 from accelerated.compiled.structures.assignment import are_scores, assign, best_matching, matched_sum
 from accelerated.compiled.structures.matching import best_with_each_pair
 from accelerated.mirror import mirrors
-from accelerated.structures.answers import feasible as feasible
+from accelerated.structures.answers import feasible as feasible  # of ops
 from reference.arrays import Array, Place, host
 from reference.structures.matching import MatchingScores
 

@@ -23,7 +23,7 @@ from accelerated.compiled.structures.tree_k_best import top_k_of_trees
 from accelerated.compiled.structures.tree_samples import sample_of_trees
 from accelerated.compiled.structures.tree_sum import sum_product_of_trees
 from accelerated.mirror import mirrors
-from accelerated.structures.answers import feasible as feasible
+from accelerated.structures.answers import feasible as feasible  # of ops
 from accelerated.structures.answers import k_best
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array

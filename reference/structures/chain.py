@@ -211,7 +211,7 @@ class Chain(Structure):
     def best(self) -> tuple[Array, Array]:
         """Highest score (...,) and best labels (..., n); see :func:`viterbi`. Raises InfeasibleError."""
         value, labels = self.ops.viterbi(front(self.scores))
-        return feasible(value, "best"), labels_back(self.scores, labels)
+        return self.ops.feasible(value, "best"), labels_back(self.scores, labels)
 
     def expectation(self, mu: float = 1.0, weights: Any = None) -> tuple[Array, ChainScores]:
         """Log-partition (...,) and marginals at temperature mu; see :func:`forward_backward`.
@@ -219,7 +219,7 @@ class Chain(Structure):
         weights (...,): numbers by which the chains' marginals are multiplied. Raises InfeasibleError, ValueError.
         """
         value, marginals = self.ops.forward_backward(front(self.scores), positive_mu(mu), self._weights(weights))
-        return feasible(value, "expectation"), parts_back(self.scores, marginals)
+        return self.ops.feasible(value, "expectation"), parts_back(self.scores, marginals)
 
     def hessian_product(
         self, direction: ChainScores, mu: float = 1.0, weights: Any = None

@@ -25,7 +25,7 @@ from array_api_compat import array_namespace
 from reference import arrays
 from reference.arrays import Array, Place, host, one_hot
 from reference.structures.base import IntractableError, KBest, Structure, checked_edges
-from reference.structures.base import feasible as feasible
+from reference.structures.base import feasible as feasible  # of ops
 from reference.structures.bmmf import bmmf
 from reference.structures.cut_network import CutScores, Flow, Network, refuse_unfit_edges, score
 

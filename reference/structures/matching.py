@@ -22,7 +22,7 @@ from array_api_compat import array_namespace
 from reference import arrays
 from reference.arrays import Array, Place, host, one_hot
 from reference.structures.base import KBest, Structure, limited
-from reference.structures.base import feasible as feasible
+from reference.structures.base import feasible as feasible  # of ops
 from reference.structures.bmmf import bmmf
 
 __all__ = ["Matching", "MatchingScores", "assignment", "max_marginals"]
