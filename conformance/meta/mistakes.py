@@ -47,8 +47,8 @@ class off_by_one_viterbi:
 class unshifted_partition:
     """Exponentials of raw scores, as the paper's box reads."""
 
-    def forward_backward(scores, mu=1.0):
-        value, marginals = chain.forward_backward(scores, mu)
+    def forward_backward(scores, mu=1.0, weights=None):
+        value, marginals = chain.forward_backward(scores, mu, weights)
         with np.errstate(all="ignore"):
             return mu * np.log(np.exp(np.asarray(value) / mu)), marginals
 
