@@ -106,8 +106,7 @@ def _weighted(scores: ChainScores, mu: float, weights: np.ndarray) -> tuple[Arra
         each = like(weights.reshape(*batch, 1, 1), scores.unary)
         return value, ChainScores(nodes * each, edges * each[..., None], *layout)
     chains = _batch(scores)
-    values, kept = chain_batch.forward(chains, mu)
-    gradient = chain_batch.backward(chains, mu, kept, weights)
+    values, gradient = chain_batch.gradient(chains, mu, weights)
     return like(values.reshape(batch), scores.unary), _answer(scores, gradient.nodes, gradient.edges)
 
 

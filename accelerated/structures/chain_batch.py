@@ -8,16 +8,14 @@ import numpy as np
 
 from accelerated.compiled.structures.chain_batch import (
     Batch,
-    Messages,
     Tables,
-    backward_range,
-    forward_range,
+    best_range,
     hessian_range,
+    sums_range,
 )
-from accelerated.compiled.sweeps import padded
 from accelerated.threads import in_parallel, ranges
 
-__all__ = ["backward", "batch_of", "forward", "hessian"]
+__all__ = ["batch_of", "best", "gradient", "hessian", "values"]
 
 
 def batch_of(
@@ -40,25 +38,43 @@ def batch_of(
         rows, offset = np.flatnonzero(mask), np.zeros(G * B + 1, np.int64)
         np.cumsum(mask.reshape(G * B, n).sum(axis=1), out=offset[1:])
     gold = np.zeros(0, np.int64) if labels is None else labels.reshape(-1)
-    return Batch(unary.reshape(G * B * n, L), rows, offset, pairwise, starts, ends, gold, max(B, 1), n)
+    return Batch(unary.reshape(G * B * n, L), rows, offset, pairwise, starts, ends, gold, max(B, 1))
 
 
-def forward(batch: Batch, mu: float = 1.0, threads: int | None = None) -> tuple[np.ndarray, Messages]:
-    """mu log sum_y exp(score(y) / mu) (G B,), less the score of the gold labels if there are any, and the messages.
+def best(batch: Batch, threads: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """The highest scores (G B,) and the labels (N,) that have them, -1 at rows that belong to no chain.
+
+    nan where a score of a chain is nan or +inf; -inf, and labels -1, where every labelling is forbidden.
+    """
+    value, labels = np.empty(len(batch.offset) - 1), np.full(len(batch.unary), -1)
+    in_parallel(lambda lo, hi: best_range(lo, hi, batch, value, labels), _pieces(batch), threads)
+    return _nan_by_tables(batch, value), labels
+
+
+def values(batch: Batch, mu: float = 1.0, threads: int | None = None) -> np.ndarray:
+    """mu log sum_y exp(score(y) / mu) (G B,), less the score of the gold labels if there are any.
 
     nan where a score of a chain is nan or +inf, or a gold label none of 0..L-1. A chain without positions has value 0.
     """
-    value, width = np.empty(len(batch.offset) - 1), padded(batch.unary.shape[1])
-    kept = Messages(*(np.empty((len(batch.unary), width)) for _ in Messages._fields))
-    in_parallel(lambda lo, hi: forward_range(lo, hi, batch, mu, value, kept), _pieces(batch), threads)
-    if not all(np.all(table < np.inf) for table in (batch.pairwise, batch.starts, batch.ends)):
-        value[:] = np.nan
-    return value, kept
+    return _sums(batch, mu, np.zeros(0), np.empty((0, 0)), threads)[0]
 
 
-def backward(batch: Batch, mu: float, kept: Messages, weights: np.ndarray, threads: int | None = None) -> Tables:
-    """The gradient of sum_b weights[b] value[b] of :func:`forward`."""
-    return _summed(batch, lambda lo, hi, out: backward_range(lo, hi, batch, mu, weights, kept, *out), threads)
+def gradient(batch: Batch, mu: float, weights: np.ndarray, threads: int | None = None) -> tuple[np.ndarray, Tables]:
+    """:func:`values`, and the gradient of the sum of weights (G B,) times these."""
+    rows = np.empty if len(batch.rows) == len(batch.unary) else np.zeros
+    return _sums(batch, mu, weights, rows(batch.unary.shape, batch.unary.dtype), threads)
+
+
+def _sums(
+    batch: Batch, mu: float, weights: np.ndarray, nodes: np.ndarray, threads: int | None
+) -> tuple[np.ndarray, Tables]:
+    value = np.empty(len(batch.offset) - 1)
+
+    def run(lo: int, hi: int, out: Tables) -> None:
+        sums_range(lo, hi, batch, mu, weights, value, *out)
+
+    tables = _summed(batch, nodes, run, threads)
+    return _nan_by_tables(batch, value), tables
 
 
 def hessian(
@@ -72,18 +88,28 @@ def hessian(
     def run(lo: int, hi: int, out: Tables) -> None:
         hessian_range(lo, hi, batch, mu, weights, along, inner, out)
 
-    return inner, _summed(batch, run, threads)
+    return inner, _summed(batch, np.zeros(batch.unary.shape, batch.unary.dtype), run, threads)
+
+
+def _nan_by_tables(batch: Batch, value: np.ndarray) -> np.ndarray:
+    """The values, nan if a score that chains share is nan or +inf."""
+    if not all(np.all(table < np.inf) for table in (batch.pairwise, batch.starts, batch.ends)):
+        value[:] = np.nan
+    return value
 
 
 def _pieces(batch: Batch) -> list[tuple[int, int]]:
     return ranges(batch.offset) if len(batch.offset) > 1 else []
 
 
-def _summed(batch: Batch, run: Any, threads: int | None) -> Tables:
-    """Tables that pieces of the batch fill: rows of their own, and sums of transitions that are added up."""
+def _summed(batch: Batch, nodes: np.ndarray, run: Any, threads: int | None) -> Tables:
+    """Tables that pieces of the batch fill: rows of nodes of their own, and sums of transitions that are added up."""
     pieces, (G, L, _) = _pieces(batch), batch.pairwise.shape
-    nodes = np.zeros(batch.unary.shape, batch.unary.dtype)
-    parts = [Tables(nodes, np.zeros((G, L, L)), np.zeros((2, G, L))) for _ in pieces]
-    in_parallel(lambda lo, hi: run(lo, hi, parts[pieces.index((lo, hi))]), pieces, threads)
-    edges, ends = (sum((part[i] for part in parts), np.zeros(shape)) for i, shape in ((1, (G, L, L)), (2, (2, G, L))))
-    return Tables(nodes, edges, ends)
+    edges, ends = (np.zeros((max(len(pieces), 1), *shape)) for shape in ((G, L, L), (2, G, L)))
+
+    def piece(lo: int, hi: int) -> None:
+        k = pieces.index((lo, hi))
+        run(lo, hi, Tables(nodes, edges[k], ends[k]))
+
+    in_parallel(piece, pieces, threads)
+    return Tables(nodes, *(each[0] if len(each) == 1 else each.sum(axis=0) for each in (edges, ends)))

@@ -145,6 +145,27 @@ def test_first_and_second_derivatives_are_those_of_differences(path, case):
     second = torch.autograd.grad(third, unary, create_graph=True)[0]
     with pytest.raises(RuntimeError, match="chain_hessian"):
         second.sum().backward()
+    with torch.autograd.forward_ad.dual_level():  # forward over reverse, without create_graph
+        loss, along = ask(layers.log_partition), torch.ones_like(unary)
+        dual = torch.autograd.forward_ad.make_dual(unary.detach().requires_grad_(), along)
+        (gradient,) = torch.autograd.grad(loss(dual, *given[1:]).sum(), dual)
+        tangent = torch.autograd.forward_ad.unpack_dual(gradient).tangent
+    plain = torch.autograd.grad(loss(unary, *given[1:]).sum(), unary, create_graph=True)[0]
+    (expected,) = torch.autograd.grad(plain.sum(), unary)
+    assert torch.allclose(tangent, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_each_example_has_its_weight(path):
+    """Weights that differ, and equal ones, for which the gradient of the forward pass is scaled."""
+    chains = drawn(mask=True)
+    unary, pairwise, where = tensors(chains)
+    pairwise.requires_grad_()
+    rows = torch.stack([torch.autograd.grad(layers.log_partition(unary, pairwise, **where).reshape(-1)[b], pairwise)[0]
+                        for b in range(chains.mask.shape[0])])  # fmt: skip
+    for weights in (torch.arange(len(rows), dtype=unary.dtype), torch.full((len(rows),), -0.5, dtype=unary.dtype)):
+        value = (layers.log_partition(unary, pairwise, **where).reshape(-1) * weights).sum()
+        (found,) = torch.autograd.grad(value, pairwise)
+        assert torch.allclose(found, (weights[:, None, None] * rows).sum(0), rtol=1e-9, atol=1e-12)
 
 
 def test_what_has_no_derivative_is_an_error_in_both_modes(path):

@@ -1,8 +1,8 @@
-"""Batches of masked chains that share transitions: log-partitions less gold scores, their gradients, and products with
-their Hessians.
+"""Batches of masked chains that share transitions: best labels, log-partitions less gold scores, their gradients with a
+weight for each chain, and products with their Hessians.
 
-The gradient takes a weight for each chain; messages of the forward pass are kept for it. Scores may be float32: each is
-converted as it is loaded.
+Scores may be float32: each is converted as it is loaded. A chain's messages stay in the cache of the processor between
+its forward and its backward pass.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from accelerated.compiled.arithmetic import exp
 from accelerated.compiled.structures.chain import (
     add_pairs,
     finish,
+    max_product,
     prepare,
     scaled_backward,
     scaled_forward,
     workspace,
 )
 from accelerated.compiled.structures.chain_log import log_forward, log_sum_product, log_total
-from accelerated.compiled.sweeps import fill, padded, product
+from accelerated.compiled.sweeps import fill, load, padded, product
 from accelerated.kernel import kernel
 
-__all__ = ["Batch", "Messages", "Tables", "backward_range", "forward_range", "hessian_range"]
+__all__ = ["Batch", "Tables", "best_range", "hessian_range", "sums_range"]
 
 
 class Batch(NamedTuple):
     """Chain b has the rows rows[offset[b]:offset[b + 1]] of unary (N, L), in this order, and the tables of group
-    b // per_group: pairwise (G, L, L), starts and ends (G, L). labels (N,): gold labels, or (0,) for none. No chain has
-    more than ``room`` positions.
+    b // per_group: pairwise (G, L, L), starts and ends (G, L). labels (N,): gold labels, or (0,) for none.
     """
 
     unary: np.ndarray
@@ -41,16 +41,16 @@ class Batch(NamedTuple):
     ends: np.ndarray
     labels: np.ndarray
     per_group: int
-    room: int
 
 
-class Messages(NamedTuple):
-    """The forward pass of chain b at the rows from b * room on: messages and factors (B room, Lp), as by
-    `scaled_forward`. factor[b * room, 0] is nan if the chain needs the log domain.
+class Tables(NamedTuple):
+    """Numbers of the labels of all rows, nodes (N, L), of pairs, edges (G, L, L), and of labels at first and last
+    positions, ends (2, G, L).
     """
 
-    forward: np.ndarray
-    factor: np.ndarray
+    nodes: np.ndarray
+    edges: np.ndarray
+    ends: np.ndarray
 
 
 @kernel
@@ -84,59 +84,28 @@ def gather(batch, b, g, factor, scores):
 
 
 @kernel
-def gold_score(batch, b, g, n, scores):
-    """The score of the gold labels of chain b less that of its transitions, where scores are those of labels; nan if a
-    label is none of 0..L-1.
+def gold_score(batch, b, g, n, mu, scores):
+    """The score of the gold labels of chain b, where scores (n, Lp) are those of labels / mu; nan if a label is none of
+    0..L-1.
     """
-    first, L, total = batch.offset[b], batch.unary.shape[1], 0.0
+    first, L, total, before = batch.offset[b], batch.unary.shape[1], 0.0, np.int64(0)
     for t in range(n):
         y = batch.labels[batch.rows[first + t]]
         if y < 0 or y >= L:
             return np.nan
-        total += scores[t, y]
+        total += mu * scores[t, y]
+        if t > 0:
+            total += batch.pairwise[g, before, y]
+        before = y
     return total
 
 
 @kernel
-def forward_range(lo, hi, batch, mu, value, kept):
+def sums_range(lo, hi, batch, mu, weights, value, nodes, edges, ends):
     """value[b] = mu log sum_y exp(score(y) / mu) - score(gold), b in lo..hi - 1; nan where a score of a label is nan or
-    +inf, or a gold label none of 0..L-1.
-    """
-    n, L = longest_of(batch, lo, hi), batch.unary.shape[1]
-    work, Lp = workspace(n, L), padded(L)
-    scores, im, group = np.empty((n + 4, Lp)), 1.0 / mu, lo // batch.per_group
-    factor, factor_t = np.empty((Lp, Lp)), np.empty((Lp, Lp))
-    transitions = prepare(batch.pairwise[group], im, factor, factor_t)
-    for b in range(lo, hi):
-        g, first = b // batch.per_group, batch.offset[b]
-        if g != group:
-            transitions, group = prepare(batch.pairwise[g], im, factor, factor_t), g
-        n = gather(batch, b, g, im, scores)
-        if n <= 0:
-            value[b] = 0.0 if n == 0 else np.nan
-            continue
-        gold = 0.0
-        if len(batch.labels) > 0:
-            gold = mu * gold_score(batch, b, g, n, scores)
-            if np.isnan(gold):
-                value[b] = gold
-                continue
-            for t in range(1, n):
-                gold += batch.pairwise[g, batch.labels[batch.rows[first + t - 1]], batch.labels[batch.rows[first + t]]]
-        here = slice(b * batch.room, b * batch.room + n)
-        z = scaled_forward(scores, n, L, transitions, kept.factor[here], kept.forward[here])
-        if np.isnan(z):
-            kept.factor[b * batch.room, 0] = np.nan
-            z = log_forward(scores, n, batch.pairwise, g, np.int64(0), im, work)
-            if z > -np.inf:
-                z += log_total(work.forward, n - 1)
-        value[b] = mu * z - gold
-
-
-@kernel
-def backward_range(lo, hi, batch, mu, weights, kept, nodes, edges, ends):
-    """nodes (N, L) = weights[b] times the marginals of chain b less the indicators of gold labels; edges (G, L, L) and
-    ends (2, G, L), of first and last positions, += the same.
+    +inf, or a gold label none of 0..L-1. weights (B,), or (0,) for values alone: nodes (N, L) = weights[b] times the
+    marginals of chain b less the indicators of gold labels; edges (G, L, L) and ends (2, G, L), of first and last
+    positions, += the same.
     """
     n, L = longest_of(batch, lo, hi), batch.unary.shape[1]
     work, Lp = workspace(n, L), padded(L)
@@ -144,31 +113,44 @@ def backward_range(lo, hi, batch, mu, weights, kept, nodes, edges, ends):
     factor, factor_t, pairs = np.empty((Lp, Lp)), np.empty((Lp, Lp)), np.zeros((Lp, Lp))
     transitions = prepare(batch.pairwise[group], im, factor, factor_t)
     for b in range(lo, hi):
-        g, first, weight = b // batch.per_group, batch.offset[b], weights[b]
+        g, first = b // batch.per_group, batch.offset[b]
         if g != group:
             finish(transitions, pairs, edges[group])
             pairs[:] = 0.0
             transitions, group = prepare(batch.pairwise[g], im, factor, factor_t), g
-        n = batch.offset[b + 1] - first
-        if n == 0:
+        n = gather(batch, b, g, im, scores)
+        gold = gold_score(batch, b, g, n, mu, scores) if n > 0 and len(batch.labels) > 0 else 0.0
+        if n < 0 or np.isnan(gold):
+            value[b] = np.nan
+            if len(weights) > 0:
+                for t in range(first, batch.offset[b + 1]):
+                    fill(0.0, nodes, batch.rows[t])
             continue
-        here = b * batch.room
-        if np.isnan(kept.factor[here, 0]):
-            gather(batch, b, g, im, scores)
+        if n == 0:
+            value[b] = 0.0
+            continue
+        z = scaled_forward(scores, n, L, transitions, work.factor, work.forward)
+        if len(weights) == 0:
+            if np.isnan(z):
+                z = log_forward(scores, n, batch.pairwise, g, np.int64(0), im, work)
+                if z > -np.inf:
+                    z += log_total(work.forward, n - 1)
+            value[b] = mu * z - gold
+            continue
+        weight = weights[b]
+        if np.isnan(z):
             own[:] = 0.0
-            log_sum_product(scores, n, batch.pairwise[g : g + 1], np.int64(0), np.int64(0), im, work, own)
+            z = log_sum_product(scores, n, batch.pairwise[g : g + 1], np.int64(0), np.int64(0), im, work, own)
             for i in range(L):
                 for j in range(L):
                     edges[g, i, j] += weight * own[0, i, j]
         else:
-            for t in range(n):
-                for j in range(Lp):
-                    work.forward[t, j], work.factor[t, j] = kept.forward[here + t, j], kept.factor[here + t, j]
             scaled_backward(scores, n, L, transitions.factor_t, work.factor, work.forward)
             for t in range(n):
                 for j in range(Lp):
                     work.factor[t, j] *= weight
             add_pairs(work.forward, work.factor, n, L, pairs)
+        value[b] = mu * z - gold
         if len(batch.labels) > 0:
             for t in range(n):
                 y = batch.labels[batch.rows[first + t]]
@@ -185,14 +167,25 @@ def backward_range(lo, hi, batch, mu, weights, kept, nodes, edges, ends):
     finish(transitions, pairs, edges[group])
 
 
-class Tables(NamedTuple):
-    """Numbers of the labels of all rows, nodes (N, L), of pairs, edges (G, L, L), and of labels at first and last
-    positions, ends (2, G, L).
+@kernel
+def best_range(lo, hi, batch, value, labels):
+    """value (B,) of the best outputs and labels (N,), the ties as by `viterbi_range`; nan where a score of a label is
+    nan or +inf. Labels of rows that belong to no chain, or to one without a best output, are left as they are.
     """
-
-    nodes: np.ndarray
-    edges: np.ndarray
-    ends: np.ndarray
+    n, L = longest_of(batch, lo, hi), batch.unary.shape[1]
+    work, scores, found, group = workspace(n, L), np.empty((n, padded(L))), np.empty(n, np.int64), np.int64(-1)
+    for b in range(lo, hi):
+        g, first = b // batch.per_group, batch.offset[b]
+        if g != group:
+            load(batch.pairwise[g], 1.0, work.matrix)
+            group = g
+        n = gather(batch, b, g, 1.0, scores)
+        if n < 0:
+            value[b] = np.nan
+            continue
+        value[b] = max_product(scores, n, batch.pairwise, g, np.int64(0), work.matrix, work.forward, found)
+        for t in range(n):
+            labels[batch.rows[first + t]] = found[t]
 
 
 class Tangents(NamedTuple):

@@ -31,6 +31,7 @@ __all__ = [
     "KBest",
     "Parts",
     "best",
+    "best_labels",
     "crf_loss",
     "entropy",
     "hinge_loss",
@@ -90,6 +91,13 @@ def best(unary: Tensor, pairwise: Tensor, **where: Any) -> Best:
     given = chain_arguments(unary, pairwise, **where)
     labels = chain_best(*given.scores, given.mask)
     return Best(given.shaped(gold_score(given.scores, labels, given.mask)), given.shaped(labels))
+
+
+def best_labels(unary: Tensor, pairwise: Tensor, **where: Any) -> Tensor:
+    """The labels (..., n) of :func:`best` alone."""
+    given = chain_arguments(unary, pairwise, **where)
+    labels: Tensor = given.shaped(chain_best(*given.scores, given.mask))
+    return labels
 
 
 def topk(unary: Tensor, pairwise: Tensor, k: int, **where: Any) -> KBest:

@@ -111,8 +111,8 @@ class ChainCRF(nn.Module):
         """The best tags of each row, at its positions on the mask."""
         unary, kept = self._by_batch(emissions, mask)
         with torch.no_grad():
-            labels = chain.best(unary, mask=kept, **self._tables()).labels
-        return [[y for y in row if y >= 0] for row in labels.tolist()]
+            rows = chain.best_labels(unary, mask=kept, **self._tables()).tolist()
+        return rows if kept is None else [[y for y in row if y >= 0] for row in rows]
 
     def k_best(self, emissions: Tensor, k: int, mask: Tensor | None = None) -> KBest:
         """The k best tags of each row: scores (batch, k), labels (batch, k, n), count (batch,)."""

@@ -17,17 +17,29 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd import Function
+from torch.autograd.forward_ad import unpack_dual
 
 import accelerated.structures.chain as kernels
 from accelerated.structures import chain_batch
-from accelerated.structures.chain_batch import Messages, Tables
+from accelerated.structures.chain_batch import Tables
 from diptych.layers.torch.arguments import undifferentiated
 from reference.structures import chain_hessian, chain_scaled
 from reference.structures.base import InfeasibleError
 from reference.structures.chain_masks import at_end, front, parts_back, with_end
 from reference.structures.chain_scores import ChainScores
 
-__all__ = ["Mean", "check_scores", "checked_labels", "gold_score", "gradient_of", "more_groups", "value_of"]
+__all__ = [
+    "Mean",
+    "batch_of",
+    "check_scores",
+    "check_values",
+    "checked_labels",
+    "fused",
+    "gold_score",
+    "gradient_of",
+    "more_groups",
+    "value_of",
+]
 
 
 def fused(unary: Tensor, pairwise: Tensor) -> bool:
@@ -37,10 +49,17 @@ def fused(unary: Tensor, pairwise: Tensor) -> bool:
 
 @torch.library.custom_op("diptych::chain_value", mutates_args=())
 def chain_value(
-    unary: Tensor, pairwise: Tensor, starts: Tensor, ends: Tensor, labels: Tensor | None, mask: Tensor | None, mu: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """mu log sum_y exp(score(y) / mu), (G, B), less the score of labels, which only fused calls take; and what
-    :func:`chain_gradient` needs of it, two (G, B, n, Lp).
+    unary: Tensor,
+    pairwise: Tensor,
+    starts: Tensor,
+    ends: Tensor,
+    labels: Tensor | None,
+    mask: Tensor | None,
+    mu: float,
+    keep: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """mu log sum_y exp(score(y) / mu), (G, B), less the score of labels, which only fused calls take; and the gradient
+    of its sum in unary, pairwise, starts and ends if ``keep``, else four empty tensors.
 
     Raises
     ------
@@ -49,21 +68,27 @@ def chain_value(
     """
     if not fused(unary, pairwise):
         check_scores(unary, pairwise, starts, ends, mask)
-        value = torch.stack([each.value(mu) for each in _groups(unary, pairwise, starts, ends, mask)])
-        _check(value, unary, pairwise, starts, ends, None, mask)
-        return value, *_room(unary, pairwise)
-    value, kept = chain_batch.forward(_batch(unary, pairwise, starts, ends, labels, mask), mu, torch.get_num_threads())
-    found = torch.from_numpy(value).reshape(unary.shape[:2])
-    _check(found, unary, pairwise, starts, ends, labels, mask)
-    messages = (torch.from_numpy(each).reshape(*unary.shape[:3], each.shape[1]) for each in kept)
-    return found.to(unary.dtype), *messages
+    if keep:
+        ones = unary.new_ones(unary.shape[:2])
+        found, gradient = _sums(ones, unary, pairwise, starts, ends, labels, mask, mu)
+    elif fused(unary, pairwise):
+        batch = batch_of(unary, pairwise, starts, ends, labels, mask)
+        value = chain_batch.values(batch, mu, torch.get_num_threads())
+        found, gradient = torch.from_numpy(value).reshape(unary.shape[:2]), _nothing(unary)
+    else:
+        found = torch.stack([each.value(mu) for each in _groups(unary, pairwise, starts, ends, mask)])
+        gradient = _nothing(unary)
+    check_values(found, unary, pairwise, starts, ends, labels, mask)
+    return found.to(unary.dtype), *gradient
 
 
 @torch.library.custom_op("diptych::chain_gradient", mutates_args=())
 def chain_gradient(
     weights: Tensor,
-    forward: Tensor,
-    factor: Tensor,
+    of_unary: Tensor,
+    of_pairwise: Tensor,
+    of_starts: Tensor,
+    of_ends: Tensor,
     unary: Tensor,
     pairwise: Tensor,
     starts: Tensor,
@@ -72,14 +97,16 @@ def chain_gradient(
     mask: Tensor | None,
     mu: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The gradient of the sum of weights (G, B) times :func:`chain_value` in unary, pairwise, starts and ends."""
-    if not fused(unary, pairwise):
-        groups = zip(_groups(unary, pairwise, starts, ends, mask), weights.detach(), strict=True)
-        return _stacked([group.parts(group.gradient(mu, each)) for group, each in groups], unary, pairwise)
-    kept = Messages(*(each.detach().reshape(-1, each.shape[-1]).numpy() for each in (forward, factor)))
-    batch = _batch(unary, pairwise, starts, ends, labels, mask)
-    found = chain_batch.backward(batch, mu, kept, _doubles(weights).reshape(-1), torch.get_num_threads())
-    return _tensors(found, unary, pairwise)
+    """The gradient of the sum of weights (G, B) times :func:`chain_value` in unary, pairwise, starts and ends; of_unary
+    and the others: what :func:`chain_value` kept.
+    """
+    if len(of_starts.T) > 0 and weights.shape[1] > 0:
+        same = weights[:, 0].detach()
+        if bool((weights == same[:, None]).all()):
+            kept = of_unary, of_pairwise, of_starts, of_ends
+            one, two, three, four = (x.detach() * same.reshape(-1, *(1,) * (x.ndim - 1)) for x in kept)
+            return one, two, three, four
+    return _sums(weights.detach(), unary, pairwise, starts, ends, labels, mask, mu)[1]
 
 
 @torch.library.custom_op("diptych::chain_hessian", mutates_args=())
@@ -108,7 +135,7 @@ def chain_hessian_product(
             inner.append(mean)
             tangents.append(group.parts(tangent))
         return torch.stack(inner), *_stacked(tangents, unary, pairwise)
-    batch = _batch(unary, pairwise, starts, ends, None, mask)
+    batch = batch_of(unary, pairwise, starts, ends, None, mask)
     nodes, edges = along_unary.detach().contiguous().numpy().reshape(batch.unary.shape), _doubles(along_pairwise)
     along = Tables(nodes, edges, np.stack([_doubles(along_starts), _doubles(along_ends)]))
     threads = torch.get_num_threads()
@@ -128,19 +155,24 @@ def _(labels: Tensor, mask: Tensor | None, n_labels: int) -> Tensor:
     return torch.empty_like(labels)
 
 
+def _alike(tensors: Any) -> tuple[Tensor, ...]:
+    return tuple(torch.empty_like(each, memory_format=torch.contiguous_format) for each in tensors)
+
+
 @chain_value.register_fake
-def _(unary: Tensor, pairwise: Tensor, *rest: Any) -> tuple[Tensor, ...]:
-    return unary.new_empty(unary.shape[:2]), *_room(unary, pairwise)
+def _(*given: Any) -> tuple[Tensor, ...]:
+    unary, keep = given[0], given[-1]
+    return unary.new_empty(unary.shape[:2]), *(_alike(given[:4]) if keep else _nothing(unary))
 
 
 @chain_gradient.register_fake
-def _(weights: Tensor, forward: Tensor, factor: Tensor, *scores: Any) -> tuple[Tensor, ...]:
-    return tuple(torch.empty_like(each, memory_format=torch.contiguous_format) for each in scores[:4])
+def _(weights: Tensor, *given: Any) -> tuple[Tensor, ...]:
+    return _alike(given[4:8])
 
 
 @chain_hessian_product.register_fake
 def _(weights: Tensor, *scores: Any) -> tuple[Tensor, ...]:
-    return tuple(torch.empty_like(each, memory_format=torch.contiguous_format) for each in (weights, *scores[:4]))
+    return _alike((weights, *scores[:4]))
 
 
 def more_groups(operator: Any) -> None:
@@ -170,19 +202,23 @@ class _Value(Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(unary: Any, pairwise: Any, starts: Any, ends: Any, labels: Any, mask: Any, mu: Any) -> Any:
-        return chain_value(unary, pairwise, starts, ends, labels, mask, mu)
+    def forward(u: Any, A: Any, starts: Any, ends: Any, labels: Any, mask: Any, mu: Any, keep: Any) -> Any:
+        return chain_value(u, A, starts, ends, labels, mask, mu, keep)
 
     @staticmethod
     def setup_context(ctx: Any, given: Any, found: Any) -> None:
-        ctx.mu = given[-1]
-        ctx.mark_non_differentiable(found[1], found[2])
-        ctx.save_for_backward(found[1], found[2], *given[:-1])
+        ctx.mu = given[-2]
+        ctx.mark_non_differentiable(*found[1:])
+        ctx.save_for_backward(*found[1:], *given[:-2])
 
     @staticmethod
     def backward(ctx: Any, weights: Tensor, *_: Any) -> Any:
-        gradient = _Gradient if torch.compiler.is_compiling() else _ForwardGradient
-        return *gradient.apply(weights, *ctx.saved_tensors, ctx.mu), None, None, None
+        given = weights, *ctx.saved_tensors, ctx.mu
+        if torch.compiler.is_compiling():
+            return *_Gradient.apply(*given), *(None,) * 4
+        if torch.is_grad_enabled() or any(unpack_dual(x).tangent is not None for x in given[:9]):
+            return *_ForwardGradient.apply(*given), *(None,) * 4
+        return *chain_gradient(*given), *(None,) * 4  # nothing asks for a derivative of this one
 
 
 class _Gradient(Function):
@@ -190,14 +226,14 @@ class _Gradient(Function):
 
     @staticmethod
     def forward(
-        weights: Any, one: Any, two: Any, unary: Any, pairwise: Any, starts: Any, ends: Any, y: Any, mask: Any, mu: Any
+        weights: Any, a: Any, b: Any, c: Any, d: Any, u: Any, A: Any, s: Any, e: Any, y: Any, mask: Any, mu: Any
     ) -> Any:
-        return chain_gradient(weights, one, two, unary, pairwise, starts, ends, y, mask, mu)
+        return chain_gradient(weights, a, b, c, d, u, A, s, e, y, mask, mu)
 
     @staticmethod
     def setup_context(ctx: Any, given: Any, found: Any) -> None:
         ctx.mu = given[-1]
-        ctx.save_for_backward(given[0], *given[3:-1])
+        ctx.save_for_backward(given[0], *given[5:-1])
 
     @staticmethod
     def backward(ctx: Any, *along: Tensor) -> Any:
@@ -205,7 +241,7 @@ class _Gradient(Function):
         mean, *tangents = chain_hessian_product(weights, *scores, mask, ctx.mu, *along)
         if labels is not None:
             mean = mean - gold_score(along, labels, mask)
-        return mean, None, None, *tangents, None, None, None
+        return mean, None, None, None, None, *tangents, None, None, None
 
 
 class Mean(Function):
@@ -231,8 +267,8 @@ class Mean(Function):
         *tensors, mask = ctx.saved_tensors
         scores, along = tensors[:4], tensors[4:]
         _, *tangents = chain_hessian_product(weights, *scores, mask, ctx.mu, *along)
-        _, *messages = chain_value(*scores, None, mask, ctx.mu)
-        return *tangents, *chain_gradient(weights, *messages, *scores, None, mask, ctx.mu), None, None
+        gradient = chain_gradient(weights, *_nothing(weights), *scores, None, mask, ctx.mu)
+        return *tangents, *gradient, None, None
 
 
 class _ForwardValue(_Value):
@@ -241,14 +277,14 @@ class _ForwardValue(_Value):
     @staticmethod
     def setup_context(ctx: Any, given: Any, found: Any) -> None:
         _Value.setup_context(ctx, given, found)
-        ctx.save_for_forward(*given[:-1])
+        ctx.save_for_forward(*given[:-2])
 
     @staticmethod
     def jvp(ctx: Any, *along: Any) -> Any:
         *scores, labels, mask = ctx.saved_tensors
         tangents = _tangents(along, scores)
         mean = Mean.apply(*scores, *tangents, mask, ctx.mu)
-        return (mean if labels is None else mean - gold_score(tangents, labels, mask)), None, None
+        return (mean if labels is None else mean - gold_score(tangents, labels, mask)), *(None,) * 4
 
 
 class _ForwardGradient(_Gradient):
@@ -259,12 +295,12 @@ class _ForwardGradient(_Gradient):
 
     @staticmethod
     def jvp(ctx: Any, change: Tensor | None, *along: Any) -> Any:
-        weights, forward, factor, *scores, labels, mask = ctx.saved_tensors
-        _, *found = chain_hessian_product(weights, *scores, mask, ctx.mu, *_tangents(along[2:], scores))
-        tangents = [undifferentiated(x, *scores) for x in found]
+        weights, *kept, u, A, s, e, labels, mask = ctx.saved_tensors
+        _, *found = chain_hessian_product(weights, u, A, s, e, mask, ctx.mu, *_tangents(along[4:], (u, A, s, e)))
+        tangents = [undifferentiated(x, u, A, s, e) for x in found]
         if change is None:
             return tuple(tangents)
-        more = _ForwardGradient.apply(change, forward, factor, *scores, labels, mask, ctx.mu)
+        more = _ForwardGradient.apply(change, *kept, u, A, s, e, labels, mask, ctx.mu)
         return tuple(a + b for a, b in zip(tangents, more, strict=True))
 
 
@@ -273,17 +309,18 @@ def _tangents(along: Any, scores: Any) -> list[Tensor]:
 
 
 def value_of(*given: Any) -> Tensor:
-    """:func:`chain_value` without messages, with its derivatives."""
+    """:func:`chain_value` alone, with its derivatives."""
     function = _Value if torch.compiler.is_compiling() else _ForwardValue
-    value: Tensor = function.apply(*given)[0]
+    keep = torch.is_grad_enabled() and any(x.requires_grad for x in given[:4])
+    value: Tensor = function.apply(*given, keep)[0]
     return value
 
 
 def gradient_of(weights: Tensor, *given: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """:func:`chain_gradient` at the arguments of :func:`chain_value`, with its derivatives."""
-    _, forward, factor = chain_value(*(x.detach() if isinstance(x, Tensor) else x for x in given))
+    _, *kept = chain_value(*(x.detach() if isinstance(x, Tensor) else x for x in given), True)
     function = _Gradient if torch.compiler.is_compiling() else _ForwardGradient
-    found: tuple[Tensor, Tensor, Tensor, Tensor] = function.apply(weights, forward, factor, *given)
+    found: tuple[Tensor, Tensor, Tensor, Tensor] = function.apply(weights, *kept, *given)
     return found
 
 
@@ -326,8 +363,9 @@ class _Group:
     def value(self, mu: float) -> Any:
         return torch.as_tensor(self.panel.forward_backward(self.front, mu)[0])
 
-    def gradient(self, mu: float, weights: Tensor) -> ChainScores:
-        return parts_back(self.scores, self.panel.forward_backward(self.front, mu, weights)[1])
+    def sums(self, mu: float, weights: Tensor) -> tuple[Tensor, ChainScores]:
+        value, marginals = self.panel.forward_backward(self.front, mu, weights)
+        return torch.as_tensor(value), parts_back(self.scores, marginals)
 
     def hessian(self, along: _Group, mu: float, weights: Tensor) -> tuple[Tensor, ChainScores]:
         mean, tangents = chain_hessian.hessian_product(self.front, along.front, mu, weights)
@@ -347,9 +385,10 @@ def _groups(unary: Tensor, pairwise: Tensor, starts: Tensor, ends: Tensor, mask:
         yield _Group(u, A, s, e, None if mask is None else mask[g], panel)
 
 
-def _batch(
+def batch_of(
     unary: Tensor, pairwise: Tensor, starts: Tensor, ends: Tensor, labels: Tensor | None, mask: Tensor | None
 ) -> chain_batch.Batch:
+    """The chains as kernels take them."""
     gold = None if labels is None else labels.contiguous().numpy()
     kept = None if mask is None else mask.contiguous().numpy()
     A, s, e = (_doubles(x) for x in (pairwise, starts, ends))
@@ -360,11 +399,33 @@ def _doubles(x: Tensor) -> np.ndarray:
     return x.detach().to(torch.float64).contiguous().numpy()
 
 
-def _room(unary: Tensor, pairwise: Tensor) -> tuple[Tensor, Tensor]:
-    """Two tensors for messages, empty where no kernel keeps them."""
-    G, B, n, L = unary.shape
-    shape = (G, B, n, max((L + 7) // 8 * 8, 8)) if fused(unary, pairwise) else (G, B, 0, 0)
-    return unary.new_empty(shape, dtype=torch.float64), unary.new_empty(shape, dtype=torch.float64)
+def _nothing(like: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Four tensors (G, 0): no gradient is kept."""
+    one, two, three, four = (like.new_empty((like.shape[0], 0)) for _ in range(4))
+    return one, two, three, four
+
+
+def _sums(
+    weights: Tensor,
+    unary: Tensor,
+    pairwise: Tensor,
+    starts: Tensor,
+    ends: Tensor,
+    labels: Tensor | None,
+    mask: Tensor | None,
+    mu: float,
+) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor, Tensor]]:
+    """The values (G, B) and the gradient of the sum of weights (G, B) times these."""
+    if fused(unary, pairwise):
+        batch = batch_of(unary, pairwise, starts, ends, labels, mask)
+        value, found = chain_batch.gradient(batch, mu, _doubles(weights).reshape(-1), torch.get_num_threads())
+        return torch.from_numpy(value).reshape(unary.shape[:2]), _tensors(found, unary, pairwise)
+    values, gradients = [], []
+    for group, each in zip(_groups(unary, pairwise, starts, ends, mask), weights, strict=True):
+        value, marginals = group.sums(mu, each)
+        values.append(value)
+        gradients.append(group.parts(marginals))
+    return torch.stack(values), _stacked(gradients, unary, pairwise)
 
 
 def _tensors(found: Tables, unary: Tensor, pairwise: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -378,7 +439,7 @@ def _stacked(groups: list[list[Tensor]], unary: Tensor, pairwise: Tensor) -> tup
     return nodes.to(unary.dtype), edges.to(pairwise.dtype), starts.to(pairwise.dtype), ends.to(pairwise.dtype)
 
 
-def _check(
+def check_values(
     value: Tensor,
     unary: Tensor,
     pairwise: Tensor,
@@ -388,9 +449,10 @@ def _check(
     mask: Tensor | None,
 ) -> None:
     """Say what is wrong where a value is not finite."""
-    wrong = ~torch.isfinite(value)
-    if not wrong.any():
+    right = torch.isfinite(value)
+    if right.all():
         return
+    wrong = ~right
     check_scores(unary, pairwise, starts, ends, mask)
     if labels is not None:
         _check_labels(labels, mask, unary.shape[-1])

@@ -12,7 +12,8 @@ from torch import Tensor
 
 import accelerated.structures.chain as kernels
 import reference.structures.chain as reference
-from diptych.layers.torch.operators import check_scores, more_groups
+from accelerated.structures import chain_batch
+from diptych.layers.torch.operators import batch_of, check_scores, check_values, fused, more_groups
 from reference.structures.base import feasible
 from reference.structures.chain_masks import front, labels_back, parts_back, with_end
 from reference.structures.chain_scores import ChainScores
@@ -32,6 +33,11 @@ def _panel(unary: Tensor) -> Any:
 @torch.library.custom_op("diptych::chain_best", mutates_args=())
 def chain_best(unary: Tensor, pairwise: Tensor, starts: Tensor, ends: Tensor, mask: Tensor | None) -> Tensor:
     """The best labels (G, B, n), -1 off the mask. Raises InfeasibleError."""
+    if fused(unary, pairwise):
+        batch = batch_of(unary, pairwise, starts, ends, None, mask)
+        best, of_rows = chain_batch.best(batch, torch.get_num_threads())
+        check_values(torch.from_numpy(best).reshape(unary.shape[:2]), unary, pairwise, starts, ends, None, mask)
+        return torch.from_numpy(of_rows).reshape(unary.shape[:3])
     check_scores(unary, pairwise, starts, ends, mask)
     found = []
     for g in range(unary.shape[0]):
