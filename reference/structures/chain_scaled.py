@@ -15,22 +15,22 @@ from array_api_compat import array_namespace
 
 from reference.arrays import Array, concrete
 from reference.structures import chain_sum
-from reference.structures.chain_scores import ChainScores, exists, finite, frozen
+from reference.structures.chain_scores import ChainScores, exists, finite
 
 __all__ = ["Scaled", "backward", "forward", "forward_backward"]
 
 
 class Scaled(NamedTuple):
-    """What :func:`forward` leaves to :func:`backward`, for n positions.
+    """What :func:`forward` leaves to :func:`backward`.
 
-    value (...,): mu log sum_y exp(score(y) / mu). certified (...,): whether no path that counts was lost. messages[t]
-    (..., L): P(y_t | scores up to t). factors[t] (..., L): exp(unary[t] / mu) over its maximum and over c_t.
+    value (...,): mu log sum_y exp(score(y) / mu). certified (...,): whether no path that counts was lost. messages
+    (..., n, L): P(y_t | scores up to t). factors (..., n, L): exp(unary[t] / mu) over its maximum and over c_t.
     """
 
     value: Array
     certified: Array
-    messages: list[Array]
-    factors: list[Array]
+    messages: Array
+    factors: Array
 
 
 def forward(scores: ChainScores, mu: float = 1.0) -> Scaled:
@@ -49,37 +49,30 @@ def forward(scores: ChainScores, mu: float = 1.0) -> Scaled:
     exp(-limit): then no product underflows, and every 0 is that of a forbidden part.
     """
     xp = array_namespace(scores.unary)
-    unary, lengths = scores.unary / mu, scores.lengths
+    unary, here = scores.unary / mu, exists(xp, scores)
     least, limit = _limits(scores)
     tables, shifts = _exponentials(xp, scores, mu)
+    tops = finite(xp, xp.max(unary, axis=-1))
+    logs = unary - tops[..., None]
+    factors = xp.where(logs >= -least, xp.exp(logs), xp.zeros_like(logs))
+    smallest = float(xp.finfo(factors.dtype).smallest_normal)
     messages: list[Array] = []
-    factors: list[Array] = []
-    steps: list[Array] = []
-    exact: list[Array] = []
+    sums: list[Array] = []
     for t in range(unary.shape[-2]):
-        top = finite(xp, xp.max(unary[..., t, :], axis=-1))
-        logs = unary[..., t, :] - top[..., None]
-        factor = message = xp.where(logs >= -least, xp.exp(logs), xp.zeros_like(logs))
+        message = factors[..., t, :]
         if t > 0:
-            message = factor * _times(xp, messages[-1], tables, t)
-        c = xp.sum(message, axis=-1)
-        divisor = xp.where(c > 0, c, xp.ones_like(c))[..., None]
-        step = xp.where(c > 0, xp.log(divisor[..., 0]) + top, xp.full_like(c, -xp.inf))
-        message = message / divisor
-        lost = (logs > -xp.inf) & (logs < -limit) | (message > 0) & (message < math.exp(-limit))
-        whole = ~xp.any(lost, axis=-1)
-        if t > 0:
-            step = frozen(xp, lengths, t, step + (shifts if shifts.ndim == 0 else shifts[..., t - 1]), xp.zeros_like(c))
-            message = frozen(xp, lengths, t, message, messages[-1])
-            whole = frozen(xp, lengths, t, whole, xp.ones_like(whole))
-        messages.append(message)
-        factors.append(factor / divisor)
-        steps.append(step)
-        exact.append(whole)
-    value, whole = xp.sum(xp.stack(steps, axis=-1), axis=-1), xp.all(xp.stack(exact, axis=-1), axis=-1)
-    if lengths is not None:
-        value = xp.where(lengths > 0, value, xp.zeros_like(value))
-    return Scaled(mu * value, _bounded(xp, scores, mu, limit, whole), messages, factors)
+            message = message * _times(xp, messages[-1], tables, t)
+        c = xp.clip(xp.sum(message, axis=-1, keepdims=True), smallest, None)  # 0 / c is 0
+        messages.append(message / c)
+        sums.append(c)
+    message, c = xp.stack(messages, axis=-2), xp.stack(sums, axis=-2)
+    steps = xp.where(xp.any(message > 0, axis=-1), xp.log(c[..., 0]) + tops, xp.full_like(tops, -xp.inf))
+    value = xp.sum(xp.where(here, steps, xp.zeros_like(steps)), axis=-1)
+    inner = xp.zeros_like(steps[..., 1:]) + shifts
+    value = value + xp.sum(xp.where(here[..., 1:], inner, xp.zeros_like(inner)), axis=-1)
+    lost = (logs > -xp.inf) & (logs < -limit) | (message > 0) & (message < math.exp(-limit))
+    whole = ~xp.any(xp.any(lost, axis=-1) & here, axis=-1)
+    return Scaled(mu * value, _bounded(xp, scores, mu, limit, whole), message, factors / c)
 
 
 def backward(scores: ChainScores, scaled: Scaled, mu: float = 1.0, weights: Array | None = None) -> ChainScores:
@@ -87,25 +80,23 @@ def backward(scores: ChainScores, scaled: Scaled, mu: float = 1.0, weights: Arra
 
     beta_{t-1} = E_t @ (factor_t * beta_t)
     P(y_t) = message_t * beta_t,   P(y_{t-1}, y_t) = message_{t-1} E_t (factor_t * beta_t)
+
+    beta is 1, or the weight, at the last position.
     """
     xp = array_namespace(scores.unary)
-    messages, factors, lengths = scaled.messages, scaled.factors, scores.lengths
+    messages, lengths, here = scaled.messages, scores.lengths, exists(xp, scores)[..., None]
     tables, _ = _exponentials(xp, scores, mu)
-    beta = xp.ones_like(messages[0])
-    if weights is not None:
-        beta = beta * weights[..., None]
-    nodes, ahead = [messages[-1] * beta], []
-    for t in range(len(messages) - 1, 0, -1):
-        # 0 where the message is: there beta may be huge
-        after = xp.where(messages[t] > 0, factors[t] * beta, xp.zeros_like(beta))
-        ahead.append(frozen(xp, lengths, t, after, xp.zeros_like(after)))
-        beta = frozen(xp, lengths, t, _times(xp, after, xp.matrix_transpose(tables), t), beta)
-        nodes.append(messages[t - 1] * beta)
-    unary = xp.stack(nodes[::-1], axis=-2)
-    unary = xp.where(exists(xp, scores)[..., None], unary, xp.zeros_like(unary))
-    if not ahead:
-        return ChainScores(unary, xp.zeros_like(scores.pairwise), lengths)
-    before, after = xp.stack(messages[:-1], axis=-2), xp.stack(ahead[::-1], axis=-2)
+    transposed = xp.matrix_transpose(tables)
+    factors = xp.where(here & (messages > 0), scaled.factors, xp.zeros_like(messages))  # elsewhere beta may be huge
+    last = xp.ones_like(messages[..., 0, :])
+    last = last if weights is None else last * weights[..., None]
+    betas, ahead = [last], [last]
+    for t in range(messages.shape[-2] - 1, 0, -1):
+        ahead.append(factors[..., t, :] * betas[-1])
+        beta = _times(xp, ahead[-1], transposed, t)
+        betas.append(beta if lengths is None else xp.where(lengths[..., None] == t, last, beta))
+    unary = xp.where(here, messages * xp.stack(betas[::-1], axis=-2), xp.zeros_like(messages))
+    before, after = messages[..., :-1, :], xp.stack(ahead[::-1], axis=-2)[..., :-1, :]
     if scores.pairwise.ndim > 2:
         return ChainScores(unary, before[..., :, None] * tables * after[..., None, :], lengths)
     counts = xp.matmul(xp.matrix_transpose(before), after)
