@@ -5,6 +5,7 @@ Where no GPU is at hand the path of other devices runs on the CPU as well.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -29,9 +30,13 @@ MASKS = {
 }
 
 
-@pytest.fixture(params=["kernels", "elsewhere"])
-def path(request: Any, monkeypatch: Any) -> str:
-    """The kernels of the CPU, or what other devices run."""
+@pytest.fixture(params=["kernels", "elsewhere", "cuda"])
+def path(request: Any, monkeypatch: Any) -> Iterator[str]:
+    """The kernels of the CPU, or what other devices run: on the CPU, and on a GPU."""
+    if request.param == "cuda":
+        if not torch.cuda.is_available():
+            pytest.skip("no GPU is at hand")
+        torch.set_default_device("cuda")
     if request.param == "elsewhere":
         import reference.structures.chain as plain
         from reference.structures import chain_scaled
@@ -40,7 +45,8 @@ def path(request: Any, monkeypatch: Any) -> str:
         monkeypatch.setattr("diptych.layers.torch.chain.fused", lambda unary, pairwise: False)
         monkeypatch.setattr(operators, "kernels", chain_scaled)
         monkeypatch.setattr(oracles, "kernels", plain)
-    return request.param
+    yield request.param
+    torch.set_default_device(None)
 
 
 def tensors(chains: Chains, dtype: Any = torch.float64) -> tuple[Any, Any, dict[str, Any]]:
@@ -52,7 +58,7 @@ def tensors(chains: Chains, dtype: Any = torch.float64) -> tuple[Any, Any, dict[
 def near(found: Any, expected: Any, tol: float) -> None:
     expected = np.asarray(expected, np.float64)
     size = max(1.0, float(np.max(np.abs(expected[np.isfinite(expected)]), initial=0.0)))
-    np.testing.assert_allclose(found.detach().double().numpy(), expected, rtol=tol, atol=tol * size)
+    np.testing.assert_allclose(found.detach().cpu().double().numpy(), expected, rtol=tol, atol=tol * size)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
@@ -60,8 +66,8 @@ def near(found: Any, expected: Any, tol: float) -> None:
 def test_answers_are_those_of_the_chains_of_the_kept_positions(path, case, dtype):
     chains = drawn(**CASES[case])
     unary, pairwise, where = tensors(chains, dtype)
-    exact = Chains(*(x.double().numpy() for x in (unary, pairwise)), chains.mask, *(
-        where[name].double().numpy() for name in ("starts", "ends")), chains.labels)  # fmt: skip
+    exact = Chains(*(x.cpu().double().numpy() for x in (unary, pairwise)), chains.mask, *(
+        where[name].cpu().double().numpy() for name in ("starts", "ends")), chains.labels)  # fmt: skip
     tol, y, mu = TOLERANCE[dtype], torch.tensor(chains.labels), 0.7
     log_z, (nodes, edges) = (ask(unary, pairwise, mu=mu, **where) for ask in (layers.log_partition, layers.marginals))
     best, k_best = layers.best(unary, pairwise, **where), layers.topk(unary, pairwise, 4, **where)
@@ -82,12 +88,12 @@ def test_answers_are_those_of_the_chains_of_the_kept_positions(path, case, dtype
         else:
             total[b, at[1:] - 1] = marginals.pairwise
         near(best.value[b], chain.best()[0], tol)
-        near(best.value[b], chain.score(best.labels[b, at].numpy()), tol)
+        near(best.value[b], chain.score(best.labels[b, at].cpu().numpy()), tol)
         expected = chain.topk(4)
         assert int(k_best.count[b]) == expected.count
         near(k_best.scores[b, : expected.count], expected.scores[: expected.count], tol)
         near(most.unary[b, at], chain.max_marginals().unary, tol)
-        assert all(np.isfinite(chain.score(y)) for y in drawn_ys[b][:, at].numpy())
+        assert all(np.isfinite(chain.score(y)) for y in drawn_ys[b][:, at].cpu().numpy())
         near(gold[b], chain.score(labels), tol)
         z, full = chain.expectation()[0], reference_table(chain)
         near(loss[b], z - chain.score(labels), 3 * tol * max(1.0, abs(z)))
