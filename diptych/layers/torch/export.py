@@ -22,7 +22,7 @@ class ChainDecoder(nn.Module):
 
     Notes
     -----
-    Adds in the precision of the emissions, at least float32, where ``decode`` adds in float64: tags may differ where two
+    Adds in the precision of the emissions, at least float32, where ``decode`` adds in float64: tags may differ where
     taggings differ by rounding only. An exported program does not check its arguments; a row without positions is all
     -1. Source: Algorithm 1 of Pillutla et al. (2018), over the positions on the mask.
     """
