@@ -30,18 +30,23 @@ def test_a_token_classifier_learns_from_the_first_pieces_alone(rng):
 
     torch.manual_seed(0)
     tokenizer, encoder = small(PIECES)
-    model, (words, gold) = TokenClassifier(encoder, NAMES).eval(), zip(*sentences(20, rng), strict=True)
+    model, (words, gold) = TokenClassifier(encoder, NAMES).eval(), zip(*sentences(40, rng), strict=True)
     batch = tokenizer(list(words), is_split_into_words=True, padding=True, return_tensors="pt")
     first = first_pieces(batch)
     assert first.sum(1).tolist() == [len(row) for row in gold] and not bool(first[:, 0].any())  # [CLS]
-    assert torch.all(batch["attention_mask"][first] == 1) and int(batch["attention_mask"].sum()) > int(first.sum()) + 40
+    assert torch.all(batch["attention_mask"][first] == 1) and int(batch["attention_mask"].sum()) > int(
+        first.sum()
+    ) + 2 * len(gold)
     labels, x = align(first, gold), model.logits(batch)
     each = [model.crf(x[b, here][None], torch.tensor([gold[b]])) for b, here in enumerate(first)]
     torch.testing.assert_close(model(batch, labels), -sum(each) / len(gold))
-    assert train(model, batch, labels) < 0.1
+    train(model, batch, labels)
+    assert float(model(batch, labels).detach()) * len(gold) < math.log(2)  # so each has P > 1/2, and is the best
+    assert model.predict(batch, first) == list(gold)
     words, gold = zip(*sentences(30, rng), strict=True)
     batch = tokenizer(list(words), is_split_into_words=True, padding=True, return_tensors="pt")
-    assert model.predict(batch, first_pieces(batch)) == list(gold)
+    found = model.predict(batch, first_pieces(batch))
+    assert np.mean(np.concatenate(found) == np.concatenate(gold)) > 0.9
 
 
 def drawn(size, rng, most):
