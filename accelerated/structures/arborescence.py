@@ -72,6 +72,9 @@ def _flat(scores: ArborescenceScores) -> tuple[np.ndarray, np.ndarray]:
 
 def _sentences(scores: ArborescenceScores) -> Iterator[tuple[int, np.ndarray]]:
     """The place and the scores of each sentence."""
+    if scores.values.ndim == 2 and scores.lengths is None:
+        yield 0, view("values", scores.values)
+        return
     for b, (values, n) in enumerate(zip(*_flat(scores), strict=True)):
         yield b, np.ascontiguousarray(values[:n, : n + 1])
 

@@ -55,14 +55,19 @@ def _flat(scores: MatchingScores) -> tuple[np.ndarray, np.ndarray]:
 
 @mirrors(reference.max_marginals)
 def max_marginals(scores: MatchingScores) -> MatchingScores:
+    if scores.values.ndim == 2 and scores.lengths is None:
+        return MatchingScores(like(_with_each_pair(view("values", scores.values)), scores.values))
     matrices, lengths = _flat(scores)
     found = np.full(matrices.shape, -np.inf)
     for values, out, (p, q) in zip(matrices, found, lengths, strict=True):
-        if p <= q:
-            out[:p, :q] = best_with_each_pair(np.ascontiguousarray(values[:p, :q]))
-        else:
-            out[:p, :q] = best_with_each_pair(np.ascontiguousarray(values[:p, :q].T)).T
+        out[:p, :q] = _with_each_pair(np.ascontiguousarray(values[:p, :q]))
     return scores._replace(values=like(found.reshape(scores.values.shape), scores.values))
+
+
+def _with_each_pair(values: np.ndarray) -> np.ndarray:
+    if values.shape[0] <= values.shape[1]:
+        return best_with_each_pair(values)
+    return best_with_each_pair(np.ascontiguousarray(values.T)).T.copy()
 
 
 def by_networkx(scores: MatchingScores) -> tuple[Array, Array]:

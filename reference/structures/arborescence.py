@@ -152,10 +152,10 @@ class Arborescence(Structure):
         if tuple(y.shape) != (*batch, n):
             raise ValueError(f"y: expected heads of shape {(*batch, n)}, got {tuple(y.shape)}")
         y = cut(y, lengths)
-        heads, tokens = host(y), np.full(batch, n) if lengths is None else host(lengths)
+        heads, sizes = host(y), None if lengths is None else host(lengths)
         for b in places(batch):
             if np.any(heads[b] != -1):
-                self._require_tree(heads[b][: tokens[b]])
+                self._require_tree(heads[b] if sizes is None else heads[b][: sizes[b]])
         return self.scores._replace(values=one_hot(array_namespace(values), y, n + 1, values.dtype))
 
     def expected_parts(self, outputs: Array, weights: Array) -> ArborescenceScores:

@@ -296,9 +296,9 @@ class Matching(Structure):
         if tuple(y.shape) != (*batch, p):
             raise ValueError(f"y: expected columns of shape {(*batch, p)}, got {tuple(y.shape)}")
         y = cut(y, None if lengths is None else lengths[..., 0])
-        columns, sizes = host(y), np.full((*batch, 2), (p, q)) if lengths is None else host(lengths)
+        columns, sizes = host(y), None if lengths is None else host(lengths)
         for b in places(batch):
-            _require_matching(columns[b], *sizes[b].tolist())
+            _require_matching(columns[b], *((p, q) if sizes is None else sizes[b].tolist()))
         return self.scores._replace(values=one_hot(array_namespace(values), y, q, values.dtype))
 
     def expected_parts(self, outputs: Array, weights: Array) -> MatchingScores:
