@@ -82,11 +82,11 @@ def _sentences(scores: ArborescenceScores) -> Iterator[tuple[int, np.ndarray]]:
 @mirrors(reference.max_marginals)
 def max_marginals(scores: ArborescenceScores, single_root: bool = False) -> ArborescenceScores:
     *batch, n, m = scores.values.shape
-    found = np.full((math.prod(batch), n, m), -np.inf)
+    marginals = np.full((math.prod(batch), n, m), -np.inf)
     for b, values in _sentences(scores):
-        own = found[b, : len(values), : len(values) + 1]
+        own = marginals[b, : len(values), : len(values) + 1]
         own[:] = best_with_each_arc(values, single_root) if are_scores(values) else np.nan
-    return scores._replace(values=like(found.reshape(*batch, n, m), scores.values))
+    return scores._replace(values=like(marginals.reshape(*batch, n, m), scores.values))
 
 
 @mirrors(reference.tree_partition)

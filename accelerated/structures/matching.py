@@ -58,10 +58,10 @@ def max_marginals(scores: MatchingScores) -> MatchingScores:
     if scores.values.ndim == 2 and scores.lengths is None:
         return MatchingScores(like(_with_each_pair(view("values", scores.values)), scores.values))
     matrices, lengths = _flat(scores)
-    found = np.full(matrices.shape, -np.inf)
-    for values, out, (p, q) in zip(matrices, found, lengths, strict=True):
+    marginals = np.full(matrices.shape, -np.inf)
+    for values, out, (p, q) in zip(matrices, marginals, lengths, strict=True):
         out[:p, :q] = _with_each_pair(np.ascontiguousarray(values[:p, :q]))
-    return scores._replace(values=like(found.reshape(scores.values.shape), scores.values))
+    return scores._replace(values=like(marginals.reshape(scores.values.shape), scores.values))
 
 
 def _with_each_pair(values: np.ndarray) -> np.ndarray:

@@ -93,11 +93,11 @@ def max_marginals(scores: ArborescenceScores, single_root: bool = False) -> Arbo
     ------
     Pillutla et al., Definition 13.
     """
-    found = np.full(scores.values.shape, -np.inf)
+    marginals = np.full(scores.values.shape, -np.inf)
     for b, values in sentences(scores):
         n = len(values)
-        found[b][:n, : n + 1] = best_with_each_arc(values, single_root)
-    return scores._replace(values=Place.of(scores.values).floats(found))
+        marginals[b][:n, : n + 1] = best_with_each_arc(values, single_root)
+    return scores._replace(values=Place.of(scores.values).floats(marginals))
 
 
 def best_with_each_arc(values: np.ndarray, single_root: bool) -> np.ndarray:

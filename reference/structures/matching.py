@@ -133,14 +133,14 @@ def max_marginals(scores: MatchingScores) -> MatchingScores:
     ------
     Pillutla et al., Algorithm 12, line 3 *corrected*, and Theorem 48. The case p != q is an extension of the paper.
     """
-    found = np.full(scores.values.shape, -np.inf)
+    marginals = np.full(scores.values.shape, -np.inf)
     for b, values in matrices(scores):
         p, q = values.shape
         if np.all(values < np.inf):
-            found[b][:p, :q] = best_with_each_pair(values) if p <= q else best_with_each_pair(values.T).T
+            marginals[b][:p, :q] = best_with_each_pair(values) if p <= q else best_with_each_pair(values.T).T
         else:
-            found[b][:p, :q] = np.nan
-    return scores._replace(values=Place.of(scores.values).floats(found))
+            marginals[b][:p, :q] = np.nan
+    return scores._replace(values=Place.of(scores.values).floats(marginals))
 
 
 def matrices(scores: MatchingScores) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
@@ -272,8 +272,8 @@ class Matching(Structure):
         highest, labels = np.full((*batch, k), -np.inf), np.full((*batch, k, p), -1)
         for b, own in matrices(self.scores):
             rows, columns = own.shape
-            found = bmmf(type(self).unchecked(MatchingScores(values[(*b, slice(rows), slice(columns))])), k)
-            highest[b], labels[b][:, :rows] = host(found.scores), host(found.labels)
+            best = bmmf(type(self).unchecked(MatchingScores(values[(*b, slice(rows), slice(columns))])), k)
+            highest[b], labels[b][:, :rows] = host(best.scores), host(best.labels)
         return padded(place.floats(highest), place.integers(labels), k)
 
     def max_marginals(self) -> MatchingScores:
