@@ -255,7 +255,7 @@ LEARNERS = {
         ways=(
             Way({"tol": 0.0}, "log loss"),
             Way({"tol": 0.0, "alpha": 0.0, "solver": reference.AcceleratedProximalGradient()}, "log loss"),
-            Way({"tol": 0.0, "alpha": 0.0, "rule": None}, "log loss"),
+            Way({"tol": 0.0, "beta": 0.01, "rule": None, "solver": reference.ProximalNewton(largest=2)}, "log loss"),
         ),
     ),
     "mkl": Learner(
