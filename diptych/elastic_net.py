@@ -191,8 +191,8 @@ def _check_data(file: str | Path, objective: Any, path: SparsePath, lam: float) 
     absolute = float(np.sum(np.abs(host(point.values))))
     fun = float(objective.value_and_gradient(w)[0]) + point.beta * absolute + 0.5 * lam * squared_norm(w)
     if not same_value(fun, point.fun, w):
-        at = f"the objective at its last weights is {point.fun}, here {fun}"
-        raise ValueError(f"resume: {file} is of other data: {at}")
+        values = f"the objective at its last weights is {point.fun}, here {fun}"
+        raise ValueError(f"resume: {file} is of other data: {values}")
 
 
 def without_zeros(model: Any, w: Array) -> tuple[Any, np.ndarray]:

@@ -93,7 +93,7 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
     transitions: str | None = option("model", f"{', '.join(SCHEMES)}: forbid others", choices=SCHEMES, type=_scheme)
     scheme: str | None = _read_scheme()
     learner: str = option("model", "linear, or sparse-crf: few weights (default: linear)",
-        choices=("linear", "sparse-crf"), default="linear")  # fmt: skip
+        choices=("linear", "sparse-crf"), default="linear", rare=True)  # fmt: skip
     optimizer: str | None = option("solver",
         "(default: lbfgs for crf, sgd for hinge; of hinge over partitions cutting-planes or, with --pairs all, cocoa)",
         choices=OPTIMIZERS)  # fmt: skip

@@ -23,7 +23,7 @@ from diptych.pictures import plots
 from reference.arrays import host
 from reference.screening.problem import beta_max
 
-RATIO = 1e-4  # the last value of l1, as a share of the first, unless the options say it
+RATIO = 1e-5  # the last value of l1, as a share of the first, unless the options say it
 OPTIONS = ("l1", "c1", "path")  # what chooses elastic-net
 HEAD = ("value", "l1", "c1", "nonzeros", "objective", "gap", "iterations", "seconds")
 
@@ -38,7 +38,7 @@ class Penalised(Words):
         "solve at N values of l1, from the least at which all weights are 0 to --l1; of sparse-crf: of beta (default: "
         "100)", type=positive, metavar="N", rare=True)  # fmt: skip
     ratio: float | None = option("solver",
-        "the path's last l1 or beta, as a share of its first (default: 1e-4, unless --l1 says it; of sparse-crf 0.1, "
+        "the path's last l1 or beta, as a share of its first (default: 1e-5, unless --l1 says it; of sparse-crf 0.1, "
         "and then as long as the loss falls)", type=share, metavar="R", rare=True)  # fmt: skip
     dev: str | None = option("data", "keep the weights of --path that score best on this file", metavar="FILE",
         rare=True)  # fmt: skip

@@ -210,8 +210,8 @@ class SparseRun(Solver):
         scored = point.problem.scored
         fun = scored.loss(scored.forward(point.w)) + point.problem.regulariser(point.w)
         if not same_value(fun, point.fun, point.w):
-            at = f"the objective at its weights is {point.fun}, here {fun}"
-            raise ValueError(f"resume: the checkpoint is of other data: {at}")
+            values = f"the objective at its weights is {point.fun}, here {fun}"
+            raise ValueError(f"resume: the checkpoint is of other data: {values}")
         return state
 
     def ending(self, run: Run, state: RunState | None) -> Ending:
@@ -236,14 +236,14 @@ def _stored(x: Any) -> Any:
     return x._make(map(_stored, x)) if hasattr(x, "_make") else x
 
 
-def _filled(x: Any, problem: ElasticNetCRF, known: dict[int, ElasticNetCRF]) -> Any:
-    """The memory that :func:`_stored` was given, of this problem. known: its reduced problems, by id of the columns."""
+def _filled(x: Any, problem: ElasticNetCRF, reduced: dict[int, ElasticNetCRF]) -> Any:
+    """The memory that :func:`_stored` was given. reduced: problems made so far, by the identity of their columns."""
     if isinstance(x, State):
         columns: Any = x.problem
-        if id(columns) not in known:
-            known[id(columns)] = problem if len(columns) == problem.size else problem.reduced(columns)
-        return x._replace(problem=known[id(columns)])
-    return x._make(_filled(each, problem, known) for each in x) if hasattr(x, "_make") else x
+        if id(columns) not in reduced:
+            reduced[id(columns)] = problem if len(columns) == problem.size else problem.reduced(columns)
+        return x._replace(problem=reduced[id(columns)])
+    return x._make(_filled(each, problem, reduced) for each in x) if hasattr(x, "_make") else x
 
 
 def certificate_of(run: Run, progress: ScreeningState) -> float | None:
