@@ -59,7 +59,7 @@ NEUTRAL = {"panel", "rule", "solver"}  # up to rounding, and up to the tolerance
 TRIED = {"loss", "optimizer", "options", "warm_start", "random_state"}  # in every combination, or in a second fit
 ROWS_ALONE = {"evaluate_every"}  # it decides which epochs have rows
 # what decides nothing on some data as small as these
-TINY = {"capacity", "stop", "memory", "single_root", "held_out", "cv", "pairs", "blocks"}
+TINY = {"capacity", "stop", "memory", "single_root", "held_out", "cv", "pairs", "blocks", "dev"}
 
 
 def flat(w):

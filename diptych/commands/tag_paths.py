@@ -152,7 +152,11 @@ def train_path(
         lines.append("the last value is the best: a smaller l1 may be better")
     wrong = sum(not row["solved"] for row in rows)
     lines += [f"not converged: {wrong} of the values"] if wrong else []
-    return w, report, lines + (["not converged: Ctrl-C ended it"] if path.interrupted else [])
+    return (
+        w,
+        report,
+        lines + ([f"not converged: interrupted after {len(rows)} of {len(values)} values"] if path.interrupted else []),
+    )
 
 
 def _chosen(rows: list[dict[str, Any]]) -> int:

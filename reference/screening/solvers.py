@@ -257,7 +257,7 @@ def sparse_result(run: Run) -> SparseResult:
     state, message = run.state, run.result.message
     progress, point = state.box, state.box.memory.state
     if run.interrupted:
-        message = f"interrupted after {progress.iteration} of {run.epochs_asked} iterations"
+        message = f"interrupted after {progress.iteration} of {run.epochs_asked} iterations{run.why and f'; {run.why}'}"
     last = {"x": progress.weights, "fun": point.fun, "nit": progress.iteration, "message": message}
     last |= {"certificate": certificate_of(run, progress), "oracle_calls": progress.calls + progress.memory.calls}
     return SparseResult(
