@@ -111,6 +111,18 @@ def test_above_the_largest_l1_all_weights_are_0(objective):
     assert np.any(elastic_net(objective, l1=0.9 * most, lam=0.1).x)
 
 
+def test_a_checkpoint_of_other_scores_is_refused(objective, tmp_path):
+    """The panels keep the scores of sequences in different forms; over other data the objective is another."""
+    elastic_net(objective, l1=0.02, lam=0.01, iterations=2, checkpoint=tmp_path / "run.npz")
+    panel = import_module(next(name for name in PANELS if name != type(objective).__module__.partition(".")[0]))
+    model = panel.TaggingModel.of(X, Y, None, pairs="all")
+    with pytest.raises(ValueError, match="is of a run with scores = (Pieces|ChainLoss), this one has"):
+        elastic_net(panel.LogLoss(model, model.pack(X, Y)), l1=0.02, lam=0.01, resume=tmp_path / "run.npz")
+    other = type(objective)(objective.model, objective.model.pack(X, [y[::-1] for y in Y]))
+    with pytest.raises(ValueError, match="the checkpoint is of other data: the objective at its weights is"):
+        elastic_net(other, l1=0.02, lam=0.01, resume=tmp_path / "run.npz")
+
+
 def test_what_is_left_without_zeros_scores_alike(objective, tmp_path):
     """To the bit, features that it has not seen among them; a file with the zeros is read, too."""
     model, panel = objective.model, type(objective).__module__.partition(".")[0]
