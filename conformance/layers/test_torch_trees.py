@@ -18,7 +18,7 @@ from reference.structures.base import InfeasibleError
 
 torch = pytest.importorskip("torch")
 
-from diptych.layers.torch import DependencyCRF, arborescence, tree  # noqa: E402
+from diptych.layers.torch import DependencyCRF, arborescence, chain, tree  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of PyTorch, about itself
 LENGTHS, PARENTS = (4, 1, 0, 3), np.array([2, -1, 1, -1])
@@ -264,6 +264,26 @@ def test_compiled_programs_give_the_same(kind):
     shares = torch.compile(lambda *x: _listed(case.ask("marginals", scores=x))[0], fullgraph=True, backend="aot_eager")
     with pytest.raises(RuntimeError, match="this derivative is not there"):
         shares(*given).sum().backward()
+
+
+@pytest.mark.parametrize("n", [3, 0])
+def test_examples_have_any_number_of_leading_axes(n):
+    """Also none; an example without positions has one output, of score 0."""
+    draw = np.random.default_rng(0).normal
+    values, unary, pairs = (torch.tensor(draw(size=size)) for size in ((2, 3, n, n + 1), (2, 3, n, 2), (2, 2)))
+    for of, x, more in ((chain, unary, (pairs,)), (tree, unary, (pairs, np.arange(n) - 1)), (arborescence, values, ())):
+        y = of.best(-x, *more).labels
+        for name, extra in (
+            ("log_partition", ()), ("entropy", ()), ("smooth_max", (SquaredL2(), 0.5)), ("crf_loss", (y,)),
+            ("hinge_loss", (y,)), ("score", (y,)),
+        ):  # fmt: skip
+            whole, ask = getattr(of, name)(x, *more, *extra), functools.partial(getattr(of, name), x[1, 2], *more)
+            one = ask(*(e[1, 2] if isinstance(e, torch.Tensor) else e for e in extra))
+            assert whole.shape == (2, 3) and one.shape == () and torch.allclose(whole[1, 2], one)
+            assert n or torch.all(whole == 0)
+        k_best, samples = of.topk(x[1, 2], *more, 2), of.sample(x[1, 2], *more, 4)
+        assert torch.equal(k_best.labels, of.topk(x, *more, 2).labels[1, 2]) and samples.shape == (4, n)
+        assert int(k_best.count) == (2 if n else 1) and of.sample(x, *more, 4).shape == (2, 3, 4, n)
 
 
 def test_a_dependency_crf_is_the_trees_of_its_scores():

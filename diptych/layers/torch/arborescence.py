@@ -71,7 +71,7 @@ class Trees(NamedTuple):
         return (self.values,)
 
     def shaped(self, x: Tensor) -> Tensor:
-        return x.reshape(*self.batch, *x.shape[1:])
+        return x.reshape((*self.batch, *x.shape[1:]))
 
     def arcs(self, x: Tensor) -> Tensor:
         """Numbers of arcs (B, n, n + 1), by the positions of the caller."""
@@ -312,7 +312,8 @@ def _by_elimination(values: Tensor, lengths: Tensor, single_root: bool, mu: floa
         shares = torch.cat([shares - of_others, own[:, None]], 1)
         shares = torch.cat([shares, torch.nn.functional.pad(into, (0, 1))[..., None]], 2)
     shares = torch.where(_arcs(values, lengths), shares.clamp(min=0.0), 0.0)
-    return torch.where(order <= float(single_root), mu * log, -torch.inf), shares
+    value = mu * log + _highest(values, lengths).sum((1, 2))
+    return torch.where(order <= float(single_root), value, -torch.inf), shares
 
 
 def _eliminated(
@@ -325,7 +326,8 @@ def _eliminated(
     Source: Grassmann, Taksar and Heyman (1985), as in :mod:`reference.structures.arborescence_sum`.
     """
     n, arcs = values.shape[1], _arcs(values, lengths)
-    x = weighted(torch.where(arcs, values.double() / mu, -torch.inf), torch.where(arcs, along, 0.0))
+    shifted = (values.double() - _highest(values, lengths)) / mu
+    x = weighted(torch.where(arcs, shifted, -torch.inf), torch.where(arcs, along, 0.0))
     column = torch.arange(n + 1, device=values.device)
     order = x.order * (n + 2) + (column == 0) * float(single_root)
     x = x._replace(order=torch.where(arcs[..., :1], order, (column > 0) * (n + 2.0)))
@@ -336,6 +338,12 @@ def _eliminated(
         both = (torch.stack((y[:, :k, : k + 1], other), -1) for y, other in zip(x, around, strict=True))
         x = Weighted(*(y[..., 0] for y in total(Weighted(*both))))
         yield out, z, around, x
+
+
+def _highest(values: Tensor, lengths: Tensor) -> Tensor:
+    """Of each row, (B, n, 1), 0 if all are forbidden: what is left is exact where scores are large."""
+    top = torch.where(_arcs(values, lengths), values.detach().double(), -torch.inf).amax(-1, keepdim=True)
+    return torch.where(top > -torch.inf, top, 0.0)
 
 
 def _arcs(values: Tensor, lengths: Tensor) -> Tensor:

@@ -89,7 +89,7 @@ class ChainArguments(NamedTuple):
 
     def shaped(self, x: Tensor) -> Tensor:
         """Numbers (1, B, ...) with the axes of the caller."""
-        return x.reshape(*self.batch, *x.shape[2:])
+        return x.reshape((*self.batch, *x.shape[2:]))
 
 
 def chain_arguments(

@@ -100,7 +100,7 @@ def best(unary: Tensor, pairwise: Tensor, **where: Any) -> Best:
 def best_labels(unary: Tensor, pairwise: Tensor, **where: Any) -> Tensor:
     """The labels (..., n) of :func:`best` alone."""
     given = chain_arguments(unary, pairwise, **where)
-    labels: Tensor = given.shaped(chain_best(*given.scores, given.mask))
+    labels: Tensor = given.shaped(chain_best(*given.detached, given.mask))
     return labels
 
 

@@ -63,7 +63,7 @@ class Trees(NamedTuple):
         return self.unary.detach(), self.pairwise.detach(), self.parents
 
     def shaped(self, x: Tensor) -> Tensor:
-        return x.reshape(*self.batch, *x.shape[1:])
+        return x.reshape((*self.batch, *x.shape[1:]))
 
 
 def log_partition(unary: Tensor, pairwise: Tensor, parents: Any, *, mu: float = 1.0) -> Tensor:
@@ -237,7 +237,7 @@ def node_mean(scores: Any, direction: Any, parents: Tensor, mu: float) -> Tensor
     )
     nodes = torch.nn.functional.pad(torch.stack(weighted(unary.double() / mu, along)), (0, 0, 0, 1))
     above = torch.where(parents >= 0, parents, p)
-    for v in upward(parents).split(1):
+    for v in upward(parents).reshape(p, 1).unbind():
         pair = tables.index_select(2, v)[:, :, 0] + nodes.index_select(2, v)
         message = torch.stack(total(sums.Weighted(*pair)))[..., 0]
         nodes = nodes.index_add(2, above[v], message[:, :, None])
