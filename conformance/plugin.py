@@ -250,8 +250,9 @@ def _first_tier(items: list[pytest.Item]) -> set[pytest.Item]:
     tests: dict[tuple[str, str], list[pytest.Item]] = {}
     for item in items:
         space = parameters(item).get("space", parameters(item).get("layer"))
+        first = not isinstance(space, namespaces.Space) or _first(space)
         backend = backend_of(item) or item.nodeid  # of none: each instance
-        if item.get_closest_marker("beyond") is None and (space is None or _first(space)):
+        if item.get_closest_marker("beyond") is None and first:
             tests.setdefault((item.nodeid.partition("[")[0], str(backend)), []).append(item)
     return {
         instances[k]
