@@ -99,7 +99,8 @@ def answers(structure, k, weights):
     """Name, what fills the place beyond the end of a chain, the fields: of all oracles of a structure with outputs."""
     best = structure.topk(k)
     yield from (("topk", -np.inf, [best.scores]), ("topk labels", -1, [best.labels]), ("topk count", 0, [best.count]))
-    yield "max_marginals", -np.inf, score_fields(structure.max_marginals())
+    if structure.supports("max_marginals"):
+        yield "max_marginals", -np.inf, score_fields(structure.max_marginals())
     yield "expected_parts", 0, score_fields(structure.expected_parts(best.labels, weights))
     if not np.any(host(best.count) == 0):
         value, y = structure.best()

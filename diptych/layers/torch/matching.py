@@ -68,7 +68,7 @@ def hinge_loss(values: Tensor, columns: Tensor, cost: float = 1.0, *, lengths: T
     gold = score(values, columns, lengths=lengths)
     values = floating("values", values)
     wrong = torch.arange(values.shape[-1], device=values.device) != columns[..., None]
-    augmented = values + cost * wrong
+    augmented = values + cost * wrong.to(values.dtype)
     return best(augmented, lengths=lengths).value - gold
 
 
