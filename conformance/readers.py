@@ -22,6 +22,7 @@ from diptych.files import (
 )
 from diptych.files.columns import load_columns
 from diptych.files.pairs import load_pairs, read_lines
+from diptych.files.templates import load_templates as load_theirs
 from diptych.files.treebank import load_treebank
 from diptych.pictures.grids import read_pictures, write_picture
 from reference.arrays import Place
@@ -134,6 +135,8 @@ TREES = resources.files("diptych.files").joinpath("samples", "sentences.conllu")
 TREES = TREES[: TREES.rindex("\n\n")] + "\n"
 TOKENS = "the DT B-NP\nduck NN I-NP\n\nswims VB B-VP\n"
 PAIRS = json.dumps([{"left": ["a", "b"], "right": ["c"], "pairs": [[1, 0]]}, {"left": [], "right": [], "pairs": []}])
+LINES = "# unigrams\nU00:%x[-1,0]\nU01:%x[0,0]/%x[1,1]\n\nB\n"
+PATTERNS = 'U:%X[ 0,0]  # a word\nu:%m[-1,0,"^.?\\u*$"]%t[@1,1,"a"]\n*\n'
 
 MODELS = ("alignment", "candidates", "classes", "chains", "kernels", "parsing", "segmentation", "subwindows", "tagging")
 MODELS += ("trees", "two layers")
@@ -154,6 +157,8 @@ READERS = {
     "pairs.tsv": (text("# x\na\tb\n\nc\t\n"), lambda path: load_pairs(str(path))),
     "lines.txt": (text("a\nb\n"), lambda path: read_lines(str(path))),
     "templates.toml": (text('templates = ["bias", "word[-2..2]", "tag|word.suffix3[1]"]\n'), load_templates),
+    "crfpp.template": (text(LINES), lambda path: load_theirs(str(path), ("word", "tag", "label"))),
+    "wapiti.template": (text(PATTERNS), lambda path: load_theirs(f"wapiti:{path}", ("word", "tag", "label"))),
     "groups.txt": (text("0\n-1 # none\n1\n"), lambda path: groups_of(r.SequenceModel(3, 2), str(path))),
     **{
         f"{kind}": (lambda path: write_picture(path, PICTURE), lambda path: read_pictures(path, **BOUND))

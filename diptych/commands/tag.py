@@ -80,8 +80,8 @@ class Train(executors.Cluster, Sparse, Solved, Training, Columned):
     test: str | None = flag()
     start: str | None = flag()
     templates: str | None = option("model",
-        f"{', '.join(TOKEN_TEMPLATES)}, or a TOML file with templates = [...] (default: chunks, or words "
-        "without a column tag)", metavar="T")  # fmt: skip
+        f"{', '.join(TOKEN_TEMPLATES)}, or a file: TOML with templates = [...], or of CRF++ or wapiti (recognised, "
+        "or crfpp:FILE, wapiti:FILE) (default: chunks, or words without a column tag)", metavar="T")  # fmt: skip
     bits: int | None = option("model",
         "hash attributes, to 2^bits weights if all pairs have one (default: a vocabulary)", rare=True)  # fmt: skip
     pairs: str | None = option("model", "attribute-label pairs with a weight (default: observed)",

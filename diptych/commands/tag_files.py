@@ -16,9 +16,10 @@ from diptych.commands.options import did_you_mean
 from diptych.commands.output import Report
 from diptych.files.columns import FORMS, SEPARATORS, Columns, Layout, Tokens, commas_of, load_tokens, refuse_comments
 from diptych.files.conllu import CONLLU
+from diptych.files.templates import load_templates
 from diptych.files.text import load_text
 from reference.files import save_bytes
-from reference.models.token_templates import TOKEN_TEMPLATES, columns_of, load_templates
+from reference.models.token_templates import TOKEN_TEMPLATES, columns_of
 
 DEFAULTS = ("chunks", "words")  # the first set whose columns the file has is the default
 HEADERS = (("word", "token", "form", "words", "tokens"), ("label", "tag", "labels", "tags", "ner", "chunk", "pos"))
@@ -209,7 +210,7 @@ def templates_of(name: str | None, path: str, columns: tuple[str, ...]) -> tuple
     hint = "" if name in TOKEN_TEMPLATES or Path(name).is_file() else did_you_mean(name, TOKEN_TEMPLATES)
     if hint:
         raise ValueError(f"--templates {name}: no such set or file{hint}")
-    templates, told = TOKEN_TEMPLATES[name] if name in TOKEN_TEMPLATES else load_templates(name), name
+    templates, told = TOKEN_TEMPLATES[name] if name in TOKEN_TEMPLATES else load_templates(name, columns), name
     if name in TOKEN_TEMPLATES and "tag" not in columns and "tag" in columns_of(templates):
         templates = tuple(each for each in templates if "tag" not in columns_of([each]))
         told = f"{name} without tag"
