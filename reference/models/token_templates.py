@@ -165,8 +165,9 @@ def attributes_of(X: Any, templates: Sequence[str] | Extractor | None, joiner: s
     ----------
     X : sequence of n sentences
         With a list of templates: mappings from names of columns to sequences of n_i strings. With None: sequences of
-        n_i attribute sets. With a function: its arguments; the number of tokens is that of the first column, or
-        len(sentence) if the sentence is not a mapping. A TokenAttributes is returned unchanged.
+        n_i attribute sets, or mappings with such a sequence as the column ``items``. With a function: its arguments;
+        the number of tokens is that of the first column, or len(sentence) if the sentence is not a mapping. A
+        TokenAttributes is returned unchanged.
     templates : sequence of str, function or None
         As :func:`check_templates` returns them; or a function of a sentence and a position that gives an attribute set:
         a sequence of strings, or a mapping from strings to numbers. As in python-crfsuite, a string s in place of a
@@ -384,6 +385,8 @@ def columns_of_sentence(name: Example, x: Any, columns: list[str]) -> Mapping[st
 
 def _listed_tokens(name: Example, x: Any) -> list[Any]:
     """The tokens of a sentence of attributes; the rows of a data frame."""
+    if isinstance(x, Mapping) and "items" in x:
+        x = x["items"]
     if isinstance(x, (str, bytes, Mapping)):
         raise example_error(name, None, f"expected a list of tokens, got {x!r:.80}", TypeError)
     return x.to_dict("records") if is_frame(x) else list(x)
