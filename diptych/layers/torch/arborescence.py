@@ -17,10 +17,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -203,44 +202,30 @@ def best_trees(values: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
 @torch.library.custom_op("diptych::k_best_trees", mutates_args=())
 def k_best_trees(values: Tensor, lengths: Tensor, single_root: bool, k: int) -> tuple[Tensor, Tensor]:
     """The heads (B, k, n) of the k best trees, -1 beyond those there are, and their number (B,). Raises ValueError."""
-    each = _of_each(values, lengths, lambda scores, _: kernels.top_k_arborescences(scores, k, single_root))
-    heads = _padded([x.labels for x in each], (len(values), k, values.shape[1]), -1, values)
-    return heads, torch.tensor([int(x.count) for x in each], dtype=torch.int64, device=values.device)
+    best = kernels.top_k_arborescences(_scores(values, lengths), k, single_root)
+    heads, count = torch.from_numpy(best.labels), torch.from_numpy(best.count)
+    return heads.to(values.device), count.to(values.device)
 
 
 @torch.library.custom_op("diptych::tree_samples", mutates_args=())
 def tree_samples(values: Tensor, lengths: Tensor, uniforms: Tensor, single_root: bool, mu: float) -> Tensor:
     """Heads (B, size, n) by uniform numbers (B, size, n + 1). Raises ValueError, InfeasibleError."""
-    numbers = uniforms.cpu().numpy()
-
-    def draw(scores: Any, b: int) -> np.ndarray:
-        value, heads = kernels.sample(scores, numbers[b, :, : scores.values.shape[1]], mu, single_root)
-        feasible(value, "sample")
-        return heads
-
-    return _padded(_of_each(values, lengths, draw), (*uniforms.shape[:2], values.shape[1]), -1, values)
+    value, heads = kernels.sample(_scores(values, lengths), uniforms.cpu().numpy(), mu, single_root)
+    feasible(value, "sample")
+    return torch.from_numpy(heads).to(values.device)
 
 
 @torch.library.custom_op("diptych::tree_max_marginals", mutates_args=())
 def tree_max_marginals(values: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
     """The highest score of a tree with each arc, (B, n, n + 1). Raises ValueError."""
-    each = _of_each(values, lengths, lambda scores, _: kernels.max_marginals(scores, single_root).values)
-    return _padded(each, tuple(values.shape), -torch.inf, values).to(values.dtype)
+    highest = kernels.max_marginals(_scores(values, lengths), single_root).values
+    return torch.from_numpy(highest).to(values.device, values.dtype)
 
 
-def _of_each(values: Tensor, lengths: Tensor, oracle: Callable[[Any, int], Any]) -> list[Any]:
-    """What an oracle says of the scores of each sentence, and its number in the batch."""
+def _scores(values: Tensor, lengths: Tensor) -> kernels.ArborescenceScores:
+    """On the host. Raises ValueError."""
     _check_scores(values, lengths)
-    x = values.detach().cpu().double().numpy()
-    return [oracle(kernels.ArborescenceScores(x[b, :n, : n + 1].copy()), b) for b, n in enumerate(lengths.tolist())]
-
-
-def _padded(each: list[np.ndarray], shape: tuple[int, ...], fill: float, values: Tensor) -> Tensor:
-    """The answers of all sentences in one tensor of this shape, beside the values."""
-    whole = np.full(shape, fill)
-    for b, y in enumerate(each):
-        whole[b][tuple(slice(size) for size in y.shape)] = y
-    return torch.from_numpy(whole).to(values.device)
+    return kernels.ArborescenceScores(values.detach().cpu().double().numpy(), lengths.cpu().numpy())
 
 
 tree_sums.register_fake(lambda values, *_: (values.new_empty(values.shape[:1]), values.new_empty(values.shape)))
