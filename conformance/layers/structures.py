@@ -21,25 +21,26 @@ from reference.structures.scores import score_fields
 
 __all__ = ["ABSENT", "FUNCTIONS", "KINDS", "backend", "evaluate", "offered"]
 
-# The structures of each namespace, and the modules with their functions.
-KINDS = {
-    "torch-autograd": {kind: f"diptych.layers.torch.{kind.lower()}" for kind in ("Chain", "Tree", "Arborescence")},
-    "jax-jit": {"Chain": "diptych.layers.jax"},
-}
-KINDS["torch-autograd"]["Matching"] = "diptych.layers.torch.matching"
+# The structures of each namespace, whose functions are in modules of their names.
+KINDS = {"torch-autograd": ("Chain", "Tree", "Arborescence", "Matching"), "jax-jit": ("Chain", "Arborescence")}
 SUMS = ("log_partition", "marginals", "crf_loss", "sample", "entropy", "kl", "smooth_max")
 FUNCTIONS = ("best", "topk", "score", "hinge_loss", "max_marginals", *SUMS)
 ABSENT = {  # functions that need not be there; all others must be
-    ("torch-autograd", "Tree"): ("hinge_loss", *SUMS[3:]),
-    ("torch-autograd", "Arborescence"): ("topk", "max_marginals", *SUMS[3:]),
     ("torch-autograd", "Matching"): ("max_marginals", *SUMS),  # sums are #P-complete
     ("jax-jit", "Chain"): ("max_marginals", *SUMS[3:]),
+    ("jax-jit", "Arborescence"): ("best", "topk", "hinge_loss", "max_marginals", *SUMS[3:]),
 }
+STATIC = ("mu", "k", "cost", "single_root")  # arguments that jit does not trace
+
+
+def functions(namespace: str, kind: str) -> Any:
+    """The module of a structure."""
+    return importlib.import_module(f"diptych.layers.{namespace.partition('-')[0]}.{kind.lower()}")
 
 
 def offered(namespace: str, kind: str) -> list[str]:
     """The functions of a structure by name; what is not there is left out."""
-    return [name for name in FUNCTIONS if hasattr(importlib.import_module(KINDS[namespace][kind]), name)]
+    return [name for name in FUNCTIONS if hasattr(functions(namespace, kind), name)]
 
 
 def evaluate(
@@ -49,12 +50,12 @@ def evaluate(
     """The answer of a function; with ``slopes`` its value (...,), and the derivatives in the fields of the sum of its
     entries times ``weights`` (...,).
     """
-    function = getattr(importlib.import_module(KINDS[namespace][kind]), name)
+    function = getattr(functions(namespace, kind), name)
     more = (where.pop("parents"), *more) if "parents" in where else more
-    if name == "score":
-        where.pop("single_root", None)
     if namespace == "jax-jit":
-        static = tuple((key, where.pop(key)) for key in ("mu", "k", "cost") if key in where)
+        if name == "score":
+            where.pop("single_root", None)
+        static = tuple((key, where.pop(key)) for key in STATIC if key in where)
         return _compiled(function, static, slopes)(tuple(fields), weights, more, where)
     import torch
 

@@ -354,6 +354,7 @@ class _Group:
     """The chains of a group that has no fused kernel."""
 
     def __init__(self, unary: Any, pairwise: Any, starts: Any, ends: Any, mask: Any, panel: Any) -> None:
+        unary = unary if mask is None else torch.where(mask[..., None], unary, 0.0)  # 0 times nan is nan
         plain = ChainScores(unary, pairwise, None, mask)
         self.scores = with_end(with_end(plain, starts, last=False), ends, last=True)
         self.front, self.panel = front(self.scores), panel
