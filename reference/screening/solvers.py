@@ -158,7 +158,13 @@ def solve_problem(
     if solver is not None:
         check_solver(solver)
     box = Screened(ProximalNewton() if solver is None else solver, rule, gamma, before)
-    same = {"alpha": problem.alpha, "beta": problem.beta, "rule": rule, "gamma": gamma, "solver": box.solver}
+    same: dict[str, Any] = {
+        "alpha": problem.alpha,
+        "beta": problem.beta,
+        "rule": rule,
+        "gamma": gamma,
+        "solver": box.solver,
+    }
     same |= {"partitions": getattr(problem.whole, "partitions", None), "scores": type(problem.scored).__name__}
     run = minimize(problem, SparseRun(box), w0, epochs=iterations, tol=tol, callback=callback, same=same, **files)
     return sparse_result(run), run.state.box.memory
