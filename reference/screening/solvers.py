@@ -165,7 +165,8 @@ def solve_problem(
         "gamma": gamma,
         "solver": box.solver,
     }
-    same |= {"partitions": getattr(problem.whole, "partitions", None), "scores": type(problem.scored).__name__}
+    same |= {"partitions": getattr(problem.whole, "partitions", None)}
+    same |= {"scores": type(problem.scored).__name__}
     run = minimize(problem, SparseRun(box), w0, epochs=iterations, tol=tol, callback=callback, same=same, **files)
     return sparse_result(run), run.state.box.memory
 
