@@ -15,6 +15,7 @@ import numpy as np
 from reference.arrays import Array
 from reference.declared import Ge, Gt, OpenUnit, checked
 from reference.objectives import LogLoss
+from reference.optimizers.base import traits
 from reference.screening.dynamic import Screened, Screening, ScreeningState, SparseSolver, check_solver
 from reference.screening.newton import ProximalNewton
 from reference.screening.problem import ElasticNetCRF
@@ -22,7 +23,7 @@ from reference.screening.rules import L1GapRule, Rule, check_rule
 from reference.training.arguments import start_of
 from reference.training.result import Report, Result, Row, RunState, padded
 from reference.training.run import Ending, Run
-from reference.training.solver import Loop, Needs, Solver, minimize
+from reference.training.solver import Solver, Terms, minimize
 
 __all__ = ["SparseResult", "solve_problem", "solve_sparse"]
 
@@ -126,7 +127,9 @@ def solve_sparse(
     Zhang and Qiu, Algorithm 1.
     """
     problem = ElasticNetCRF(objective, alpha=alpha, beta=beta)
-    return solve_problem(problem, start_of(objective, w0), tol, rule, gamma, solver, iterations, callback)[0]
+    return solve_problem(
+        problem, start_of(objective, traits(objective), w0), tol, rule, gamma, solver, iterations, callback
+    )[0]
 
 
 def solve_problem(
@@ -161,10 +164,9 @@ class SparseRun(Solver):
     box: Screened
 
     name: ClassVar[str] = "solve_sparse"
-    needs: ClassVar[Needs | None] = None  # :func:`solve_problem` has checked its arguments
-    loop: ClassVar[Loop] = Loop(unit="iterations")
+    terms: ClassVar[Terms] = Terms(unit="iterations")
 
-    def start(self, problem: Any, w0: Any, rng: Any) -> Array:
+    def start(self, problem: Any, w0: Any, rng: Any) -> Array:  # :func:`solve_problem` has checked its arguments
         return problem.place.floats(np.zeros(problem.size)) if w0 is None else w0
 
     def init(self, problem: Any, w0: Array, rng: Any) -> RunState:

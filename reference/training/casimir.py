@@ -23,7 +23,7 @@ from reference.training.casimir_schedules import LEAST_MU, Plan, Plans
 from reference.training.result import Counts, Evaluation, RunState, evaluate, not_above
 from reference.training.run import Ending, Run
 from reference.training.smoothness import Backtracking, Spent, searched
-from reference.training.solver import ProvedRunOptions, Report, Result, Solver, minimize, runs
+from reference.training.solver import Report, Result, RunOptions, Solver, minimize, runs
 
 __all__ = ["casimir"]
 
@@ -143,7 +143,7 @@ def casimir(
     stop: Literal["budget", "gradient"] = "budget",
     warm_start: Literal["center", "last", "extrapolated"] = "center",
     step_size: Annotated[float, Gt(0)] | None = None,
-    **run: Unpack[ProvedRunOptions],
+    **run: Unpack[RunOptions],
 ) -> Result:
     """Minimise F(w) + lam/2 ||w||^2, F a structural hinge or any smooth finite sum, by Casimir.
 

@@ -21,7 +21,6 @@ from array_api_compat import array_namespace, is_array_api_obj
 from reference.archives import parse_json, read_npz
 from reference.arrays import Array, Place, host
 from reference.files import replacing
-from reference.optimizers.base import Examples, traits
 from reference.optimizers.prox_linear import ProxLinearState
 from reference.prox.groups import Groups
 from reference.training.arguments import numbers_of
@@ -180,9 +179,7 @@ def _is_record(kind: type) -> bool:
     return is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))
 
 
-def identity(
-    optimizer: str, objective: Examples, start: Array, options: Mapping[str, Any], rng: Any, form: str | None
-) -> dict[str, Any]:
+def identity(solver: Any, objective: Any, start: Array, options: Mapping[str, Any], rng: Any) -> dict[str, Any]:
     """What a resumed run must have in common with the run of its checkpoint, by name."""
     start = numbers_of(start)
     place = Place.of(start)
@@ -191,12 +188,12 @@ def identity(
         "examples": int(objective.n),
         "partitions": getattr(objective, "partitions", None),
         "weights": [int(size) for size in start.shape],
-        "smoothing": _described(traits(objective).smoothing),
-        "optimizer": optimizer,
+        "smoothing": _described(getattr(objective, "smoothing", None)),
+        "optimizer": solver.name,
         **{name: _described(value) for name, value in options.items()},
         "rng": int(rng) if isinstance(rng, (int, np.integer)) else None,
         "arrays": " ".join(str(name).split(".")[-1] for name in (place.xp.__name__, place.dtype)),
-        "form": form,
+        "form": solver.form,
     }
 
 

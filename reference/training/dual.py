@@ -10,17 +10,17 @@ import numpy as np
 from reference.arrays import squared_norm
 from reference.declared import DualLam, Ge, Gt, Temperature
 from reference.objectives import StructuralHinge
-from reference.optimizers.base import Cornered, Linearized, Objective, regularised, value_of
+from reference.optimizers.base import Cornered, Linearized, Objective, regularised, traits, value_of
 from reference.optimizers.bcfw import BCFW, BCFWState
 from reference.optimizers.cutting_planes import CuttingPlanes, CuttingPlanesState
 from reference.optimizers.exponentiated_gradient import EGState, ExponentiatedGradient
 from reference.optimizers.multisample import Multisample, MultisampleState
-from reference.optimizers.nonnegative import clipped, constraint
+from reference.optimizers.nonnegative import clipped
 from reference.smoothings import Entropy
 from reference.structures.base import IntractableError, UnsupportedError, at_most
 from reference.structures.proposals import Sampler
 from reference.training.arguments import check_needs
-from reference.training.solver import Loop, Needs, Report, Result, RunOptions, Solver, minimize, runs
+from reference.training.solver import Report, Result, RunOptions, Solver, Terms, minimize, runs
 from reference.weighted import Weighted
 
 __all__ = ["bcfw", "cutting_planes", "exponentiated_gradient", "multisample"]
@@ -31,11 +31,10 @@ class FrankWolfe(Solver):
     """A run of :class:`BCFW`."""
 
     name: ClassVar[str] = "bcfw"
-    needs: ClassVar[Needs | None] = Needs(("corners(w, batch)", "zeros"), constrained=True, unsmoothed=True)
-    loop: ClassVar[Loop] = Loop(panel_state=True)
+    terms: ClassVar[Terms] = Terms(("corners(w, batch)", "zeros"), constrained=True, unsmoothed=True, panel_state=True)
 
     def evaluate(self, objective: Objective, state: BCFWState) -> Report:
-        w = clipped(state.mean, constraint(objective))
+        w = clipped(state.mean, traits(objective).nonnegative)
         quadratic = 0.5 * self.box.lam * squared_norm(w)
         fun, dual = value_of(objective, w, None) + quadratic, state.mean_loss - quadratic
         return Report(w, fun, dual, fun - dual)
@@ -124,8 +123,7 @@ class Planes(Solver):
     """A run of :class:`CuttingPlanes`."""
 
     name: ClassVar[str] = "cutting_planes"
-    needs: ClassVar[Needs | None] = Needs(("linearize(w, batch)", "zeros"), unsmoothed=True)
-    loop: ClassVar[Loop] = Loop(still=STILL, iterate="best")
+    terms: ClassVar[Terms] = Terms(("linearize(w, batch)", "zeros"), unsmoothed=True, still=STILL, iterate="best")
 
     def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
         if not getattr(objective, "loss_augmented", True):
@@ -139,7 +137,6 @@ class Planes(Solver):
         return Report(state.best, state.fun, state.dual, state.fun - state.dual)
 
     def restored(self, objective: Objective, saved: CuttingPlanesState) -> CuttingPlanesState:
-        """The state with the objective evaluated again, so that a resumed run on other data is detected."""
         return saved._replace(fun=regularised(objective, saved.best, self.box.lam, None))
 
 
@@ -203,11 +200,10 @@ class Exponentiated(Solver):
     """A run of :class:`ExponentiatedGradient`."""
 
     name: ClassVar[str] = "exponentiated_gradient"
-    needs: ClassVar[Needs | None] = Needs(("zeros", "model", "data", "loss_augmented"), constrained=True)
-    loop: ClassVar[Loop] = Loop(panel_state=True)
+    terms: ClassVar[Terms] = Terms(("zeros", "model", "data", "loss_augmented"), constrained=True, panel_state=True)
 
     def evaluate(self, objective: Objective, state: EGState) -> Report:
-        w = clipped(state.x, constraint(objective))
+        w = clipped(state.x, traits(objective).nonnegative)
         quadratic = 0.5 * self.box.lam * squared_norm(w)
         fun = value_of(objective, w, self.box.mu) + quadratic
         dual = float(np.mean(state.values)) - quadratic
@@ -294,7 +290,7 @@ def exponentiated_gradient(
             "objective: exponentiated_gradient does not support weights of examples, got Weighted; use lbfgs, svrg or "
             "bcfw"
         )
-    check_needs(Exponentiated, objective)
+    check_needs(Exponentiated, objective, traits(objective))
     mu = objective._mu(mu)
     structure = objective.model.structure_type
     if "expectation" in getattr(structure, "intractable", {}):
@@ -317,7 +313,7 @@ class DualUpdates(Solver):
     """A run of :class:`Multisample`."""
 
     name: ClassVar[str] = "multisample"
-    needs: ClassVar[Needs | None] = Needs(("corners(w, batch)", "zeros"), unsmoothed=True)
+    terms: ClassVar[Terms] = Terms(("corners(w, batch)", "zeros"), unsmoothed=True)
 
     def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
         at_most("k", self.box.k, self.box.k, "whose inner products take")

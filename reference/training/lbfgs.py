@@ -9,11 +9,10 @@ from array_api_compat import array_namespace
 
 from reference.arrays import Array, squared_norm
 from reference.declared import Ge, Lam
-from reference.optimizers.base import Objective
+from reference.optimizers.base import Objective, traits
 from reference.optimizers.lbfgs import LBFGS, LBFGSState
-from reference.training.arguments import is_nonlinear
 from reference.training.run import Ending, Run
-from reference.training.solver import Loop, Needs, Report, Result, RunOptions, Solver, minimize, runs
+from reference.training.solver import Report, Result, RunOptions, Solver, Terms, minimize, runs
 
 __all__ = ["lbfgs"]
 
@@ -26,20 +25,18 @@ class Smooth(Solver):
     tol: float | None = None
 
     name: ClassVar[str] = "lbfgs"
-    needs: ClassVar[Needs | None] = Needs(convex=False)
-    loop: ClassVar[Loop] = Loop(unit="iterations")
+    terms: ClassVar[Terms] = Terms(convex=False, unit="iterations")
 
     def evaluate(self, objective: Objective, state: LBFGSState) -> Report:
         calls = state.evaluations * objective.n
         # there is nothing more to do if the gradient is small, or if no step decreases the objective
         solved = state.stuck or _largest(state.gradient) <= (self.tol or 0.0)
-        if self.box.lam == 0 or is_nonlinear(objective):
+        if self.box.lam == 0 or not traits(objective).linear:
             return Report(state.w, state.fun, calls=calls, solved=solved)
         gap = squared_norm(state.gradient) / (2 * self.box.lam)
         return Report(state.w, state.fun, state.fun - gap, gap, calls=calls, solved=solved)
 
     def restored(self, objective: Objective, saved: LBFGSState) -> LBFGSState:
-        """The state with the objective evaluated again, so that a resumed run on other data is detected."""
         fun, gradient = self.box.evaluate(objective, saved.w)
         return saved._replace(fun=fun, gradient=gradient)
 

@@ -19,7 +19,7 @@ from reference.training.casimir import casimir
 from reference.training.casimir_schedules import LEAST_MU, balanced
 from reference.training.result import Counts, RunState, StepLength, evaluate, not_above, padded
 from reference.training.run import Ending, Run
-from reference.training.solver import Loop, Needs, Report, Result, RunOptions, Solver, minimize, runs
+from reference.training.solver import Report, Result, RunOptions, Solver, Terms, minimize, runs
 from reference.weighted import Weighted
 
 __all__ = ["ProxLinearProblem", "casimir_svrg", "prox_linear"]
@@ -117,8 +117,7 @@ class ProxLinearRun(Solver):
     tol: float | None
 
     name: ClassVar[str] = "prox_linear"
-    needs: ClassVar[Needs | None] = Needs(convex=False)
-    loop: ClassVar[Loop] = Loop(unit="iterations")
+    terms: ClassVar[Terms] = Terms(convex=False, unit="iterations")
 
     def start(self, objective: Objective, w0: Any, rng: Any) -> Array:
         mu, inner = self.given["mu"], self.given["inner"]
@@ -145,7 +144,6 @@ class ProxLinearRun(Solver):
         return Report(state.box.w, state.box.fun, calls=state.counts.calls, solved=solved)
 
     def restored(self, objective: Objective, saved: RunState) -> RunState:
-        """The state with the objective evaluated again, so that a resumed run on other data is detected."""
         return saved._replace(box=saved.box._replace(fun=regularised(objective, saved.box.w, self.box.lam)))
 
     def accept(

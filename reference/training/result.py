@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from array_api_compat import array_namespace
 
-from reference.arrays import Array, host, read_only_copy, squared_norm
+from reference.arrays import Array, host, squared_norm
 from reference.optimizers.base import Linearized, Objective, traits, value_of
 
 __all__ = ["Counts", "Evaluation", "Report", "Result", "Row", "RunState", "StepLength", "evaluate"]
@@ -123,25 +123,6 @@ def judged(message: str, certificate: float | str, fun: float, tol: float | None
 
 
 Callback = Callable[[Row, Array], Any]
-
-
-def wants_to_stop(callback: Callback | None, row: Row, w: Array) -> bool:
-    """Give the row and a copy of its weights (d,) to the callback; True if it returned True or raised StopIteration.
-
-    The copy is the callback's own, so that it may keep it and cannot change the run.
-    """
-    if callback is None:
-        return False
-    try:
-        answer = callback(row, read_only_copy(w))
-        return isinstance(answer, (bool, np.bool_)) and bool(answer)
-    except StopIteration:
-        return True
-
-
-def small_enough(gap: float, fun: float, tol: float | None) -> bool:
-    """Whether a gap is at most ``tol`` times the objective; False if tol is None."""
-    return tol is not None and bool(np.isfinite(fun)) and gap <= tol * abs(fun)
 
 
 def padded(gap: float | None, fun: float, scale: float, x: Array, n: int) -> float | None:

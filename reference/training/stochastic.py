@@ -16,11 +16,10 @@ from reference.optimizers.sgd import SGD, SGDState
 from reference.prox.base import Ball, Regularizer
 from reference.prox.composite import Sequential
 from reference.prox.norms import Simplex
-from reference.steps import Pegasos, Schedule
-from reference.training.arguments import CheckedSchedule, schedule_of
+from reference.steps import CheckedSchedule, Pegasos, Schedule, schedule_of
 from reference.training.result import RunState
 from reference.training.smoothness import OffsetSearch
-from reference.training.solver import Loop, Needs, Report, Result, RunOptions, Solver, minimize, runs
+from reference.training.solver import Report, Result, RunOptions, Solver, Terms, minimize, runs
 
 __all__ = ["as_regularizer", "composite", "online_proximal", "sgd"]
 
@@ -35,9 +34,11 @@ class Descent(Solver):
     search: OffsetSearch | None
 
     name: ClassVar[str] = "sgd"
-    needs: ClassVar[Needs | None] = Needs(convex=False, constrained=True)
-    loop: ClassVar[Loop] = Loop(
-        evaluates_start=False, uncertified="none: stochastic gradient descent keeps no dual point"
+    terms: ClassVar[Terms] = Terms(
+        convex=False,
+        constrained=True,
+        evaluates_start=False,
+        uncertified="none: stochastic gradient descent keeps no dual point",
     )
 
     def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> RunState:
@@ -135,7 +136,7 @@ class Proximal(Solver):
     project: Regularizer | None
 
     name: ClassVar[str] = "online_proximal"
-    loop: ClassVar[Loop] = Loop(
+    terms: ClassVar[Terms] = Terms(
         evaluates_start=False, uncertified="none: the online proximal algorithm keeps no dual point"
     )
 

@@ -17,8 +17,8 @@ from reference.smoothings import Max
 from reference.training.arguments import check_provable
 from reference.training.result import RunState
 from reference.training.run import Ending, Run
-from reference.training.smoothness import Backtracking, Guess, Stage, Staged
-from reference.training.solver import ProvedRunOptions, Report, Result, Solver, minimize, runs
+from reference.training.smoothness import Backtracking, Guess
+from reference.training.solver import Report, Result, RunOptions, Solver, minimize, runs
 
 __all__ = ["svrg"]
 
@@ -49,14 +49,17 @@ class Backtracked(Solver):
         return RunState(self.box.init(objective, w0), Guess())
 
     def epoch(self, objective: Objective, state: RunState, rng: np.random.Generator) -> RunState:
-        staged, before, mu = Staged(self.box, self.steps), Stage(state.box, state.search), self.box.mu
-        problem = Subproblem(objective, self.box.lam, 0.0, mu, None)
-        w, _, tried = staged.one_pass(problem, before, rng)
+        box, before, order = self.box, state.box, rng.permutation(objective.n)
+        problem = Subproblem(objective, box.lam, 0.0, box.mu, None)
+        gamma, guess = self.steps.propose(objective, state.search, before.x, order, box.mu, box.lam)
+        w = box.sweep(problem, before, before.x, order, gamma)
         started = time.perf_counter()
-        after = self.box.snapshot(objective, w, mu)
+        after = box.snapshot(objective, w, box.mu)
         later = time.perf_counter() - started
-        accepted, stage = staged.next(problem, before, tried, after)
-        return RunState(stage.snapshot, stage.guess, state.counts.plus(epochs=1, rejected=not accepted), later=later)
+        values = problem.value(w, after.value), problem.value(before.x, before.value)
+        accepted, guess = self.steps.judge(guess, *values, w)
+        counts = state.counts.plus(epochs=1, rejected=not accepted)
+        return RunState(after if accepted else before, guess, counts, later=later)
 
     def evaluate(self, objective: Objective, state: RunState) -> Report:
         """The objective, and ||g + lam x||^2 / (2 lam), g = grad F(x): the objective minus the dual at g."""
@@ -96,7 +99,7 @@ def svrg(
     mu: Annotated[float, Ge(0)] | None = None,
     step_size: Annotated[float, Gt(0)] | None = None,
     average: Literal["last", "uniform"] = "last",
-    **run: Unpack[ProvedRunOptions],
+    **run: Unpack[RunOptions],
 ) -> Result:
     """Minimise F(w) + lam/2 ||w||^2, F smooth, by variance-reduced stochastic gradient steps.
 
