@@ -91,8 +91,8 @@ class Narrow(Solver):
         inner, rows = saved if isinstance(saved, Narrowed) else (saved, None)  # the reference saves all rows
         return Narrowed(super().restored(narrowed(objective, rows), inner), rows)
 
-    def ending(self, run: Run, state: Narrowed | None) -> Ending:
-        return super().ending(run, state and state.inner)
+    def ending(self, run: Run, state: Narrowed) -> Ending:
+        return super().ending(run, state.inner)
 
 
 SOLVERS: dict[type, type] = {

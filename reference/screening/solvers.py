@@ -20,10 +20,9 @@ from reference.screening.dynamic import Screened, Screening, ScreeningState, Spa
 from reference.screening.newton import ProximalNewton
 from reference.screening.problem import ElasticNetCRF
 from reference.screening.rules import L1GapRule, Rule, check_rule
-from reference.training.arguments import start_of
 from reference.training.result import Report, Result, Row, RunState, padded
 from reference.training.run import Ending, Run
-from reference.training.solver import Solver, Terms, minimize
+from reference.training.solver import Solver, Terms, minimize, start_of
 
 __all__ = ["SparseResult", "solve_problem", "solve_sparse"]
 
@@ -154,6 +153,8 @@ def solve_problem(
         check_solver(solver)
     box = Screened(ProximalNewton() if solver is None else solver, rule, gamma, before)
     run = minimize(problem, SparseRun(box), w0, epochs=iterations, tol=tol, callback=callback)
+    if run.state is None:
+        raise KeyboardInterrupt
     return sparse_result(run), run.state.box.memory
 
 
@@ -191,9 +192,7 @@ class SparseRun(Solver):
         state = after._replace(box=box, search=after.search + time.perf_counter() - started)
         return state, self.evaluate(problem, state)
 
-    def ending(self, run: Run, state: RunState | None) -> Ending:
-        if state is None:
-            raise KeyboardInterrupt
+    def ending(self, run: Run, state: RunState) -> Ending:
         done, iterations, certificate = state.box.iteration, run.epochs_asked, certificate_of(run, state.box)
         if run.solved:
             outcome = True, f"the duality gap is at most {run.tol:.4g} of the objective after {done} iterations"
@@ -218,8 +217,8 @@ def sparse_result(run: Run) -> SparseResult:
     progress, point = state.box, state.box.memory.state
     if run.interrupted:
         message = f"interrupted after {progress.iteration} of {run.epochs_asked} iterations"
-    last = {"x": progress.weights, "fun": point.fun, "nit": progress.iteration, "message": message}
-    last |= {"certificate": certificate_of(run, progress), "oracle_calls": progress.calls + progress.memory.calls}
+    last = {"x": progress.weights, "fun": float(point.fun), "nit": progress.iteration, "message": message}
+    last |= {"certificate": certificate_of(run, progress), "oracle_calls": int(progress.calls + progress.memory.calls)}
     return SparseResult(
         **vars(run.result) | last,
         support=point.problem.columns[point.w != 0],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Unpack
+from typing import Annotated, ClassVar, Literal, Unpack
 
 import numpy as np
 
@@ -17,10 +17,9 @@ from reference.optimizers.exponentiated_gradient import EGState, ExponentiatedGr
 from reference.optimizers.multisample import Multisample, MultisampleState
 from reference.optimizers.nonnegative import clipped
 from reference.smoothings import Entropy
-from reference.structures.base import IntractableError, UnsupportedError, at_most
+from reference.structures.base import UnsupportedError, at_most, check_offers
 from reference.structures.proposals import Sampler
-from reference.training.arguments import check_needs
-from reference.training.solver import Report, Result, RunOptions, Solver, Terms, minimize, runs
+from reference.training.solver import Report, Result, RunOptions, Solver, Terms, check_needs, minimize, runs
 from reference.weighted import Weighted
 
 __all__ = ["bcfw", "cutting_planes", "exponentiated_gradient", "multisample"]
@@ -125,14 +124,6 @@ class Planes(Solver):
     name: ClassVar[str] = "cutting_planes"
     terms: ClassVar[Terms] = Terms(("linearize(w, batch)", "zeros"), unsmoothed=True, still=STILL, iterate="best")
 
-    def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
-        if not getattr(objective, "loss_augmented", True):
-            raise UnsupportedError(
-                f"objective: cutting_planes needs planes with a task loss, which {type(objective).__name__} has not; "
-                f"StructuralHinge has"
-            )
-        return super().start(objective, w0, rng)
-
     def evaluate(self, objective: Objective, state: CuttingPlanesState) -> Report:
         return Report(state.best, state.fun, state.dual, state.fun - state.dual)
 
@@ -191,6 +182,11 @@ def cutting_planes(
     >>> result.success, result.certificate <= 1e-3 * result.fun
     (True, True)
     """
+    if not getattr(objective, "loss_augmented", True):
+        raise UnsupportedError(
+            f"objective: cutting_planes needs planes with a task loss, which {type(objective).__name__} has not; "
+            f"StructuralHinge has"
+        )
     accuracy = 0.0 if run["tol"] is None else run["tol"]
     return minimize(objective, Planes(CuttingPlanes(lam, capacity, accuracy)), **run).result
 
@@ -292,11 +288,7 @@ def exponentiated_gradient(
         )
     check_needs(Exponentiated, objective, traits(objective))
     mu = objective._mu(mu)
-    structure = objective.model.structure_type
-    if "expectation" in getattr(structure, "intractable", {}):
-        raise IntractableError(f"exponentiated_gradient needs expectation(): {structure.intractable['expectation']}")
-    if not structure.supports("expectation"):
-        raise UnsupportedError(f"exponentiated_gradient needs expectation(), which {structure.__name__} lacks")
+    check_offers(objective.model.structure_type, "expectation", "exponentiated_gradient")
     if mu > 0 and not isinstance(objective.smoothing, Entropy):
         raise ValueError(
             f"objective: the dual at mu = {mu:g} is that of smoothing=Entropy(), got smoothing={objective.smoothing}"
@@ -314,10 +306,6 @@ class DualUpdates(Solver):
 
     name: ClassVar[str] = "multisample"
     terms: ClassVar[Terms] = Terms(("corners(w, batch)", "zeros"), unsmoothed=True)
-
-    def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
-        at_most("k", self.box.k, self.box.k, "whose inner products take")
-        return super().start(objective, w0, rng)
 
     def evaluate(self, objective: Objective, state: MultisampleState) -> Report:
         x = state.x if self.box.average == "last" else state.mean
@@ -411,4 +399,5 @@ def multisample(
     >>> result.success, result.certificate <= 1e-3 * result.fun
     (True, True)
     """
+    at_most("k", k, k, "whose inner products take")
     return minimize(objective, DualUpdates(Multisample(lam, k, sampler, mu, update, online, average)), **run).result

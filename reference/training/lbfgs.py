@@ -40,14 +40,12 @@ class Smooth(Solver):
         fun, gradient = self.box.evaluate(objective, saved.w)
         return saved._replace(fun=fun, gradient=gradient)
 
-    def ending(self, run: Run, state: LBFGSState | None) -> Ending:
+    def ending(self, run: Run, state: LBFGSState) -> Ending:
         certificate: float | str | None = run.gap
         if self.box.lam == 0:
             certificate = "none: lam = 0 gives no strong convexity"
-        elif state is not None and run.gap is None:
+        elif run.gap is None:
             certificate = "none: the objective is not convex"
-        if state is None:
-            return Ending(run.ending or (False, "no iterations done"), "last", certificate)
         size, wanted, tol = _largest(state.gradient), run.tol is not None, run.tol or 0.0
         largest = f"largest entry of the gradient {size:.3g}"
         if size <= tol:

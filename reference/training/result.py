@@ -35,10 +35,6 @@ class Row:
     exact: float | None = None
     prox_gradient: float | None = None
 
-    def __post_init__(self) -> None:
-        _as_plain(self, epoch=int, oracle_calls=int, seconds=float, objective=float)
-        _as_plain(self, dual=float, gap=float, exact=float, prox_gradient=float)
-
     def as_dict(self) -> dict[str, Any]:
         """The row as a plain dictionary, for JSON."""
         return asdict(self)
@@ -94,18 +90,6 @@ class Result:
     certificate: float | str = field(repr=False)
     history: tuple[Row, ...] = field(repr=False)
     interrupted: bool = field(default=False, repr=False)
-
-    def __post_init__(self) -> None:
-        _as_plain(self, fun=float, nit=int, success=bool, oracle_calls=int)
-        if not isinstance(self.certificate, str):
-            _as_plain(self, certificate=float)
-
-
-def _as_plain(record: Any, **kinds: type) -> None:
-    """Convert these fields to plain Python numbers, from whatever types the objective computes in; None stays."""
-    for name, kind in kinds.items():
-        if getattr(record, name) is not None:
-            object.__setattr__(record, name, kind(getattr(record, name)))
 
 
 CONVERGED = 0.01  # the largest certificate of a run that has converged, as a share of |objective|

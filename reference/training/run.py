@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -15,8 +16,7 @@ import numpy as np
 from reference.arrays import Array, Place, host, read_only_copy
 from reference.files import NotWritten
 from reference.structures.sampling import generator
-from reference.training.arguments import numbers_of, path_of
-from reference.training.checkpoints import check_identity, read_checkpoint, same_value, write_checkpoint
+from reference.training.checkpoints import check_identity, numbers_of, read_checkpoint, same_value, write_checkpoint
 from reference.training.result import Callback, Report, Result, Row, judged, padded
 
 __all__ = ["Ending", "Lost", "Point", "Run", "untimed"]
@@ -76,6 +76,13 @@ class Done(NamedTuple):
     rng: Any = None
     seconds: float = 0.0
     first: float = np.nan
+
+
+def path_of(name: str, path: Any) -> Path | None:
+    """A path, or None; TypeError names the argument."""
+    if path is None or isinstance(path, (str, os.PathLike)):
+        return None if path is None else Path(path)
+    raise TypeError(f"{name}: expected the path of a file, got {type(path).__name__}")
 
 
 class Run:
@@ -150,7 +157,10 @@ class Run:
         """Set the iterate before the first epoch; a resumed run needs its objective, others may give nan."""
         self._solved = report.solved
         if self.resumed is None:
-            gap, self.calls_before = padded(report.gap, report.fun, report.fun, report.x, self.n), report.calls or 0
+            gap, self.calls_before = (
+                padded(report.gap, report.fun, report.fun, report.x, self.n),
+                int(report.calls or 0),
+            )
             point = Point(report.x, float(report.fun), gap)
             self._done = Done(0, point, point, state, self._rng_state(), self.seconds, point.fun)
             if self._identity["form"] is not None:
@@ -179,11 +189,12 @@ class Run:
 
     def record(self, state: Any, report: Report, epoch: int) -> None:
         """End an epoch: add its row, keep its state, write a checkpoint if one is due, call the callback."""
-        x, fun, dual, gap = report[:4]
+        x, fun, dual, gap, exact, calls, passes, prox_gradient = report[:8]
         gap = padded(fun - dual if gap is None and dual is not None else gap, fun, self.scale, x, self.n)
-        calls = epoch * self.n if report.calls is None else report.calls
-        epoch = epoch if report.passes is None else report.passes
-        row = Row(epoch, calls, self.seconds - report.later, fun, dual, gap, report.exact, report.prox_gradient)
+        # plain numbers, from whatever types the objective computes in
+        numbers = (value if value is None else float(value) for value in (dual, gap, exact, prox_gradient))
+        calls, passes = epoch * self.n if calls is None else int(calls), epoch if passes is None else int(passes)
+        row = Row(passes, calls, self.seconds - report.later, float(fun), *numbers)
         self.history.append(row)
         self._solved = report.solved
         point, best = Point(x, row.objective, row.gap), self._done.best
@@ -260,8 +271,8 @@ class Run:
         """Whether the last iterate is good enough."""
         if self._solved is not None:
             return self._solved
-        _, fun, gap = self._done.last
-        return not (self.tol is None or gap is None) and bool(np.isfinite(fun)) and gap <= self.tol * abs(fun)
+        tol, fun, gap = self.tol, self.fun, self.gap
+        return tol is not None and gap is not None and bool(np.isfinite(fun)) and gap <= tol * abs(fun)
 
     @property
     def ending(self) -> tuple[bool, str] | None:
@@ -297,8 +308,9 @@ class Run:
             message += f"; the checkpoint is of epoch {epoch}{self._unwritten and f' ({self._unwritten})'}"
         calls = self.history[-1].oracle_calls if self.history else self.calls_before
         nit, history = self.done if nit is None else nit, tuple(self.history)
+        certificate = certificate if isinstance(certificate, str) else float(certificate)
         words = message, iterate, calls, certificate, history, self.interrupted
-        self.state, self.result = state, Result(point.x, point.fun, nit, success, *words)
+        self.state, self.result = state, Result(point.x, point.fun, nit, bool(success), *words)
         return self
 
     # checkpoints ------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from reference.optimizers.base import Algorithm, Objective, regularised, traits
 from reference.optimizers.casimir import GradientStep
 from reference.optimizers.saga import SAGA
 from reference.optimizers.sgd import SGD, SGDState
-from reference.optimizers.subproblem import InnerPass, Pass, Subproblem, UserPass
+from reference.optimizers.subproblem import InnerPass, Subproblem
 from reference.optimizers.svrg import SVRG
 from reference.steps import Pegasos
 from reference.training.result import not_above
@@ -229,8 +229,3 @@ class Searched(Algorithm):
 
 
 INNER: dict[str, InnerPass] = {"svrg": SVRG(), "saga": SAGA(), "gradient": GradientStep()}
-
-
-def searched(inner: str | Pass, step_size: float | None, epochs: int | None) -> Searched:
-    """The solver of subproblems for the argument ``inner`` of ``casimir``, a name or a function."""
-    return Searched(UserPass(inner) if callable(inner) else INNER[inner], Backtracking(step_size), epochs)

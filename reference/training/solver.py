@@ -11,16 +11,19 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from array_api_compat import array_namespace
 
-from reference.optimizers.base import Algorithm, Objective, traits
-from reference.training.arguments import check_needs, start_of
+from reference.arrays import Array, floats, host
+from reference.optimizers.base import Algorithm, Objective, Traits, traits
+from reference.smoothings import Max
 from reference.training.checkpoints import identity
 from reference.training.counterparts import counterpart
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
 from reference.training.run import Ending, Run, untimed
+from reference.weighted import Weighted
 
-__all__ = ["Report", "Result", "RunOptions", "Solver", "Terms", "minimize", "runs"]
+__all__ = ["Report", "Result", "RunOptions", "Solver", "Terms", "minimize", "runs", "verdict"]
 
 
 class Terms(NamedTuple):
@@ -28,7 +31,7 @@ class Terms(NamedTuple):
 
     needs: attributes; methods as "corners(w, batch)". convex: whether scores must be linear in the weights; if not, a
     run starts from the model's initial weights. constrained: whether the constraint w >= 0 on some weights is
-    supported. unsmoothed: whether a hinge must have no smoothing.
+    supported. smoothed, unsmoothed: whether a hinge must have a smoothing, or none.
 
     unit: what is counted, for messages. still: epochs that leave the dual as it is and end a run that has a ``tol``;
     0: none do. evaluates_start: whether the start is always evaluated. panel_state: whether a state belongs to one
@@ -39,6 +42,7 @@ class Terms(NamedTuple):
     needs: tuple[str, ...] = ()
     convex: bool = True
     constrained: bool = False
+    smoothed: bool = False
     unsmoothed: bool = False
     unit: str = "epochs"
     still: int = 0
@@ -100,7 +104,7 @@ class Solver(Algorithm, ABC):
         return saved
 
     def ending(self, run: Run, state: Any) -> Ending:
-        """How a run ended; the state is None if it was interrupted before the first state."""
+        """How a run ended that came to a state."""
         average, terms = getattr(self.box, "average", self.terms.iterate), self.terms
         iterate = average if average in ("last", terms.iterate) else f"{average} average"
         if terms.uncertified is None:
@@ -153,7 +157,69 @@ def minimize(
                 state, report = solver.accept(objective, state, after, report, run.rng)
             del after  # it may be large
             run.record(solver.saved(state), report, k)
-    return run.finished(solver.ending(run, state), state)
+    return run.finished(Ending((False, "")) if state is None else solver.ending(run, state), state)
+
+
+def check_needs(solver: Any, objective: Any, properties: Traits) -> None:
+    """Raise unless the objective, of these traits, is a finite sum, and meets the requirements of a solver's terms."""
+    name, terms = solver.name, solver.terms
+    for method in (each for each in terms.needs if "(" in each):
+        if not hasattr(objective, method.partition("(")[0]):
+            raise TypeError(f"objective: {name} needs {method}, which {type(objective).__name__} lacks")
+    for attribute in ("n", "value_and_gradient", *(each for each in terms.needs if "(" not in each)):
+        if not hasattr(objective, attribute):
+            raise TypeError(
+                "objective: expected an object with n and value_and_gradient(w, batch, mu), such as LogLoss(model, "
+                f"data); {type(objective).__name__} has no {attribute}"
+            )
+    if terms.convex and not properties.linear:
+        raise ValueError(
+            f"objective: its scores are not linear in the weights, and {name} needs a convex objective: prox_linear "
+            f"and sgd do not"
+        )
+    constrained = properties.nonnegative
+    if constrained is not None and not terms.constrained:
+        raise ValueError(
+            f"objective: its weights {constrained.start}..{constrained.stop - 1} must be >= 0, which {name} does not "
+            f"support; use bcfw or sgd"
+        )
+    if terms.smoothed and isinstance(properties.smoothing, Max):
+        raise ValueError(
+            f"objective: {name} needs a smoothing, such as StructuralHinge(model, data, smoothing=Entropy()), got "
+            f"smoothing={properties.smoothing}"
+        )
+    if terms.unsmoothed and properties.hinge and not isinstance(properties.smoothing, Max | None):
+        raise ValueError(
+            f"objective: {name} solves the unsmoothed hinge, expected StructuralHinge(model, data), got "
+            f"smoothing={properties.smoothing}"
+        )
+
+
+def check_provable(lam: float, tol: float | None) -> None:
+    """Raise ValueError unless there is lam > 0 to prove a gap of ``tol`` by."""
+    if tol is not None and not lam > 0:
+        raise ValueError(f"tol: expected a number >= 0, and lam > 0 to prove it by, got {tol} with lam = {lam}")
+
+
+def start_of(objective: Any, properties: Traits, w0: Any, rng: Any = None, *, initial: bool = False) -> Array:
+    """A copy of w0 (d,) as floats; if it is None, the objective's zeros, or with ``initial`` the initial weights of its
+    model, drawn by ``rng``, if it has some. ValueError if a weight is negative and must be >= 0.
+    """
+    unweighted = objective.objective if isinstance(objective, Weighted) else objective
+    if initial and w0 is None and hasattr(getattr(unweighted, "model", None), "initial"):
+        w0 = unweighted.model.initial(unweighted.data, rng)
+    zeros = objective.zeros() if hasattr(objective, "zeros") else None
+    if w0 is None and zeros is None:
+        raise ValueError("w0: give one, the objective has no zeros()")
+    (start,) = floats(w0=zeros if w0 is None else w0)
+    if zeros is not None and start.shape != zeros.shape:
+        raise ValueError(f"w0: expected shape {tuple(zeros.shape)}, as objective.zeros() has, got {tuple(start.shape)}")
+    if (constrained := properties.nonnegative) is not None:
+        negative = np.flatnonzero(host(start[constrained]) < 0)
+        if len(negative) > 0:
+            first, last, k = constrained.start, constrained.stop - 1, constrained.start + int(negative[0])
+            raise ValueError(f"w0: weights {first}..{last} must be >= 0, got {float(start[k])} for weight {k}")
+    return start if start is not w0 else array_namespace(start).asarray(start, copy=True)
 
 
 def verdict(run: Run) -> tuple[bool, str]:

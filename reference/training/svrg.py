@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Unpack
+from typing import Annotated, ClassVar, Literal, Unpack
 
 import numpy as np
 
@@ -13,12 +13,10 @@ from reference.declared import Ge, Gt, Lam
 from reference.optimizers.base import Objective, traits
 from reference.optimizers.subproblem import Subproblem
 from reference.optimizers.svrg import SVRG
-from reference.smoothings import Max
-from reference.training.arguments import check_provable
 from reference.training.result import RunState
 from reference.training.run import Ending, Run
 from reference.training.smoothness import Backtracking, Guess
-from reference.training.solver import Report, Result, RunOptions, Solver, minimize, runs
+from reference.training.solver import Report, Result, RunOptions, Solver, Terms, check_provable, minimize, runs
 
 __all__ = ["svrg"]
 
@@ -31,19 +29,7 @@ class Backtracked(Solver):
     steps: Backtracking
 
     name: ClassVar[str] = "svrg"
-
-    def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
-        mu, own_mu = self.box.mu, traits(objective).mu
-        if own_mu is not None and (own_mu if mu is None else mu) == 0:
-            raise ValueError(
-                "mu: svrg needs a smooth objective: give mu > 0, and the hinge a smoothing, such as smoothing=Entropy()"
-            )
-        if isinstance(traits(objective).smoothing, Max):
-            raise ValueError(
-                f"objective: svrg needs a smoothing at mu = {mu}, such as StructuralHinge(model, data, "
-                f"smoothing=Entropy())"
-            )
-        return super().start(objective, w0, rng)
+    terms: ClassVar[Terms] = Terms(smoothed=True)
 
     def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> RunState:
         return RunState(self.box.init(objective, w0), Guess())
@@ -74,9 +60,9 @@ class Backtracked(Solver):
     def restored(self, objective: Objective, saved: RunState) -> RunState:
         return saved._replace(box=self.box.snapshot(objective, saved.box, self.box.mu))
 
-    def ending(self, run: Run, state: RunState | None) -> Ending:
+    def ending(self, run: Run, state: RunState) -> Ending:
         done = f"{run.done} epochs done"
-        if state and state.counts.rejected:
+        if state.counts.rejected:
             done += f", {state.counts.rejected} of them taken back for too long steps"
         if not run.fun <= run.first:
             outcome = False, f"{done}: the objective grew from {run.first} to {run.fun}; take shorter steps"
@@ -154,5 +140,10 @@ def svrg(
     (True, True)
     """
     check_provable(lam, run["tol"])
+    own_mu = traits(objective).mu
+    if own_mu is not None and (own_mu if mu is None else mu) == 0:
+        raise ValueError(
+            "mu: svrg needs a smooth objective: give mu > 0, and the hinge a smoothing, such as smoothing=Entropy()"
+        )
     solver = Backtracked(SVRG(lam=lam, mu=mu, average=average), Backtracking(step_size))
     return minimize(objective, solver, w0, **run).result
