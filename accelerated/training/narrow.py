@@ -23,12 +23,11 @@ from reference.optimizers.subproblem import UserPass
 from reference.packed import lock
 from reference.training.casimir import CasimirRun
 from reference.training.dual import DualUpdates, Exponentiated, FrankWolfe, Planes
-from reference.training.lbfgs import Smooth
 from reference.training.result import Report
 from reference.training.run import Ending, Run
+from reference.training.smooth import Backtracked, Smooth
 from reference.training.solver import Solver
 from reference.training.stochastic import Descent
-from reference.training.svrg import Backtracked
 
 __all__ = ["SOLVERS", "Narrow", "Narrowed", "narrowed", "occurring"]
 

@@ -12,7 +12,7 @@ import reference
 from accelerated.training.narrow import Narrow, narrowed, occurring
 from conformance.specimens.learners import LEARNERS, Way, loss_of, run, seeded, unit
 from reference.training.counterparts import counterpart
-from reference.training.lbfgs import LBFGS, Smooth
+from reference.training.smooth import LBFGS, Smooth
 
 F = 30_000
 RUNS = {"sgd": Way({}, "log loss"), "casimir_svrg_adapt": LEARNERS["casimir"].proof}
