@@ -169,8 +169,6 @@ def casimir(
         Constant step gamma; default 1 / (L + lam + kappa), L found as in ``svrg``.
     epochs : int >= 0
         Passes, or gradient steps, in all; rejected ones count.
-    tol : float >= 0, optional
-        Stop when the gap is at most ``tol`` times the objective; needs lam > 0.
     checkpoint, resume : path, optional
         A file to write the state of the run to, and such a file to continue from, with the same options. If subproblems
         are solved until (26) holds, ``epochs`` must be the same, too: it may cut the last subproblem short.

@@ -78,8 +78,6 @@ def bcfw(
     line_search : bool
         Line search for gamma; without it, gamma = 2n/(2n + visits so far). The line search is the formula above; with
         weights kept >= 0, it maximises the dual of that problem.
-    rng : int, numpy.random.Generator or None
-        Orders are drawn with NumPy on the host, one permutation for each pass, including cached passes.
 
     Returns
     -------
@@ -232,8 +230,6 @@ def exponentiated_gradient(
     ----------
     objective : LogLoss or StructuralHinge
         The structure of its model needs ``expectation``. The weights in its slice ``nonnegative`` are kept >= 0.
-    lam : float > 0
-        Weight of the squared norm; in other conventions C = 1/(lam n), or crfsuite's c2 = lam n / 2.
     mu : float >= 0, optional
         Temperature; default the objective's own: 1 for the log loss, 0 for an unsmoothed hinge. A hinge with mu > 0
         needs ``smoothing=smoothings.Entropy()``.
@@ -247,8 +243,6 @@ def exponentiated_gradient(
     evaluate_every : int >= 1
         Epochs from one evaluation of the objective to the next. Each evaluation adds a row, calls the callback and
         compares the gap with ``tol``. It costs about half an epoch.
-    rng : int, numpy.random.Generator or None
-        Draws the examples to visit, with NumPy on the host.
 
     Returns
     -------
@@ -362,8 +356,6 @@ def multisample(
         Which iterate is returned: w^T, or the mean of w^0, ..., w^{T-1}, the iterate of Theorem 2.1.
     epochs : int >= 0
         The most passes over the examples.
-    rng : int, numpy.random.Generator or None
-        Draws the orders (one permutation a pass) and the samples, on the host.
 
     Returns
     -------

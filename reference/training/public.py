@@ -34,27 +34,25 @@ class RunOptions(TypedDict, total=False):
 
 KINDS = {name: kind.__forward_arg__ for name, kind in inspect.get_annotations(RunOptions).items()}
 SHARED = """
+    objective : object with ``n`` and ``value_and_gradient(w, batch, mu)``
     w0 : array (d,), optional
         Start; default ``objective.zeros()``.
     lam : float >= 0
-        Weight of the squared norm.
+        Weight of the squared norm; in other conventions C = 1/(lam n), or crfsuite's c2 = lam n / 2.
     mu : float, optional
         Smoothing, passed to the objective.
     epochs : int >= 0
         Passes over the data, each in a new random order.
     tol : float >= 0, optional
-        Stop when gap <= tol * objective; None: after ``epochs``.
+        Stop when gap <= tol * objective, which needs lam > 0; None: after ``epochs``.
     rng : int, numpy.random.Generator or None
-        Orders are drawn with NumPy on the host, one permutation an epoch.
+        Draws the orders of examples, one permutation for each pass, and samples, with NumPy on the host.
     callback : callable, optional
         Called as ``callback(row, w)`` after each ROW,
         with a :class:`Row` and a copy of the weights (d,) that would be returned at that point, read-only with NumPy.
         The run stops if it returns True or raises StopIteration.
     checkpoint, resume : path, optional
         A file to write the state of the run to, and such a file to continue from, with the same options."""
-DUAL = """
-    lam : float > 0
-        Weight of the squared norm; C = 1/(lam n)."""
 
 
 def runs(row: str = "epoch", **defaults: Any) -> Callable[[F], F]:
@@ -103,9 +101,9 @@ def _described(doc: str, every: list[inspect.Parameter], row: str) -> str:
     """The docstring with the missing parameters added from :data:`SHARED`, all in the order of the signature."""
     before, title, rest = doc.partition("Parameters\n    ----------")
     parameters, returns, after = rest.partition("\n\n    Returns\n")
-    dual = DUAL if any(each.annotation == "DualLam" for each in every) else ""
-    described = re.findall(
-        r"\n    (?=\S)([^\n]*?) :([^\n]*(?:\n        [^\n]*)*)", SHARED.replace("ROW", row) + dual + parameters
-    )
+    shared = SHARED.replace("ROW", row)
+    if any(each.annotation == "DualLam" for each in every):
+        shared = shared.replace("lam : float >= 0", "lam : float > 0")
+    described = re.findall(r"\n    (?=\S)([^\n]*?) :([^\n]*(?:\n        [^\n]*)*)", shared + parameters)
     texts = {name: f"\n    {names} :{text}" for names, text in described for name in names.split(", ")}
     return before + title + "".join(dict.fromkeys(texts.get(each.name, "") for each in every)) + returns + after

@@ -162,7 +162,7 @@ class Run:
                 int(report.calls or 0),
             )
             point = Point(report.x, float(report.fun), gap)
-            self._done = Done(0, point, point, state, self._rng_state(), self.seconds, point.fun)
+            self._done = Done(0, point, point, state, self.rng.bit_generator.state, self.seconds, point.fun)
             if self._identity["form"] is not None:
                 self._save()
                 self._next_save = 0.0
@@ -200,7 +200,7 @@ class Run:
         point, best = Point(x, row.objective, row.gap), self._done.best
         better = self._done.rows == 0 or point.fun < best.fun or np.isnan(best.fun)
         best = point if better else best
-        self._done = Done(len(self.history), point, best, state, self._rng_state(), self.seconds, self.first)
+        self._done = Done(len(self.history), point, best, state, self.rng.bit_generator.state, self.seconds, self.first)
         self._moving = False
         if time.perf_counter() >= self._next_save:
             self._save()
@@ -314,9 +314,6 @@ class Run:
         return self
 
     # checkpoints ------------------------------------------------------------------------------------------------------
-
-    def _rng_state(self) -> Any:
-        return None if self.checkpoint is None else self.rng.bit_generator.state
 
     def _save(self) -> None:
         if self.checkpoint is None:

@@ -105,8 +105,6 @@ def svrg(
         Passes over the data, each in a new random order; rejected ones count.
     average : {"last", "uniform"}
         Start of the next pass, and iterate returned: the last iterate of a pass, or the average of its iterates.
-    tol : float >= 0, optional
-        Stop when the gap, ||grad F(w) + lam w||^2 / (2 lam), is at most ``tol`` times the objective. Needs lam > 0.
 
     Returns
     -------

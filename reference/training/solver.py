@@ -162,16 +162,16 @@ def minimize(
 
 def check_needs(solver: Any, objective: Any, properties: Traits) -> None:
     """Raise unless the objective, of these traits, is a finite sum, and meets the requirements of a solver's terms."""
-    name, terms = solver.name, solver.terms
-    for method in (each for each in terms.needs if "(" in each):
-        if not hasattr(objective, method.partition("(")[0]):
-            raise TypeError(f"objective: {name} needs {method}, which {type(objective).__name__} lacks")
-    for attribute in ("n", "value_and_gradient", *(each for each in terms.needs if "(" not in each)):
-        if not hasattr(objective, attribute):
-            raise TypeError(
-                "objective: expected an object with n and value_and_gradient(w, batch, mu), such as LogLoss(model, "
-                f"data); {type(objective).__name__} has no {attribute}"
-            )
+    name, terms, kind = solver.name, solver.terms, type(objective).__name__
+    for attribute in ("n", "value_and_gradient", *terms.needs):
+        if hasattr(objective, attribute.partition("(")[0]):
+            continue
+        if "(" in attribute:
+            raise TypeError(f"objective: {name} needs {attribute}, which {kind} lacks")
+        raise TypeError(
+            f"objective: expected an object with n and value_and_gradient(w, batch, mu), such as LogLoss(model, data); "
+            f"{kind} has no {attribute}"
+        )
     if terms.convex and not properties.linear:
         raise ValueError(
             f"objective: its scores are not linear in the weights, and {name} needs a convex objective: prox_linear "

@@ -82,11 +82,8 @@ def sgd(
 
     Parameters
     ----------
-    objective : object with ``n`` and ``value_and_gradient(w, batch, mu)``
     w0 : array (d,), optional
         Start; default ``model.initial(data, rng)`` if the model has that method, else ``objective.zeros()``.
-    lam : float >= 0
-        Weight of the squared norm; in other conventions C = 1/(lam n), or crfsuite's c2 = lam n / 2.
     step_size : float or schedule, optional
         Step size. A number is a constant step; default ``steps.Pegasos(offset)``, which needs lam > 0. The first step
         is min(1/(lam n), 1), halved while a trial pass on 2 % of the data improves.
