@@ -76,8 +76,7 @@ class CasimirRun(Solver):
 
     def halved(self, objective: Objective, state: RunState, mu: float, rng: np.random.Generator) -> RunState:
         """The next stage: half the smoothing, a new kappa, momentum restarted."""
-        schedule, calls = self.plans.constant(objective, state.box.w, mu, rng)
-        plan = Plan(schedule)
+        plan, calls = self.plans.constant(objective, state.box.w, mu, rng)
         box_state = self.box_of(plan).init(objective, state.box.w)._replace(memory=state.box.memory)
         return state._replace(search=plan, box=box_state, counts=state.counts.plus(calls=calls))
 

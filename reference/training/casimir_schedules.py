@@ -70,13 +70,9 @@ class Plans(Algorithm):
         """The plan of a run from ``start`` (d,), and the oracle calls made."""
         if self.given:
             return Plan(self.schedule), 0
-        constant = self.schedule != "adapt"  # these accept objectives without mu
-        schedule, calls = (self.constant if constant else self.adaptive)(objective, start, self.mu, rng)
-        return Plan(schedule, traits(objective).mu is not None or self.mu is not None or not constant), calls
+        return (self.adaptive if self.schedule == "adapt" else self.constant)(objective, start, self.mu, rng)
 
-    def constant(
-        self, objective: Objective, start: Array, mu: float | None, rng: Any
-    ) -> tuple[Corollary17 | Corollary19, int]:
+    def constant(self, objective: Objective, start: Array, mu: float | None, rng: Any) -> tuple[Plan, int]:
         """Constant mu and kappa, and the oracle calls made; kappa balances outer and inner iterations for the
         smoothness found at the start.
         """
@@ -85,11 +81,10 @@ class Plans(Algorithm):
             mu = float(own_mu) or 1.0
         kappa, calls = self.found_kappa(objective, start, mu, rng)
         smoothing = 0.0 if mu is None else float(mu)
-        return (Corollary17(self.lam, kappa, smoothing) if self.lam > 0 else Corollary19(kappa, smoothing)), calls
+        schedule = Corollary17(self.lam, kappa, smoothing) if self.lam > 0 else Corollary19(kappa, smoothing)
+        return Plan(schedule, smoothed=mu is not None), calls
 
-    def adaptive(
-        self, objective: Objective, start: Array, mu: float | None, rng: Any
-    ) -> tuple[Falling | Corollary20, int]:
+    def adaptive(self, objective: Objective, start: Array, mu: float | None, rng: Any) -> tuple[Plan, int]:
         """Decreasing mu_k, and the oracle calls made; kappa = lam, or for lam = 0 the first kappa of ``constant``."""
         if mu is None and traits(objective).mu is None:
             raise ValueError(
@@ -97,9 +92,9 @@ class Plans(Algorithm):
             )
         mu = MU if mu is None else float(mu)
         if self.lam > 0:
-            return Falling(self.lam, self.lam if self.kappa is None else self.kappa, mu), 0
+            return Plan(Falling(self.lam, self.lam if self.kappa is None else self.kappa, mu)), 0
         kappa, calls = self.found_kappa(objective, start, mu, rng)
-        return Corollary20(kappa, mu), calls
+        return Plan(Corollary20(kappa, mu)), calls
 
     def found_kappa(self, objective: Objective, start: Array, mu: float | None, rng: Any) -> tuple[float, int]:
         """The given kappa, or :func:`balanced` for the smoothness found at the start; and the oracle calls made."""
