@@ -1,4 +1,5 @@
-"""Layers of PyTorch beside pytorch-crf, on the same scores: losses with gradients, and decoding, in float32.
+"""Layers of PyTorch beside pytorch-crf and torch-struct, on the same scores in float32: losses with gradients, and
+decoding; log-partitions of dependency trees with gradients.
 
 ``python docs/figures.py layers`` prints milliseconds and ratios: `figures`.
 """
@@ -29,6 +30,22 @@ def call(size: str, what: str, peer: bool) -> Callable[[], Any]:
     return (lambda: crf(emissions, tags).backward()) if what == "loss" else lambda: crf.decode(emissions)
 
 
+def trees(n: int, peer: bool) -> Callable[[], Any]:
+    """Log-partitions and gradients of 32 sentences. Raises ImportError where PyTorch or the peer is not installed."""
+    import torch
+
+    torch.manual_seed(0)
+    if peer:
+        from torch_struct import NonProjectiveDependencyCRF
+
+        arcs, lengths = torch.randn(32, n, n, requires_grad=True), torch.full((32,), n)  # the diagonal: the root's arcs
+        return lambda: NonProjectiveDependencyCRF(arcs, lengths).partition.sum().backward()
+    from diptych.layers.torch import arborescence
+
+    values = torch.randn(32, n, n + 1, requires_grad=True)
+    return lambda: arborescence.log_partition(values).sum().backward()
+
+
 class Layers:
     """Seconds of a call, on the threads of PyTorch."""
 
@@ -46,6 +63,26 @@ class Layers:
         self.run()
 
     def time_call(self, size: str, what: str, library: str, threads: int) -> None:
+        self.run()
+
+
+class Trees:
+    """Seconds of log-partitions with gradients, on one thread."""
+
+    params = ([30, 60], ["ours", "torch-struct"])
+    param_names = ("n", "library")
+
+    def setup(self, n: int, library: str) -> None:
+        try:
+            import torch
+
+            self.run = trees(n, library != "ours")
+        except ImportError:
+            raise NotImplementedError(f"{library}: not installed") from None
+        torch.set_num_threads(1)
+        self.run()
+
+    def time_call(self, n: int, library: str) -> None:
         self.run()
 
 
@@ -72,3 +109,14 @@ def figures() -> Iterator[tuple[str, float, str, float | None, bool]]:
                 continue
             yield f"{what}, {size}, pytorch-crf", 1e3 * theirs, "ms", None, False
             yield f"{what}, {size}, pytorch-crf / ours, one thread", theirs / seconds[0], "ratio", 12.0, True
+    torch.set_num_threads(1)
+    for n in (30, 60):
+        ours = best_of(trees(n, False), 20)
+        yield f"trees, B32 n{n}, one thread", 1e3 * ours, "ms", None, False
+        try:
+            theirs = best_of(trees(n, True), 20)
+        except ImportError:
+            print("  torch-struct is not installed: no ratios", file=sys.stderr)
+            continue
+        yield f"trees, B32 n{n}, torch-struct", 1e3 * theirs, "ms", None, False
+        yield f"trees, B32 n{n}, torch-struct / ours, one thread", theirs / ours, "ratio", 3.0, True

@@ -8,6 +8,7 @@ from reference.models.differentiable import DifferentiableModel
 from reference.models.kernel_sequence import KernelSequenceModel
 from reference.models.listed import ListModel
 from reference.models.localization import CandidateModel, Candidates
+from reference.models.minibatched import MinibatchModel
 from reference.models.multiclass import MulticlassModel
 from reference.models.parsing import ParsingModel
 from reference.models.segmentation import SegmentationModel, grid_edges
@@ -108,6 +109,7 @@ __all__ = [
     "LogLoss",
     "Matching",
     "MatchingScores",
+    "MinibatchModel",
     "MulticlassModel",
     "NonSparseMKL",
     "ParsingModel",

@@ -185,6 +185,19 @@ class roots_all_counted:
     Arborescence = with_ops(accelerated.Arborescence, tree_partition=tree_partition)
 
 
+class padding_counted:
+    """Sums over trees take padding for tokens; best matchings take it for rows and columns."""
+
+    def tree_partition(scores, mu=1.0, single_root=False):
+        return arborescence.tree_partition(scores._replace(lengths=None), mu, single_root)
+
+    def assignment(scores):
+        return matching.assignment(scores._replace(lengths=None))
+
+    Arborescence = with_ops(accelerated.Arborescence, tree_partition=tree_partition)
+    Matching = with_ops(accelerated.Matching, assignment=assignment)
+
+
 # proximity operators -------------------------------------------------------------------------------------------------
 
 

@@ -1,1 +1,1 @@
-"""The recipes of CONTRIBUTING.md, as files that run."""
+"""The recipes of CONTRIBUTING.md and of docs/layers.md, as files that run."""

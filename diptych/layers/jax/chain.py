@@ -64,7 +64,7 @@ def marginals(unary: Array, pairwise: Array, *, mu: float = 1.0, **where: Any) -
 
 def score(unary: Array, pairwise: Array, labels: Array, **where: Any) -> Array:
     """The score (...,) of labels (..., n); those off the mask are ignored. nan for labels outside 0..L-1."""
-    return _score(_chains(unary, pairwise, **where), _labels(labels, unary))
+    return _score(_chains(unary, pairwise, **where), whole_numbers("labels", labels, unary.shape[:-1]))
 
 
 def crf_loss(unary: Array, pairwise: Array, labels: Array, **where: Any) -> Array:
@@ -77,7 +77,7 @@ def hinge_loss(unary: Array, pairwise: Array, labels: Array, cost: Any = 1.0, **
 
     cost: of each wrong label, or a matrix (L, L), of (label, predicted label), summed over positions.
     """
-    y, L = _labels(labels, unary), unary.shape[-1]
+    y, L = whole_numbers("labels", labels, unary.shape[:-1]), unary.shape[-1]
     table = jnp.asarray(cost, unary.dtype)
     table = table * (1 - jnp.eye(L, dtype=unary.dtype)) if table.ndim == 0 else table
     if table.shape != (L, L):
@@ -124,21 +124,10 @@ def _chains(
     unary, pairwise = jnp.asarray(unary, dtype), jnp.asarray(pairwise, dtype)
     if unary.ndim < 2 or unary.shape[-1] < 1:
         raise ValueError(f"unary: expected shape (..., n, L) with L >= 1, got {unary.shape}")
-    n, L = unary.shape[-2:]
+    L = unary.shape[-1]
     if pairwise.shape != (L, L):
         raise ValueError(f"pairwise: expected shape {(L, L)}, got {pairwise.shape}")
-    if mask is not None and lengths is not None:
-        raise ValueError("mask and lengths: expected one of them, got both")
-    if lengths is not None:
-        lengths = jnp.asarray(lengths)
-        if lengths.shape != unary.shape[:-2] or not jnp.issubdtype(lengths.dtype, jnp.integer):
-            raise ValueError(f"lengths: expected integers {unary.shape[:-2]}, got {lengths.dtype} {lengths.shape}")
-        mask = jnp.arange(n) < lengths[..., None]
-    mask = jnp.ones(unary.shape[:-1], bool) if mask is None else jnp.asarray(mask)
-    if mask.dtype != bool:
-        raise TypeError(f"mask: expected booleans, got {mask.dtype}")
-    if mask.shape != unary.shape[:-1]:
-        raise ValueError(f"mask: expected shape {unary.shape[:-1]}, got {mask.shape}")
+    mask = positions(unary.shape[:-1], mask, lengths)
     for name, x, there in (
         ("starts", starts, jnp.cumsum(mask, -1) == 1),
         ("ends", ends, jnp.cumsum(mask[..., ::-1], -1)[..., ::-1] == 1),
@@ -150,12 +139,30 @@ def _chains(
     return Chains(unary, pairwise, mask)
 
 
-def _labels(labels: Array, unary: Array) -> Array:
+def positions(shape: tuple[int, ...], mask: Array | None, lengths: Array | None) -> Array:
+    """The positions that belong to the structures, bool of a shape (..., n). Raises ValueError, TypeError."""
+    if mask is not None and lengths is not None:
+        raise ValueError("mask and lengths: expected one of them, got both")
+    if lengths is not None:
+        lengths = jnp.asarray(lengths)
+        if lengths.shape != shape[:-1] or not jnp.issubdtype(lengths.dtype, jnp.integer):
+            raise ValueError(f"lengths: expected integers {shape[:-1]}, got {lengths.dtype} {lengths.shape}")
+        return jnp.arange(shape[-1]) < lengths[..., None]
+    mask = jnp.ones(shape, bool) if mask is None else jnp.asarray(mask)
+    if mask.dtype != bool:
+        raise TypeError(f"mask: expected booleans, got {mask.dtype}")
+    if mask.shape != shape:
+        raise ValueError(f"mask: expected shape {shape}, got {mask.shape}")
+    return mask
+
+
+def whole_numbers(name: str, labels: Array, shape: tuple[int, ...]) -> Array:
+    """Labels as an array. Raises ValueError, TypeError."""
     labels = jnp.asarray(labels)
     if not jnp.issubdtype(labels.dtype, jnp.integer):
-        raise TypeError(f"labels: expected integers, got {labels.dtype}")
-    if labels.shape != unary.shape[:-1]:
-        raise ValueError(f"labels: expected shape {unary.shape[:-1]}, got {labels.shape}")
+        raise TypeError(f"{name}: expected integers, got {labels.dtype}")
+    if labels.shape != shape:
+        raise ValueError(f"{name}: expected shape {shape}, got {labels.shape}")
     return labels
 
 
@@ -181,7 +188,7 @@ def _by_products(chains: Chains) -> Array:
     def step(carry: Any, at: Any) -> Any:
         message, value, begun = carry
         scores, kept = at
-        top = jax.lax.stop_gradient(_finite(jnp.max(scores, axis=-1)))
+        top = jax.lax.stop_gradient(finite(jnp.max(scores, axis=-1)))
         into = jnp.where(begun[..., None], message @ table, 1.0) * jnp.exp(scores - top[..., None])
         c = jnp.sum(into, axis=-1)
         some = c > 0
@@ -200,12 +207,12 @@ def _in_logs(chains: Chains) -> Array:
     def step(carry: Any, at: Any) -> Any:
         message, _, begun = carry
         scores, kept = at
-        into = jnp.where(begun[..., None], _logsumexp(message[..., :, None] + pairwise, -2), 0.0) + scores
+        into = jnp.where(begun[..., None], logsumexp(message[..., :, None] + pairwise, -2), 0.0) + scores
         return (jnp.where(kept[..., None], into, message), carry[1], begun | kept), None
 
     start = jnp.zeros(unary.shape[:-2] + unary.shape[-1:], unary.dtype), *_nothing(unary, mask)
     message, value, begun = _scanned(step, start, unary, mask)
-    return jnp.where(begun, _logsumexp(message, -1), value)
+    return jnp.where(begun, logsumexp(message, -1), value)
 
 
 def _nothing(unary: Array, mask: Array) -> tuple[Array, Array]:
@@ -216,13 +223,13 @@ def _scanned(step: Any, start: Any, unary: Array, mask: Array) -> Any:
     return jax.lax.scan(step, start, (jnp.moveaxis(unary, -2, 0), jnp.moveaxis(mask, -1, 0)))[0]
 
 
-def _finite(x: Array) -> Array:
+def finite(x: Array) -> Array:
     return jnp.where(x > -jnp.inf, x, 0.0)
 
 
-def _logsumexp(x: Array, axis: int) -> Array:
+def logsumexp(x: Array, axis: int) -> Array:
     """log sum exp, with derivatives 0 where all are -inf."""
-    top = jax.lax.stop_gradient(_finite(jnp.max(x, axis=axis, keepdims=True)))
+    top = jax.lax.stop_gradient(finite(jnp.max(x, axis=axis, keepdims=True)))
     total = jnp.sum(jnp.where(x > -jnp.inf, jnp.exp(jnp.where(x > -jnp.inf, x, 0.0) - top), 0.0), axis=axis)
     return jnp.where(total > 0, jnp.log(jnp.where(total > 0, total, 1.0)) + jnp.squeeze(top, axis), -jnp.inf)
 
