@@ -214,7 +214,7 @@ def casimir(
     if schedule == "theory":
         _refuse("schedule='theory' has its own", mu=mu, kappa=kappa, step_size=step_size)
         schedule, step_size = theory(objective, lam, accuracy)
-    elif schedule is None or isinstance(schedule, str):
+    elif schedule is None or (isinstance(schedule, str) and schedule in ("const", "adapt")):
         _refuse("only schedule='theory' takes one", accuracy=accuracy)
     else:
         _refuse("the schedule has its own", mu=mu, kappa=kappa, accuracy=accuracy)
