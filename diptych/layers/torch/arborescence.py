@@ -8,9 +8,10 @@ values[m, m + 1] is ignored. Trees may have arcs that cross. All functions take 
 - single_root: whether each tree has exactly one root.
 
 Errors as in :mod:`diptych.layers.torch.chain`. On the CPU sums and best trees are one call of a kernel for the whole
-batch. Elsewhere, and for second derivatives, :func:`entropy` and :func:`kl`, PyTorch eliminates token after token on
-the device, in float64 and with logarithms, in time and memory O(n^3); trees are found on the host. Source: Koo et al.
-(2007) and McDonald et al. (2005).
+batch. Elsewhere they are inverses of matrices in float64 (the matrix-tree theorem) where these are accurate. Where they
+are not, and for second derivatives, :func:`entropy` and :func:`kl`, PyTorch eliminates token after token on the device,
+in float64 and with logarithms, in time and memory O(n^3); trees are found on the host. Source: Koo et al. (2007) and
+McDonald et al. (2005).
 """
 
 from __future__ import annotations
@@ -182,7 +183,9 @@ def smooth_hinge_loss(
 def tree_sums(values: Tensor, lengths: Tensor, single_root: bool, mu: float) -> tuple[Tensor, Tensor]:
     """The log-partitions (B,) and the marginals (B, n, n + 1). Raises ValueError, InfeasibleError."""
     if not on_host(values):
-        value, shares = _by_elimination(values, lengths, single_root, mu)
+        value, shares, exact = _by_inverse(values, lengths, single_root, mu)
+        if not exact.all():
+            value, shares = _by_elimination(values, lengths, single_root, mu)
     else:
         x, threads = values.detach().contiguous().numpy(), torch.get_num_threads()
         value, shares = map(torch.from_numpy, arborescence_batch.sums(x, lengths.numpy(), single_root, mu, threads))
@@ -282,6 +285,29 @@ SUMS = Rule(tree_sums, tree_mean, 1)
 def on_host(values: Tensor) -> bool:
     """Whether kernels take these scores."""
     return values.device.type == "cpu"
+
+
+def _by_inverse(values: Tensor, lengths: Tensor, single_root: bool, mu: float) -> tuple[Tensor, Tensor, Tensor]:
+    """The log-partitions and the marginals by the matrix-tree theorem, and whether rounding changes them by less than
+    1e-10: n^2 eps times the condition of the matrix bounds the change of its log-determinant.
+    """
+    n, top = values.shape[1], _highest(values, lengths)
+    weights = torch.where(_arcs(values, lengths), ((values.double() - top) / mu).exp(), 0.0)
+    absent = torch.arange(n, device=values.device) >= lengths[:, None]
+    root, heads, first = weights[..., 0], weights[..., 1:], torch.arange(n, device=values.device) == 0
+    matrix = torch.diag_embed(heads.sum(-1) + (0.0 if single_root else root)) - heads.mT  # [h, m]
+    if single_root:  # in place of the first row, those of the roots
+        matrix = torch.where(first[:, None], root[:, None, :], matrix)
+    matrix = matrix + torch.diag_embed(absent.double())
+    inverse = torch.linalg.inv_ex(matrix)[0]  # [m, h], the derivatives of the log-determinant
+    size = matrix.abs().sum(-1).amax(-1) * inverse.abs().sum(-1).amax(-1) if n else lengths.double()
+    own, of_heads = inverse.diagonal(dim1=-2, dim2=-1), inverse
+    of_root = inverse[..., 0] if single_root and n else own
+    if single_root:
+        own, of_heads = own.masked_fill(first, 0.0), inverse.masked_fill(first, 0.0)
+    slopes = torch.cat([of_root[..., None], own[..., None] - of_heads], -1)
+    value = mu * torch.linalg.slogdet(matrix)[1] + top.sum((1, 2))
+    return value, (weights * slopes).clamp(min=0.0), n * n * torch.finfo(torch.float64).eps * size < 1e-10
 
 
 def _by_elimination(values: Tensor, lengths: Tensor, single_root: bool, mu: float) -> tuple[Tensor, Tensor]:
