@@ -84,7 +84,8 @@ def cut_in_two(backend, name, way, objective, file, passes=(3, 8)):
         {"beta" if name == "solve_sparse" else "lam": 0.2},
         *([{"eta": 0.125}] if name == "prox_linear" else []),
     ):
-        with pytest.raises(ValueError, match=r"npz is of a run with (lam|beta|penalty|regularizer|eta) = |schedule: made for lam"):
+        refusal = r"npz is of a run with (lam|beta|penalty|regularizer|eta) = |schedule: made for lam"
+        with pytest.raises(ValueError, match=refusal):
             go(whole, resume=file, **other)
     return before
 
