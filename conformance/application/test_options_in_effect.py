@@ -43,9 +43,9 @@ PATH = SPARSE | {"betas": [0.1, 0.02], "count": 2, "ratio": 0.4, "held_out": 0.6
 KERNELS = {"kernels": "linear", "C": 5.0, "step_size": 0.3, "epochs": 1, "average": "uniform", "single": False}
 PARSER = {"templates": [("h.tag", "m.tag")], "bits": 6}
 LEARNERS = {  # the data, usual parameters, another value of each parameter
-    "SequenceLabeler": ((NAMED, Y), {}, TRAINED | LABELS | COST),
-    "SequenceLabeler of arrays": ((ARRAYS, Y), {}, TRAINED | LABELS | COST),
-    "SequenceLabeler of bits": ((NAMED, Y), {"bits": 7}, TRAINED | LABELS | COST),
+    "SequenceLabeler": ((NAMED, Y), {}, TRAINED | LABELS | COST | {"l1": 0.05}),
+    "SequenceLabeler of arrays": ((ARRAYS, Y), {}, TRAINED | LABELS | COST | {"l1": 0.05}),
+    "SequenceLabeler of bits": ((NAMED, Y), {"bits": 7}, TRAINED | LABELS | COST | {"l1": 0.05}),
     "MulticlassClassifier": (ROWS, {}, TRAINED | COST | {"fit_intercept": False}),
     "DependencyParser": (TREES, PARSER, TRAINED | {"bits": 5, "single_root": True, "templates": [("h.tag",)]}),
     "KernelSequenceLabeler": ((ARRAYS, Y), {"epochs": 2}, KERNELS | {"transitions": "free", "random_state": 5}),
@@ -59,7 +59,7 @@ NEUTRAL = {"panel", "rule", "solver"}  # up to rounding, and up to the tolerance
 TRIED = {"loss", "optimizer", "options", "warm_start", "random_state"}  # in every combination, or in a second fit
 ROWS_ALONE = {"evaluate_every"}  # it decides which epochs have rows
 # what decides nothing on some data as small as these
-TINY = {"capacity", "stop", "memory", "single_root", "held_out", "cv", "pairs", "blocks"}
+TINY = {"capacity", "stop", "memory", "single_root", "held_out", "cv", "pairs", "blocks", "dev"}
 
 
 def flat(w):
@@ -141,18 +141,19 @@ def jobs(solvers, *words):
     return [[*words, "--loss", loss, "--optimizer", each] for loss in ("crf", "hinge") for each in solvers]
 
 
+OF_L1 = [["--l1", 0.02], ["--c1", 0.05, "--path", 2]]
 SPARSE_JOBS = [["--learner", "sparse-crf", "--beta-share", 0.3], ["--learner", "sparse-crf", "--path", 3]]
 OF_BOXES = [["--model", kind, "--optimizer", each] for kind, all in localize.MODELS.items() for each in all]
 JOBS = [  # the command, its data, and the words of its jobs
     ("train", ["random.npz"], [*jobs(SOLVERS), *SPARSE_JOBS, ["--learner", "mkl"]]),
-    ("tag train", ["three.txt"], [*jobs(["bcfw", "lbfgs"]), *jobs(["lbfgs"], "--bits", 6), *SPARSE_JOBS]),
+    ("tag train", ["three.txt"], [*jobs(["bcfw", "lbfgs"]), *jobs(["lbfgs"], "--bits", 6), *OF_L1, *SPARSE_JOBS]),
     ("parse train", ["sentences", "--limit", 4], jobs(["bcfw", "online-proximal"], "--bits", 6)),
     ("segment train", ["p.npz"], [[]]),
     ("align train", ["names", "--limit", 5], [[]]),
     ("localize train", ["a.boxes"], OF_BOXES),
 ]
 FEW_BOXES = {"k", "eta", "fixed_eta", "cached_passes", "epochs", "accept"}  # they decide nothing on these images
-WITHOUT_DRAWS = {"lbfgs", "cutting-planes", "sparse-crf"}
+WITHOUT_DRAWS = {"lbfgs", "cutting-planes", "sparse-crf", "--l1", "--c1"}
 
 
 def test_every_option_of_a_command_is_of_a_kind():

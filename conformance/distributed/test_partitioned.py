@@ -20,6 +20,7 @@ from conformance.tolerances import close
 from diptych.distributed import ColumnFile, Part, Partitioned, WorkersLost, cocoa, column_parts
 from diptych.distributed.ascent import CoCoA
 from diptych.distributed.transports import TOGETHER, TreeSum, tree_sum
+from diptych.elastic_net import elastic_net
 from reference import SequenceModel, StructuralHinge
 from reference.optimizers.subproblem import Subproblem
 from reference.training.counterparts import counterpart
@@ -190,6 +191,7 @@ METHODS = {  # from the panel: the loss, and the training of an objective over p
     "casimir": (smoothed, lambda sp, F, **o: sp.casimir(F, lam=LAM, epochs=6, rng=0, **o)),
     "casimir, adaptive": (smoothed, lambda sp, F, **o: sp.casimir_svrg_adapt(F, lam=LAM, epochs=6, rng=0, **o)),
     "casimir, gradients": (smoothed, lambda sp, F, **o: sp.casimir(F, lam=LAM, epochs=6, inner="gradient", rng=0, **o)),
+    "elastic net": (lambda sp: sp.LogLoss, lambda sp, F, **o: elastic_net(F, l1=0.02, lam=LAM, tol=1e-9, **o)),
     "cocoa, hinge": (lambda sp: sp.StructuralHinge, lambda sp, F, **o: cocoa(F, **COCOA, **o)),
     "cocoa, log loss": (lambda sp: sp.LogLoss, lambda sp, F, **o: cocoa(F, local=LONG_STEPS, **COCOA, **o)),
 }

@@ -51,11 +51,11 @@ def _of_sequences(options: str, **others: Any) -> Command:
     return _command("", "toy.npz", options, "MODEL toy.npz", "MODEL toy.npz", agree, **others)
 
 
-def _of_columns(options: str) -> Command:
+def _of_columns(options: str, **others: Any) -> Command:
     """``tag train`` on the file of columns."""
     predict = "MODEL bank.txt --top 2 --probabilities"
     agree = _agreeing("accuracy", "chunks")
-    return _command("tag", "bank.txt", options, "MODEL bank.txt", predict, agree, shown=("labels", "B-NP"))
+    return _command("tag", "bank.txt", options, "MODEL bank.txt", predict, agree, shown=("labels", "B-NP"), **others)
 
 
 def _of_trees(data: str, options: str, examples: str = "") -> Command:
@@ -106,6 +106,9 @@ COMMANDS = {
         lambda report, scores: (report["classes"][0]["train"], scores["models"][0]),
         shown=("trained", "class"),
     ),
+    "tag by l1": _of_columns("--l1 0.02 --lam 0.01 --tol 0"),
+    "tag by a path of l1": _of_columns("--path 3 --dev bank.txt --c2 0.1 --ratio 0.01", **ONCE),
+    "tag by l1 over partitions": _of_columns("--c1 0.1 --partitions 2 --tol 0"),
 }
 
 # the words of a training, and of one of the same problem that may start from its model
@@ -123,4 +126,5 @@ STARTS = [
         "parse train bank.dp --partitions 2 --loss crf --optimizer lbfgs",
     ),
     ("localize train spots.boxes --class left", "localize train spots.boxes --class left --optimizer sgd"),
+    ("tag train bank.txt --l1 0.02 --epochs 9", "tag train bank.txt --l1 0.02"),
 ]

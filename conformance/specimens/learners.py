@@ -252,6 +252,11 @@ LEARNERS = {
         None,
         proof=Way({}, "log loss"),
         refuses=(("hinge", None, "TypeError: objective: expected LogLoss(model, data), got StructuralHinge"),),
+        ways=(
+            Way({"tol": 0.0}, "log loss"),
+            Way({"tol": 0.0, "alpha": 0.0, "solver": reference.AcceleratedProximalGradient()}, "log loss"),
+            Way({"tol": 0.0, "beta": 0.01, "rule": None, "solver": reference.ProximalNewton(largest=2)}, "log loss"),
+        ),
     ),
     "mkl": Learner(
         "hinge",

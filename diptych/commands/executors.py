@@ -25,7 +25,7 @@ LOCAL = re.compile(r"(?:[a-z]+://)?(?:localhost|127\.[\d.]+|\[::1\])(?::|$)|inpr
 TLS = {"ca_file": "authority's certificate", "cert": "certificate", "key": "private key"}
 PATIENCE = 40.0  # seconds until something that is not a scheduler is given up; Dask's own limit for one is 30
 EXECUTOR = ("workers", "scheduler", *(f"tls_{name}" for name in TLS))  # the options of an executor
-SOLVERS = ("lbfgs", "cocoa", "svrg", *CASIMIR, "cutting-planes")  # what trains over partitions
+SOLVERS = ("lbfgs", "cocoa", "svrg", *CASIMIR, "cutting-planes", "elastic-net")  # what trains over partitions
 LEAST_PARTS = 8  # the result depends on the parts, so their number does not depend on the workers
 UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 

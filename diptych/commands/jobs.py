@@ -243,7 +243,7 @@ def refuse_options(command: Any, names: Iterable[str], learner: str) -> None:
 
 def learner_options(command: Any, learner: str, names: Iterable[str]) -> dict[str, Any]:
     """The options of a learner that is not a :class:`Job`. ValueError for an option of another learner."""
-    every = (*NAMES, "start", "checkpoint", "resume", *names)
+    every = (*NAMES, "start", "checkpoint", "resume", "l1", "c1", "c2", "dev", *names)
     told = {name: getattr(command, name, None) for name in every} | command.solver
     values = {name: value for name, value in told.items() if value is not None}
     for name in values:

@@ -88,13 +88,15 @@ def trained(
     model: Any = None,
     info: dict[str, Any] | None = None,
     over: Partitioned | None = None,
+    kept: Callable[[Any, Any], tuple[Any, Any]] = lambda model, w: (model, w),
 ) -> tuple[Any, dict[str, Any]]:
     """Train with a progress bar and, if the command names one, a log; save the model with ``info``. Return the result
     and the start of the report.
 
     what: the fields of the log's first line, besides the command and the panel. run: called with ``callback``,
     ``checkpoint`` and ``resume``. over: the objective over partitions, whose workers the bar shows; lost ones are lines
-    on stderr and in the log. KeyboardInterrupt before the first evaluation; Failed if the objective is not finite.
+    on stderr and in the log. kept: from the model and its weights to those that are saved. KeyboardInterrupt before the
+    first evaluation; Failed if the objective is not finite.
     """
     looked, lost = -math.inf, 0
     to_convergence = command.epochs is None and epochs == LBFGS_ITERATIONS
@@ -129,7 +131,7 @@ def trained(
                 raise Failed(result.message)
             if command.save and model is not None:
                 partitions = {} if over is None else {"partitions": over.partitions}
-                save_model(command.save, model, result.x, {**(info or {}), **partitions})
+                save_model(command.save, *kept(model, result.x), {**(info or {}), **partitions})
     return result, what | outcome(result) | ({} if over is None else moved(over, len(result.history)))
 
 

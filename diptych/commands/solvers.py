@@ -22,6 +22,7 @@ from diptych.certificates import advised
 from diptych.commands.options import FLAGS, Parser, above_zero, count, declared, number, positive, share
 from diptych.defaults import LBFGS_ITERATIONS
 from diptych.distributed import cocoa
+from diptych.elastic_net import elastic_net
 from diptych.panels import slow_path
 from reference.declared import Ge, Gt, OpenUnit, Range, members, options_of
 from reference.training.result import Result
@@ -30,6 +31,7 @@ CHOICE: Any = Literal
 SHARED = ("objective", "w0", "lam", "epochs", "iterations", "rng", "callback", "checkpoint", "resume")
 KINDS: dict[Any, Callable[[str], Any] | None] = {float: number, int: count, bool: None}
 RANGES: dict[Range, Callable[[str], Any]] = {Gt(0): above_zero, OpenUnit(): share, Ge(1): positive}
+OF_NO_PANEL: dict[str, Callable[..., Any]] = {"cocoa": cocoa, "elastic-net": elastic_net}
 UNREACHED = (("casimir", "schedule"), ("casimir", "accuracy"))  # presets choose them
 PRESETS = {"casimir-svrg-const": "casimir", "casimir-svrg-adapt": "casimir"}  # and what receives their **options
 RENAMED = {  # --schedule is of step sizes, --memory is of workers
@@ -58,8 +60,8 @@ def _parameters(solver: str) -> dict[str, inspect.Parameter]:
 
 
 def _function(panel: ModuleType, solver: str) -> Any:
-    """The public function of a solver; cocoa is of no panel, as the loss chooses it."""
-    return cocoa if solver == "cocoa" else getattr(panel, solver.replace("-", "_"))
+    """The public function of a solver; cocoa and elastic-net are of no panel, as the loss chooses it."""
+    return OF_NO_PANEL.get(solver) or getattr(panel, solver.replace("-", "_"))
 
 
 @cache

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diptych.commands import executors, tag_files
+from diptych.commands import executors, tag_files, tag_paths
 from diptych.commands.jobs import OPTIMIZERS as SOLVERS
 from diptych.commands.jobs import Job, Solved, job_of, limited, refuse_options, spread, train
 from diptych.commands.learners import SPARSE_OPTIONS, Sparse, SparseJob, SparseRun, sparse_job
@@ -24,6 +24,7 @@ from diptych.commands.show import loaded, show_of
 from diptych.commands.solvers import check_start, solver_options
 from diptych.distributed import column_parts, tagging_model
 from diptych.distributed.vocabulary import check_scheme
+from diptych.elastic_net import without_zeros
 from diptych.files.columns import SEPARATORS, Columns, Layout
 from diptych.files.sources import named
 from diptych.files.tagged import tagged_text
@@ -34,7 +35,7 @@ from reference.models.token_templates import TOKEN_TEMPLATES, attributes_of, che
 
 TOL = 1e-4
 FEW = 3  # sentences of a rehearsal
-OPTIMIZERS = (*(name for name in SOLVERS if name != "online-proximal"), "cocoa")
+OPTIMIZERS = (*(name for name in SOLVERS if name != "online-proximal"), "cocoa", "elastic-net")
 
 
 class Ready(NamedTuple):
@@ -48,6 +49,7 @@ class Ready(NamedTuple):
     scored: Callable[[np.ndarray], dict[str, Any]]
     started: float
     report: dict[str, Any]
+    dev: Callable[[np.ndarray], dict[str, Any]] | None = None  # scores on a development file, from weights
 
 
 class Columned(Words):
@@ -70,7 +72,7 @@ def _read_scheme() -> Any:
     return option("data", text, choices=SCHEMES, type=_scheme, rare=True)
 
 
-class Train(executors.Cluster, Sparse, Solved, Training, Columned):
+class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Columned):
     """Train on column files, and test on another."""
 
     file: list[str] = argument("several, a pattern 'train/*.txt', or - (standard input)", nargs="+")
@@ -91,14 +93,14 @@ class Train(executors.Cluster, Sparse, Solved, Training, Columned):
     transitions: str | None = option("model", f"{', '.join(SCHEMES)}: forbid others", choices=SCHEMES, type=_scheme)
     scheme: str | None = _read_scheme()
     learner: str = option("model", "linear, or sparse-crf: few weights (default: linear)",
-        choices=("linear", "sparse-crf"), default="linear")  # fmt: skip
+        choices=("linear", "sparse-crf"), default="linear", rare=True)  # fmt: skip
     optimizer: str | None = option("solver",
         "(default: lbfgs for crf, sgd for hinge; of hinge over partitions cutting-planes or, with --pairs all, cocoa)",
         choices=OPTIMIZERS)  # fmt: skip
     lam: float | None = flag("default: 2/n, which is crfsuite's c2 = 1")
     epochs: int | None = flag("of sparse-crf, for each beta")
-    tol: float | None = flag(f"default of exponentiated-gradient: {TOL}, of sparse-crf: 1e-6")
-    solver: dict[str, Any] = solver_options(OPTIMIZERS, without=("mu", "k"))
+    tol: float | None = flag(f"default of exponentiated-gradient: {TOL}, of l1: 1e-5, of sparse-crf: 1e-6")
+    solver: dict[str, Any] = solver_options(OPTIMIZERS, without=("mu", "k", "l1"))
 
     def run(self, panel: ModuleType) -> Report:
         files, over = tag_files.paths_of(self.file), self.over_partitions
@@ -115,7 +117,7 @@ class Train(executors.Cluster, Sparse, Solved, Training, Columned):
             if isinstance(job, SparseJob):
                 w, report, lines, *curves = self._sparse(panel, job, ready)
             else:
-                w, report, lines, *curves = self._linear(panel, job.over(ready.n), ready, w0)
+                w, report, lines, *curves = self._linear(panel, tag_paths.job_on(self, job, ready.n), ready, w0)
             report |= {"columns": ready.layout.columns, "labels": ready.model.labels}
             report["train"] = None if over and report["interrupted"] else ready.scored(w)
         report["test"] = None if ready.test is None else _scores(ready.model, w, ready.test, self.scheme)
@@ -129,7 +131,7 @@ class Train(executors.Cluster, Sparse, Solved, Training, Columned):
         file, model, data = ", ".join(self.file), ready.model, ready.data
         what, info = {"file": file, "sentences": ready.n}, {"file": file, **tag_files.info_of(ready.layout)}
         fit = SparseRun(panel, self, job, what, lambda some: panel.LogLoss(model, sequences_of(data, some)), ready.n,
-            info, partial(_without_zeros, panel, model))()  # fmt: skip
+            info, partial(without_zeros, model))()  # fmt: skip
         return fit.w, fit.report, [f"sparse CRF on {ready.n} sentences of {file}", *fit.lines]
 
     def _linear(self, panel: ModuleType, job: Job, ready: Ready, w0: np.ndarray | None) -> tuple[Any, ...]:
@@ -138,10 +140,19 @@ class Train(executors.Cluster, Sparse, Solved, Training, Columned):
         objective = ready.data if over else job.loss_in(panel)(model, ready.data)
         what = {"file": file, "sentences": ready.n, "start": self.start, "job": job.as_dict()}
         info = {"file": file, "start": self.start, **tag_files.info_of(ready.layout), **job.as_dict()}
+        if self.path is not None:
+            w, report, lines = tag_paths.train_path(panel, self, job, objective, what, info, ready.dev)
+            return w, report | ready.report, [f"{ready.n} sentences of {file}", *lines]
+        kept = {"kept": without_zeros} if job.optimizer == "elastic-net" else {}
         run = partial(train, panel, job, objective, w0=w0)
-        result, report = trained(panel, self, what, job.epochs or 0, run, model, info, objective if over else None)
+        result, report = trained(
+            panel, self, what, job.epochs or 0, run, model, info, objective if over else None, **kept
+        )
         report |= {"weights": model.size, "seconds": time.perf_counter() - ready.started, **ready.report}
         first = f"{ready.n} sentences of {file}: {model.size} weights, objective {result.fun:.6f}, "
+        if kept:
+            report |= {"nonzeros": int(np.count_nonzero(result.x))}
+            first += f"gap {result.certificate:.1e}, {report['nonzeros']} of the weights not 0, "
         lines = [f"{first}{report['seconds']:.2f} seconds", *([executors.line_of(report)] if over else [])]
         title = f"{job.loss}, {job.optimizer}, lam = {job.lam:g}"
         return result.x, report, lines, {panel.__name__: result.history}, title
@@ -168,13 +179,14 @@ class Train(executors.Cluster, Sparse, Solved, Training, Columned):
             data = model.pack(attributes, Y)
         report = {"seconds_packing": time.perf_counter() - started}
         scored = partial(_scores, model, sentences=training, scheme=self.scheme, data=data)
-        return Ready(layout, model, len(training), data, test, scored, started, report)
+        return Ready(layout, model, len(training), data, test, scored, started, report, self._dev(layout, known, model))
 
     def _partitions(self, panel: ModuleType, job: Job, layout: Layout, model: Any, stack: ExitStack) -> Ready:
         """The objective over partitions of the files."""
         files, paths, parts = self.files(self.file)
         layout, sample, _ = tag_files.labelled(paths[0], layout, self.most_bytes, parts[0])
-        test = self._test(layout, {label for sentence in sample for label in sentence["label"]})
+        known = {label for sentence in sample for label in sentence["label"]}
+        test = self._test(layout, known)
         each = zip(paths, parts, strict=True)
         loaders = [x for path, n in each for x in column_parts([path], n, layout, most_bytes=self.most_bytes)]
         few, small, started = sample[:FEW], model, time.perf_counter()
@@ -188,7 +200,7 @@ class Train(executors.Cluster, Sparse, Solved, Training, Columned):
             least = max(self.least or 1, 1)
             return model or tagging_model(panel, loaders, templates, executor, least=least, **self._pairs)
 
-        run = partial(train, panel, replace(job, epochs=1).over(1))
+        run = partial(train, panel, tag_paths.job_on(self, replace(job, epochs=1), 1, l1=1.0))
         rehearsal = executors.Rehearsal(small, job.loss_in(panel), run, few, Y)
         objective = stack.enter_context(self.partitioned(panel, rehearsal, model_of, lambda _: loaders))
         score = partial(of_partition, scheme=self.scheme)
@@ -196,7 +208,8 @@ class Train(executors.Cluster, Sparse, Solved, Training, Columned):
         def scored(w: np.ndarray) -> dict[str, Any]:
             return tagging_scores(objective.sum_of(score, w))
 
-        return Ready(layout, objective.model, objective.n, objective, test, scored, started, {"files": files})
+        dev, found = self._dev(layout, known, objective.model), {"files": files}
+        return Ready(layout, objective.model, objective.n, objective, test, scored, started, found, dev)
 
     @property
     def _pairs(self) -> dict[str, Any]:
@@ -215,6 +228,15 @@ class Train(executors.Cluster, Sparse, Solved, Training, Columned):
     def _test(self, layout: Layout, known: set[str]) -> list[Columns] | None:
         return tag_files.labelled(self.test, layout, self.most_bytes, known=known).sentences if self.test else None
 
+    def _dev(self, layout: Layout, known: set[str], model: Any) -> Callable[[np.ndarray], dict[str, Any]] | None:
+        """The scores on the development file, from weights."""
+        if self.dev is None:
+            return None
+        sentences = tag_files.labelled(self.dev, layout, self.most_bytes, known=known).sentences
+        with named(sentences):
+            data = model.pack(sentences)
+        return partial(_scores, model, sentences=sentences, scheme=self.scheme, data=data)
+
     def _templates(self, layout: Layout, sentences: int | None) -> tuple[str, ...]:
         """The templates that are given, or those for the columns; what was inferred is said."""
         file = ", ".join(self.file)
@@ -224,8 +246,8 @@ class Train(executors.Cluster, Sparse, Solved, Training, Columned):
 
     def _job(self) -> Job:
         """The job, with this command's defaults."""
-        refuse_options(self, SPARSE_OPTIONS, "sparse-crf")
-        usual, hinge, command = "lbfgs", "sgd", self
+        refuse_options(self, (name for name in SPARSE_OPTIONS if name not in ("path", "ratio")), "sparse-crf")
+        usual, hinge, command = tag_paths.usual_optimizer(self), "sgd", self
         if self.over_partitions:
             all_pairs = self.pairs == "all" and self.transitions is None and self.start is None
             hinge = "cocoa" if all_pairs else "cutting-planes"
@@ -236,19 +258,6 @@ class Train(executors.Cluster, Sparse, Solved, Training, Columned):
         if self.start is not None:
             check_start(job.optimizer, OPTIMIZERS)
         return job
-
-
-def _without_zeros(panel: ModuleType, model: Any, w: np.ndarray) -> tuple[Any, np.ndarray]:
-    """An equivalent tagger and its weights, without the weights that are 0."""
-    kept, cells = np.flatnonzero(w), model.width * model.n_labels
-    pairs, label_pairs = np.split(model.cells[kept], [np.count_nonzero(model.cells[kept] < cells)])
-    settings = model.settings()
-    if model.vocabulary is not None:
-        rows, number = np.unique(pairs // model.n_labels, return_inverse=True)
-        settings["vocabulary"] = [model.vocabulary[i] for i in rows.tolist()]
-        pairs = number * model.n_labels + pairs % model.n_labels
-    settings |= {"pairs": pairs, "label_pairs": label_pairs - cells}
-    return panel.TaggingModel(**settings), w[kept]
 
 
 class Evaluate(Columned, Saved):

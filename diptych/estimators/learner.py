@@ -13,6 +13,7 @@ import numpy as np
 import reference
 from diptych.certificates import SCALE, advised
 from diptych.defaults import LBFGS_ITERATIONS
+from diptych.elastic_net import elastic_net
 from diptych.estimators.examples import checked_weights, packed
 from diptych.estimators.features import Linear
 from diptych.estimators.protocol import BaseEstimator, ConvergenceWarning, InPanel, generator_of
@@ -114,6 +115,13 @@ class Learner(Linear, InPanel, BaseEstimator):
             raise ValueError(f"lam: has no effect with the option regularizer, got {self.lam}")
         if self.lam is not None and not {"lam", "regularizer"} & set(parameters):
             raise ValueError(f"lam: has no effect, as {run.__name__} has no parameter lam, got {self.lam}")
+        if l1 := getattr(self, "l1", 0.0):
+            if self.loss != "crf":
+                raise ValueError(f"l1: only the log loss has it, loss='crf', got {l1!r:.80} with loss={self.loss!r}")
+            if "l1" not in parameters:
+                raise ValueError(f"l1: has no effect, as {run.__name__} has no parameter l1, got {l1!r:.80}")
+        if "l1" in options:
+            raise ValueError("options: l1: a parameter of the estimator decides that")
         if self.warm_start and "w0" in options:
             raise ValueError("warm_start: has no effect with the option w0")
         if run.__name__ == "multisample" and "mu" in options and options.get("sampler") != "gibbs":
@@ -121,6 +129,8 @@ class Learner(Linear, InPanel, BaseEstimator):
 
     def _learn(self, model: Any, data: Any, sample_weight: Any, last: Any = None) -> None:
         """Fit the model's weights by the optimiser, from the weights ``last`` if given."""
+        if sample_weight is not None and getattr(self, "l1", None):
+            raise ValueError("sample_weight: expected None, a fit with l1 has none")
         objective, lam = self._objective(model, data, sample_weight)
         run, options = self._optimizer(), dict(self.options or {})
         parameters = check_options(run, options)
@@ -134,6 +144,8 @@ class Learner(Linear, InPanel, BaseEstimator):
             options.setdefault("iterations", LBFGS_ITERATIONS)
         if "rng" in parameters:
             options |= rng_of(self.random_state, options)
+        if "l1" in parameters:
+            options["l1"] = getattr(self, "l1", 0.0)
         if "lam" in parameters:
             options["lam"] = lam
         elif "regularizer" in parameters and not isinstance(options.get("regularizer"), Regularizer | Sequence):
@@ -157,6 +169,8 @@ class Learner(Linear, InPanel, BaseEstimator):
 
         The step count continues from the last call. After ``fit``, each iteration of ``fit`` counts as one pass.
         """
+        if getattr(self, "l1", 0.0):
+            raise ValueError(f"l1: partial_fit has none, its passes of SGD leave no weight at 0; got {self.l1!r:.80}")
         objective, lam = self._objective(model, data, sample_weight)
         strength = {name: value for name, value in dict(self.options or {}).items() if name == "mu"}
         self._refuse(self._panel.sgd, check_options(self._panel.sgd, strength), strength)
@@ -197,9 +211,12 @@ class Learner(Linear, InPanel, BaseEstimator):
 
     def _optimizer(self) -> Callable[..., Result]:
         """The optimiser: the given function, or the panel's function of that name."""
-        name = LOSSES[self.loss] if self.optimizer is None else self.optimizer
+        name: Any = LOSSES[self.loss] if self.optimizer is None else self.optimizer
+        if self.optimizer is None and getattr(self, "l1", None):
+            name = elastic_net
         if callable(name):
-            return name
+            given: Callable[..., Result] = name
+            return given
         if name not in (each.replace("_", "-") for each in OPTIMIZERS) and name not in OPTIMIZERS:
             raise ValueError(f"optimizer: expected one of {', '.join(OPTIMIZERS)}, or a function, got {name!r}")
         optimizer: Callable[..., Result] = getattr(self._panel, name.replace("-", "_"))

@@ -12,14 +12,16 @@ checks.
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
 from diptych.defaults import sequence_lam
+from diptych.elastic_net import without_zeros
 from diptych.estimators.examples import classes_of, dense_sequences, label_sequences, packed
 from diptych.estimators.features import Named
 from diptych.estimators.learner import Learner, check_options, rng_of
@@ -29,8 +31,11 @@ from reference.arrays import number
 from reference.example_errors import listed
 from reference.kernels import Explicit, Kernel
 from reference.models.kernel_names import named
+from reference.models.tagging import TaggingModel
 
 __all__ = ["DependencyParser", "KernelSequenceLabeler", "MulticlassClassifier", "SequenceLabeler"]
+
+L = TypeVar("L")
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
@@ -82,6 +87,26 @@ class MulticlassClassifier(Classes, Learner):
     fit_intercept: bool = True
 
 
+def told_of_crfsuite(kind: type[L]) -> type[L]:
+    """Let the constructor of a class say what crfsuite's c1 and c2 are in our units."""
+    init: Any = kind.__init__
+
+    @functools.wraps(init)
+    def __init__(self: Any, *arguments: Any, **parameters: Any) -> None:
+        theirs = {name: parameters.pop(name) for name in ("c1", "c2") if name in parameters}
+        if theirs:
+            given = ", ".join(f"{name}={value!r:.40}" for name, value in theirs.items())
+            ours = {"c1": "l1={!r:.40} / n", "c2": "lam=2 * {!r:.40} / n"}
+            same = ", ".join(ours[name].format(value) for name, value in theirs.items())
+            why = f"{given} in crfsuite's units is {same} in ours, for n sequences"
+            raise TypeError(f"{' and '.join(theirs)}: {why}; diptych.crfsuite.CRF takes c1 and c2")
+        init(self, *arguments, **parameters)
+
+    kind.__init__ = __init__  # type: ignore[method-assign]
+    return kind
+
+
+@told_of_crfsuite
 @dataclass(repr=False, eq=False, kw_only=True)
 class SequenceLabeler(LabelSequences, Learner):
     """A linear-chain labeller: a conditional random field or a structural SVM.
@@ -92,6 +117,9 @@ class SequenceLabeler(LabelSequences, Learner):
         The log loss, or the structural hinge.
     lam : float >= 0, optional
         Weight of 1/2 ||w||^2; C = 1/(lam n), crfsuite's c2 = lam n / 2. Default: 2/n for n sequences, which is c2 = 1.
+    l1 : float >= 0
+        Weight of ||w||_1, for the log loss; crfsuite's c1 = l1 n. Most weights are then 0, and ``model_`` has only the
+        others of named features. The default optimiser is then :func:`diptych.elastic_net.elastic_net`.
     optimizer, options, smoothing, warm_start, random_state, panel
         As in :class:`MulticlassClassifier`. For online_proximal, the option ``"regularizer"`` is a regularizer or a
         function that makes it from the model (default: ridge with lam).
@@ -138,6 +166,7 @@ class SequenceLabeler(LabelSequences, Learner):
     """
 
     cost: Any = None
+    l1: float = 0.0
     transitions: str | None = None
     pairs: str | None = None
     bits: int | None = None
@@ -145,6 +174,12 @@ class SequenceLabeler(LabelSequences, Learner):
 
     def _lam(self, n: float) -> float:
         return sequence_lam(n) if self.lam is None else self.lam
+
+    def _keep(self, model: Any, result: Any) -> None:
+        if self.l1 and isinstance(model, TaggingModel):
+            model, w = without_zeros(model, result.x)
+            result = replace(result, x=w)
+        super()._keep(model, result)
 
 
 @dataclass(repr=False, eq=False, kw_only=True)

@@ -159,7 +159,14 @@ def _is_number(text: str) -> bool:
 
 
 def plot_path(
-    file: str | Path, path: SparsePath, *, held_out: Any = None, chosen: int | None = None, most: int = 300
+    file: str | Path,
+    path: SparsePath,
+    *,
+    held_out: Any = None,
+    chosen: int | None = None,
+    most: int = 300,
+    weight: str = "beta",
+    held: str = "mean held-out loss",
 ) -> None:
     """The weights of a path of sparse CRFs, the number of nonzero weights and the held-out loss, against beta.
 
@@ -173,6 +180,8 @@ def plot_path(
         Index of the point to mark.
     most : int
         The largest number of weights to draw. The largest weights are drawn.
+    weight, held : str
+        What beta and the values ``held_out`` are called.
     """
     columns = 3 if held_out is not None and len(held_out) > 0 else 2
     top = path.beta_max or max(path.betas)
@@ -188,15 +197,15 @@ def plot_path(
     whole(sizes.yaxis)
     for axis in losses:
         axis.plot(shares[: len(held_out)], held_out, color="black", **marker)
-        axis.set(ylabel="mean held-out loss")
+        axis.set(ylabel=held)
     for axis in (weights, sizes, *losses):
-        axis.set(xlabel="beta / beta_max")
+        axis.set(xlabel=f"{weight} / {weight}_max")
         logarithmic(axis)
         axis.xaxis.set_inverted(True)
         if chosen is not None:
             axis.axvline(shares[chosen], color="crimson", linewidth=1, linestyle="--")
     if chosen is not None:
-        title = f"beta = {path.betas[chosen]:.3g}: {path.points[chosen].nonzeros} weights"
+        title = f"{weight} = {path.betas[chosen]:.3g}: {path.points[chosen].nonzeros} weights"
         sizes.set_title(title, fontsize=9, color="crimson")
     save_figure(figure, file)
 

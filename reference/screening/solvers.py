@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -17,9 +18,10 @@ from reference.declared import Ge, Gt, OpenUnit, checked
 from reference.objectives import LogLoss
 from reference.screening.dynamic import Screened, Screening, ScreeningState, SparseSolver, check_solver
 from reference.screening.newton import ProximalNewton
-from reference.screening.problem import ElasticNetCRF
+from reference.screening.problem import ElasticNetCRF, State
 from reference.screening.rules import L1GapRule, Rule, check_rule
 from reference.training.arguments import start_of
+from reference.training.checkpoints import same_value
 from reference.training.result import Report, Result, Row, RunState, padded
 from reference.training.run import Ending, Run
 from reference.training.solver import Loop, Needs, Solver, minimize
@@ -65,6 +67,8 @@ def solve_sparse(
     solver: SparseSolver | None = None,
     iterations: Annotated[int, Ge(0)] = 10000,
     callback: Callable[[Row, Array], Any] | None = None,
+    checkpoint: str | Path | None = None,
+    resume: str | Path | None = None,
 ) -> SparseResult:
     """Minimise F(w) + beta (alpha/2 ||w||^2 + ||w||_1), removing weights as soon as a rule proves them 0.
 
@@ -93,6 +97,8 @@ def solve_sparse(
     callback : callable, optional
         Called as ``callback(row, w)`` after each iteration, with a :class:`Row` and a copy of the weights (d,) that
         would be returned at that point, read-only with NumPy. The run stops if it returns True or raises StopIteration.
+    checkpoint, resume : path, optional
+        A file to write the state of the run to, and such a file to continue from, with the same options.
 
     Returns
     -------
@@ -126,7 +132,8 @@ def solve_sparse(
     Zhang and Qiu, Algorithm 1.
     """
     problem = ElasticNetCRF(objective, alpha=alpha, beta=beta)
-    return solve_problem(problem, start_of(objective, w0), tol, rule, gamma, solver, iterations, callback)[0]
+    start, files = start_of(objective, w0), {"checkpoint": checkpoint, "resume": resume}
+    return solve_problem(problem, start, tol, rule, gamma, solver, iterations, callback, **files)[0]
 
 
 def solve_problem(
@@ -139,6 +146,7 @@ def solve_problem(
     iterations: int,
     callback: Callable[[Row, Array], Any] | None = None,
     before: Any = None,
+    **files: Any,
 ) -> tuple[SparseResult, Any]:
     """:func:`solve_sparse` on a problem; returns the result and the solver's memory.
 
@@ -150,7 +158,9 @@ def solve_problem(
     if solver is not None:
         check_solver(solver)
     box = Screened(ProximalNewton() if solver is None else solver, rule, gamma, before)
-    run = minimize(problem, SparseRun(box), w0, epochs=iterations, tol=tol, callback=callback)
+    same = {"alpha": problem.alpha, "beta": problem.beta, "rule": rule, "gamma": gamma, "solver": box.solver}
+    same |= {"partitions": getattr(problem.whole, "partitions", None), "scores": type(problem.scored).__name__}
+    run = minimize(problem, SparseRun(box), w0, epochs=iterations, tol=tol, callback=callback, same=same, **files)
     return sparse_result(run), run.state.box.memory
 
 
@@ -189,6 +199,21 @@ class SparseRun(Solver):
         state = after._replace(box=box, search=after.search + time.perf_counter() - started)
         return state, self.evaluate(problem, state)
 
+    def saved(self, state: RunState) -> Any:
+        """The state with the numbers of the weights that are left in the place of each problem."""
+        return _stored(state)
+
+    def restored(self, problem: Any, saved: Any) -> RunState:
+        """The state. ValueError if the objective at its weights is another than it was: a run on other data."""
+        state: RunState = _filled(saved, problem, {})
+        point = state.box.memory.state
+        scored = point.problem.scored
+        fun = scored.loss(scored.forward(point.w)) + point.problem.regulariser(point.w)
+        if not same_value(fun, point.fun, point.w):
+            values = f"the objective at its weights is {point.fun}, here {fun}"
+            raise ValueError(f"resume: the checkpoint is of other data: {values}")
+        return state
+
     def ending(self, run: Run, state: RunState | None) -> Ending:
         if state is None:
             raise KeyboardInterrupt
@@ -204,6 +229,23 @@ class SparseRun(Solver):
         return Ending(outcome, "last", certificate)
 
 
+def _stored(x: Any) -> Any:
+    """A memory with the columns of each problem in the problem's place."""
+    if isinstance(x, ElasticNetCRF):
+        return x.columns
+    return x._make(map(_stored, x)) if hasattr(x, "_make") else x
+
+
+def _filled(x: Any, problem: ElasticNetCRF, reduced: dict[int, ElasticNetCRF]) -> Any:
+    """The memory that :func:`_stored` was given. reduced: problems made so far, by the identity of their columns."""
+    if isinstance(x, State):
+        columns: Any = x.problem
+        if id(columns) not in reduced:
+            reduced[id(columns)] = problem if len(columns) == problem.size else problem.reduced(columns)
+        return x._replace(problem=reduced[id(columns)])
+    return x._make(_filled(each, problem, reduced) for each in x) if hasattr(x, "_make") else x
+
+
 def certificate_of(run: Run, progress: ScreeningState) -> float | None:
     """The gap, as rows have it."""
     state = progress.memory.state
@@ -215,7 +257,7 @@ def sparse_result(run: Run) -> SparseResult:
     state, message = run.state, run.result.message
     progress, point = state.box, state.box.memory.state
     if run.interrupted:
-        message = f"interrupted after {progress.iteration} of {run.epochs_asked} iterations"
+        message = f"interrupted after {progress.iteration} of {run.epochs_asked} iterations{run.why and f'; {run.why}'}"
     last = {"x": progress.weights, "fun": point.fun, "nit": progress.iteration, "message": message}
     last |= {"certificate": certificate_of(run, progress), "oracle_calls": progress.calls + progress.memory.calls}
     return SparseResult(

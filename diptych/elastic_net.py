@@ -1,0 +1,209 @@
+"""L1 and the elastic net of taggers and sequence learners: F(w) + l1 ||w||_1 + lam/2 ||w||^2, F the mean log loss.
+
+Commands and learners call :func:`elastic_net`; another solver of this problem replaces its body.
+
+crfsuite's objective is n times ours for n sequences, sum of log losses + c1 ||w||_1 + c2 ||w||^2, so that l1 = c1/n and
+lam = 2 c2/n.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+
+from reference.arrays import Array, Place, host, number, squared_norm
+from reference.declared import Ge, Gt, Lam, checked
+from reference.files import NotWritten
+from reference.objectives import LogLoss
+from reference.screening.path import PathPoint, SparsePath
+from reference.screening.problem import beta_max
+from reference.screening.solvers import SparseResult, solve_sparse
+from reference.training.checkpoints import check_identity, read_checkpoint, same_value, write_checkpoint
+from reference.training.result import Row
+
+TOL = 1e-5
+
+
+@checked
+def elastic_net(
+    objective: LogLoss,
+    w0: Array | None = None,
+    *,
+    l1: Annotated[float, Gt(0)],
+    lam: Lam,
+    iterations: Annotated[int, Ge(0)] = 10000,
+    tol: Annotated[float, Ge(0)] = TOL,
+    callback: Callable[[Row, Array], Any] | None = None,
+    checkpoint: str | Path | None = None,
+    resume: str | Path | None = None,
+) -> SparseResult:
+    """Minimise F(w) + l1 ||w||_1 + lam/2 ||w||^2 until the duality gap is small.
+
+    Parameters
+    ----------
+    objective : LogLoss or Partitioned
+        A log loss, perhaps over partitions, of either panel.
+    w0 : array (d,), optional
+        Start; default ``objective.zeros()``.
+    l1 : float > 0
+        Weight of the sum of the absolute weights; crfsuite's c1 = n l1.
+    lam : float >= 0
+        Weight of half the squared norm; crfsuite's c2 = n lam / 2. 0: the lasso.
+    iterations : int >= 0
+        The most iterations.
+    tol : float >= 0
+        Stop when the duality gap is at most tol times the objective, or is only rounding.
+    callback, checkpoint, resume
+        As in :func:`reference.solve_sparse`.
+
+    Returns
+    -------
+    SparseResult
+        ``certificate`` is the duality gap, a bound on ``fun`` minus the optimum. Most weights of x are exactly 0;
+        ``support`` numbers the others.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Options out of range; an objective that is not a LogLoss.
+
+    Examples
+    --------
+    >>> from diptych.elastic_net import elastic_net
+    >>> from reference import LogLoss, TaggingModel
+    >>> X, Y = [[["w=the"], ["w=duck"], ["w=swims"]], [["w=a"], ["w=duck"]]], [["B", "I", "O"], ["B", "I"]]
+    >>> model = TaggingModel.of(X, Y, None)
+    >>> result = elastic_net(LogLoss(model, model.pack(X, Y)), l1=0.25, lam=0.1)  # c1 = 0.5, c2 = 0.1
+    >>> result.success, len(result.support) < model.size
+    (True, True)
+    """
+    if not np.isfinite(lam / l1):
+        raise ValueError(f"l1: expected at least lam/1.8e308, got l1 = {l1} with lam = {lam}; without l1 it is lbfgs")
+    options: dict[str, Any] = {
+        "iterations": iterations,
+        "callback": callback,
+        "checkpoint": checkpoint,
+        "resume": resume,
+    }
+    return solve_sparse(objective, w0, alpha=lam / l1, beta=l1, tol=tol, **options)
+
+
+def elastic_net_path(
+    objective: LogLoss,
+    l1s: Sequence[float] | np.ndarray,
+    *,
+    lam: float,
+    iterations: int = 10000,
+    tol: float = TOL,
+    callback: Callable[[PathPoint], Any] | None = None,
+    checkpoint: str | Path | None = None,
+    resume: str | Path | None = None,
+) -> SparsePath:
+    """:func:`elastic_net` at each of several values of l1, from the solution at the last one.
+
+    Parameters
+    ----------
+    l1s : sequence (k,) of floats > 0
+        Preferably in decreasing order, from ``beta_max(objective)``, the least at which all weights are 0.
+    callback : callable, optional
+        Called as ``callback(point)`` after each value, those of a resumed path among them.
+    checkpoint, resume : path, optional
+        A file to write the solutions so far to, after each value; and such a file to continue from, with the same
+        options.
+    objective, lam, iterations, tol
+        As in :func:`elastic_net`.
+
+    Returns
+    -------
+    SparsePath
+        ``beta`` of its points is l1, and ``alpha`` is nan, as lam is the same for all. ``interrupted``: Ctrl-C ended
+        it, after its last point.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Ctrl-C before the first point.
+    TypeError, ValueError
+        As :func:`elastic_net`; a checkpoint of another path, of a single run, or of other data.
+    """
+    values = [number(f"l1s[{i}]", l1, positive=True) for i, l1 in enumerate(l1s)]
+    same = {"l1s": values, "lam": lam, "tol": tol, "iterations": iterations, "examples": objective.n}
+    same |= {"weights": objective.model.size, "partitions": getattr(objective, "partitions", None)}
+    points, place = list[PathPoint](), Place.of(objective.zeros())
+    path = SparsePath(np.nan, beta_max(objective), objective.model.size, ())
+    if resume is not None:
+        points = _points(resume, same, place)
+        path = replace(path, points=tuple(points))
+        _check_data(resume, objective, path, lam)
+    try:
+        for k, l1 in enumerate(values):
+            if k >= len(points):
+                w0 = path.weights(-1) if points else None
+                result = elastic_net(objective, w0, l1=l1, lam=lam, iterations=iterations, tol=tol)
+                if result.interrupted:
+                    raise KeyboardInterrupt
+                points.append(_point(l1, result, place))
+                path = replace(path, points=tuple(points))
+                if checkpoint is not None:
+                    _write(checkpoint, {"path": same, "points": points})
+            if callback is not None:
+                callback(points[k])
+    except KeyboardInterrupt:
+        if not points:
+            raise
+        return replace(path, interrupted=True)
+    return path
+
+
+def _point(l1: float, result: SparseResult, place: Place) -> PathPoint:
+    names = ("support", "fun", "oracle_calls", "work", "solver_seconds", "screening_seconds", "screenings", "success")
+    values = place.floats(host(result.x)[result.support])
+    gap, found = float(result.certificate), {name: getattr(result, name) for name in names}
+    return PathPoint(beta=l1, values=values, gap=gap, iterations=result.nit, **found)
+
+
+def _write(file: str | Path, content: dict[str, Any]) -> None:
+    try:
+        write_checkpoint(file, content)
+    except OSError as problem:
+        why = (problem.strerror or str(problem)).lower()
+        warnings.warn(f"{file}: {why}: the checkpoint is not written; the path goes on", NotWritten, stacklevel=3)
+
+
+def _points(file: str | Path, same: dict[str, Any], place: Place) -> list[PathPoint]:
+    """The points in a checkpoint of a path."""
+    content = read_checkpoint(file, place)
+    if "path" not in content:
+        raise ValueError(f"resume: {file} is of a single run, not of a path")
+    check_identity(content["path"], same, file)
+    points: list[PathPoint] = content["points"]
+    return points
+
+
+def _check_data(file: str | Path, objective: Any, path: SparsePath, lam: float) -> None:
+    """Raise ValueError if the objective at the last point is another than it was."""
+    point, w = path.points[-1], path.weights(-1)
+    absolute = float(np.sum(np.abs(host(point.values))))
+    fun = float(objective.value_and_gradient(w)[0]) + point.beta * absolute + 0.5 * lam * squared_norm(w)
+    if not same_value(fun, point.fun, w):
+        values = f"the objective at its last weights is {point.fun}, here {fun}"
+        raise ValueError(f"resume: {file} is of other data: {values}")
+
+
+def without_zeros(model: Any, w: Array) -> tuple[Any, np.ndarray]:
+    """A tagger with the same scores, and its weights: those of w (d,) that are not 0. It has only their attributes."""
+    weights = host(w)
+    kept, cells = np.flatnonzero(weights), model.width * model.n_labels
+    pairs, label_pairs = np.split(model.cells[kept], [np.count_nonzero(model.cells[kept] < cells)])
+    settings = model.settings()
+    if model.vocabulary is not None:
+        rows, number = np.unique(pairs // model.n_labels, return_inverse=True)
+        settings["vocabulary"] = [model.vocabulary[i] for i in rows.tolist()]
+        pairs = number * model.n_labels + pairs % model.n_labels
+    settings |= {"pairs": pairs, "label_pairs": label_pairs - cells}
+    return type(model)(**settings), weights[kept]
