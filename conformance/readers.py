@@ -11,6 +11,7 @@ import numpy as np
 import reference as r
 from diptych.commands.jobs import groups_of
 from diptych.commands.others import curves
+from diptych.crfsuite import CrfsuiteModel, read_model, write_model
 from diptych.files import (
     LocalizationImage,
     load_localization,
@@ -20,8 +21,9 @@ from diptych.files import (
     save_localization,
     save_model,
 )
-from diptych.files.columns import load_columns
+from diptych.files.columns import Layout, load_columns, load_tokens
 from diptych.files.pairs import load_pairs, read_lines
+from diptych.files.templates import load_templates as load_theirs
 from diptych.files.treebank import load_treebank
 from diptych.pictures.grids import read_pictures, write_picture
 from reference.arrays import Place
@@ -134,6 +136,12 @@ TREES = resources.files("diptych.files").joinpath("samples", "sentences.conllu")
 TREES = TREES[: TREES.rindex("\n\n")] + "\n"
 TOKENS = "the DT B-NP\nduck NN I-NP\n\nswims VB B-VP\n"
 PAIRS = json.dumps([{"left": ["a", "b"], "right": ["c"], "pairs": [[1, 0]]}, {"left": [], "right": [], "pairs": []}])
+LINES = "# unigrams\nU00:%x[-1,0]\nU01:%x[0,0]/%x[1,1]\n\nB\n"
+ITEMS = "B\\:x\ta:0.5\tc\\:d\\\\\te\n\nO\ta\n"
+CRFSUITE = CrfsuiteModel(
+    ("B", "O"), ("a:b", "\u00e9"), np.eye(2, dtype=int), np.ones(2), np.eye(2, dtype=int), np.ones(2)
+)
+PATTERNS = 'U:%X[ 0,0]  # a word\nu:%m[-1,0,"^.?\\u*$"]%t[@1,1,"a"]\n*\n'
 
 MODELS = ("alignment", "candidates", "classes", "chains", "kernels", "parsing", "segmentation", "subwindows", "tagging")
 MODELS += ("trees", "two layers")
@@ -154,6 +162,10 @@ READERS = {
     "pairs.tsv": (text("# x\na\tb\n\nc\t\n"), lambda path: load_pairs(str(path))),
     "lines.txt": (text("a\nb\n"), lambda path: read_lines(str(path))),
     "templates.toml": (text('templates = ["bias", "word[-2..2]", "tag|word.suffix3[1]"]\n'), load_templates),
+    "model.crfsuite": (lambda path: write_model(path, CRFSUITE), read_model),
+    "items.crfsuite": (text(ITEMS), lambda path: load_tokens(str(path), Layout(form="items"))),
+    "crfpp.template": (text(LINES), lambda path: load_theirs(str(path), ("word", "tag", "label"))),
+    "wapiti.template": (text(PATTERNS), lambda path: load_theirs(f"wapiti:{path}", ("word", "tag", "label"))),
     "groups.txt": (text("0\n-1 # none\n1\n"), lambda path: groups_of(r.SequenceModel(3, 2), str(path))),
     **{
         f"{kind}": (lambda path: write_picture(path, PICTURE), lambda path: read_pictures(path, **BOUND))

@@ -11,6 +11,7 @@ from accelerated.compiled.epochs.tagging import tag_sentence
 from reference.arrays import Array
 from reference.example_errors import Example, each_example, listed
 from reference.models.bound import BoundModel
+from reference.models.macros import Line, expanded, line_of
 from reference.models.token_templates import Atom, atoms_of, column_of, columns_of, columns_of_sentence
 
 __all__ = ["Tagger"]
@@ -35,8 +36,8 @@ class Tagger(BoundModel):
         self._quick = self._quick and bool(np.all(np.abs(self.w) < 2.0**960))  # scores that overflow are refused there
         if self._quick:
             self._columns = columns_of(model.templates)
-            self._atoms = {atom for template in model.templates for atom in atoms_of(template)}
             self._plans = [_planned(template) for template in model.templates]
+            self._atoms = {atom for plan in self._plans if isinstance(plan, _Plan) for atom in plan.atoms}
             self._lookup = model.lookup(self.w)
 
     def __call__(self, X: Any) -> list[Any]:
@@ -62,6 +63,10 @@ class Tagger(BoundModel):
         values = {(column, how): column_of(x[column], how) for column, how, _ in self._atoms}
         rows = np.full((n, len(self._plans)), -1)
         for k, plan in enumerate(self._plans):
+            if isinstance(plan, Line):
+                if plan.attributes:
+                    rows[:, k] = self.model._rows_of(expanded(plan, x, n))
+                continue
             if isinstance(plan, str):
                 places: Any = {"bias": slice(n), "BOS": 0, "EOS": n - 1}[plan]
                 rows[places, k] = self.model._rows_of([plan])[0]
@@ -74,8 +79,10 @@ class Tagger(BoundModel):
         return rows
 
 
-def _planned(template: str) -> _Plan | str:
+def _planned(template: str) -> _Plan | Line | str:
     """What :meth:`Tagger._rows` needs of a template; bias, BOS and EOS stay as they are."""
+    if (line := line_of(template)) is not None:
+        return line
     atoms = atoms_of(template)
     offsets = [offset for _, _, offset in atoms]
     return _Plan(f"{template}=", atoms, min(offsets), max(offsets)) if atoms else template

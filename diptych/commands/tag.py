@@ -22,6 +22,7 @@ from diptych.commands.output import Report, announce_compilation, trained
 from diptych.commands.scores import counted, of_partition, tagging_lines, tagging_scores
 from diptych.commands.show import loaded, show_of
 from diptych.commands.solvers import check_start, solver_options
+from diptych.commands.tag_crfsuite import Export, Import
 from diptych.distributed import column_parts, tagging_model
 from diptych.distributed.vocabulary import check_scheme
 from diptych.elastic_net import without_zeros
@@ -82,8 +83,9 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
     test: str | None = flag()
     start: str | None = flag()
     templates: str | None = option("model",
-        f"{', '.join(TOKEN_TEMPLATES)}, or a TOML file with templates = [...] (default: chunks, or words "
-        "without a column tag)", metavar="T")  # fmt: skip
+        f"{', '.join(TOKEN_TEMPLATES)}, or a file: TOML with templates = [...], or of CRF++ or wapiti (recognised, "
+        "or crfpp:FILE, wapiti:FILE), or items: the files are those of crfsuite (default: chunks, or words without a "
+        "column tag)", metavar="T")  # fmt: skip
     bits: int | None = option("model",
         "hash attributes, to 2^bits weights if all pairs have one (default: a vocabulary)", rare=True)  # fmt: skip
     pairs: str | None = option("model", "attribute-label pairs with a weight (default: observed)",
@@ -172,7 +174,7 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
         if model is None:
             templates = self._templates(layout, len(training))
             with named(training):
-                attributes = attributes_of(training, check_templates(templates))
+                attributes = attributes_of(training, templates and check_templates(templates))
                 check_scheme(self.transitions, Y)
                 model = panel.TaggingModel.of(attributes, Y, templates, least=max(self.least or 1, 1), **self._pairs)
         with named(training):
@@ -237,7 +239,7 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
             data = model.pack(sentences)
         return partial(_scores, model, sentences=sentences, scheme=self.scheme, data=data)
 
-    def _templates(self, layout: Layout, sentences: int | None) -> tuple[str, ...]:
+    def _templates(self, layout: Layout, sentences: int | None) -> tuple[str, ...] | None:
         """The templates that are given, or those for the columns; what was inferred is said."""
         file = ", ".join(self.file)
         name, templates = tag_files.templates_of(self.templates, file, layout.columns or ())
@@ -377,7 +379,8 @@ TASK = Task(
     "tag",
     "learn to tag tokens (chunks, named entities) from a column file, and tag them",
     "Learn the labels of tokens from a file of columns such as word, tag, label (train), score a "
-    "tagger on another (evaluate), tag (predict), and look at its weights (show). Files: CoNLL column "
-    "files, empty lines between sentences; name.zip:train.txt is a file in a zip.",
-    (Train, Evaluate, Predict, show_of(_check_kind)),
+    "tagger on another (evaluate), tag (predict), and look at its weights (show); read and write model files of "
+    "crfsuite (import, export). Files: CoNLL column files, empty lines between sentences; name.zip:train.txt is a "
+    "file in a zip.",
+    (Train, Evaluate, Predict, show_of(_check_kind), Import, Export),
 )

@@ -16,9 +16,11 @@ from diptych.commands.options import did_you_mean
 from diptych.commands.output import Report
 from diptych.files.columns import FORMS, SEPARATORS, Columns, Layout, Tokens, commas_of, load_tokens, refuse_comments
 from diptych.files.conllu import CONLLU
+from diptych.files.items import ITEMS
+from diptych.files.templates import load_templates
 from diptych.files.text import load_text
 from reference.files import save_bytes
-from reference.models.token_templates import TOKEN_TEMPLATES, columns_of, load_templates
+from reference.models.token_templates import TOKEN_TEMPLATES, columns_of
 
 DEFAULTS = ("chunks", "words")  # the first set whose columns the file has is the default
 HEADERS = (("word", "token", "form", "words", "tokens"), ("label", "tag", "labels", "tags", "ner", "chunk", "pos"))
@@ -28,6 +30,10 @@ UNKNOWN = frozenset("_-?*.")  # placeholders for unknown labels
 def told_layout(command: Any) -> Layout:
     """The layout that a command gives."""
     names = command.columns
+    if command.templates == "items":
+        if names is not None or command.separator is not None:
+            raise ValueError("--templates items: lines of items have a label and attributes, between tabs")
+        return Layout(ITEMS, "items", command.comment, None, command.encoding)
     if names is not None and ("label" not in names or len(names) < 2 or len(set(names)) < len(names) or not all(names)):
         expected = "different names, one of them label, such as word,tag,label"
         raise ValueError(f"--columns: expected {expected}, got {','.join(names)}")
@@ -89,6 +95,8 @@ def labelled(path: str, layout: Layout, most_bytes: int, parts: int = 1, known: 
         raise ValueError(f"{where}: no column label; got {', '.join(sentences[0])}{hint}")
     if complete.form == "conllu" and layout.columns is None and _are_unknown(sentences):
         raise ValueError(f"{where}: all labels are _; another column is the label by --columns {_upos(sentences)}")
+    if complete.form == "items" and not any(item for each in sentences for item in each["items"]):
+        raise ValueError(f"{where}: no line has attributes, which stand behind the label, after tabs")
     if complete.form == "columns":
         _say(refuse_comments(path, found, "label", known))
         _say_guesses(path, found)
@@ -151,6 +159,8 @@ def _are_heads(labels: tuple[str, ...]) -> bool:
 def untagged(path: str, layout: Layout, model: Any, tokens: bool, most_bytes: int) -> Tokens:
     """A file to tag: columns or, with ``tokens``, sentences as lines. What it looks like is said on stderr."""
     needed = columns_of(model.templates or ())
+    if tokens and layout.form == "items":
+        raise ValueError("--tokens: lines have words, and the model takes items of crfsuite")
     if tokens and len(needed) > 1:
         raise ValueError(f"--tokens: lines have words alone, and the model looks at {', '.join(needed)}")
     hint = "; --tokens reads a tokenised sentence a line" if len(needed) < 2 else ""
@@ -166,7 +176,7 @@ def untagged(path: str, layout: Layout, model: Any, tokens: bool, most_bytes: in
         raise ValueError(f"{path}: no sentences")
     if found.layout.form == "conllu" and not tokens and "label" not in found.sentences[0]:
         raise ValueError(f"{path}: global.columns: no column for the labels; got {', '.join(found.sentences[0])}")
-    if not tokens and layout.form != "conllu":
+    if not tokens and layout.form not in ("conllu", "items"):
         *_, last = first = found.sentences[0]
         column, start = "label" if "label" in first else last, f"{last}[0]="
         values = {name.removeprefix(start) for name in model.vocabulary or () if name.startswith(start)}
@@ -202,14 +212,18 @@ def _say(guess: str) -> None:
         print(guess, file=sys.stderr)
 
 
-def templates_of(name: str | None, path: str, columns: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """The name and templates of a set, without those of a column tag where there is none, or a file, or the default."""
+def templates_of(name: str | None, path: str, columns: tuple[str, ...]) -> tuple[str, tuple[str, ...] | None]:
+    """The name and templates of a set, without those of a column tag where there is none, or a file, or the default;
+    None for items.
+    """
+    if name == "items":
+        return name, None
     if name is None:
         name = next((each for each in DEFAULTS if set(columns_of(TOKEN_TEMPLATES[each])) <= set(columns)), DEFAULTS[0])
     hint = "" if name in TOKEN_TEMPLATES or Path(name).is_file() else did_you_mean(name, TOKEN_TEMPLATES)
     if hint:
         raise ValueError(f"--templates {name}: no such set or file{hint}")
-    templates, told = TOKEN_TEMPLATES[name] if name in TOKEN_TEMPLATES else load_templates(name), name
+    templates, told = TOKEN_TEMPLATES[name] if name in TOKEN_TEMPLATES else load_templates(name, columns), name
     if name in TOKEN_TEMPLATES and "tag" not in columns and "tag" in columns_of(templates):
         templates = tuple(each for each in templates if "tag" not in columns_of([each]))
         told = f"{name} without tag"
@@ -222,7 +236,7 @@ def templates_of(name: str | None, path: str, columns: tuple[str, ...]) -> tuple
 
 def say_read(command: Any, file: str, layout: Layout, sentences: int | None, templates: str) -> None:
     """Print on stderr what was inferred about the file and its sentences (None: unknown), unless ``--quiet``."""
-    inferred = command.columns is None or command.templates is None
+    inferred = (command.columns is None or command.templates is None) and layout.form != "items"
     if command.quiet or not inferred or command.start is not None:
         return
     form = f"columns {', '.join(layout.columns or ())}{' apart by tabs' * (layout.separator == 'tab')}"

@@ -16,6 +16,7 @@ from diptych.distributed.transports import transport_of
 from diptych.files.sources import named
 from reference.example_errors import ExampleError
 from reference.models.base import integer
+from reference.models.macros import has_transitions
 from reference.models.tagging import TaggingModel, check_least
 from reference.models.templates import hashes
 from reference.models.token_templates import attributes_of, check_templates
@@ -135,7 +136,7 @@ def tagging_model(
             cells.append(np.unique((place * L + label[part.pairs[:, 1]])[place >= 0]))
             following.append(label[part.following[:, 0]] * L + label[part.following[:, 1]])
         settings["pairs"] = np.unique(np.concatenate(cells))
-        settings["label_pairs"] = np.unique(np.concatenate(following))
+        settings["label_pairs"] = np.unique(np.concatenate(following)) if has_transitions(given) else []
     if pairs == "observed" and settings.get("transitions") is not None:  # pack names where others occur
         can = panel.TaggingModel(labels, None, vocabulary=(), transitions=settings["transitions"]).label_pairs
         settings["label_pairs"] = np.intersect1d(settings["label_pairs"], can)

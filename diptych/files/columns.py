@@ -1,4 +1,4 @@
-"""Files of tokens: columns as in the CoNLL shared tasks, and CoNLL-U.
+"""Files of tokens: columns as in the CoNLL shared tasks, CoNLL-U, and items of crfsuite.
 
 In column files each line is a token, blanks or tabs separate its columns, and an empty line ends a sentence.
 
@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from diptych.files.conllu import CONLLU, conllu_blocks, conllu_columns
+from diptych.files.items import ITEMS, item_blocks
 from diptych.files.sources import Source, Sourced
 from diptych.files.text import lines_of, load_text
 from reference.archives import MOST_BYTES
@@ -22,7 +23,7 @@ Columns = dict[str, tuple[str, ...]]  # of files: Sourced
 NAMES = {1: ("word",), 2: ("word", "label"), 3: ("word", "tag", "label"), 4: ("word", "tag", "chunk", "label")}
 
 
-FORMS = ("columns", "conllu")
+FORMS = ("columns", "conllu", "items")
 SEPARATORS = ("blank", "tab", "any")  # any: blanks, tabs or both
 
 
@@ -31,7 +32,8 @@ class Layout(NamedTuple):
 
     columns: the names of the columns, "label" among them; form: one of FORMS; comment: the prefix of lines to skip;
     separator: one of SEPARATORS; encoding: see :mod:`diptych.files.text`; header: in CoNLL-U the file's own names of
-    the columns. In CoNLL-U, lines that start with # are always skipped, and the separator is the tab.
+    the columns. In CoNLL-U, lines that start with # are always skipped, and the separator is the tab. In the form
+    "items" a sentence has the columns label and items (:mod:`diptych.files.items`).
     """
 
     columns: tuple[str, ...] | None = None
@@ -160,9 +162,9 @@ def _read(name: str, text: list[str], layout: Layout, part: int = 0, parts: int 
     lines = list(enumerate(text, 1))
     if layout.comment is not None:
         lines = [(number, line) for number, line in lines if not line.startswith(layout.comment)]
-    own = None if layout.form == "columns" else conllu_columns(name, text, layout.comment)
+    own = None if layout.form in ("columns", "items") else conllu_columns(name, text, layout.comment)
     form = layout.form or ("columns" if own is None else "conllu")
-    separator = "tab" if form == "conllu" else layout.separator or _separator(lines, layout.columns)
+    separator = "tab" if form != "columns" else layout.separator or _separator(lines, layout.columns)
     layout = layout._replace(form=form, separator=separator)
     if form == "conllu":
         layout = layout._replace(header=own or CONLLU, columns=_renamed(own or CONLLU, layout))
@@ -175,7 +177,7 @@ def _read(name: str, text: list[str], layout: Layout, part: int = 0, parts: int 
         return _sentences(name, lines[first:end], layout)
     except ValueError as problem:
         tokens = [(number, line) for number, line in lines if line.strip(" \t,;|") and not line.startswith(DOCUMENT)]
-        if form == "conllu":
+        if form != "columns":
             raise
         if commas := commas_of(line for _, line in tokens):
             raise ValueError(f"{name}, line {tokens[0][0]}: {commas}") from None
@@ -190,6 +192,10 @@ def _read(name: str, text: list[str], layout: Layout, part: int = 0, parts: int 
 
 def _sentences(name: str, lines: list[tuple[int, str]], layout: Layout) -> Tokens:
     """The sentences of numbered lines in a known form."""
+    if layout.form == "items":
+        items = [(numbers, zip(*rows, strict=True)) for numbers, rows in item_blocks(name, lines)]
+        found: Any = [Sourced(zip(ITEMS, rows, strict=True), Source(name, numbers)) for numbers, rows in items]
+        return Tokens(layout._replace(columns=ITEMS), found, [tuple(numbers) for numbers, _ in items])
     if layout.form == "conllu":
         blocks = [(each.numbers, each.rows) for each in conllu_blocks(name, lines, layout.header or ())]
     else:

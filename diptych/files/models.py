@@ -20,7 +20,8 @@ from reference.files import replacing
 from reference.models.kernel_names import restored
 from reference.models.kernel_sequence import KernelWeights
 
-FORMAT = 1
+FORMATS = (1, 2)  # 2: names and pairs of taggers are arrays, not in the header
+LARGE = 1 << 26  # bytes of arrays from which on they are not compressed
 FLOATS = (np.float32, np.float64)
 FEW = 3  # names of fields that an error lists
 MODELS = (
@@ -55,9 +56,13 @@ def save_model(path: str | Path, model: Any, w: Any, info: dict[str, Any] | None
     members = _of_kernels(model, w) if kind == "KernelSequenceModel" else {"weights": _vector(model, w)}
     from reference import __version__
 
-    header = {"format": FORMAT, "diptych": __version__, "model": kind, "settings": model.settings(), "info": info or {}}
+    settings, form = model.settings(), 1
+    if kind == "TaggingModel":
+        members, form = members | _arrays_of(settings), 2
+    header = {"format": form, "diptych": __version__, "model": kind, "settings": settings, "info": info or {}}
+    save: Any = np.savez_compressed if sum(each.nbytes for each in members.values()) < LARGE else np.savez
     with replacing(path) as file:
-        np.savez_compressed(file, **members, header=np.array(json.dumps(header)))  # type: ignore[arg-type]
+        save(file, **members, header=np.array(json.dumps(header)))
 
 
 def load_model(
@@ -85,9 +90,10 @@ def load_model(
         problem = f"{fields['header'].dtype} of shape {fields['header'].shape}"
         raise ValueError(f"{path}: not a model file of diptych: header: expected a string, got {problem}")
     header = parse_json(f"{path}: not a model file of diptych: header", fields["header"].item())
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
+    if not isinstance(header, dict) or header.get("format") not in FORMATS:
         theirs = header.get("format") if isinstance(header, dict) else None
-        raise ValueError(f"{path}: model file of format {theirs!r:.80}, this version of diptych reads format {FORMAT}")
+        ours = " and ".join(map(str, FORMATS))
+        raise ValueError(f"{path}: model file of format {theirs!r:.80}, this version of diptych reads format {ours}")
     if header.get("model") not in MODELS:
         expected = ", ".join(MODELS)
         raise ValueError(f"{path}: unknown kind of model {header.get('model')!r:.80}; expected one of {expected}")
@@ -98,6 +104,7 @@ def load_model(
         settings = _settings(header)
         if header["model"] == "TaggingModel":
             settings.setdefault("joiner", None)  # files of earlier versions do not have it
+            settings |= _settings_of(fields) if header["format"] == 2 else {}
         if header["model"] == "KernelSequenceModel":
             settings["groups"] = [restored(group) for group in settings["groups"]]
         model = getattr(module, header["model"])(**settings)
@@ -127,6 +134,35 @@ def _settings(header: dict[str, Any]) -> dict[str, Any]:
         L, cost = len(settings["labels"]), settings.get("cost", [])
         if len(cost) != L or any(len(row) != L for row in cost):
             raise ValueError(f"settings: cost: expected {L} x {L} numbers, got {len(cost)} rows of others")
+    return settings
+
+
+def _arrays_of(settings: dict[str, Any]) -> dict[str, np.ndarray]:
+    """The arrays of a tagger's settings, which are taken out: its pairs, and the text of its vocabulary with the number
+    of characters of each name.
+    """
+    pairs, label_pairs, vocabulary = (settings.pop(name) for name in ("pairs", "label_pairs", "vocabulary"))
+    arrays = {"label_pairs": np.array(label_pairs, np.int64)}
+    if pairs is not None:
+        arrays["pairs"] = np.array(pairs, np.int64)
+    if vocabulary is not None:
+        arrays["names"] = np.frombuffer("".join(vocabulary).encode("utf-8", "surrogatepass"), np.uint8)
+        arrays["lengths"] = np.fromiter(map(len, vocabulary), np.int64, len(vocabulary))
+    return arrays
+
+
+def _settings_of(fields: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The inverse of :func:`_arrays_of`. Raises KeyError or ValueError."""
+    settings: dict[str, Any] = {"pairs": fields.get("pairs"), "label_pairs": fields["label_pairs"], "vocabulary": None}
+    if "names" in fields or "lengths" in fields:
+        names, lengths = fields["names"], fields["lengths"]
+        if names.dtype != np.uint8 or names.ndim != 1 or lengths.dtype != np.int64 or lengths.ndim != 1:
+            raise ValueError(f"names: expected bytes and integers, got {names.dtype} and {lengths.dtype}")
+        text = names.tobytes().decode("utf-8", "surrogatepass")
+        ends = np.cumsum(lengths)
+        if (len(lengths) and (lengths.min() < 0 or lengths.max() > len(text))) or ends[-1:].sum() != len(text):
+            raise ValueError(f"lengths: expected lengths >= 0 that sum to {len(text)}")
+        settings["vocabulary"] = [text[a:b] for a, b in zip((ends - lengths).tolist(), ends.tolist(), strict=True)]
     return settings
 
 

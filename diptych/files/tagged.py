@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from diptych.files.columns import Tokens
+from diptych.files.items import escaped
 from diptych.files.text import load_bytes
 from reference.archives import LINE_END, MOST_BYTES, codec_of, decode_text, split_lines
 
@@ -15,9 +16,9 @@ def tagged_text(
 ) -> tuple[str, str]:
     """The text of a file with predicted labels, and its encoding.
 
-    In CoNLL-U the labels replace those of the file. In other files they are added as a last column, after the file's
-    separator. All other lines stay, and so do the ends of lines. Several best label sequences are written as comments
-    above a sentence; probabilities as a comment in CoNLL-U, else as a last column.
+    In CoNLL-U and in items of crfsuite the labels replace those of the file. In other files they are added as a last
+    column, after the file's separator. All other lines stay, and so do the ends of lines. Several best label sequences
+    are written as comments above a sentence; probabilities as a comment in CoNLL-U and items, else as a last column.
 
     tokens: what was read from the file. tagged: the predictions by the sentence's number: "labels" and, on request,
     "best" and "probabilities". Other sentences are left out, up to the empty lines behind them.
@@ -28,7 +29,7 @@ def tagged_text(
     usual = ends[0] if ends else "\n"
     if lines[-1]:
         ends.append(usual)  # of a last line without an end
-    in_place = layout.form == "conllu" and all("label" in each for each in tokens.sentences[:1])
+    in_place = layout.form != "columns" and all("label" in each for each in tokens.sentences[:1])
     written: list[str] = []
     start = 0
     for i, numbers in enumerate(tokens.lines):
@@ -45,6 +46,7 @@ def tagged_text(
             for t, (k, label) in enumerate(zip(places, each["labels"], strict=True)):
                 if in_place:
                     cells, column = block[k].split("\t"), (layout.columns or ()).index("label")
+                    label = escaped(label) if layout.form == "items" else label
                     block[k] = "\t".join([*cells[:column], label, *cells[column + 1 :]])
                 else:
                     tab = layout.separator == "tab" or (layout.separator == "any" and "\t" in block[k])

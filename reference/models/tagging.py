@@ -20,6 +20,7 @@ from array_api_compat import array_namespace
 from reference.arrays import Array, Place, Rows, host
 from reference.example_errors import ExampleError, listed
 from reference.models.base import integer, label_names
+from reference.models.macros import has_transitions
 from reference.models.schemes import allowed, canonical
 from reference.models.sequence import ChainData, SequenceModel
 from reference.models.templates import hashes
@@ -39,7 +40,7 @@ class TaggingModel(SequenceModel):
         "chunks", "entities", "words" (sets of the package), or templates such as
         ``["bias", "word[-2..2]", "word|tag"]`` (:mod:`reference.models.token_templates`); a function of a sentence and
         a position that gives a list of strings, or a dictionary from strings to numbers; None: sentences are lists of
-        such lists or dictionaries.
+        such lists or dictionaries, or mappings with such a list as the column ``items``.
     vocabulary : sequence of str, optional
         The attributes that have weights; others are ignored.
     bits : int, optional
@@ -47,7 +48,8 @@ class TaggingModel(SequenceModel):
     pairs : sequence of int, optional
         The attribute-label pairs that have a weight, ``row * L + label``, sorted; None: all.
     label_pairs : sequence of int, optional
-        The transitions that have a weight, ``label * L + next label``, sorted; None: all that are allowed.
+        The transitions that have a weight, ``label * L + next label``, sorted; None: all that are allowed, or none if
+        the templates are lines of CRF++ or wapiti without a B line.
     transitions : {"bio", "iob1", "iobes", "bilou", "bmes", "bmewo"}, optional
         Forbid all label sequences that are invalid in this scheme (:mod:`reference.models.schemes`).
     cost : array (L, L), optional
@@ -125,7 +127,10 @@ class TaggingModel(SequenceModel):
         self._forbidden = np.where(follows, 0.0, -np.inf), np.where(begins, 0.0, -np.inf), np.where(ends, 0.0, -np.inf)
         L = self.n_labels
         self.pairs = None if pairs is None else _cells("pairs", pairs, self.width * L)
-        self.label_pairs = np.flatnonzero(follows) if label_pairs is None else _cells("label_pairs", label_pairs, L * L)
+        if label_pairs is None:
+            self.label_pairs = np.flatnonzero(follows & has_transitions(self.templates))
+        else:
+            self.label_pairs = _cells("label_pairs", label_pairs, L * L)
         wrong = self.label_pairs[~follows.reshape(-1)[self.label_pairs]]
         if len(wrong):
             a, b = divmod(int(wrong[0]), L)
@@ -183,7 +188,8 @@ class TaggingModel(SequenceModel):
         if pairs == "all":
             return model
         data = model._packed(attributes, Y, None)
-        return cls(labels, given, pairs=model.observed(data), label_pairs=model.observed_transitions(data), **settings)
+        following = model.observed_transitions(data) if has_transitions(given) else np.zeros(0, np.int64)
+        return cls(labels, given, pairs=model.observed(data), label_pairs=following, **settings)
 
     def settings(self) -> dict[str, Any]:
         """The constructor's arguments as JSON-able values, for model files. Raises TypeError if templates are a

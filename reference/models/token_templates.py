@@ -8,7 +8,8 @@ attributes of a sentence's first and last token. Numbers have one or two digits.
 
 The treatments are lower; shape (Xxx-00 for Abc-19); brief (its shape without repeats: Xx-0); title, upper, digit,
 hyphen (1 or 0); prefix and suffix with a number of letters. In names, | and \\ of a value get a \\ before them:
-different attributes have different names. Source: Sha and Pereira (2003), "Shallow parsing with conditional random
+different attributes have different names. Lines of CRF++ and wapiti are templates too
+(:mod:`reference.models.macros`). Source: Sha and Pereira (2003), "Shallow parsing with conditional random
 fields", Table 1, for the choice of templates.
 """
 
@@ -26,6 +27,7 @@ import numpy as np
 from reference.archives import decode_text, split_lines
 from reference.arrays import real
 from reference.example_errors import Example, ExampleError, each_example, example_error, is_frame, listed, located
+from reference.models.macros import Line, Macro, expanded, line_of
 
 __all__ = ["TOKEN_TEMPLATES", "TokenAttributes", "attributes_of", "check_templates", "columns_of", "load_templates"]
 
@@ -151,6 +153,8 @@ def columns_of(templates: Iterable[str]) -> list[str]:
 def atoms_of(template: str) -> list[Atom]:
     """Column, treatment ("" for none) and offset of each atom of a template as :func:`check_templates` writes it; none
     for bias, BOS and EOS."""
+    if (line := line_of(template)) is not None:
+        return [(part.column, "", part.row) for part in line.parts if isinstance(part, Macro)]
     return [] if template in _ALONE else [_parsed(atom)[:3] for atom in template.split("|")]
 
 
@@ -161,8 +165,9 @@ def attributes_of(X: Any, templates: Sequence[str] | Extractor | None, joiner: s
     ----------
     X : sequence of n sentences
         With a list of templates: mappings from names of columns to sequences of n_i strings. With None: sequences of
-        n_i attribute sets. With a function: its arguments; the number of tokens is that of the first column, or
-        len(sentence) if the sentence is not a mapping. A TokenAttributes is returned unchanged.
+        n_i attribute sets, or mappings with such a sequence as the column ``items``. With a function: its arguments;
+        the number of tokens is that of the first column, or len(sentence) if the sentence is not a mapping. A
+        TokenAttributes is returned unchanged.
     templates : sequence of str, function or None
         As :func:`check_templates` returns them; or a function of a sentence and a position that gives an attribute set:
         a sequence of strings, or a mapping from strings to numbers. As in python-crfsuite, a string s in place of a
@@ -195,6 +200,9 @@ def attributes_of(X: Any, templates: Sequence[str] | Extractor | None, joiner: s
         names += more
     present = table != OUTSIDE
     numbers = table[present]
+    if len(index := dict.fromkeys(names)) < len(names):  # lines of CRF++ may share attributes
+        index = {name: i for i, name in enumerate(index)}
+        numbers, names = np.array([index[name] for name in names], np.int32)[numbers], list(index)
     indptr = np.concatenate([[0], np.cumsum(np.sum(present, axis=1))]).astype(np.int64)
     return TokenAttributes(window.offsets, indptr, numbers, np.broadcast_to(1.0, numbers.shape), names)
 
@@ -206,7 +214,7 @@ def _written_out(template: str) -> list[str]:
     """A template written out, or the templates of a range."""
     if not isinstance(template, str):
         raise ValueError(f"templates: expected strings such as word[-1] or word|tag, got {template!r}")
-    if template in _ALONE:
+    if template in _ALONE or line_of(template) is not None:
         return [template]
     atoms = []
     for atom in template.split("|"):
@@ -285,6 +293,8 @@ class _Window:
     def template(self, template: str) -> tuple[np.ndarray, list[str]]:
         """(N,) the number of each token's attribute, OUTSIDE if it has none, and the names of the numbers."""
         places = np.arange(len(self.first))
+        if (line := line_of(template)) is not None:
+            return self.line(line)
         if template in _ALONE:
             has = {"bias": places >= 0, "BOS": places == self.first, "EOS": places == self.end - 1}[template]
             return np.where(has, 0, OUTSIDE), [template]
@@ -299,6 +309,14 @@ class _Window:
             earlier, later = np.divmod(pairs, max(len(others), 1))
             values = [f"{values[a]}|{others[b]}" for a, b in zip(earlier.tolist(), later.tolist(), strict=True)]
         return ids, [f"{template}={value}" for value in values]
+
+    def line(self, line: Line) -> tuple[np.ndarray, list[str]]:
+        """As :meth:`template`, of a line of CRF++ or wapiti."""
+        if not line.attributes:
+            return np.full(len(self.first), OUTSIDE), []
+        index: dict[str, int] = {}
+        each = (expanded(line, x, n) for x, n in zip(self.X, np.diff(self.offsets).tolist(), strict=True))
+        return np.array([index.setdefault(name, len(index)) for names in each for name in names], np.int64), list(index)
 
     def atom(self, column: str, treatment: str, offset: int) -> tuple[np.ndarray, list[str]]:
         """(N,) the number of each token's value, OUTSIDE if there is none, and the values."""
@@ -367,6 +385,8 @@ def columns_of_sentence(name: Example, x: Any, columns: list[str]) -> Mapping[st
 
 def _listed_tokens(name: Example, x: Any) -> list[Any]:
     """The tokens of a sentence of attributes; the rows of a data frame."""
+    if isinstance(x, Mapping) and "items" in x:
+        x = x["items"]
     if isinstance(x, (str, bytes, Mapping)):
         raise example_error(name, None, f"expected a list of tokens, got {x!r:.80}", TypeError)
     return x.to_dict("records") if is_frame(x) else list(x)
