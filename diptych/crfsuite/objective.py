@@ -55,8 +55,8 @@ def joined(sequences: list[Sequence], names: list[str]) -> TokenAttributes:
     )
 
 
-def features_of(sequences: list[Sequence], A: int, L: int, *, least: float, states: bool, moves: bool) -> Features:
-    """The features of A attributes and L labels that crfsuite generates.
+def features_of(sequences: list[Sequence], L: int, least: float, *, states: bool, moves: bool) -> Features:
+    """The features that crfsuite generates, with L labels.
 
     The frequency of a pair is the sum of its values in the sequences, and that of a transition is how often it occurs.
     A feature is kept if its frequency is at least ``least``. Those that do not occur have frequency 0, and are
@@ -68,13 +68,13 @@ def features_of(sequences: list[Sequence], A: int, L: int, *, least: float, stat
     cells = numbers * L + np.concatenate([np.zeros(0, np.int64), *labels])
     following = [each.labels[:-1] * L + each.labels[1:] for each in sequences]
     pairs, of = np.unique(cells, return_inverse=True)
-    often = np.bincount(of, values, len(pairs))
+    often: np.ndarray = np.bincount(of, values, len(pairs))
     if states:
         every = (np.unique(numbers)[:, None] * L + np.arange(L)).reshape(-1)
         frequency = np.zeros(len(every))
         frequency[np.searchsorted(every, pairs)] = often
         pairs, often = every, frequency
-    times = np.bincount(np.concatenate([np.zeros(0, np.int64), *following]), minlength=L * L)
+    times: np.ndarray = np.bincount(np.concatenate([np.zeros(0, np.int64), *following]), minlength=L * L)
     kept = (times >= least) & (moves | (times > 0))
     return Features(pairs[often >= least], np.flatnonzero(kept))
 
@@ -83,7 +83,6 @@ def minimised(
     objective: Any,
     c1: float,
     c2: float,
-    *,
     epsilon: float,
     iterations: int,
     callback: Callable[[int, float, float | None, Array], bool],
@@ -99,10 +98,8 @@ def minimised(
 
     def each(row: Row, w: Array) -> bool:
         nonlocal ended
-        if row.epoch == 0 or (done and row.epoch == done):
-            return False
         ended = bool(callback(done + row.epoch, n * row.objective, None if row.gap is None else n * row.gap, w))
-        return ended or (row.gap is not None and row.gap <= epsilon * abs(row.objective))
+        return ended or (row.gap is not None and row.gap <= epsilon * row.objective)
 
     result: Result | Any
     if l1:
@@ -119,7 +116,7 @@ def minimised(
         w0, done = result.x, result.nit
     tol, more = None if lam else epsilon, iterations - done
     result = accelerated.lbfgs(objective, w0, lam=lam, tol=tol, iterations=more, callback=each)
-    small = not lam or (not result.interrupted and result.certificate <= epsilon * result.fun)
+    small = not lam or (not result.interrupted and float(result.certificate) <= epsilon * result.fun)
     return host(result.x), ended or bool(result.success and small), result.message
 
 

@@ -155,7 +155,9 @@ class Tagger:
             "TRANSITIONS": (f"(1) {a} --> {b}: {weight:.6f}" for (a, b), weight in dump.transitions.items()),
             "STATE_FEATURES": (f"(0) {a} --> {b}: {weight:.6f}" for (a, b), weight in dump.state_features.items()),
         }
-        text = "".join(f"{name} = {{\n" + "".join(f"  {row}\n" for row in rows) + "}\n\n" for name, rows in parts.items())
+        text = "".join(
+            f"{name} = {{\n" + "".join(f"  {row}\n" for row in rows) + "}\n\n" for name, rows in parts.items()
+        )
         if filename is None:
             sys.stdout.write(text)
         else:
