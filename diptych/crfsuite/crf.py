@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from diptych.crfsuite.log import TrainingLog
 from diptych.crfsuite.tagging import ParsedDump, Tagger
 from diptych.crfsuite.training import Trainer
 from diptych.estimators.examples import share_right
@@ -39,6 +39,7 @@ class LinePerIteration(Trainer):
         print("  ".join([*parts, f"feature_norm={info['feature_norm']:.2f}"]))
 
 
+@dataclass(repr=False, eq=False)
 class CRF(BaseEstimator):  # type: ignore[misc]
     """A linear-chain CRF with the parameters, the features and the objective of sklearn-crfsuite.
 
@@ -106,62 +107,39 @@ class CRF(BaseEstimator):  # type: ignore[misc]
     ['B', 'I', 'O']
     """
 
-    def __init__(
-        self,
-        algorithm: str | None = None,
-        min_freq: float | None = None,
-        all_possible_states: bool | None = None,
-        all_possible_transitions: bool | None = None,
-        c1: float | None = None,
-        c2: float | None = None,
-        max_iterations: int | None = None,
-        num_memories: int | None = None,
-        epsilon: float | None = None,
-        period: int | None = None,
-        delta: float | None = None,
-        linesearch: str | None = None,
-        max_linesearch: int | None = None,
-        calibration_eta: float | None = None,
-        calibration_rate: float | None = None,
-        calibration_samples: float | None = None,
-        calibration_candidates: int | None = None,
-        calibration_max_trials: int | None = None,
-        pa_type: int | None = None,
-        c: float | None = None,
-        error_sensitive: bool | None = None,
-        averaging: bool | None = None,
-        variance: float | None = None,
-        gamma: float | None = None,
-        verbose: bool = False,
-        model_filename: str | None = None,
-        keep_tempfiles: bool = False,
-        trainer_cls: type[Trainer] | None = None,
-        early_stopping: bool = False,
-    ) -> None:
-        self.algorithm = algorithm
-        self.min_freq = min_freq
-        self.all_possible_states = all_possible_states
-        self.all_possible_transitions = all_possible_transitions
-        self.c1, self.c2 = c1, c2
-        self.max_iterations = max_iterations
-        self.num_memories = num_memories
-        self.epsilon = epsilon
-        self.period, self.delta = period, delta
-        self.linesearch, self.max_linesearch = linesearch, max_linesearch
-        self.calibration_eta, self.calibration_rate = calibration_eta, calibration_rate
-        self.calibration_samples = calibration_samples
-        self.calibration_candidates = calibration_candidates
-        self.calibration_max_trials = calibration_max_trials
-        self.pa_type, self.c = pa_type, c
-        self.error_sensitive, self.averaging = error_sensitive, averaging
-        self.variance, self.gamma = variance, gamma
-        self.verbose = verbose
-        self.model_filename, self.keep_tempfiles = model_filename, keep_tempfiles
-        self.trainer_cls = trainer_cls
-        self.early_stopping = early_stopping
-        self.training_log_: TrainingLog | None = None
-        self._tagger: Tagger | None = None
-        self._dump: ParsedDump | None = None
+    algorithm: str | None = None
+    min_freq: float | None = None
+    all_possible_states: bool | None = None
+    all_possible_transitions: bool | None = None
+    c1: float | None = None
+    c2: float | None = None
+    max_iterations: int | None = None
+    num_memories: int | None = None
+    epsilon: float | None = None
+    period: int | None = None
+    delta: float | None = None
+    linesearch: str | None = None
+    max_linesearch: int | None = None
+    calibration_eta: float | None = None
+    calibration_rate: float | None = None
+    calibration_samples: float | None = None
+    calibration_candidates: int | None = None
+    calibration_max_trials: int | None = None
+    pa_type: int | None = None
+    c: float | None = None
+    error_sensitive: bool | None = None
+    averaging: bool | None = None
+    variance: float | None = None
+    gamma: float | None = None
+    verbose: bool = False
+    model_filename: str | None = None
+    keep_tempfiles: bool = False
+    trainer_cls: type[Trainer] | None = None
+    early_stopping: bool = False
+
+    training_log_ = None  # before fit
+    _tagger = None
+    _dump = None
 
     def fit(self, X: Any, y: Any, X_dev: Any = None, y_dev: Any = None) -> Any:
         """Learn from sequences and their labels; each iteration is scored on X_dev.

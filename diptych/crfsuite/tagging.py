@@ -26,7 +26,7 @@ class ClosedTagger(ValueError, RuntimeError):
 
 
 class UnknownFeatures(UserWarning):
-    """Features of a sequence that have no weight in the model."""
+    """A sequence none of whose features has a weight in the model."""
 
 
 @dataclass
@@ -53,8 +53,8 @@ class Tagger:
     Attributes
     ----------
     given, unknown : int
-        How many features the sequences so far had, and how many of these have no weight. The first such sequence warns
-        with :class:`UnknownFeatures`.
+        How many features the sequences so far had, and how many of these have no weight. The first sequence none of
+        whose features has a weight warns with both numbers (:class:`UnknownFeatures`).
 
     Notes
     -----
@@ -73,6 +73,7 @@ class Tagger:
 
     def __init__(self, model: CrfsuiteModel | None = None) -> None:
         self.given = self.unknown = 0
+        self._warned = False
         self._model: CrfsuiteModel | None = None
         self._chain: Chain | None = None
         self._marginals: np.ndarray | None = None
@@ -105,13 +106,14 @@ class Tagger:
 
     def set(self, xseq: Any) -> None:
         """Make a sequence the current one; ``xseq`` is as for :class:`ItemSequence`."""
-        self._marginals, self._chain = None, self.chain(xseq)
+        self._chain, self._marginals = self.chain(xseq), None
 
     def tag(self, xseq: Any = None) -> list[str]:
         """The best labels of a sequence, by default the current one, which it becomes."""
-        if xseq is not None:
-            self.set(xseq)
-        return self._best(self._current)
+        if xseq is None:
+            return self._best(self._current)
+        self._chain, self._marginals = chain, _ = self.chain(xseq), None
+        return self._best(chain)
 
     def probability(self, yseq: Iterable[str]) -> float:
         """The probability of labels for the current sequence. Raises ValueError for a wrong number of labels."""
@@ -173,12 +175,14 @@ class Tagger:
         rows = np.array([self._rows.get(feature, -1) for item in items for feature, _ in item], np.int64)
         values = np.array([value for item in items for _, value in item])
         kept = rows >= 0
-        self.given, before = self.given + len(rows), self.unknown
-        self.unknown = before + len(rows) - int(np.count_nonzero(kept))
-        if self.unknown and not before:
-            first = [feature for item in items for feature, _ in item][int(np.argmin(kept))]
-            told = f"{self.unknown} of its {len(rows)} features have no weight in this model, such as {first!r:.80}"
-            warnings.warn(f"{name}: {told}; they are ignored, here and later", UnknownFeatures, stacklevel=3)
+        self.given += len(rows)
+        self.unknown += len(rows) - int(np.count_nonzero(kept))
+        if len(rows) and len(self._weights) and not np.any(kept) and not self._warned:
+            self._warned = True
+            example = next(feature for item in items for feature, _ in item)
+            told = f"none of its {len(rows)} features has a weight in this model, such as {example!r:.80}"
+            so_far = f"of the features of all sequences so far {self.unknown} of {self.given} have none"
+            warnings.warn(f"{name}: {told}; {so_far}", UnknownFeatures, stacklevel=3)
         tokens, rows, values = np.repeat(np.arange(n), counts)[kept], rows[kept], values[kept]
         many = self._starts[rows + 1] - self._starts[rows]
         features = np.arange(many.sum()) + np.repeat(self._starts[rows] - np.cumsum(many) + many, many)

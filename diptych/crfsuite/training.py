@@ -300,29 +300,15 @@ class Trainer:
         for line in lines:
             self.message(line)
 
-    def on_start(self, log: str) -> None:
-        """Before anything else."""
-        print(log, end="")
-
-    def on_featgen_end(self, log: str) -> None:
-        """The features are counted."""
-        print(log, end="")
-
-    def on_prepared(self, log: str) -> None:
-        """Before the first iteration."""
-        print(log, end="")
-
     def on_iteration(self, log: str, info: dict[str, Any]) -> None:
         """After each iteration; ``info`` is that of :class:`TrainingLog`."""
         print(log, end="")
 
-    def on_optimization_end(self, log: str) -> None:
-        """The weights are final."""
+    def on_start(self, log: str) -> None:
+        """Before anything else; the other methods are called after the event of their name."""
         print(log, end="")
 
-    def on_end(self, log: str) -> None:
-        """The model is stored."""
-        print(log, end="")
+    on_featgen_end = on_prepared = on_optimization_end = on_end = on_start
 
 
 class _Watch:
