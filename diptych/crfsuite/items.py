@@ -80,16 +80,23 @@ def label_of(label: Any, name: str, position: int) -> str:
 
 
 def _item(token: Any) -> Item:
-    if isinstance(token, str | bytes) or not isinstance(token, Iterable):
+    is_dict = type(token) is dict or isinstance(token, Mapping)
+    if not is_dict and (isinstance(token, str | bytes) or not isinstance(token, Iterable)):
         raise TypeError(f"expected a dictionary or a list of names, got {token!r:.80}")
-    if not isinstance(token, Mapping):
+    if not is_dict:
         # the order of a set is another in each process
         names = sorted(token, key=str) if isinstance(token, set | frozenset) else token
         return [(name if type(name) is str else _text(name), 1.0) for name in names]
     item: Item = []
     for key, value in token.items():
         name = key if type(key) is str else _text(key)
-        if isinstance(value, str | bytes):
+        if type(value) is str:  # the usual cases, quickly
+            item.append((f"{name}:{value}", 1.0))
+        elif type(value) is bool:
+            item.append((name, 1.0 if value else 0.0))
+        elif type(value) is float and -np.inf < value < np.inf:
+            item.append((name, value))
+        elif isinstance(value, str | bytes):
             item.append((f"{name}:{value if isinstance(value, str) else _text(value)}", 1.0))
         elif isinstance(value, Mapping | list | tuple | set | frozenset):
             try:
@@ -104,8 +111,6 @@ def _item(token: Any) -> Item:
 def _number(name: str, value: Any) -> float:
     if isinstance(value, bool | np.bool_):
         return float(value)
-    if type(value) is float and -np.inf < value < np.inf:  # the usual case, quickly
-        return value
     if value is None:
         raise TypeError(f"{name:.80}: expected a number or a string, got None")
     number = real(f"{name:.80}", value)

@@ -171,8 +171,8 @@ class Tagger:
         L, n = len(model.labels), len(items)
         if not L:
             raise ValueError("this model has no labels")
-        counts = [len(item) for item in items]
-        rows = np.array([self._rows.get(feature, -1) for item in items for feature, _ in item], np.int64)
+        row, counts = self._rows.get, [len(item) for item in items]
+        rows = np.array([row(feature, -1) for item in items for feature, _ in item], np.int64)
         values = np.array([value for item in items for _, value in item])
         kept = rows >= 0
         self.given += len(rows)
