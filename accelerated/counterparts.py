@@ -33,7 +33,7 @@ from accelerated.training.smoothness import Backtracking, OffsetSearch
 from reference.online_mkl.rounds import KernelProblem
 from reference.screening import registry
 from reference.screening.scored import made
-from reference.training.counterparts import register, register_domain
+from reference.training.counterparts import register
 
 __all__ = ["TABLE"]
 
@@ -63,8 +63,8 @@ for (objective, model), counterparts in TABLE.items():
         register(counterpart.__mro__[1], objective, model, counterpart)
 for objective in (StructuralHinge, LogLoss):
     for model in narrow.MODELS:
-        for solver in narrow.SOLVERS:
-            register_domain(solver, objective, model, narrow.Narrow)
+        for solver, narrower in narrow.SOLVERS.items():
+            register(solver, objective, model, narrower)
 
 # our models read features as the reference's do, so screening treats them alike
 for model in (MulticlassModel, SequenceModel, TaggingModel, TreeModel, ListModel, CandidateModel):

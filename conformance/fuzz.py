@@ -61,7 +61,8 @@ def _fuzz(name: str, seconds: int, findings: Path) -> int:
     import atheris  # type: ignore[import-not-found]
     import numpy as np
 
-    with atheris.instrument_imports(include=["diptych.files", "diptych.pictures", "reference.models"]):
+    packages = ["diptych.crfsuite", "diptych.files", "diptych.pictures", "reference.models"]
+    with atheris.instrument_imports(include=packages):
         from conformance.damage import damaged
         from conformance.readers import READERS
     write, read = READERS[name]

@@ -83,7 +83,13 @@ SPACES: dict[str, tuple[str, str]] = {
     "array_api_strict:device1": ("array_api_strict", "device1"),
     "torch:cpu": ("torch", "cpu"),
     "jax:cpu": ("jax", "cpu"),
+    "torch-autograd": ("torch", "cpu"),
+    "jax-jit": ("jax", "cpu"),
 }
+
+# Those of layers: structures answer there by the functions of diptych.layers and their derivatives
+# (:mod:`conformance.layers.structures`), and the laws of layers run on them, no other.
+LAYERS = ("torch-autograd", "jax-jit")
 
 # The strict namespace is slow, so each of its devices has one dtype: float32, for it refuses what creates float64
 # beside it, and float64 elsewhere.
@@ -132,7 +138,9 @@ def _asked(names: list[str], device: str | None) -> dict[str, tuple[str, str]]:
         namespace, where = SPACES[space]
         if device is not None:
             where = device
-            space = next((key for key, value in SPACES.items() if value == (namespace, where)), f"{namespace}:{where}")
+            if name not in LAYERS:
+                named = (key for key, value in SPACES.items() if value == (namespace, where))
+                space = next(named, f"{namespace}:{where}")
         asked[space] = (namespace, where)
     return asked
 

@@ -191,7 +191,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         others = [Backend(importlib.import_module(name)) for name in _names(metafunc.config) if name != "reference"]
         metafunc.parametrize("other", others, ids=[b.__name__ for b in others])
     if "space" in metafunc.fixturenames:
-        metafunc.parametrize("space", _SPACES, ids=[f"{s.name}-{s.dtype}" for s in _SPACES])
+        panels = [space for space in _SPACES if space.name not in namespaces.LAYERS]
+        metafunc.parametrize("space", panels, ids=repr)
+
+
+def spaces_of_layers() -> list[namespaces.Space]:
+    """Those of this run on which the laws of layers run."""
+    return [space for space in _SPACES if space.name in namespaces.LAYERS]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -243,8 +249,10 @@ def _first_tier(items: list[pytest.Item]) -> set[pytest.Item]:
     """What is not marked beyond, on NumPy in float64; of a test on a backend FEW instances, from first to last."""
     tests: dict[tuple[str, str], list[pytest.Item]] = {}
     for item in items:
-        space, backend = parameters(item).get("space"), backend_of(item) or item.nodeid  # of none: each instance
-        if item.get_closest_marker("beyond") is None and (space is None or _first(space)):
+        space = parameters(item).get("space", parameters(item).get("layer"))
+        first = not isinstance(space, namespaces.Space) or _first(space)
+        backend = backend_of(item) or item.nodeid  # of none: each instance
+        if item.get_closest_marker("beyond") is None and first:
             tests.setdefault((item.nodeid.partition("[")[0], str(backend)), []).append(item)
     return {
         instances[k]

@@ -17,10 +17,9 @@ import numpy as np
 
 from reference.arrays import host, squared_norm
 from reference.optimizers.base import traits, value_of
-from reference.optimizers.nonnegative import clipped, constraint
+from reference.optimizers.nonnegative import clipped
 from reference.smoothings import Entropy
 from reference.structures.base import IntractableError, UnsupportedError
-from reference.training.arguments import is_nonlinear
 from reference.training.result import UNCERTIFIED, Result, judged, padded
 from reference.training.stochastic import as_regularizer
 from reference.weighted import Weighted
@@ -61,7 +60,7 @@ def certified(panel: ModuleType, result: Result, objective: Any, options: Mappin
     duality gap as its certificate, and is judged by it.
     """
     done, uncertified, _ = result.message.partition(UNCERTIFIED)
-    if not uncertified or is_nonlinear(objective) or options.get("project") is not None or options.get("sigma"):
+    if not uncertified or not traits(objective).linear or options.get("project") is not None or options.get("sigma"):
         return result
     mu, lam, w = options.get("mu"), options.get("lam") or 0.0, host(result.x).astype(np.float64)
     if (regularizer := options.get("regularizer")) is not None:
@@ -76,7 +75,7 @@ def certified(panel: ModuleType, result: Result, objective: Any, options: Mappin
         for value, c, g in _planes(panel, objective, result, mu) if not smooth else _plane(objective, result, mu):
             if not bounds and not np.isclose(value + penalty, result.fun, rtol=1e-5, atol=0.0):
                 return result  # the options are of another objective
-            bounds.append(_highest(c, _conjugate(regularizer, lam, g, constraint(objective)), shrinks))
+            bounds.append(_highest(c, _conjugate(regularizer, lam, g, traits(objective).nonnegative), shrinks))
             if len(bounds) > 2 and bounds[-1] < bounds[-2]:  # as a function of the smoothing it rises, then falls
                 break
     except (TypeError, ValueError, UnsupportedError, IntractableError):  # no closed form of the conjugate, no oracle

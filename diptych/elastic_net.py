@@ -134,35 +134,31 @@ def elastic_net_path(
     values = [number(f"l1s[{i}]", l1, positive=True) for i, l1 in enumerate(l1s)]
     same = {"l1s": values, "lam": lam, "tol": tol, "iterations": iterations, "examples": objective.n}
     same |= {"weights": objective.model.size, "partitions": getattr(objective, "partitions", None)}
-    points, place = list[PathPoint](), Place.of(objective.zeros())
     path = SparsePath(np.nan, beta_max(objective), objective.model.size, ())
     if resume is not None:
-        points = _points(resume, same, place)
-        path = replace(path, points=tuple(points))
-        _check_data(resume, objective, path, lam)
+        path = _resumed(resume, same, objective, path)
     try:
         for k, l1 in enumerate(values):
-            if k >= len(points):
-                w0 = path.weights(-1) if points else None
+            if k == len(path.points):
+                w0 = path.weights(-1) if k else None
                 result = elastic_net(objective, w0, l1=l1, lam=lam, iterations=iterations, tol=tol)
                 if result.interrupted:
                     raise KeyboardInterrupt
-                points.append(_point(l1, result, place))
-                path = replace(path, points=tuple(points))
+                path = replace(path, points=(*path.points, _point(l1, result)))
                 if checkpoint is not None:
-                    _write(checkpoint, {"path": same, "points": points})
+                    _write(checkpoint, {"path": same, "points": path.points})
             if callback is not None:
-                callback(points[k])
+                callback(path.points[k])
     except KeyboardInterrupt:
-        if not points:
+        if not path.points:
             raise
         return replace(path, interrupted=True)
     return path
 
 
-def _point(l1: float, result: SparseResult, place: Place) -> PathPoint:
+def _point(l1: float, result: SparseResult) -> PathPoint:
     names = ("support", "fun", "oracle_calls", "work", "solver_seconds", "screening_seconds", "screenings", "success")
-    values = place.floats(host(result.x)[result.support])
+    values = Place.of(result.x).floats(host(result.x)[result.support])
     gap, found = float(result.certificate), {name: getattr(result, name) for name in names}
     return PathPoint(beta=l1, values=values, gap=gap, iterations=result.nit, **found)
 
@@ -175,24 +171,20 @@ def _write(file: str | Path, content: dict[str, Any]) -> None:
         warnings.warn(f"{file}: {why}: the checkpoint is not written; the path goes on", NotWritten, stacklevel=3)
 
 
-def _points(file: str | Path, same: dict[str, Any], place: Place) -> list[PathPoint]:
-    """The points in a checkpoint of a path."""
-    content = read_checkpoint(file, place)
+def _resumed(file: str | Path, same: dict[str, Any], objective: Any, path: SparsePath) -> SparsePath:
+    """The path with the points in a checkpoint. ValueError if that is of another path, or of other data."""
+    content = read_checkpoint(file, Place.of(objective.zeros()))
     if "path" not in content:
         raise ValueError(f"resume: {file} is of a single run, not of a path")
     check_identity(content["path"], same, file)
-    points: list[PathPoint] = content["points"]
-    return points
-
-
-def _check_data(file: str | Path, objective: Any, path: SparsePath, lam: float) -> None:
-    """Raise ValueError if the objective at the last point is another than it was."""
+    path = replace(path, points=tuple(content["points"]))
     point, w = path.points[-1], path.weights(-1)
     absolute = float(np.sum(np.abs(host(point.values))))
-    fun = float(objective.value_and_gradient(w)[0]) + point.beta * absolute + 0.5 * lam * squared_norm(w)
+    fun = float(objective.value_and_gradient(w)[0]) + point.beta * absolute + 0.5 * same["lam"] * squared_norm(w)
     if not same_value(fun, point.fun, w):
         values = f"the objective at its last weights is {point.fun}, here {fun}"
         raise ValueError(f"resume: {file} is of other data: {values}")
+    return path
 
 
 def without_zeros(model: Any, w: Array) -> tuple[Any, np.ndarray]:

@@ -8,6 +8,7 @@ from reference.models.differentiable import DifferentiableModel
 from reference.models.kernel_sequence import KernelSequenceModel
 from reference.models.listed import ListModel
 from reference.models.localization import CandidateModel, Candidates
+from reference.models.minibatched import MinibatchModel
 from reference.models.multiclass import MulticlassModel
 from reference.models.parsing import ParsingModel
 from reference.models.segmentation import SegmentationModel, grid_edges
@@ -59,14 +60,12 @@ from reference.structures.matching import Matching, MatchingScores
 from reference.structures.search import branch_and_bound
 from reference.structures.table import Table, TableScores
 from reference.structures.tree import Tree, TreeScores
-from reference.training.casimir import casimir
+from reference.training.casimir import casimir, casimir_svrg_adapt, casimir_svrg_const
 from reference.training.dual import bcfw, cutting_planes, exponentiated_gradient, multisample
-from reference.training.lbfgs import lbfgs
-from reference.training.presets import casimir_svrg_adapt, casimir_svrg_const
 from reference.training.prox_linear import prox_linear
 from reference.training.result import Result, Row
+from reference.training.smooth import lbfgs, svrg
 from reference.training.stochastic import online_proximal, sgd
-from reference.training.svrg import svrg
 from reference.weighted import Weighted
 
 __version__ = "0.1.0"
@@ -110,6 +109,7 @@ __all__ = [
     "LogLoss",
     "Matching",
     "MatchingScores",
+    "MinibatchModel",
     "MulticlassModel",
     "NonSparseMKL",
     "ParsingModel",

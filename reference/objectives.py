@@ -26,7 +26,7 @@ from array_api_compat import array_namespace
 from reference.arrays import Array, Place, number, real
 from reference.models.base import all_of, check_weights, integer
 from reference.smoothings import Entropy, Max, Smoothed, SquaredL2, TopK, positive_mu
-from reference.structures.base import IntractableError, KBest, UnsupportedError, at_most, feasible
+from reference.structures.base import KBest, UnsupportedError, at_most, check_offers, feasible
 from reference.structures.proposals import Sampler, best_and_drawn, best_and_proposed
 from reference.structures.sampling import generator
 from reference.structures.scores import add, inner
@@ -99,16 +99,7 @@ class StructuralHinge:
             raise ValueError("data: expected at least one example, got none")
         self._like = self.zeros()  # namespace and dtype of weights
         for method in {"best", "parts", self.smoothing.needs}:
-            if method in getattr(model.structure_type, "intractable", {}):
-                raise IntractableError(
-                    f"{type(self).__name__} with {self.smoothing} needs {method}(): "
-                    f"{model.structure_type.intractable[method]}"
-                )
-            if not model.structure_type.supports(method):
-                raise UnsupportedError(
-                    f"{type(self).__name__} with {self.smoothing} needs {method}(), which "
-                    f"{model.structure_type.__name__} lacks"
-                )
+            check_offers(model.structure_type, method, f"{type(self).__name__} with {self.smoothing}")
 
     def __repr__(self) -> str:
         """Sizes, and no arrays: ``StructuralHinge(n=120, model=SequenceModel(...), smoothing=Max())``."""

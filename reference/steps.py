@@ -14,7 +14,7 @@ import numpy as np
 
 from reference.arrays import real
 
-__all__ = ["Constant", "InverseSqrt", "InverseTime", "Pegasos", "Schedule", "Steps"]
+__all__ = ["CheckedSchedule", "Constant", "InverseSqrt", "InverseTime", "Pegasos", "Schedule", "Steps", "schedule_of"]
 
 Schedule: TypeAlias = Callable[[np.ndarray, float], np.ndarray]
 
@@ -80,3 +80,25 @@ class Steps(_Schedule):
 
     def __call__(self, t: np.ndarray, lam: float) -> np.ndarray:
         return self.gamma0 / (1.0 + np.floor(t / self.t0))
+
+
+@dataclass(frozen=True)
+class CheckedSchedule:
+    """A schedule whose steps are checked: one finite step for each t, >= 0, or > 0 if ``positive``."""
+
+    schedule: Schedule
+    positive: bool = False
+
+    def __call__(self, t: np.ndarray, lam: float) -> np.ndarray:
+        steps, sign = np.asarray(self.schedule(t, lam), dtype=np.float64), ">" if self.positive else ">="
+        if steps.shape != t.shape or not np.all(np.isfinite(steps) & ((steps > 0) if self.positive else (steps >= 0))):
+            raise ValueError(
+                f"step_size: expected {len(t)} finite steps {sign} 0 from {self.schedule}, got shape {steps.shape}: "
+                f"{steps}"
+            )
+        return steps
+
+
+def schedule_of(step_size: float | Schedule) -> Schedule:
+    """A number as a constant schedule; a schedule unchanged."""
+    return step_size if callable(step_size) else Constant(real("step_size", step_size))

@@ -12,9 +12,8 @@ from accelerated.arrays import like, view
 from accelerated.compiled.epochs.bcfw import Done, Visits
 from accelerated.compiled.epochs.bcfw_clipped import DirectionSets, Point, clipped_pass, more_room, new_direction_sets
 from accelerated.problems import finds_itself, finite, problem_of
-from reference.optimizers.base import Cornered
+from reference.optimizers.base import Cornered, traits
 from reference.optimizers.bcfw import BCFWState
-from reference.optimizers.nonnegative import constraint
 
 __all__ = ["BCFW"]
 
@@ -31,7 +30,7 @@ class BCFW(reference.BCFW):
             return super().sweep(objective, state, orders)
         if not finite(state.x):  # the weights are no longer finite
             return state if isinstance(previous, DirectionSets) else super().sweep(objective, state, orders)
-        (x, mean), where = (view("x", each).copy() for each in (state.x, state.mean)), constraint(objective)
+        (x, mean), where = (view("x", each).copy() for each in (state.x, state.mean)), traits(objective).nonnegative
         signed = (0, 0) if where is None else (where.start, where.stop)
         point = Point(x, mean, x.reshape(1, 1, -1).copy(), *signed)
         sets, progress = previous or new_direction_sets(objective.n, len(x)), Done(state.t, state.loss, state.mean_loss)

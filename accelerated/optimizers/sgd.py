@@ -11,8 +11,7 @@ from accelerated.arrays import like, view
 from accelerated.compiled.epochs.sgd import Rounds, sgd_epoch
 from accelerated.models.dense import DenseWeights
 from accelerated.problems import finds_itself, finite, problem_of
-from reference.optimizers.base import Objective
-from reference.optimizers.nonnegative import constraint
+from reference.optimizers.base import Objective, traits
 from reference.optimizers.sgd import SGDState
 
 __all__ = ["SGD", "SGDState"]
@@ -36,7 +35,7 @@ def compiled_sweep(box: Any, objective: Any, state: SGDState, order: np.ndarray)
     scalable = np.all(steps * lam < 1) or not getattr(model, "restricted", False)  # the kernel also scales -inf
     if problem is None or not (finite(state.x) and scalable):
         return None
-    (w, mean), where = (model.padded(view("w", x)) for x in (state.x, state.mean)), constraint(objective)
+    (w, mean), where = (model.padded(view("w", x)) for x in (state.x, state.mean)), traits(objective).nonnegative
     signed = (0, 0) if where is None else (where.start, where.stop)
     rounds = Rounds(order, steps, *shares_of(box.average, state.t, len(order)))
     sgd_epoch(problem, rounds, lam, mu, w, mean, signed, np.arange(len(w.rows), dtype=np.uint32))

@@ -1,12 +1,14 @@
 """Dependency trees: the reference's functions as kernels, on the host; networkx as an oracle beside them.
 
-The best tree takes O(n^2).
+The best tree takes O(n^2). Best trees and sums of a batch are one call of a kernel, over threads.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from accelerated.compiled.structures.arborescence_samples import sample_trees
 from accelerated.compiled.structures.arborescence_sum import sum_over_trees
 from accelerated.compiled.structures.assignment import are_scores
 from accelerated.mirror import mirrors
+from accelerated.structures import arborescence_batch
 from accelerated.structures.answers import feasible as feasible  # of ops
 from accelerated.structures.answers import k_best
 from reference.arrays import Array, Place, host
@@ -45,6 +48,9 @@ __all__ = [
 @mirrors(reference.maximum_arborescence)
 def maximum_arborescence(scores: ArborescenceScores, single_root: bool = False) -> tuple[Array, Array]:
     values = scores.values
+    if values.ndim > 2 or scores.lengths is not None:
+        value, heads = arborescence_batch.best(*_flat(scores), single_root)
+        return like(value.reshape(values.shape[:-2]), values), like(heads.reshape(values.shape[:-1]), values)
     if ready(values):
         value, heads = best_tree(values, single_root)
         return np.asarray(value), heads
@@ -52,36 +58,82 @@ def maximum_arborescence(scores: ArborescenceScores, single_root: bool = False) 
     return like(np.asarray(value), values), like(heads, values)
 
 
+def _flat(scores: ArborescenceScores) -> tuple[np.ndarray, np.ndarray]:
+    """values (B, n, n + 1) and lengths (B,) of a batch."""
+    *batch, n, m = scores.values.shape
+    B = math.prod(batch)
+    lengths = np.full(B, n) if scores.lengths is None else view("lengths", scores.lengths, np.int64).reshape(-1)
+    if m != n + 1 or lengths.shape != (B,) or (B and not 0 <= lengths.min() <= lengths.max() <= n):
+        raise ValueError(
+            f"lengths: expected {B} numbers in 0..{n} for values {(*batch, n, m)}, got {lengths.tolist()[:9]}"
+        )
+    return view("values", scores.values).reshape(B, n, m), lengths
+
+
+def _sentences(scores: ArborescenceScores) -> Iterator[tuple[int, np.ndarray]]:
+    """The place and the scores of each sentence."""
+    if scores.values.ndim == 2 and scores.lengths is None:
+        yield 0, view("values", scores.values)
+        return
+    for b, (values, n) in enumerate(zip(*_flat(scores), strict=True)):
+        yield b, np.ascontiguousarray(values[:n, : n + 1])
+
+
 @mirrors(reference.max_marginals)
 def max_marginals(scores: ArborescenceScores, single_root: bool = False) -> ArborescenceScores:
-    values = view("values", scores.values)
-    best = best_with_each_arc(values, single_root) if are_scores(values) else np.full(values.shape, np.nan)
-    return ArborescenceScores(like(best, scores.values))
+    *batch, n, m = scores.values.shape
+    marginals = np.full((math.prod(batch), n, m), -np.inf)
+    for b, values in _sentences(scores):
+        own = marginals[b, : len(values), : len(values) + 1]
+        own[:] = best_with_each_arc(values, single_root) if are_scores(values) else np.nan
+    return scores._replace(values=like(marginals.reshape(*batch, n, m), scores.values))
 
 
 @mirrors(reference.tree_partition)
 def tree_partition(
     scores: ArborescenceScores, mu: float = 1.0, single_root: bool = False
 ) -> tuple[Array, ArborescenceScores]:
-    value, marginals = sum_over_trees(view("values", scores.values), mu, single_root)
-    return like(np.asarray(value), scores.values), ArborescenceScores(like(marginals, scores.values))
+    values = scores.values
+    if values.ndim > 2 or scores.lengths is not None:
+        value, marginals = arborescence_batch.sums(*_flat(scores), single_root, float(mu))
+        each = like(value.reshape(values.shape[:-2]), values)
+        return each, scores._replace(values=like(marginals.reshape(values.shape), values))
+    value, marginals = sum_over_trees(view("values", values), mu, single_root)
+    return like(np.asarray(value), values), ArborescenceScores(like(marginals, values))
 
 
 @mirrors(reference.sample)
 def sample(
     scores: ArborescenceScores, uniforms: Array, mu: float = 1.0, single_root: bool = False
 ) -> tuple[Array, Array]:
-    values, numbers = view("values", scores.values), view("uniforms", uniforms)
-    if numbers.ndim != 2 or numbers.shape[1] != len(values) + 1:
-        raise ValueError(f"uniforms: expected shape (size, {len(values) + 1}), got {numbers.shape}")
-    heads = np.full((len(numbers), len(values)), -1)
-    value = sample_trees(values, float(mu), single_root, numbers, heads)
-    return like(np.asarray(value), scores.values), like(heads, scores.values)
+    numbers, (*batch, n, _) = view("uniforms", uniforms), scores.values.shape
+    if numbers.ndim != len(batch) + 2 or (*numbers.shape[:-2], numbers.shape[-1]) != (*batch, n + 1):
+        raise ValueError(f"uniforms: expected shape {(*batch, 'size', n + 1)}, got {numbers.shape}")
+    B, size = math.prod(batch), numbers.shape[-2]
+    value, heads = np.empty(B), np.full((B, size, n), -1)
+    numbers = numbers.reshape(B, size, n + 1)
+    for b, values in _sentences(scores):
+        own = np.full((size, len(values)), -1)
+        of_tokens = np.ascontiguousarray(numbers[b, :, : len(values) + 1])
+        value[b] = sample_trees(values, float(mu), single_root, of_tokens, own)
+        heads[b, :, : len(values)] = own
+    shaped = heads.reshape(*batch, size, n)
+    return like(value.reshape(batch), scores.values), like(shaped, scores.values)
 
 
 @mirrors(reference.top_k_arborescences)
 def top_k_arborescences(scores: ArborescenceScores, k: int, single_root: bool = False) -> KBest:
-    values, place = view("values", scores.values), Place.of(scores.values)
+    (*batch, n, _), place = scores.values.shape, Place.of(scores.values)
+    highest, labels = np.full((math.prod(batch), k), -np.inf), np.full((math.prod(batch), k, n), -1)
+    for b, values in _sentences(scores):
+        for rank, (score, heads) in enumerate(_best_trees(values, k, single_root)):
+            highest[b, rank], labels[b, rank, : len(heads)] = score, heads
+    scores_of = place.floats(highest.reshape(*batch, k))
+    return k_best(scores_of, place.integers(labels.reshape(*batch, k, n)), k)
+
+
+def _best_trees(values: np.ndarray, k: int, single_root: bool) -> list[tuple[float, np.ndarray]]:
+    """The scores and heads of the k best trees of one sentence, or of all if there are fewer."""
     heads = np.empty(len(values), np.int64)
     trees: list[tuple[float, np.ndarray]] = []
     waiting: list[tuple[float, int, np.ndarray, int, np.ndarray, np.ndarray]] = []
@@ -99,8 +151,7 @@ def top_k_arborescences(scores: ArborescenceScores, k: int, single_root: bool = 
         for i in np.flatnonzero(possible).tolist():
             heapq.heappush(waiting, (-values_of[i], numbers, heads_of[i], i, limited, heads))
             numbers += 1
-    labels = np.array([heads for _, heads in trees], np.int64).reshape(len(trees), len(values))
-    return k_best(place.floats([score for score, _ in trees]), place.integers(labels), k)
+    return trees
 
 
 def _part(limited: np.ndarray, heads: np.ndarray, m: int) -> np.ndarray:
@@ -186,9 +237,9 @@ def _networkx_heads(values: np.ndarray) -> np.ndarray | None:
 class Arborescence(reference.Arborescence):
     ops = sys.modules[__name__]
 
-    def __init__(self, values: Any, single_root: bool = False) -> None:
-        sound = are_sound(values) and values.ndim == 2 and values.shape[1] == values.shape[0] + 1
+    def __init__(self, values: Any, single_root: bool = False, lengths: Any = None) -> None:
+        sound = lengths is None and are_sound(values) and values.ndim >= 2 and values.shape[-1] == values.shape[-2] + 1
         if sound and isinstance(single_root, bool):
             self.scores, self.single_root = ArborescenceScores(values), single_root
         else:
-            super().__init__(values, single_root)
+            super().__init__(values, single_root, lengths)

@@ -1,7 +1,11 @@
-"""Matchings: the reference's functions as kernels, on the host; networkx and SciPy as oracles beside them."""
+"""Matchings: the reference's functions as kernels, on the host; networkx and SciPy as oracles beside them.
+
+Best matchings of a batch are one call of a kernel, over threads.
+"""
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +17,7 @@ from accelerated.arrays import are_sound, like, view
 from accelerated.compiled.structures.assignment import are_scores, assign, best_matching, matched_sum
 from accelerated.compiled.structures.matching import best_with_each_pair
 from accelerated.mirror import mirrors
+from accelerated.structures import matching_batch
 from accelerated.structures.answers import feasible as feasible  # of ops
 from reference.arrays import Array, Place, host
 from reference.structures.matching import MatchingScores
@@ -22,6 +27,10 @@ __all__ = ["Matching", "MatchingScores", "assignment", "by_networkx", "by_scipy"
 
 @mirrors(reference.assignment)
 def assignment(scores: MatchingScores) -> tuple[Array, Array]:
+    if scores.values.ndim > 2 or scores.lengths is not None:
+        highest, columns = matching_batch.best(*_flat(scores))
+        shape = scores.values.shape[:-1]
+        return like(highest.reshape(shape[:-1]), scores.values), like(columns.reshape(shape), scores.values)
     values = view("values", scores.values)
     if values.shape[0] <= values.shape[1]:
         columns = np.empty(len(values), np.int64)
@@ -31,12 +40,34 @@ def assignment(scores: MatchingScores) -> tuple[Array, Array]:
     return like(np.asarray(value), scores.values), like(columns, scores.values)
 
 
+def _flat(scores: MatchingScores) -> tuple[np.ndarray, np.ndarray]:
+    """values (B, p, q) and lengths (B, 2) of a batch."""
+    *batch, p, q = scores.values.shape
+    B = math.prod(batch)
+    if scores.lengths is None:
+        lengths = np.full((B, 2), (p, q))
+    else:
+        lengths = view("lengths", scores.lengths, np.int64).reshape(-1, 2)
+    if len(lengths) != B or not np.all((lengths >= 0) & (lengths <= (p, q))):
+        raise ValueError(f"lengths: expected {B} pairs in 0..{p} and 0..{q}, got {lengths.tolist()[:9]}")
+    return view("values", scores.values).reshape(B, p, q), lengths
+
+
 @mirrors(reference.max_marginals)
 def max_marginals(scores: MatchingScores) -> MatchingScores:
-    values = view("values", scores.values)
+    if scores.values.ndim == 2 and scores.lengths is None:
+        return MatchingScores(like(_with_each_pair(view("values", scores.values)), scores.values))
+    matrices, lengths = _flat(scores)
+    marginals = np.full(matrices.shape, -np.inf)
+    for values, out, (p, q) in zip(matrices, marginals, lengths, strict=True):
+        out[:p, :q] = _with_each_pair(np.ascontiguousarray(values[:p, :q]))
+    return scores._replace(values=like(marginals.reshape(scores.values.shape), scores.values))
+
+
+def _with_each_pair(values: np.ndarray) -> np.ndarray:
     if values.shape[0] <= values.shape[1]:
-        return MatchingScores(like(best_with_each_pair(values), scores.values))
-    return MatchingScores(like(best_with_each_pair(np.ascontiguousarray(values.T)).T.copy(), scores.values))
+        return best_with_each_pair(values)
+    return best_with_each_pair(np.ascontiguousarray(values.T)).T.copy()
 
 
 def by_networkx(scores: MatchingScores) -> tuple[Array, Array]:
@@ -155,8 +186,8 @@ def _networkx_columns(values: np.ndarray) -> np.ndarray | None:
 class Matching(reference.Matching):
     ops = sys.modules[__name__]
 
-    def __init__(self, values: Any) -> None:
-        if are_sound(values) and values.ndim == 2:
+    def __init__(self, values: Any, lengths: Any = None) -> None:
+        if lengths is None and are_sound(values) and values.ndim >= 2:
             self.scores = MatchingScores(values)
         else:
-            super().__init__(values)
+            super().__init__(values, lengths)

@@ -19,16 +19,15 @@ from accelerated.models.sequence import SequenceModel
 from accelerated.models.tagging import TaggingModel
 from accelerated.objectives import LogLoss, StructuralHinge
 from reference.arrays import Array, Rows
+from reference.optimizers.subproblem import UserPass
 from reference.packed import lock
 from reference.training.casimir import CasimirRun
-from reference.training.counterparts import Domain
 from reference.training.dual import DualUpdates, Exponentiated, FrankWolfe, Planes
-from reference.training.lbfgs import Smooth
 from reference.training.result import Report
-from reference.training.smoothness import UserPass
+from reference.training.run import Ending, Run
+from reference.training.smooth import Backtracked, Smooth
 from reference.training.solver import Solver
 from reference.training.stochastic import Descent
-from reference.training.svrg import Backtracked
 
 __all__ = ["SOLVERS", "Narrow", "Narrowed", "narrowed", "occurring"]
 
@@ -42,12 +41,8 @@ class Narrowed(NamedTuple):
     rows: np.ndarray | None
 
 
-class Narrow(Domain):
-    """The features that occur, and those with a weight at the start. ``rows`` (k,): their numbers; None: all."""
-
-    def __init__(self, objective: Any, rows: np.ndarray | None = None) -> None:
-        super().__init__(narrowed(objective, rows))
-        self.whole, self.rows = objective, rows
+class Narrow(Solver):
+    """A run over the features that occur, and those with a weight at the start."""
 
     @classmethod
     def fits(cls, solver: Solver, objective: Any) -> bool:
@@ -60,35 +55,49 @@ class Narrow(Domain):
         plain = type(data.rows.data) is np.ndarray and data.rows.data.dtype == np.float64
         return plain and 2 * int(np.sum(occurring(objective))) <= data.rows.width
 
-    @classmethod
-    def form_of(cls, solver: Solver) -> str:
-        return f"{__name__}.{type(solver).__name__}"
+    @property
+    def form(self) -> str:
+        return f"{__name__}.{type(self).__name__}"
 
-    @classmethod
-    def of(cls, objective: Any, start: Array) -> Narrow:
-        if not ready(start):
-            return cls(objective)
-        matrix = _matrix(objective, start)
-        used = (matrix != 0).any(axis=1) if np.any(matrix) else False
-        return cls(objective, np.flatnonzero(occurring(objective) | used))
+    def init(self, objective: Any, w0: Array, rng: np.random.Generator) -> Narrowed:
+        rows = None
+        if ready(w0):
+            matrix = _matrix(objective, w0)
+            used = (matrix != 0).any(axis=1) if np.any(matrix) else False
+            rows = np.flatnonzero(occurring(objective) | used)
+        return Narrowed(super().init(narrowed(objective, rows), taken(objective, w0, rows), rng), rows)
 
-    @classmethod
-    def resumed(cls, objective: Any, saved: Any) -> tuple[Narrow, Any]:
-        if not isinstance(saved, Narrowed):  # written by the reference, over all rows
-            return cls(objective), saved
-        return cls(objective, saved.rows), saved.inner
+    def epoch(self, objective: Any, state: Narrowed, rng: np.random.Generator) -> Narrowed:
+        return state._replace(inner=super().epoch(narrowed(objective, state.rows), state.inner, rng))
 
-    def taken(self, w: Array) -> Array:
-        return taken(self.whole, w, self.rows)
+    def evaluate(self, objective: Any, state: Narrowed) -> Report:
+        report = super().evaluate(narrowed(objective, state.rows), state.inner)  # type: ignore[safe-super]
+        return report._replace(x=spread(objective, report.x, state.rows))
 
-    def reported(self, report: Report) -> Report:
-        return report._replace(x=spread(self.whole, report.x, self.rows))
+    def accept(
+        self, objective: Any, before: Narrowed | None, after: Narrowed, report: Report, rng: np.random.Generator
+    ) -> tuple[Narrowed, Report]:
+        smaller, rows = narrowed(objective, after.rows), after.rows
+        inner, accepted = super().accept(smaller, before and before.inner, after.inner, report, rng)
+        if accepted is not report:
+            accepted = accepted._replace(x=spread(objective, accepted.x, rows))
+        return Narrowed(inner, rows), accepted
 
-    def saved(self, state: Any) -> Narrowed:
-        return Narrowed(state, self.rows)
+    def saved(self, state: Narrowed) -> Narrowed:
+        return state._replace(inner=super().saved(state.inner))
+
+    def restored(self, objective: Any, saved: Any) -> Narrowed:
+        inner, rows = saved if isinstance(saved, Narrowed) else (saved, None)  # the reference saves all rows
+        return Narrowed(super().restored(narrowed(objective, rows), inner), rows)
+
+    def ending(self, run: Run, state: Narrowed) -> Ending:
+        return super().ending(run, state.inner)
 
 
-SOLVERS = (Descent, Backtracked, CasimirRun, Smooth, FrankWolfe, Exponentiated, DualUpdates, Planes)
+SOLVERS: dict[type, type] = {
+    solver: type(solver.__name__, (Narrow, solver), {"__doc__": Narrow.__doc__})
+    for solver in (Descent, Backtracked, CasimirRun, Smooth, FrankWolfe, Exponentiated, DualUpdates, Planes)
+}
 
 
 _occurring: Kept[np.ndarray] = Kept()  # of an objective

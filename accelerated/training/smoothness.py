@@ -22,9 +22,9 @@ from reference.arrays import Array, squared_norm
 from reference.optimizers.base import Objective
 from reference.optimizers.sgd import SGD, SGDState
 from reference.steps import Pegasos
-from reference.training.smoothness import Guess, component_smoothness, rounding, secant
+from reference.training.smoothness import Guess, rounding
 
-__all__ = ["Backtracking", "Guess", "OffsetSearch", "component_smoothness", "secant"]
+__all__ = ["Backtracking", "Guess", "OffsetSearch"]
 
 
 class Backtracking(reference.Backtracking):
@@ -38,7 +38,7 @@ class Backtracking(reference.Backtracking):
         return largest_change(problem, batch, touched, temperature, target.model.padded(view("w", w), touched[1]))
 
     def find(
-        self, objective: Objective, w: Array, mu: float | None, batch: np.ndarray, start: float, limit: float
+        self, objective: Objective, w: Array, mu: float | None, batch: np.ndarray, start: float, limit: float = np.inf
     ) -> tuple[float, int]:
         target: Any = objective
         temperature = target._mu(mu)

@@ -10,7 +10,7 @@ import json
 import numpy as np
 import pytest
 
-from conformance.adapters import ADAPTERS, LIBRARIES, PANELS, adapter, library, missing
+from conformance.adapters import ADAPTERS, LIBRARIES, PANELS, adapter, library, missing, pytorch_crf_tests
 from conformance.adapters.__main__ import main
 from conformance.adapters.laws import LAWS, Law, Outcome, fits, hold, note_of
 from conformance.adapters.page import page
@@ -87,6 +87,25 @@ def test_laws_can_fail():
     assert seen("Chain", "log_partition", "ordinary").seen == "0; by enumeration 1.38629436"
     assert seen("Chain", "best", "ragged batch").verdict == "not offered"
     assert seen("Chain", "marginals", "ordinary").verdict == "not offered"
+
+
+def test_tests_of_another_library_are_held_to_a_list(tmp_path, capsys):
+    """Tests that fail as listed, that fail and are not listed, that pass and are, and names without a test."""
+    pytest.importorskip("torch")
+    file = tmp_path / "test_crf.py"
+    lines = [
+        "class TestInit:",
+        " def test_nonpositive_num_tags(self): CRF(0)",
+        " def test_size(self): assert CRF(2).num_tags > 2",
+    ]
+    lines += ["class TestTorchScriptDecode:", " def test_one(self): assert repr(CRF(2)) == 'CRF(num_tags=2)'"]
+    file.write_text("\n".join(["from torchcrf import CRF", *lines]))
+    assert pytorch_crf_tests.main([str(file)]) == 1
+    *wrong, last = capsys.readouterr().out.splitlines()
+    assert "TestTorchScriptDecode::test_one: passes, and is listed as different" in wrong
+    assert "TestForward::test_invalid_reduction: no test has this name" in wrong
+    assert any(line.startswith("TestInit::test_size: ") for line in wrong)
+    assert last == f"1 tests pass, 1 differ as listed, {len(pytorch_crf_tests.DIFFERS)} otherwise"
 
 
 def test_the_command_prints_and_writes_what_holds_and_what_fails(tmp_path, capsys):

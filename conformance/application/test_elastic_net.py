@@ -20,22 +20,8 @@ from diptych.files import load_log, load_model, save_model
 from diptych.panels import PANELS
 from reference import beta_max
 
-TEXT = """the D B-X
-duck N I-X
-swims V O
-
-a D B-X
-duck N I-X
-
-the D B-X
-dog N I-X
-sees V O
-a D B-X
-duck N I-X
-
-it P B-X
-swims V O
-"""
+TEXT = "the D B-X\nduck N I-X\nswims V O\n\na D B-X\nduck N I-X\n\nthe D B-X\ndog N I-X\nsees V O\na D B-X\n"
+TEXT += "duck N I-X\n\nit P B-X\nswims V O\n"
 X = [[{"w": "the", "z": 0.5}, {"w": "duck"}, {"w": "swims"}], [{"w": "a", "z": -1.0}, {"w": "duck"}], [], [{"w": "it"}]]
 Y = [["B", "I", "O"], ["B", "I"], [], ["B"]]
 
@@ -46,11 +32,6 @@ def objective(request):
     panel = import_module(request.param)
     model = panel.TaggingModel.of(X, Y, None, pairs="all")
     return panel.LogLoss(model, model.pack(X, Y))
-
-
-def penalised(objective, w, l1, lam):
-    """The objective by its definition."""
-    return objective.value_and_gradient(w)[0] + l1 * np.sum(np.abs(w)) + 0.5 * lam * w @ w
 
 
 def by_bounds(objective, l1, lam):
@@ -73,7 +54,9 @@ def test_the_solution_is_the_optimum(objective, l1, lam):
     result = elastic_net(objective, l1=l1, lam=lam, tol=1e-11, iterations=100000)
     w, gap = result.x, result.certificate
     assert result.success and 0 <= gap <= 1e-11 * result.fun + 1e-12
-    close(result.fun, penalised(objective, w, l1, lam))
+    close(result.fun, objective.value_and_gradient(w)[0] + l1 * np.sum(np.abs(w)) + 0.5 * lam * w @ w)
+    rough = elastic_net(objective, l1=l1, lam=lam, tol=1e-2)
+    assert rough.fun - result.fun <= rough.certificate <= 1e-2 * rough.fun
     other = by_bounds(objective, l1, lam).fun
     assert result.fun - gap - 1e-12 <= other and result.fun <= other + gap + 1e-12
 
@@ -87,18 +70,6 @@ def test_the_solution_is_the_optimum(objective, l1, lam):
     assert np.all(beyond**2 / (2 * L) <= gap + 1e-12)
     assert np.array_equal(result.support, np.flatnonzero(w)) and len(result.support) > 0
     assert len(result.support) < len(w) or l1 < 0.02
-
-
-def test_a_rough_solution_is_as_far_as_it_says(objective):
-    best = elastic_net(objective, l1=0.02, lam=0.01, tol=1e-12).fun
-    for tol in (0.3, 1e-2, 1e-4):
-        result = elastic_net(objective, l1=0.02, lam=0.01, tol=tol)
-        assert (
-            result.success
-            and result.fun - best <= result.certificate + 1e-13
-            and result.certificate <= tol * result.fun
-        )
-        close(result.fun, penalised(objective, result.x, 0.02, 0.01))
 
 
 def test_above_the_largest_l1_all_weights_are_0(objective):

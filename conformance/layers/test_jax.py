@@ -87,6 +87,9 @@ WRONG = {
     "mask and lengths: expected one of them, got both": lambda u, A, y: layers.best(u, A, mask=y > 0, lengths=y[:, 0]),
     r"starts: expected shape \(3,\), got \(2,\)": lambda u, A, y: layers.best(u, A, starts=u[0, 0, :2]),
     r"labels: expected shape \(3, 4\), got \(3, 3\)": lambda u, A, y: layers.crf_loss(u, A, y[:, 1:]),
+    r"labels: expected 0..2, got 9 at \(0, 0\)": lambda u, A, y: jax.grad(
+        lambda x: layers.crf_loss(x, A, y.at[0, 0].set(9)).sum()
+    )(u),
     "labels: expected integers, got float64": lambda u, A, y: layers.crf_loss(u, A, y * 1.0),
 }
 

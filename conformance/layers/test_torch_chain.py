@@ -5,6 +5,7 @@ Where no GPU is at hand the path of other devices runs on the CPU as well.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -197,6 +198,8 @@ def test_transforms_give_the_same_derivatives():
 
     plain = torch.autograd.functional.jacobian(loss, unary)
     assert torch.allclose(func.jacrev(loss)(unary), plain) and torch.allclose(func.jacfwd(loss)(unary), plain)
+    best = torch.autograd.functional.jacobian(lambda u: layers.best(u, pairwise, **where).value, unary)
+    assert torch.equal(func.jacrev(lambda u: layers.topk(u, pairwise, 2, **where).scores[:, 0])(unary), best)
     many = torch.stack([unary, 2 * unary, -unary])
     each = torch.stack([func.grad(lambda u: loss(u).sum())(u) for u in many])
     assert torch.allclose(func.vmap(func.grad(lambda u: loss(u).sum()))(many), each)
@@ -222,6 +225,8 @@ def test_compiled_and_exported_programs_give_the_same():
     (a, labels), (b, others) = compiled(u, pairwise), both(v, pairwise)
     a.backward(), b.backward()
     assert torch.allclose(a, b) and torch.equal(labels, others) and torch.allclose(u.grad, v.grad)
+    alone = torch.compile(layers.entropy, fullgraph=True, backend="aot_eager")  # of scores without a gradient
+    assert torch.allclose(alone(unary, pairwise, **where), layers.entropy(unary, pairwise, **where))
 
     class Program(torch.nn.Module):
         def forward(self, u: Any, A: Any) -> Any:
@@ -301,7 +306,8 @@ def test_wrong_arguments_are_named(message):
 
 def test_everything_forbidden_is_infeasible(path):
     unary, pairwise, _ = tensors(drawn())
-    for ask in (layers.log_partition, layers.best, lambda *a: layers.sample(*a, 2)):
+    smooth = functools.partial(layers.smooth_max, smoothing=smoothings.TopK(2), mu=1.0)
+    for ask in (layers.log_partition, layers.best, lambda *a: layers.sample(*a, 2), smooth):
         with pytest.raises(InfeasibleError, match="forbidden"):
             ask(unary - torch.inf, pairwise)
 

@@ -16,7 +16,8 @@ import reference.structures.arborescence_max as oracles
 from accelerated.structures import arborescence, chain, cut, matching
 from reference.arrays import host
 from reference.optimizers import online_proximal
-from reference.optimizers.nonnegative import clipped, constraint
+from reference.optimizers.base import traits
+from reference.optimizers.nonnegative import clipped
 from reference.optimizers.online_proximal import OnlineProximalState
 from reference.screening.registry import known_of, register
 from reference.structures import tree_k_best
@@ -184,6 +185,19 @@ class roots_all_counted:
     Arborescence = with_ops(accelerated.Arborescence, tree_partition=tree_partition)
 
 
+class padding_counted:
+    """Sums over trees take padding for tokens; best matchings take it for rows and columns."""
+
+    def tree_partition(scores, mu=1.0, single_root=False):
+        return arborescence.tree_partition(scores._replace(lengths=None), mu, single_root)
+
+    def assignment(scores):
+        return matching.assignment(scores._replace(lengths=None))
+
+    Arborescence = with_ops(accelerated.Arborescence, tree_partition=tree_partition)
+    Matching = with_ops(accelerated.Matching, assignment=assignment)
+
+
 # proximity operators -------------------------------------------------------------------------------------------------
 
 
@@ -311,12 +325,12 @@ class clipped_at_the_end:
     """Weights that must be >= 0 go free in training and are cut off at 0 when it is over."""
 
     def bcfw(objective, **options):
-        if constraint(objective) is None:
+        if traits(objective).nonnegative is None:
             return accelerated.bcfw(objective, **options)
         model = copy.copy(objective.model)
         model.nonnegative = None
         result = accelerated.bcfw(accelerated.StructuralHinge(model, objective.data), **options)
-        return replace(result, x=clipped(result.x, constraint(objective)))
+        return replace(result, x=clipped(result.x, traits(objective).nonnegative))
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,8 @@ CASES = [  # a backend, the file and the test that catch it, and words of the in
         "test_the_expectation_is_the_sum_over_all_outputs",
         "float64-Arborescence, one root",
     ),
+    ("padding_counted", "test_laws", "test_a_batch_is_its_members", "float64-Arborescence"),
+    ("padding_counted", "test_laws", "test_a_batch_is_its_members", "float64-Matching"),
     ("one_way_edges", "test_models", "test_the_adjoint_identity", "float64-images"),
     ("clipped_at_the_end", "test_bcfw", "test_bcfw_finds_the_constrained_optimum"),
     ("clipped_capacities", "test_laws", "test_ties_go_to_the_first_in_the_order_of_the_structure", "Cut"),

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from array_api_compat import array_namespace
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -178,10 +179,110 @@ def test_a_function_is_a_model(backend, rng):
     assert np.array_equal(back, np.zeros(3))
 
 
+def taggers(backend, rng, lengths=(3, 1, 4, 2, 0), wide=0):
+    """Chains of a small network, one by one and in minibatches (padded to ``wide``), and what they are trained on."""
+    torch = pytest.importorskip("torch")
+    X, Y = [rng.normal(size=(n, 2)) for n in lengths], [rng.integers(0, 3, n) for n in lengths]
+
+    def unary(w, x):
+        return torch.tanh(x.to(w.dtype) @ w[:4].reshape(2, 2)) @ w[4:10].reshape(2, 3)
+
+    def score(w, x):
+        return torch.cat([unary(w, torch.as_tensor(x)).reshape(-1), w[10:] ** 2])
+
+    def shape(x, values):
+        xp, cut = array_namespace(values), 3 * len(x)
+        return backend.ChainScores(xp.reshape(values[:cut], (len(x), 3)), xp.reshape(values[cut:], (3, 3)))
+
+    def scores(w, inputs):
+        lengths = torch.tensor([len(x) for x in inputs])
+        inside = torch.arange(max(wide, *lengths, 0)) < lengths[:, None]
+        x = torch.zeros((*inside.shape, 2), dtype=torch.float64)
+        x[inside] = torch.as_tensor(np.concatenate(inputs))
+        padded = torch.where(inside[..., None], unary(w, x), 7.0)  # of padding: anything
+        return backend.ChainScores(padded, w[10:].reshape(3, 3) ** 2, lengths)
+
+    def hamming(x, y):
+        return np.concatenate([(np.arange(3) != y[:, None]).reshape(-1), np.zeros(9)])
+
+    one = backend.DifferentiableModel(score, backend.Chain, hamming, size=19, shape=shape)
+    many = backend.MinibatchModel(scores, backend.Chain, lambda x, y: np.arange(3) != y[..., None], size=19)
+    many.batch_size = 3
+    return one, many, X, Y
+
+
+@given(seed=st.integers(0, 2**32 - 1), wide=st.sampled_from([0, 6]))
+def test_minibatches_are_their_examples(backend, space, seed, wide):
+    """The same losses, gradients, planes, dual points and outputs, at a point and linearised about one."""
+    one, many, X, Y = taggers(backend, np.random.default_rng(seed), wide=wide)
+    (w, v), put = np.random.default_rng(seed).normal(size=(2, 19)), space.put
+    data = [model.pack(X, Y, like=put(np.zeros(1))) for model in (one, many)]
+    w, v = put(w), put(v)
+    smoothing = backend.smoothings.Entropy()
+    losses = [backend.StructuralHinge(m, d, smoothing=smoothing) for m, d in zip((one, many), data, strict=True)]
+    for mine, theirs in (losses, [linearized(each, w, 0.5 * w) for each in losses]):
+        for batch in (None, np.array([4]), np.array([2, 0, 2, 3])):
+            for a, b in zip(*(f.linearize(v, batch, 0.7) for f in (mine, theirs)), strict=True):
+                close(host(a), host(b), space.dtype)
+            close(*(f.value(v, batch, 0.0) if f in losses else 0.0 for f in (mine, theirs)), space.dtype)
+        for a, b in zip(*(f.corners(v, None, 2) for f in (mine, theirs)), strict=True):
+            close(host(a), host(b), space.dtype)
+    assert losses[0].width() == losses[1].width()
+    for a, b in zip(*(m.predict(d, None, v) for m, d in zip((one, many), data, strict=True)), strict=True):
+        assert np.array_equal(host(a), host(b))
+    check_model(many, data[1], w, np.random.default_rng(seed), space.dtype)
+
+
+def test_minibatches_of_lists_take_one_call_a_piece(backend, rng):
+    """A module; outputs that an input does not have are forbidden; its scores of three inputs are one call."""
+    torch = pytest.importorskip("torch")
+    calls = []
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = torch.nn.Linear(2, 1).double()
+
+        def forward(self, inputs):
+            calls.append(len(inputs))
+            each = [torch.tanh(self.first(torch.as_tensor(x))).squeeze(-1) for x in inputs]
+            return torch.nn.utils.rnn.pad_sequence(each, batch_first=True, padding_value=-torch.inf)
+
+    def cost(inputs, y):
+        return np.arange(max(map(len, inputs))) != y[:, None]
+
+    X, Y = [rng.normal(size=(m, 2)) for m in (3, 1, 4)], [2, 0, 1]
+    net = Net()
+    model = backend.MinibatchModel.of_module(net, backend.Table, cost, batch_size=3)
+    hinge = backend.StructuralHinge(model, model.pack(X, Y))
+    calls.clear()
+    w = model.initial(hinge.data)
+    value, _ = hinge.value_and_gradient(w)
+    assert calls == [3, 3]  # scores, and again for their gradient
+    values = [net([x])[0].detach().numpy() for x in X]
+    close(value, np.mean([np.max(v + (np.arange(len(v)) != y)) - v[y] for v, y in zip(values, Y, strict=True)]))
+    assert [int(y) for y in model.predict(hinge.data, None, w)] == [int(np.argmax(v)) for v in values]
+
+
+def test_prox_linear_takes_minibatches(backend, rng):
+    """By an inner optimiser of batches: the steps of both models are the same, and the objective falls."""
+    one, many, X, Y = taggers(backend, rng)
+
+    def inner(problem):
+        return backend.lbfgs(problem.objective, problem.start, lam=problem.lam, iterations=20)
+
+    losses = [backend.LogLoss(model, model.pack(X, Y)) for model in (one, many)]
+    a, b = (backend.prox_linear(f, lam=0.1, eta=1.0, iterations=4, inner=inner, rng=0) for f in losses)
+    close(a.x, b.x)
+    assert b.nit > 0 and b.fun < b.history[0].objective
+
+
 def test_networks_say_what_is_wrong(backend):
     torch, _, model, X, Y = network(backend)
     short = backend.DifferentiableModel(model.score, backend.Table, lambda x, y: [1.0], size=model.size)
     names = {"np": np, "b": backend, "torch": torch, "model": model, "short": short, "X": X, "Y": Y}
+    _, names["many"], names["A"], names["B"] = taggers(backend, np.random.default_rng(0))
+    names["plain"] = backend.MinibatchModel(lambda w, x: (w, w), backend.Chain, size=2)
 
     def of(layer):
         net = torch.nn.Sequential(torch.nn.Linear(3, 4), layer, torch.nn.Linear(4, 1), torch.nn.Flatten(0))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from conformance.specimens.models import LABELS, MODELS, TAGGERS, legal, sentences
 from conformance.specimens.pages import check_refusals
 from conformance.tolerances import close
-from diptych.files import save_model
+from diptych.files import load_model, save_model
 from reference.models.token_templates import TOKEN_TEMPLATES, attributes_of, check_templates, columns_of, load_templates
 
 
@@ -63,6 +63,18 @@ def test_functions_have_no_file_form(backend, tmp_path):
     assert same.vocabulary == model.vocabulary == ("a", "b") and same.settings()["templates"] is None
     weighed = same.pack([[{"a": 2.0, "b": 0.5}]])
     close(same.scores(weighed, np.array([0]), np.array([1.0, 10.0, 0.0])).unary, [[[2.0, 5.0]]])
+
+
+@given(names=st.lists(st.text(max_size=4), max_size=6, unique=True), data=st.data())
+def test_any_names_and_pairs_are_kept_in_files(backend, tmp_path_factory, names, data):
+    """Names may have any characters, be empty, or be prefixes of each other."""
+    cells = data.draw(st.none() | st.sets(st.integers(0, 2 * len(names) - 1)).map(sorted)) if names else None
+    moves = data.draw(st.sets(st.integers(0, 3)).map(sorted))
+    model = backend.TaggingModel(["N", "V"], None, vocabulary=names, pairs=cells, label_pairs=moves)
+    path, w = tmp_path_factory.mktemp("m") / "m.npz", np.arange(float(model.size))
+    save_model(path, model, w)
+    again, v, _ = load_model(path, backend.module)
+    assert again.settings() == model.settings() and np.array_equal(w, v)
 
 
 # model.bound(w): the answers of predict on packed inputs, bit for bit ------------------------------------------------

@@ -21,8 +21,8 @@ from reference.screening.proximal import curvature_along_gradient
 from reference.screening.ranges import column_norms
 from reference.screening.scored import Whole
 from reference.smoothings import certified, positive_mu
+from reference.steps import CheckedSchedule
 from reference.training import prox_linear
-from reference.training.arguments import CheckedSchedule
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 5])

@@ -10,7 +10,7 @@ from conformance.finite_sums import UNEVEN, Parabolas, random_logistic
 from conformance.tolerances import close
 from reference.linearized import linearized
 from reference.training.counterparts import counterpart
-from reference.training.smoothness import Backtracking, Guess, component_smoothness, secant
+from reference.training.smoothness import Backtracking, Guess
 
 LAM = 1e-3
 BEST = float((UNEVEN.curvature * UNEVEN.centre).mean() / (UNEVEN.curvature.mean() + LAM))
@@ -47,7 +47,8 @@ def test_a_known_smoothness_bounds_the_guess(backend):
 def test_component_smoothness_is_the_least_power_of_two_that_is_enough(rng):
     logistic = random_logistic(rng)
     w, batch = rng.normal(size=4), np.arange(10)
-    below, asked = secant(logistic, w, None, batch)
+    steps = Backtracking()
+    below, asked = steps.least(logistic, w, None, batch)
     assert 0 < below <= 0.25 * (logistic.A[batch] ** 2).sum(axis=1).max() and asked == 20
 
     def enough(L, i):
@@ -55,18 +56,18 @@ def test_component_smoothness_is_the_least_power_of_two_that_is_enough(rng):
         return logistic.value_and_gradient(w - g / L, [i])[0] <= value - g @ g / (2 * L) + 1e-13
 
     for start in (1e-3, 0.3, below):
-        L, calls = component_smoothness(logistic, w, None, batch, start)
+        L, calls = steps.find(logistic, w, None, batch, start)
         doublings = np.log2(L / start)
         assert doublings == round(doublings) >= 0 and calls == 20 + doublings
         assert all(enough(L, i) for i in batch)
         assert start == L or not all(enough(L / 2, i) for i in batch)
-    L, _ = component_smoothness(logistic, w, None, batch, 1e-12)
+    L, _ = steps.find(logistic, w, None, batch, 1e-12)
     assert 0.5 * (logistic.A[batch] ** 2).sum(axis=1).max() >= L
     parabolas, order = Parabolas([3.0, 0.5, 0.0], [1.0, 2.0, 0.0]), np.arange(3)
-    close(secant(parabolas, np.zeros(1), None, order)[0], 3.0)
+    close(steps.least(parabolas, np.zeros(1), None, order)[0], 3.0)
     for start in (3.0, 0.75):
-        assert component_smoothness(parabolas, np.zeros(1), None, order, start)[0] == 3.0
-    assert component_smoothness(parabolas, np.zeros(1), None, order[:0], 0.75) == (0.75, 0)
+        assert steps.find(parabolas, np.zeros(1), None, order, start)[0] == 3.0
+    assert steps.find(parabolas, np.zeros(1), None, order[:0], 0.75) == (0.75, 0)
 
 
 def test_a_loss_that_rounding_hides_asks_for_no_smoothness(backend):

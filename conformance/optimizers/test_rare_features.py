@@ -11,8 +11,8 @@ import accelerated
 import reference
 from accelerated.training.narrow import Narrow, narrowed, occurring
 from conformance.specimens.learners import LEARNERS, Way, loss_of, run, seeded, unit
-from reference.training.counterparts import Domain, domain_of
-from reference.training.lbfgs import LBFGS, Smooth
+from reference.training.counterparts import counterpart
+from reference.training.smooth import LBFGS, Smooth
 
 F = 30_000
 RUNS = {"sgd": Way({}, "log loss"), "casimir_svrg_adapt": LEARNERS["casimir"].proof}
@@ -149,7 +149,7 @@ def test_what_is_narrowed():
     solver = Smooth(LBFGS(0.1, None, 10))
     for problem in PROBLEMS:
         loss = loss_of(accelerated, "log loss", *PROBLEMS[problem](accelerated))
-        assert domain_of(solver, loss) is Narrow
+        assert isinstance(counterpart(solver, loss), Narrow)
         rows = np.flatnonzero(occurring(loss))
         smaller = narrowed(loss, rows)
         assert smaller.data.rows.width == len(rows) < loss.data.rows.width / 2
@@ -161,4 +161,4 @@ def test_what_is_narrowed():
         (most, [range(F // 2 + 1)], [0]),
         (tagger, [{"word": ["a"]}], [["x"]]),
     ):
-        assert domain_of(solver, accelerated.LogLoss(model, model.pack(X, Y))) is Domain
+        assert counterpart(solver, accelerated.LogLoss(model, model.pack(X, Y))) is solver

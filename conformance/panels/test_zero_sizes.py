@@ -63,6 +63,12 @@ def test_batches_of_none(backend, n):
         assert value.shape == (0,) and labels.shape == (0, n) and space.topk(2).scores.shape == (0, 2)
         assert space.log_partition().shape == (0,) and space.max_marginals().unary.shape == (0, n, 2)
         assert space.sample(3, rng=0).shape == (0, 3, n)
+    trees, matchings = backend.Arborescence(none(0, n, n + 1)), backend.Matching(none(0, n, 2))
+    for space in (trees, matchings):
+        value, y = space.best()
+        assert value.shape == (0,) and y.shape == (0, n) and space.topk(2).scores.shape == (0, 2)
+        assert space.max_marginals().values.shape == space.scores.values.shape and space.score(y).shape == (0,)
+    assert trees.log_partition().shape == (0,) and trees.sample(3, rng=0).shape == (0, 3, n)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import reference
+from conformance.finite_sums import Parabolas
 from reference import algorithms
 from reference.training.counterparts import counterpart
 
@@ -113,6 +115,31 @@ def test_counterparts_are_asked_for_at_one_place():
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "counterpart"
     }
     assert len(asking - {"reference/training/counterparts.py"}) == 1
+
+
+@pytest.mark.parametrize("step_size", [None, 0.1])
+def test_an_objective_passes_through_few_places(step_size):
+    """Call sites at which it is an argument, from ``sgd`` to the first pass of its algorithm."""
+    objective, places, passes = Parabolas([1.0, 2.0], [0.0, 1.0]), [], []
+
+    def watch(frame, event, argument):
+        code = frame.f_code
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + 2]  # those of * and ** too
+        values = [frame.f_locals.get(name) for name in names if name != "self"] if event == "call" else []
+        if not passes and any(each is objective for value in values for each in (value, *_items(value))):
+            places.append((frame.f_back.f_code.co_qualname, frame.f_back.f_lineno))
+            passes.extend([code] if code is algorithms.SGD.sweep.__code__ else [])
+
+    sys.setprofile(watch)
+    try:
+        reference.sgd(objective, lam=0.1, step_size=step_size, epochs=1, rng=0)
+    finally:
+        sys.setprofile(None)
+    assert passes and 10 < len(set(places[1:])) == len(places[1:]) <= 14  # the first is this test's
+
+
+def _items(value):
+    return list(value) if type(value) is tuple else list(value.values()) if type(value) is dict else []
 
 
 def test_algorithms_within_algorithms_have_their_counterparts(other):

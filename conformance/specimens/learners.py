@@ -130,7 +130,7 @@ LEARNERS = {
         refuses=(
             ("hinge", None, f"{SMOOTH}, and the hinge a smoothing, such as smoothing=Entropy()"),
             ("log loss", 2.0, LOG_LOSS),
-            ("hinge", 0.5, "ValueError: objective: svrg needs a smoothing at mu = 0.5"),
+            ("hinge", 0.5, "ValueError: objective: svrg needs a smoothing"),
         ),
     ),
     "casimir": Learner(

@@ -15,6 +15,8 @@ import reference as sp
 from conformance.namespaces import Space
 from conformance.strategies import arrays, forests, tables
 
+BATCHES = st.sampled_from([(), (1,), (3,), (2, 2)])
+
 
 @st.composite
 def listed(draw: Any, forbidden: bool = True, batched: bool = True) -> sp.TableScores:
@@ -27,15 +29,19 @@ def listed(draw: Any, forbidden: bool = True, batched: bool = True) -> sp.TableS
 def chains(draw: Any, forbidden: bool = True, batched: bool = True) -> sp.ChainScores:
     """Up to 4 positions and 3 labels; batches with and without lengths; pairwise scores shared or not."""
     n, L = draw(st.integers(0, 4)), draw(st.integers(1, 3))
-    batch = draw(st.sampled_from([(), (1,), (3,), (2, 2)])) if batched else ()
+    batch = draw(BATCHES) if batched else ()
     unary = draw(arrays((*batch, n, L), forbidden))
     shared = draw(st.booleans())
     pairwise = draw(arrays((L, L) if shared else (*batch, max(n - 1, 0), L, L), forbidden))
-    lengths = None
-    if batch and draw(st.booleans()):
-        number = int(np.prod(batch))
-        lengths = np.array(draw(st.lists(st.integers(0, n), min_size=number, max_size=number)), np.int64).reshape(batch)
-    return sp.ChainScores(unary, pairwise, lengths)
+    return sp.ChainScores(unary, pairwise, ragged(draw, batch, n))
+
+
+def ragged(draw: Any, batch: tuple[int, ...], n: int) -> np.ndarray | None:
+    """Lengths of a batch, or None."""
+    if not batch or draw(st.booleans()):
+        return None
+    number = int(np.prod(batch))
+    return np.array(draw(st.lists(st.integers(0, n), min_size=number, max_size=number)), np.int64).reshape(batch)
 
 
 def counts(draw: Any, p: int, L: int) -> np.ndarray | None:
@@ -48,7 +54,7 @@ def counts(draw: Any, p: int, L: int) -> np.ndarray | None:
 def trees(draw: Any, forbidden: bool = True, batched: bool = True) -> sp.TreeScores:
     """Forests of up to 5 nodes, or batches of them; fewer labels here and there."""
     p, L = draw(st.integers(0, 5)), draw(st.integers(1, 3))
-    batch = draw(st.sampled_from([(), (1,), (3,), (2, 2)])) if batched else ()
+    batch = draw(BATCHES) if batched else ()
     unary = draw(arrays((*batch, p, L), forbidden))
     pairwise = draw(arrays((L, L) if draw(st.booleans()) else (*batch, p, L, L), forbidden))
     return sp.TreeScores(unary, pairwise, draw(forests(p)), counts(draw, p, L))
@@ -95,19 +101,23 @@ def cuts(
 
 @st.composite
 def matchings(draw: Any, forbidden: bool = True, batched: bool = True) -> sp.MatchingScores:
-    """Up to 4 rows and columns, either may be none; some scores are far from 0."""
-    values = draw(arrays((draw(st.integers(0, 4)), draw(st.integers(0, 4))), forbidden))
-    return sp.MatchingScores(values + draw(st.sampled_from([0.0, 0.0, 0.0, 1e6])))
+    """Up to 4 rows and columns, either may be none, or batches; some scores are far from 0."""
+    batch, p, q = draw(BATCHES) if batched else (), draw(st.integers(0, 4)), draw(st.integers(0, 4))
+    values = draw(arrays((*batch, p, q), forbidden)) + draw(st.sampled_from([0.0, 0.0, 0.0, 1e6]))
+    rows, columns = ragged(draw, batch, p), ragged(draw, batch, q)
+    if rows is None or columns is None:
+        return sp.MatchingScores(values)
+    return sp.MatchingScores(values, np.stack([rows, columns], axis=-1))
 
 
 @st.composite
 def dependencies(
     draw: Any, forbidden: bool = True, batched: bool = True, largest: int = 4, scales: Any = (1.0, 1.0, 30.0)
 ) -> sp.ArborescenceScores:
-    """The heads of up to ``largest`` tokens, some scores hundreds of thousands apart."""
-    n = draw(st.integers(0, largest))
-    values = draw(arrays((n, n + 1), forbidden))
-    return sp.ArborescenceScores(values * draw(st.sampled_from(scales)))
+    """The heads of up to ``largest`` tokens, or batches of them, some scores hundreds of thousands apart."""
+    batch, n = draw(BATCHES) if batched else (), draw(st.integers(0, largest))
+    values = draw(arrays((*batch, n, n + 1), forbidden))
+    return sp.ArborescenceScores(values * draw(st.sampled_from(scales)), ragged(draw, batch, n))
 
 
 PIXELS: dict[str, Callable[..., np.ndarray]] = {
@@ -161,9 +171,16 @@ def size(instance: Any) -> float:
 
 
 def members(instance: Any) -> list[Any]:
-    """Each chain (cut to its length), tree or table of a batch alone; a single instance itself."""
+    """Each chain, sentence or matrix (cut to its length), tree or table of a batch alone; a single instance itself."""
     if isinstance(instance, sp.TableScores):
         return [sp.TableScores(row) for row in instance.values.reshape(-1, instance.values.shape[-1])]
+    if isinstance(instance, sp.ArborescenceScores | sp.MatchingScores):
+        *batch, p, q = instance.values.shape
+        sizes = np.full((*batch, 2), (p, q)) if instance.lengths is None else instance.lengths
+        if isinstance(instance, sp.ArborescenceScores) and instance.lengths is not None:
+            sizes = np.stack([sizes, sizes + 1], axis=-1)
+        each = zip(instance.values.reshape(int(np.prod(batch)), p, q), sizes.reshape(-1, 2), strict=True)
+        return [type(instance)(own[:rows, :columns].copy()) for own, (rows, columns) in each]
     if not isinstance(instance, sp.ChainScores | sp.TreeScores):
         return [instance]
     *batch, n, L = instance.unary.shape

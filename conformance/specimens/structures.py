@@ -48,7 +48,7 @@ def _specimen(kind: str, draw: Callable[..., Any], name: str = "", promises: str
     options = given.get("options", {})
 
     def make(backend: Any, instance: Any, space: Space = HOST) -> Any:
-        return getattr(backend, kind)(*space.put_fields(instance), **options)
+        return getattr(backend, kind)(**dict(zip(instance._fields, space.put_fields(instance), strict=True)), **options)
 
     def enumerated(instance: Any) -> Listing:
         return listing(kind, {**instance._asdict(), **options})
@@ -166,6 +166,7 @@ STRUCTURES: list[StructureSpecimen] = [
     _specimen(
         "Matching",
         scores.matchings,
+        promises="batches",
         functions=("assignment",),
         small={
             "Matching": lambda draw: sp.MatchingScores(draw((3, 3))),
@@ -173,8 +174,8 @@ STRUCTURES: list[StructureSpecimen] = [
             "Matching, tall": lambda draw: sp.MatchingScores(draw((4, 2))),
         },
         large={
-            f"Matching, {p} x {q}": lambda draw, p=p, q=q: sp.MatchingScores(draw((p, q)))
-            for p, q in ((9, 9), (6, 11), (11, 6))
+            f"Matching, {' x '.join(map(str, shape))}": lambda draw, shape=shape: sp.MatchingScores(draw(shape))
+            for shape in ((9, 9), (6, 11), (11, 6), (2, 5, 4))
         },
     ),
     *(
@@ -183,10 +184,13 @@ STRUCTURES: list[StructureSpecimen] = [
             scores.dependencies,
             name=name,
             functions=("maximum_arborescence", "tree_partition"),
-            promises="expectation",
+            promises="batches expectation",
             options=options,
             small={name: lambda draw: sp.ArborescenceScores(draw((3, 4)))},
-            large={name: lambda draw: sp.ArborescenceScores(draw((9, 10)))},
+            large={
+                name: lambda draw: sp.ArborescenceScores(draw((9, 10))),
+                f"{name}, batch": lambda draw: sp.ArborescenceScores(draw((2, 5, 6))),
+            },
         )
         for name, options in (("Arborescence", {}), ("Arborescence, one root", {"single_root": True}))
     ),

@@ -13,7 +13,7 @@ from conformance.namespaces import Space
 from conformance.specimens.scores import random_parents
 from conformance.specimens.structures import LARGE, SMALL
 from conformance.tolerances import close
-from reference import ArborescenceScores, ChainScores, GraphScores, TreeScores
+from reference import ArborescenceScores, ChainScores, GraphScores, MatchingScores, TreeScores
 from reference.structures.scores import score_fields
 
 KINDS = {
@@ -184,6 +184,14 @@ def cliques(draw):
 WIDTHS = itertools.product((1, 7, 8, 9, 26, 50), (True, False))
 COMPARED = {**LARGE, **{name: each for width in WIDTHS for name, each in wide(*width)}}
 COMPARED |= {f"{name}, apart": (LARGE[name][0], apart) for name in ("Arborescence", "Arborescence, one root")}
+COMPARED |= {
+    f"{name}, ragged": (LARGE[name][0], lambda draw: ArborescenceScores(draw((5, 11, 12)), np.array([11, 0, 7, 1, 4])))
+    for name in ("Arborescence", "Arborescence, one root")
+}
+COMPARED["Matching, ragged"] = (
+    LARGE["Matching, 9 x 9"][0],
+    lambda draw: MatchingScores(draw((5, 7, 9)), np.array([[7, 9], [0, 4], [6, 3], [1, 1], [4, 4]])),
+)
 COMPARED["Graph, cliques"] = (LARGE["Graph, grid"][0], cliques)
 
 

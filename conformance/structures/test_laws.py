@@ -99,12 +99,16 @@ def answers(structure, k, weights):
     """Name, what fills the place beyond the end of a chain, the fields: of all oracles of a structure with outputs."""
     best = structure.topk(k)
     yield from (("topk", -np.inf, [best.scores]), ("topk labels", -1, [best.labels]), ("topk count", 0, [best.count]))
-    yield "max_marginals", -np.inf, score_fields(structure.max_marginals())
+    if structure.supports("max_marginals"):
+        yield "max_marginals", -np.inf, score_fields(structure.max_marginals())
     yield "expected_parts", 0, score_fields(structure.expected_parts(best.labels, weights))
     if not np.any(host(best.count) == 0):
-        (value, y), (sums, marginals) = structure.best(), structure.expectation(0.7)
-        yield from (("best", 0, [value, structure.score(y)]), ("labels", -1, [y]), ("log-partition", 0, [sums]))
-        yield "marginals", 0, score_fields(marginals)
+        value, y = structure.best()
+        yield from (("best", 0, [value, structure.score(y)]), ("labels", -1, [y]))
+        yield "parts", 0, score_fields(structure.parts(y))
+        if "expectation" not in structure.intractable:
+            sums, marginals = structure.expectation(0.7)
+            yield from (("log-partition", 0, [sums]), ("marginals", 0, score_fields(marginals)))
 
 
 @batched
@@ -124,7 +128,7 @@ def test_a_batch_is_its_members(backend, space, specimen, data, k):
     for name, filler, fields in found:
         for i, field in enumerate(fields):
             whole, each = space.get(field), [answer[name][i] for answer in alone]
-            if name in ("marginals", "expected_parts") and whole.ndim == each[0].ndim == 2 and i == 1:
+            if name in ("marginals", "expected_parts", "parts") and whole.ndim == each[0].ndim == 2 and i == 1:
                 close(whole, sum(each), space.dtype, 100.0)
                 continue
             for found_one, one in zip(whole.reshape(len(each), *whole.shape[len(batch) :]), each, strict=True):
@@ -293,16 +297,24 @@ def test_outputs_are_drawn_by_their_distribution_function(backend, specimen, dat
 def test_dependency_trees_are_drawn_by_their_distribution_function(backend, single_root, data, scores, mu):
     """The single root first, by the first number; then branch by branch, each from its first token without a head to
     where it meets what is there, each head by its token's number."""
-    specimen, n = SMALL["Arborescence, one root" if single_root else "Arborescence"][0], len(scores.values)
-    outputs, values, _ = specimen.enumerate(scores).possible()
-    if not outputs:
+    specimen = SMALL["Arborescence, one root" if single_root else "Arborescence"][0]
+    *batch, n, _ = scores.values.shape
+    listings = [specimen.enumerate(one).possible() for one in members(scores)]
+    if not all(outputs for outputs, *_ in listings):
         return
-    draws = numbers(data, 3, n + 1)
-    drawn = backend.Arborescence(scores.values, single_root).sample(3, mu, Given(draws))
-    _, weights = log_sum_exp(values, mu)
-    assert drawn.shape == (3, n) and drawn.dtype == np.int64
+    draws = numbers(data, *batch, 3, n + 1)
+    drawn = specimen.make(backend, scores).sample(3, mu, Given(draws))
+    assert drawn.shape == (*batch, 3, n) and drawn.dtype == np.int64
+    each = drawn.reshape(len(listings), 3, n), draws.reshape(len(listings), 3, n + 1)
+    for (outputs, values, _), ys, us in zip(listings, *each, strict=True):
+        are_trees_drawn(outputs, values, mu, single_root, ys, us)
+
+
+def are_trees_drawn(outputs, values, mu, single_root, drawn, draws):
+    n, (_, weights) = len(outputs[0]), log_sum_exp(values, mu)
+    assert np.all(drawn[:, n:] == -1)
     outputs = [(y.index(0) if single_root and n else 0, *y) for y in outputs]  # the root, then the heads
-    for y, uniform in zip(drawn.tolist(), draws, strict=True):
+    for y, uniform in zip(drawn[:, :n].tolist(), draws, strict=True):
         root = [y.index(0)] if single_root and n else []
         order = [0, *(1 + m for m in root)]
         for m in range(1, n + 1):

@@ -177,7 +177,7 @@ everyone = pytest.mark.parametrize(("name", "solve"), SOLVERS.values(), ids=SOLV
 def test_others_answer_as_enumeration_does(space, name, solve, data):
     """Value and output, where the scores are; -inf and -1 where every output is forbidden."""
     huge = {"huge": space.dtype == "float64"} if name == "Cut" else {}
-    instance = data.draw(OF[name].draw(**huge))
+    instance = data.draw(OF[name].draw(batched=False, **huge))
     value, y = (space.get(x) for x in solve(type(instance)(*space.put_fields(instance))))
     assert value.shape == () and value.dtype == space.dtype and y.dtype == np.int64 and y.shape == (len(instance[0]),)
     outputs, scores, _ = OF[name].enumerate(stored(space, instance))
@@ -195,7 +195,9 @@ def test_others_answer_at_every_scale(rng, name, solve, power):
     """A power of two changes no rounding."""
     for make in OF[name].large.values():
         scores = make(lambda shape: np.where(rng.random(shape) < 0.1, -np.inf, rng.normal(size=shape)))
-        scaled = type(scores)(*(x if x.dtype == np.int64 else np.ldexp(x, power) for x in scores))
+        if scores[0].ndim > 2:
+            continue
+        scaled = type(scores)(*(x if x is None or x.dtype == np.int64 else np.ldexp(x, power) for x in scores))
         (value, y), (large, again) = solve(scores), solve(scaled)
         assert large == np.ldexp(value, power) and np.array_equal(y, again)
 

@@ -128,13 +128,10 @@ def train_path(
         path = elastic_net_path(objective, values, callback=tell, **solver, **options)
         for point in path.points[len(rows) :]:  # Ctrl-C came before its scores
             tell(point)
-        k = _chosen(rows)
-        solved = all(row["solved"] for row in rows)
-        ends = {"success": solved and not path.interrupted, "interrupted": path.interrupted}
-        message = f"value {k + 1} of {len(values)}, " + (
-            f"best {tagged} on --dev" if dev else "the last that converged"
-        )
-        message += "" if dev else "; --dev FILE would choose one"
+        k, wrong = _chosen(rows), sum(not row["solved"] for row in rows)
+        ends = {"success": not wrong and not path.interrupted, "interrupted": path.interrupted}
+        why = f"best {tagged} on --dev" if dev else "the last that converged; --dev FILE would choose one"
+        message = f"value {k + 1} of {len(values)}, {why}"
         log.write({"outcome": message, **ends, "objective": rows[k]["objective"]})
     w = host(path.weights(k))
     if command.save:
@@ -150,13 +147,9 @@ def train_path(
     lines.append(f"l1 {rows[k]['l1']:.4g} ({message}): {rows[k]['nonzeros']} of {model.size} weights")
     if dev and k + 1 == len(values) > 1 and rows[k]["dev"] > rows[k - 1]["dev"]:
         lines.append("the last value is the best: a smaller l1 may be better")
-    wrong = sum(not row["solved"] for row in rows)
     lines += [f"not converged: {wrong} of the values"] if wrong else []
-    return (
-        w,
-        report,
-        lines + ([f"not converged: interrupted after {len(rows)} of {len(values)} values"] if path.interrupted else []),
-    )
+    lines += [f"not converged: interrupted after {len(rows)} of {len(values)} values"] if path.interrupted else []
+    return w, report, lines
 
 
 def _chosen(rows: list[dict[str, Any]]) -> int:

@@ -67,7 +67,7 @@ class PartitionedBacktracking(Backtracking):
         return answer
 
     def find(
-        self, objective: Any, w: Array, mu: float | None, batch: np.ndarray, start: float, limit: float
+        self, objective: Any, w: Array, mu: float | None, batch: np.ndarray, start: float, limit: float = np.inf
     ) -> tuple[float, int]:
         ((k, examples),) = objective.parts(batch)
         answer: tuple[float, int] = objective.ask(tried, k, w, "find", mu, examples, start, limit)

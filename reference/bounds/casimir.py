@@ -16,7 +16,17 @@ from typing import NamedTuple, Protocol
 from reference.bounds.arguments import of_floats, refuse_beyond_floats
 from reference.bounds.sequences import next_alpha
 
-__all__ = ["Choice", "Corollary17", "Corollary18", "Corollary19", "Corollary20", "Rate", "casimir_rates", "start_gap"]
+__all__ = [
+    "Choice",
+    "Corollary17",
+    "Corollary18",
+    "Corollary19",
+    "Corollary20",
+    "Rate",
+    "balanced",
+    "casimir_rates",
+    "start_gap",
+]
 
 GOLDEN = (sqrt(5) - 1) / 2  # the root of alpha^2 = 1 - alpha
 
@@ -178,8 +188,7 @@ class Corollary17(_StronglyConvex):
         Source: Pillutla et al., Proposition 29.
         """
         mu = accuracy / (10 * D)
-        balanced = A / mu / n
-        return cls(lam, balanced - lam if balanced > 4 * lam else lam, mu)
+        return cls(lam, balanced(A / mu, lam, n), mu)
 
     def mu_k(self, k: int) -> float:
         """mu."""
@@ -281,7 +290,7 @@ class Corollary19(_Convex):
         Source: Pillutla et al., Proposition 31.
         """
         mu = accuracy / (20 * D)
-        return cls(A / mu / (n + 1), mu)
+        return cls(balanced(A / mu, 0.0, n), mu)
 
     def kappa_k(self, k: int) -> float:
         """kappa."""
@@ -330,6 +339,13 @@ class Corollary20(_Convex):
         gap = F(w_0) - min F, distance = ||w_0 - w*||. At k = 1 the logarithm is below 1 and is replaced by 1.
         """
         return max(1.0, log(k + 1)) / (k + 1) * (2 * gap + self.kappa * distance * distance + 27 * self.mu * D)
+
+
+def balanced(L: float, lam: float, n: int) -> float:
+    """kappa of Proposition 29 (31 if lam = 0) for n components of smoothness L."""
+    if lam == 0:
+        return L / (n + 1)
+    return L / n - lam if L / n > 4 * lam else lam
 
 
 def _check(kappa: float, mu: float) -> None:

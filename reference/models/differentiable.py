@@ -12,14 +12,14 @@ import importlib
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from array_api_compat import is_torch_array
 
 from reference.arrays import Array, Place, host, integer
 from reference.example_errors import ExampleError
-from reference.models.base import only, sound
+from reference.models.base import sound
 from reference.models.listed import FromCallables
 from reference.models.nonlinear import NonlinearModel
 from reference.packed import Packed, check_indices, check_range
@@ -85,9 +85,10 @@ class DifferentiableModel(FromCallables, NonlinearModel):
 
     Notes
     -----
-    Examples are processed one at a time. A gradient costs a forward and a backward pass, a Jacobian-vector product a
-    forward pass in dual numbers. Weights are NumPy float64 unless ``pack(X, Y, like=...)`` says otherwise; the function
-    gets them as a tensor of that dtype (and device, if ``like`` is a tensor).
+    Examples are processed one at a time; :class:`MinibatchModel` scores many at once. A gradient costs a forward and a
+    backward pass, a Jacobian-vector product a forward pass in dual numbers. Weights are NumPy float64 unless ``pack(X,
+    Y, like=...)`` says otherwise; the function gets them as a tensor of that dtype (and device, if ``like`` is a
+    tensor).
 
     Source
     ------
@@ -131,11 +132,10 @@ class DifferentiableModel(FromCallables, NonlinearModel):
         module: Any,
         structure_type: Any,
         task_loss: Callable[[Any, Any], Any] | None = None,
-        *,
-        shape: Callable[[Any, Array], Scores] | None = None,
-    ) -> DifferentiableModel:
+        **options: Any,
+    ) -> Self:
         """The model whose scores are ``module(x)``. Its weights are the module's parameters, flattened and
-        concatenated, except frozen ones.
+        concatenated, except frozen ones. ``options``: the constructor's others.
 
         Weights are NumPy arrays of the parameters' dtype, unless ``pack(X, Y, like=...)`` says otherwise.
         :meth:`initial` returns the module's parameters; :meth:`write` writes trained weights into them.
@@ -153,7 +153,7 @@ class DifferentiableModel(FromCallables, NonlinearModel):
             pieces = zip(named.items(), torch.split(w, counts), strict=True)
             return torch.func.functional_call(module, {name: piece.reshape(s) for (name, s), piece in pieces}, (x,))
 
-        model = cls(score, structure_type, task_loss, size=sum(counts), shape=shape)
+        model = cls(score, structure_type, task_loss, size=sum(counts), **options)
         model.module = module
         return model
 
@@ -198,14 +198,14 @@ class DifferentiableModel(FromCallables, NonlinearModel):
     def _count(self, data: DifferentiableData, i: int, w: Any) -> int:
         """The number of parts of example i, from its scores at w."""
         with self.torch.no_grad():
-            scores = self._scored(data, i, w, counted=False)
+            scores = self._scored(data, self._piece(np.array([i])), w, counted=False)
         if self.module is not None and bool(self.torch.isnan(scores).any()):
             raise ExampleError("X", i, None, "expected scores, the module gives nan")
         return len(scores)
 
     def scores(self, data: DifferentiableData, batch: np.ndarray, w: Array) -> Scores:
         """The scores of one example (batch of one) at weights w (d,)."""
-        i = only(batch)
+        i = self._piece(batch)
         with self.torch.no_grad():
             values = self._scored(data, i, self._tensor(w))
         return sound(self._shaped(data, i, self._array(values, w)), w)
@@ -220,7 +220,7 @@ class DifferentiableModel(FromCallables, NonlinearModel):
         """The scores at w, and their Jacobian there times dw (d,); by forward mode, or backward twice if an operation
         has no forward mode.
         """
-        i, point, direction = only(batch), self._tensor(w), self._tensor(dw)
+        i, point, direction = self._piece(batch), self._tensor(w), self._tensor(dw)
 
         def of(x: Any) -> Any:
             return self._scored(data, i, x)
@@ -241,7 +241,7 @@ class DifferentiableModel(FromCallables, NonlinearModel):
         self, data: DifferentiableData, batch: np.ndarray, w: Array, g: Scores
     ) -> tuple[Scores, Array]:
         """The scores at w, and the adjoint of their Jacobian there at g, a gradient (d,)."""
-        i = only(batch)
+        i = self._piece(batch)
         point = self._tensor(w).detach().requires_grad_()
         with self.torch.enable_grad():
             values = self._scored(data, i, point)
@@ -251,14 +251,14 @@ class DifferentiableModel(FromCallables, NonlinearModel):
         back = self.torch.zeros_like(point) if gradient is None else gradient
         return self._shaped(data, i, self._array(values.detach(), w)), self._array(back.detach(), w)
 
-    def _room(self, data: DifferentiableData, i: int) -> tuple[Place, int]:
+    def _room(self, data: DifferentiableData, i: Any) -> tuple[Place, int]:
         return Place.of(data.like), int(data.parts[i])
 
     def zeros(self, data: DifferentiableData) -> Array:
         """Weights of zero (d,)."""
         return Place.of(data.like).zeros((self.size,))
 
-    def _scored(self, data: DifferentiableData, i: int, w: Any, counted: bool = True) -> Any:
+    def _scored(self, data: DifferentiableData, i: Any, w: Any, counted: bool = True) -> Any:
         """The user's scores of example i, checked."""
         values = self.score(w, data.inputs[i])
         if not isinstance(values, self.torch.Tensor) or values.ndim != 1:

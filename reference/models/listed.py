@@ -49,7 +49,11 @@ class FromCallables:
     _shape: Any
     _task_loss: Any
 
-    def _shaped(self, data: Any, i: int, values: Array) -> Scores:
+    def _piece(self, batch: np.ndarray) -> Any:
+        """A piece of a batch as the other methods take it: the number of its only example."""
+        return only(batch)
+
+    def _shaped(self, data: Any, i: Any, values: Array) -> Scores:
         """Numbers, one for each part, as the structure's scores."""
         if self._shape is not None:
             return self._shape(data.inputs[i], values)
@@ -62,13 +66,13 @@ class FromCallables:
             raise ValueError(f"Y: expected {len(inputs)} outputs, one for each of X, got {len(outputs)}")
         return inputs, outputs
 
-    def _room(self, data: Any, i: int) -> tuple[Place, int]:
+    def _room(self, data: Any, i: Any) -> tuple[Place, int]:
         """The place of example i's scores, and the number of its parts."""
         raise NotImplementedError
 
     def task_loss(self, data: Any, batch: np.ndarray) -> Scores:
         """The task loss of the example as scores to add."""
-        i = only(batch)
+        i = self._piece(batch)
         place, parts = self._room(data, i)
         if self._task_loss is None:
             return self._shaped(data, i, place.zeros((parts,)))
@@ -81,19 +85,19 @@ class FromCallables:
 
     def gold(self, data: Any, batch: np.ndarray) -> Scores:
         """The indicator of the true output's parts."""
-        i = only(batch)
+        i = self._piece(batch)
         place, parts = self._room(data, i)
         return self._true_parts(self._shaped(data, i, place.zeros((parts,))), self._true(data, i))
 
-    def _true(self, data: Any, i: int) -> Any:
+    def _true(self, data: Any, i: Any) -> Any:
         return given(data.outputs, "outputs")[i]
 
     def _true_parts(self, scores: Scores, y: Any) -> Scores:
         """The parts of a true output. Raises ValueError also for -1, which is not an output of a Table."""
         structure = self.structure_type.unchecked(scores)
         parts = structure.parts(y)
-        if isinstance(structure, Table) and int(y) < 0:
-            raise ValueError(f"Y: expected outputs in 0..{structure.listed - 1}, got {int(y)}")
+        if isinstance(structure, Table) and np.any(host(y) < 0):
+            raise ValueError(f"Y: expected outputs in 0..{structure.listed - 1}, got {host(y).min()}")
         return parts
 
 

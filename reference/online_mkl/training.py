@@ -13,11 +13,10 @@ from reference.kernels import Kernel, titled
 from reference.models.kernel_sequence import KernelData, KernelSequenceModel, KernelWeights
 from reference.online_mkl.rounds import MKL, KernelProblem, MKLState
 from reference.prox.base import Regularizer
-from reference.steps import Schedule
-from reference.training.arguments import schedule_of
+from reference.steps import Schedule, schedule_of
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
-from reference.training.solver import Loop, Needs, Solver, minimize
+from reference.training.solver import Solver, Terms, minimize
 
 __all__ = ["MKLResult", "mkl"]
 
@@ -39,8 +38,7 @@ class Rounds(Solver):
     """A run of :class:`MKL`."""
 
     name: ClassVar[str] = "mkl"
-    needs: ClassVar[Needs | None] = None
-    loop: ClassVar[Loop] = Loop(
+    terms: ClassVar[Terms] = Terms(
         evaluates_start=False,
         panel_state=True,
         uncertified="none: the online proximal algorithm keeps no dual point",

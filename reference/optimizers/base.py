@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
 from reference.arrays import Array, squared_norm
+from reference.models.nonlinear import NonlinearModel
 from reference.objectives import Corners, Linearization
 from reference.structures.proposals import Sampler
+from reference.weighted import Weighted
 
 __all__ = ["Algorithm", "Cornered", "Examples", "Linearized", "Objective", "regularised", "traits", "value_of"]
 
@@ -76,7 +78,8 @@ class Traits(NamedTuple):
     """Properties of an objective besides its values.
 
     hinge: whether it is a hinge, so that mu = 0 means no smoothing. mu: its own smoothing parameter, None if it has
-    none. smoothing: the smoothing function. nonnegative: the weights that must be >= 0. model: the model of the scores.
+    none. smoothing: the smoothing function. nonnegative: the weights that must be >= 0, a slice of step 1; None if all
+    are free. model: of the scores; linear: whether these are linear in the weights, so that the objective is convex.
     smoothness, local_smoothness: functions of mu; bounds on the curvature of each component, everywhere or away from
     kinks; inf if unknown.
     """
@@ -86,6 +89,7 @@ class Traits(NamedTuple):
     smoothing: Any
     nonnegative: slice | None
     model: Any
+    linear: bool
     smoothness: Callable[[float | None], float]
     local_smoothness: Callable[[float | None], float]
 
@@ -97,12 +101,20 @@ def traits(objective: Examples) -> Traits:
         bound = objective.smoothness(mu) if hasattr(objective, "smoothness") else None
         return np.inf if bound is None else float(bound)
 
+    constrained = getattr(objective, "nonnegative", None)
+    if constrained is not None:
+        first, last, step = constrained.indices(cast(Objective, objective).zeros().shape[0])
+        if step != 1:
+            raise ValueError(f"nonnegative: expected a slice of neighbouring weights, got {constrained}")
+        constrained = slice(first, last) if first < last else None
+    unweighted = objective.objective if isinstance(objective, Weighted) else objective
     return Traits(
         getattr(objective, "loss_augmented", False),
         getattr(objective, "mu", None),
         getattr(objective, "smoothing", None),
-        getattr(objective, "nonnegative", None),
+        constrained,
         getattr(objective, "model", None),
+        not isinstance(getattr(unweighted, "model", None), NonlinearModel),
         smoothness,
         getattr(objective, "local_smoothness", lambda mu: np.inf),
     )

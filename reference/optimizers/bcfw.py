@@ -21,8 +21,8 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from reference.arrays import Array, host
-from reference.optimizers.base import Algorithm, Cornered
-from reference.optimizers.nonnegative import best_step, clipped, constraint
+from reference.optimizers.base import Algorithm, Cornered, traits
+from reference.optimizers.nonnegative import best_step, clipped
 
 __all__ = ["BCFW", "BCFWState", "WorkingSet"]
 
@@ -92,7 +92,7 @@ class BCFW(Algorithm):
 
     def visit(self, objective: Cornered, state: BCFWState, i: int, *, oracle: bool) -> BCFWState:
         """Weight moves to the oracle's output for example i, then by pairwise steps from the worst to the best."""
-        n, lam_n, constrained = objective.n, self.lam * objective.n, constraint(objective)
+        n, lam_n, constrained = objective.n, self.lam * objective.n, traits(objective).nonnegative
         x, working_set = state.x, state.sets.get(i)
         if working_set is None:
             working_set = WorkingSet(objective.zeros()[None, :], np.zeros(1), np.ones(1), False)

@@ -22,8 +22,8 @@ from array_api_compat import array_namespace
 
 from reference.arrays import Array, host
 from reference.objectives import StructuralHinge, _total
-from reference.optimizers.base import Algorithm
-from reference.optimizers.nonnegative import clipped, constraint
+from reference.optimizers.base import Algorithm, traits
+from reference.optimizers.nonnegative import clipped
 from reference.structures.base import feasible
 from reference.structures.scores import Scores, add, inner
 
@@ -100,7 +100,7 @@ class ExponentiatedGradient(Algorithm):
 
         n (new dual - old dual) = new value - old value - lam n/2 (||new w||^2 - ||old w||^2)
         """
-        model, data, constrained, mu = objective.model, objective.data, constraint(objective), self.mu
+        model, data, constrained, mu = objective.model, objective.data, traits(objective).nonnegative, self.mu
         w, lam_n, eta, calls = clipped(state.x, constrained), self.lam * objective.n, float(state.steps[i]), state.calls
         (piece,) = model.chunks(data, np.array([i]))
         scores, task_loss = model.scores(data, piece, w), model.task_loss(data, piece)

@@ -13,20 +13,8 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array, host
-from reference.optimizers.base import Objective, traits
 
-__all__ = ["best_step", "clipped", "constraint"]
-
-
-def constraint(objective: Objective) -> slice | None:
-    """The weights that must be >= 0, as a slice of step 1; None if all weights are unconstrained."""
-    constrained = traits(objective).nonnegative
-    if constrained is None:
-        return None
-    first, last, step = constrained.indices(objective.zeros().shape[0])
-    if step != 1:
-        raise ValueError(f"nonnegative: expected a slice of neighbouring weights, got {constrained}")
-    return slice(first, max(first, last)) if first < last else None
+__all__ = ["best_step", "clipped"]
 
 
 def clipped(x: Array, constrained: slice | None) -> Array:

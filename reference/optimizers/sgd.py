@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from reference.arrays import Array
-from reference.optimizers.base import Algorithm, Objective
-from reference.optimizers.nonnegative import clipped, constraint
+from reference.optimizers.base import Algorithm, Objective, traits
+from reference.optimizers.nonnegative import clipped
 from reference.steps import Schedule
 
 __all__ = ["SGD", "SGDState"]
@@ -50,7 +50,7 @@ class SGD(Algorithm):
 
     def sweep(self, objective: Objective, state: SGDState, order: np.ndarray) -> SGDState:
         """A step for each batch of the examples in ``order``."""
-        (w, mean, t), lam, constrained = state, self.lam, constraint(objective)
+        (w, mean, t), lam, constrained = state, self.lam, traits(objective).nonnegative
         starts = range(0, len(order), self.batch_size)
         steps = self.step_size(np.arange(t + 1, t + 1 + len(starts)), lam)
         for start, gamma in zip(starts, steps.tolist(), strict=True):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from reference.arrays import Array, squared_norm
 from reference.optimizers.base import Algorithm, Objective
 
-__all__ = ["InnerPass", "Pass", "Snapshot", "Subproblem"]
+__all__ = ["InnerPass", "Pass", "Snapshot", "Subproblem", "UserPass"]
 
 
 class Snapshot(NamedTuple):
@@ -73,3 +74,18 @@ class InnerPass(Algorithm, ABC):
         self, problem: Subproblem, snapshot: Snapshot, order: np.ndarray, step_size: float, memory: Any
     ) -> tuple[Array, int, Any]:
         """See :data:`Pass`."""
+
+
+@dataclass(frozen=True)
+class UserPass(InnerPass):
+    """A pass given by the user as a function."""
+
+    function: Pass
+
+    def one_pass(
+        self, problem: Subproblem, snapshot: Snapshot, order: np.ndarray, step_size: float, memory: Any
+    ) -> tuple[Array, int, Any]:
+        answer = self.function(problem, snapshot, order, step_size, memory)
+        if not isinstance(answer, tuple) or len(answer) != 3:
+            raise TypeError(f"inner: expected a pass to return (point, oracles asked for, memory), got {answer!r}")
+        return answer

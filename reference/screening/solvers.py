@@ -16,15 +16,15 @@ import numpy as np
 from reference.arrays import Array
 from reference.declared import Ge, Gt, OpenUnit, checked
 from reference.objectives import LogLoss
+from reference.optimizers.base import traits
 from reference.screening.dynamic import Screened, Screening, ScreeningState, SparseSolver, check_solver
 from reference.screening.newton import ProximalNewton
 from reference.screening.problem import ElasticNetCRF, State
 from reference.screening.rules import L1GapRule, Rule, check_rule
-from reference.training.arguments import start_of
 from reference.training.checkpoints import same_value
 from reference.training.result import Report, Result, Row, RunState, padded
 from reference.training.run import Ending, Run
-from reference.training.solver import Loop, Needs, Solver, minimize
+from reference.training.solver import Solver, Terms, minimize, start_of
 
 __all__ = ["SparseResult", "solve_problem", "solve_sparse"]
 
@@ -132,7 +132,7 @@ def solve_sparse(
     Zhang and Qiu, Algorithm 1.
     """
     problem = ElasticNetCRF(objective, alpha=alpha, beta=beta)
-    start, files = start_of(objective, w0), {"checkpoint": checkpoint, "resume": resume}
+    start, files = start_of(objective, traits(objective), w0), {"checkpoint": checkpoint, "resume": resume}
     return solve_problem(problem, start, tol, rule, gamma, solver, iterations, callback, **files)[0]
 
 
@@ -158,9 +158,15 @@ def solve_problem(
     if solver is not None:
         check_solver(solver)
     box = Screened(ProximalNewton() if solver is None else solver, rule, gamma, before)
-    same = {"alpha": problem.alpha, "beta": problem.beta, "rule": rule, "gamma": gamma, "solver": box.solver}
-    same |= {"partitions": getattr(problem.whole, "partitions", None), "scores": type(problem.scored).__name__}
+    same: dict[str, Any] = {"alpha": problem.alpha, "beta": problem.beta, "rule": rule, "gamma": gamma}
+    same |= {
+        "solver": box.solver,
+        "partitions": getattr(problem.whole, "partitions", None),
+        "scores": type(problem.scored).__name__,
+    }
     run = minimize(problem, SparseRun(box), w0, epochs=iterations, tol=tol, callback=callback, same=same, **files)
+    if run.state is None:
+        raise KeyboardInterrupt
     return sparse_result(run), run.state.box.memory
 
 
@@ -171,10 +177,9 @@ class SparseRun(Solver):
     box: Screened
 
     name: ClassVar[str] = "solve_sparse"
-    needs: ClassVar[Needs | None] = None  # :func:`solve_problem` has checked its arguments
-    loop: ClassVar[Loop] = Loop(unit="iterations")
+    terms: ClassVar[Terms] = Terms(unit="iterations")
 
-    def start(self, problem: Any, w0: Any, rng: Any) -> Array:
+    def start(self, problem: Any, w0: Any, rng: Any) -> Array:  # :func:`solve_problem` has checked its arguments
         return problem.place.floats(np.zeros(problem.size)) if w0 is None else w0
 
     def init(self, problem: Any, w0: Array, rng: Any) -> RunState:
@@ -214,9 +219,7 @@ class SparseRun(Solver):
             raise ValueError(f"resume: the checkpoint is of other data: {values}")
         return state
 
-    def ending(self, run: Run, state: RunState | None) -> Ending:
-        if state is None:
-            raise KeyboardInterrupt
+    def ending(self, run: Run, state: RunState) -> Ending:
         done, iterations, certificate = state.box.iteration, run.epochs_asked, certificate_of(run, state.box)
         if run.solved:
             outcome = True, f"the duality gap is at most {run.tol:.4g} of the objective after {done} iterations"
@@ -258,8 +261,8 @@ def sparse_result(run: Run) -> SparseResult:
     progress, point = state.box, state.box.memory.state
     if run.interrupted:
         message = f"interrupted after {progress.iteration} of {run.epochs_asked} iterations{run.why and f'; {run.why}'}"
-    last = {"x": progress.weights, "fun": point.fun, "nit": progress.iteration, "message": message}
-    last |= {"certificate": certificate_of(run, progress), "oracle_calls": progress.calls + progress.memory.calls}
+    last = {"x": progress.weights, "fun": float(point.fun), "nit": progress.iteration, "message": message}
+    last |= {"certificate": certificate_of(run, progress), "oracle_calls": int(progress.calls + progress.memory.calls)}
     return SparseResult(
         **vars(run.result) | last,
         support=point.problem.columns[point.w != 0],

@@ -9,10 +9,13 @@ trees; ``arborescence_samples`` has random trees.
 
 Conventions. Outputs are int64 heads (n,). A token is never its own head: values[m, m + 1] is ignored, with gradient 0.
 With n = 0 there is one output, of score 0. A tree has exactly one root arc if ``single_root``, otherwise one or more.
+Leading axes are a batch of sentences. Tokens past a sentence's length are padding, as rows and as columns: their scores
+are ignored, their marginals are 0, their heads are -1.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -25,14 +28,15 @@ from reference.arrays import Array, Place, host, integer, one_hot
 from reference.structures.arborescence_max import (
     ArborescenceScores,
     find_cycle,
-    host_values,
     max_marginals,
     maximum_arborescence,
+    sentences,
     top_k_arborescences,
 )
 from reference.structures.arborescence_samples import sample
 from reference.structures.arborescence_sum import number_of_trees, tree_partition
 from reference.structures.base import KBest, Structure, at_most, feasible, positive_k, positive_mu
+from reference.structures.batches import checked_lengths, cut, places, refuse_batch, total
 from reference.structures.sampling import uniforms
 
 __all__ = [
@@ -47,19 +51,22 @@ __all__ = [
 
 
 class Arborescence(Structure):
-    """Dependency trees over n tokens, including non-projective trees.
+    """Dependency trees over n tokens, including non-projective trees, of one sentence or of a batch.
 
     Parameters
     ----------
-    values : array (n, n + 1)
-        values[m, h]: score of head h (0: the root) for token m + 1; -inf forbids the arc. values[m, m + 1] is ignored.
+    values : array (..., n, n + 1)
+        values[..., m, h]: score of head h (0: the root) for token m + 1; -inf forbids the arc. values[..., m, m + 1] is
+        ignored. Leading axes are a batch.
     single_root : bool
         Whether exactly one token has the root as its head.
+    lengths : int array (...,), optional
+        Number of tokens of each sentence of a padded batch, 0..n; default: all n.
 
     Raises
     ------
     ValueError, TypeError
-        A wrong shape, nan or +inf, a dtype that is not real.
+        A wrong shape, nan or +inf, a dtype that is not real, lengths outside 0..n.
 
     Examples
     --------
@@ -74,27 +81,31 @@ class Arborescence(Structure):
     variables = "values"
     single_root = False
 
-    def __init__(self, values: Any, single_root: bool = False) -> None:
+    def __init__(self, values: Any, single_root: bool = False, lengths: Any = None) -> None:
         (values,) = arrays.floats(values=values)
-        if values.ndim != 2 or values.shape[1] != values.shape[0] + 1:
-            raise ValueError(f"values: expected shape (n, n + 1), got {tuple(values.shape)}")
+        if values.ndim < 2 or values.shape[-1] != values.shape[-2] + 1:
+            raise ValueError(f"values: expected shape (..., n, n + 1), got {tuple(values.shape)}")
         arrays.refuse_nan_and_inf("values", values)
         if not isinstance(single_root, (bool, np.bool_)):
             raise TypeError(f"single_root: expected True or False, got {single_root!r}")
-        super().__init__(ArborescenceScores(values))
+        lengths = checked_lengths(lengths, tuple(values.shape[:-2]), values.shape[-2], values)
+        super().__init__(ArborescenceScores(values, lengths))
         self.single_root = bool(single_root)
 
     def best(self) -> tuple[Array, Array]:
-        """Highest score and heads (n,) of a best tree; see :func:`maximum_arborescence`. Raises InfeasibleError."""
+        """Highest score (...,) and heads (..., n) of a best tree; see :func:`maximum_arborescence`.
+
+        Raises InfeasibleError.
+        """
         value, heads = self.ops.maximum_arborescence(self.scores, self.single_root)
         return self.ops.feasible(value, "best"), heads
 
     def topk(self, k: int) -> KBest:
-        """The k best trees, labels (k, n), padded (:class:`KBest`) if fewer are possible: :func:`top_k_arborescences`.
+        """The k best trees, padded (:class:`KBest`) if fewer are possible; see :func:`top_k_arborescences`.
 
         Does not raise InfeasibleError: the count is 0 if every tree has a forbidden arc.
         """
-        k = positive_k(k, self.scores.values.shape[0])
+        k = positive_k(k, math.prod(self.scores.values.shape[:-1]))
         result: KBest = self.ops.top_k_arborescences(self.scores, k, self.single_root)
         return result
 
@@ -104,50 +115,67 @@ class Arborescence(Structure):
         return values
 
     def expectation(self, mu: float = 1.0) -> tuple[Array, ArborescenceScores]:
-        """Log-partition function and arc marginals (n, n + 1); see :func:`tree_partition`. Raises InfeasibleError."""
+        """Log-partition (...,) and arc marginals (..., n, n + 1); see :func:`tree_partition`.
+
+        Raises InfeasibleError.
+        """
         value, marginals = self.ops.tree_partition(self.scores, positive_mu(mu), self.single_root)
         return self.ops.feasible(value, "expectation"), marginals
 
     def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Array:
-        """Heads (size, n) of trees drawn with probability proportional to exp(score / mu); see :func:`sample`.
+        """Heads (..., size, n) of trees drawn with probability proportional to exp(score / mu); see :func:`sample`.
 
         Raises InfeasibleError.
         """
-        n = self.scores.values.shape[0]
-        size = at_most("size", integer("size", size, 1), n)
-        numbers = uniforms(rng, (size, n + 1), self.scores.values)
+        *batch, n, _ = self.scores.values.shape
+        size = at_most("size", integer("size", size, 1), math.prod(batch) * n)
+        numbers = uniforms(rng, (*batch, size, n + 1), self.scores.values)
         value, heads = self.ops.sample(self.scores, numbers, positive_mu(mu), self.single_root)
         feasible(value, "sample")
         return heads
 
     def count(self) -> int:
-        """The number of trees without a forbidden arc, exactly."""
-        return number_of_trees(host_values(self.scores) > -np.inf, self.single_root)
+        """The number of trees of a single sentence without a forbidden arc, exactly."""
+        return number_of_trees(self._allowed("count"), self.single_root)
+
+    def score(self, y: Any) -> Array:
+        """Score (...,) of heads (..., n), which form trees as in :meth:`parts`. Raises ValueError."""
+        return total(self.scores.values, self.parts(y).values)
 
     def parts(self, y: Any) -> ArborescenceScores:
-        """Indicator (n, n + 1) of the arcs of a tree y (n,).
+        """Indicator (..., n, n + 1) of the arcs of a tree y (..., n). Heads past a sentence's length are ignored.
 
         -1 at every token means no tree and has no arcs. Raises ValueError.
         """
-        values = self.scores.values
-        y, n = arrays.integers("y", y, Place.of(values)), values.shape[0]
-        if tuple(y.shape) != (n,):
-            raise ValueError(f"y: expected a head for each of {n} tokens, got shape {tuple(y.shape)}")
-        heads = host(y)
-        if np.any(heads != -1):
-            self._require_tree(heads)
-        return ArborescenceScores(one_hot(array_namespace(values), y, n + 1, values.dtype))
+        values, lengths = self.scores
+        y, (*batch, n) = arrays.integers("y", y, Place.of(values)), values.shape[:-1]
+        if tuple(y.shape) != (*batch, n):
+            raise ValueError(f"y: expected heads of shape {(*batch, n)}, got {tuple(y.shape)}")
+        y = cut(y, lengths)
+        heads, sizes = host(y), None if lengths is None else host(lengths)
+        for b in places(batch):
+            if np.any(heads[b] != -1):
+                self._require_tree(heads[b] if sizes is None else heads[b][: sizes[b]])
+        return self.scores._replace(values=one_hot(array_namespace(values), y, n + 1, values.dtype))
 
     def expected_parts(self, outputs: Array, weights: Array) -> ArborescenceScores:
-        """sum_k weights[k] parts(outputs[k]) of heads (k, n)."""
-        values = self.scores.values
+        """sum_k weights[..., k] parts(outputs[..., k, :]) of heads (..., k, n)."""
+        values, lengths = self.scores
         xp = array_namespace(values)
-        arcs = one_hot(xp, outputs, values.shape[1], values.dtype)
-        return ArborescenceScores(xp.sum(arcs * weights[:, None, None], axis=0))
+        outputs = cut(outputs, None if lengths is None else lengths[..., None])
+        arcs = one_hot(xp, outputs, values.shape[-1], values.dtype)
+        return self.scores._replace(values=xp.sum(arcs * weights[..., None, None], axis=-3))
+
+    def first(self) -> Arborescence:
+        """The first sentence of a batch along one axis; a single sentence itself."""
+        values, lengths = self.scores
+        if values.ndim == 2:
+            return self
+        return self._with(ArborescenceScores(values[0, ...], None if lengths is None else lengths[0, ...]))
 
     def enumerate(self) -> Iterator[tuple[int, ...]]:
-        """Every tree without a forbidden arc, as a tuple of heads, in lexicographic order."""
-        allowed = host_values(self.scores) > -np.inf
+        """Every tree of a single sentence without a forbidden arc, as a tuple of heads, in lexicographic order."""
+        allowed = self._allowed("enumerate")
 
         def extend(heads: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
             if len(heads) == len(allowed):
@@ -161,7 +189,7 @@ class Arborescence(Structure):
         return extend(())
 
     def constrained(self, allowed: Any) -> Arborescence:
-        """The trees in which each token has an allowed head: booleans (n, n + 1)."""
+        """The trees in which each token has an allowed head: booleans (n, n + 1), or one such matrix a sentence."""
         return self._with(super().constrained(allowed).scores)
 
     def augment(self, loss: ArborescenceScores) -> Arborescence:
@@ -173,6 +201,12 @@ class Arborescence(Structure):
         other = type(self).unchecked(scores)
         other.single_root = self.single_root
         return other
+
+    def _allowed(self, question: str) -> np.ndarray:
+        """Whether each arc (n, n + 1) of a single sentence of n tokens is possible."""
+        refuse_batch(question, self.scores.values, "sentence")
+        ((_, values),) = sentences(self.scores)
+        return values > -np.inf
 
     def _require_tree(self, heads: np.ndarray) -> None:
         n = len(heads)

@@ -11,27 +11,34 @@ root arc only if it has no other head. If the resulting tree has several root ar
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from reference.arrays import Array, Place, host
 from reference.structures.base import KBest, k_best
+from reference.structures.batches import places
 
 __all__ = ["ArborescenceScores", "max_marginals", "maximum_arborescence", "top_k_arborescences"]
 
 
 class ArborescenceScores(NamedTuple):
-    """values (n, n + 1): values[m, h] is the score of head h (0: the root) for token m + 1.
+    """values (..., n, n + 1): values[..., m, h] is the score of head h (0: the root) for token m + 1.
 
-    -inf forbids an arc; values[m, m + 1] is ignored.
+    -inf forbids an arc; values[..., m, m + 1] is ignored. lengths (...,) int64: the number of tokens of each sentence,
+    or None if all have n.
     """
 
     values: Array
+    lengths: Array | None = None
+
+
+ArborescenceScores.layout = ("lengths",)  # type: ignore[attr-defined]
 
 
 def maximum_arborescence(scores: ArborescenceScores, single_root: bool = False) -> tuple[Array, Array]:
-    """Highest score and a best dependency tree (the max oracle).
+    """Highest score and a best dependency tree of each sentence (the max oracle).
 
     max over trees y of sum_m values[m, y_m]
 
@@ -43,11 +50,11 @@ def maximum_arborescence(scores: ArborescenceScores, single_root: bool = False) 
 
     Returns
     -------
-    value : array ()
+    value : array (...,)
         The sum of the arc scores in the order of the tokens; -inf if every tree has a forbidden arc, nan if a score is
         nan or +inf.
-    heads : int64 array (n,)
-        0 for the root, m for token m; all -1 if there is no tree.
+    heads : int64 array (..., n)
+        0 for the root, m for token m; -1 past a sentence's length, and all -1 if there is no tree.
 
     Notes
     -----
@@ -58,29 +65,43 @@ def maximum_arborescence(scores: ArborescenceScores, single_root: bool = False) 
     ------
     Martins et al., section 4 (maximum spanning trees, after McDonald et al. 2005).
     """
-    values, place = host_values(scores), Place.of(scores.values)
-    no_tree = np.full(len(values), -1)
+    (*batch, n, _), place = scores.values.shape, Place.of(scores.values)
+    value, heads = np.zeros(batch), np.full((*batch, n), -1)
+    for b, values in sentences(scores):
+        value[b], heads[b][: len(values)] = best_tree(values, single_root)
+    return place.floats(value), place.integers(heads)
+
+
+def best_tree(values: np.ndarray, single_root: bool) -> tuple[float, np.ndarray | int]:
+    """Value and heads (n,) of a best tree of one sentence, -1 if there is none."""
     if not np.all(values < np.inf):
-        return place.floats(np.nan), place.integers(no_tree)
+        return np.nan, -1
     heads = best_heads(values, single_root)
-    if heads is None:
-        return place.floats(-np.inf), place.integers(no_tree)
-    return place.floats(tree_score(values, heads)), place.integers(heads)
+    return (-np.inf, -1) if heads is None else (tree_score(values, heads), heads)
 
 
 def max_marginals(scores: ArborescenceScores, single_root: bool = False) -> ArborescenceScores:
-    """For each arc the highest score of a tree with this arc; -inf if there is none, and for a token as its own head.
+    """For each arc the highest score of a tree with this arc; -inf if there is none, for a token as its own head, and
+    past a sentence's length.
 
     Notes
     -----
-    Time O(n^5): one maximum arborescence for each of the n^2 arcs outside the best tree. All nan if a score is nan or
-    +inf.
+    Time O(n^5): one maximum arborescence for each of the n^2 arcs outside the best tree. A sentence with a score of
+    nan or +inf has nan throughout.
 
     Source
     ------
     Pillutla et al., Definition 13.
     """
-    values = host_values(scores)
+    marginals = np.full(scores.values.shape, -np.inf)
+    for b, values in sentences(scores):
+        n = len(values)
+        marginals[b][:n, : n + 1] = best_with_each_arc(values, single_root)
+    return scores._replace(values=Place.of(scores.values).floats(marginals))
+
+
+def best_with_each_arc(values: np.ndarray, single_root: bool) -> np.ndarray:
+    """The max-marginals (n, n + 1) of one sentence."""
     out = np.full(values.shape, -np.inf if np.all(values < np.inf) else np.nan)
     best = best_heads(values, single_root) if np.all(values < np.inf) else None
     if best is not None:
@@ -89,11 +110,11 @@ def max_marginals(scores: ArborescenceScores, single_root: bool = False) -> Arbo
             heads = best_heads(_with_arc(values, m, h), single_root)
             if heads is not None:
                 out[m, h] = tree_score(values, heads)
-    return ArborescenceScores(Place.of(scores.values).floats(out))
+    return out
 
 
 def top_k_arborescences(scores: ArborescenceScores, k: int, single_root: bool = False) -> KBest:
-    """The k best distinct trees (the top-K oracle).
+    """The k best distinct trees of each sentence (the top-K oracle).
 
     Parameters
     ----------
@@ -105,7 +126,8 @@ def top_k_arborescences(scores: ArborescenceScores, k: int, single_root: bool = 
     Returns
     -------
     KBest
-        scores (k,) from high to low, then -inf; labels (k, n), -1 beyond ``count``.
+        scores (..., k) from high to low, then -inf; labels (..., k, n), -1 beyond ``count`` and past a sentence's
+        length; count (...,).
 
     Notes
     -----
@@ -117,7 +139,16 @@ def top_k_arborescences(scores: ArborescenceScores, k: int, single_root: bool = 
     ------
     Lawler (1972), for the trees of Martins et al., section 4.
     """
-    values, place = host_values(scores), Place.of(scores.values)
+    (*batch, n, _), place = scores.values.shape, Place.of(scores.values)
+    highest, labels = np.full((*batch, k), -np.inf), np.full((*batch, k, n), -1)
+    for b, values in sentences(scores):
+        for rank, (score, heads) in enumerate(best_trees(values, k, single_root)):
+            highest[b][rank], labels[b][rank, : len(heads)] = score, heads
+    return k_best(place.floats(highest), place.integers(labels), k)
+
+
+def best_trees(values: np.ndarray, k: int, single_root: bool) -> list[tuple[float, np.ndarray]]:
+    """The scores and heads of the k best trees of one sentence, or of all if there are fewer."""
     best: list[tuple[float, np.ndarray]] = []
     queue: list[tuple[float, int, np.ndarray, np.ndarray, int]] = []  # (-score, number, heads, values, tokens fixed)
     n_sets = 0
@@ -139,16 +170,19 @@ def top_k_arborescences(scores: ArborescenceScores, k: int, single_root: bool = 
             others[m, heads[m]] = -np.inf
             add(others, m)
             limited = _with_arc(limited, m, heads[m])
-    labels = np.array([heads for _, heads in best], np.int64).reshape(len(best), len(values))
-    return k_best(place.floats([score for score, _ in best]), place.integers(labels), k)
+    return best
 
 
-def host_values(scores: ArborescenceScores) -> np.ndarray:
-    """The scores (n, n + 1) as float64 on the host, with -inf for a token as its own head."""
+def sentences(scores: ArborescenceScores) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
+    """The place of each sentence in its batch, and its scores (n, n + 1): float64 on the host, with -inf for a token as
+    its own head, n the length of the sentence.
+    """
     values = host(scores.values).astype(np.float64)
-    tokens = np.arange(len(values))
-    values[tokens, tokens + 1] = -np.inf
-    return values
+    *batch, n, _ = values.shape
+    values[..., np.arange(n), np.arange(1, n + 1)] = -np.inf
+    lengths = np.full(batch, n) if scores.lengths is None else host(scores.lengths)
+    for b in places(batch):
+        yield b, values[b][: lengths[b], : lengths[b] + 1]
 
 
 def tree_score(values: np.ndarray, heads: np.ndarray) -> float:

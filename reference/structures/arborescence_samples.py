@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reference.arrays import Array, Place, host, logsumexp
-from reference.structures.arborescence_max import ArborescenceScores, host_values
+from reference.structures.arborescence_max import ArborescenceScores, sentences
 from reference.structures.sampling import choose
 
 __all__ = ["sample"]
@@ -44,7 +44,7 @@ class Branch(NamedTuple):
 def sample(
     scores: ArborescenceScores, uniforms: Array, mu: float = 1.0, single_root: bool = False
 ) -> tuple[Array, Array]:
-    """Independent dependency trees, drawn exactly with probability exp(score(y) / mu) / Z.
+    """Independent dependency trees of each sentence, drawn exactly with probability exp(score(y) / mu) / Z.
 
     P(y_v = h) = w_vh P_h(T before B) / sum_h' w_vh' P_h'(T before B),  w = exp(scores / mu)
 
@@ -56,9 +56,9 @@ def sample(
     Parameters
     ----------
     scores : ArborescenceScores
-    uniforms : array (size, n + 1)
-        Independent random numbers in [0, 1); [s, m] determines the head of token m in sample s, [s, 0] the token below
-        a single root.
+    uniforms : array (..., size, n + 1)
+        Independent random numbers in [0, 1); [..., s, m] determines the head of token m in sample s, [..., s, 0] the
+        token below a single root.
     mu : float > 0
         Temperature.
     single_root : bool
@@ -66,10 +66,10 @@ def sample(
 
     Returns
     -------
-    value : array ()
+    value : array (...,)
         mu log Z; -inf if every tree has a forbidden arc.
-    heads : int64 array (size, n)
-        0 for the root, m for token m; all -1 if there is no tree.
+    heads : int64 array (..., size, n)
+        0 for the root, m for token m; -1 past a sentence's length, and all -1 if there is no tree.
 
     Notes
     -----
@@ -82,8 +82,17 @@ def sample(
     Wilson (1996), "Generating random spanning trees more quickly than the cover time"; elimination as in Grassmann,
     Taksar and Heyman (1985). Branson et al., section 1.2, use such samples in an update.
     """
-    values, place = host_values(scores), Place.of(scores.values)
-    numbers, n = host(uniforms).astype(np.float64), len(values)
+    place, numbers = Place.of(scores.values), host(uniforms).astype(np.float64)
+    value, heads = np.zeros(numbers.shape[:-2]), np.full((*numbers.shape[:-1], numbers.shape[-1] - 1), -1)
+    for b, values in sentences(scores):
+        n = len(values)
+        value[b], heads[b][:, :n] = sample_trees(values, numbers[b][:, : n + 1], mu, single_root)
+    return place.floats(value), place.integers(heads)
+
+
+def sample_trees(values: np.ndarray, numbers: np.ndarray, mu: float, single_root: bool) -> tuple[float, np.ndarray]:
+    """mu log Z of one sentence, and heads (size, n) by the numbers (size, n + 1)."""
+    n = len(values)
     shift = np.where(np.isfinite(top := values[:, int(single_root) :].max(axis=1, initial=-np.inf)), top, 0.0)
     # (token, head), row 0 unused
     log_w = np.concatenate([np.full((1, n + 1), -np.inf), (values - shift[:, None]) / mu])
@@ -108,7 +117,7 @@ def sample(
         last = branch.tokens[-1]
         head = choose(log_w[last] + _escape(log_w, ~outside, branch.tokens), None, numbers[branch.draws, last])
         stack += _grown(branch, np.array(last), head, outside)
-    return place.floats(np.sum(shift) + mu * log_z), place.integers(heads)
+    return float(np.sum(shift) + mu * log_z), heads
 
 
 def _grown(branch: Branch, token: np.ndarray, head: np.ndarray, outside: np.ndarray) -> list[Branch]:

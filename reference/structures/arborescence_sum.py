@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reference.arrays import Array, Place
-from reference.structures.arborescence_max import ArborescenceScores, host_values
+from reference.structures.arborescence_max import ArborescenceScores, sentences
 
 __all__ = ["number_of_trees", "tree_partition"]
 
@@ -42,7 +42,8 @@ class Elimination(NamedTuple):
 def tree_partition(
     scores: ArborescenceScores, mu: float = 1.0, single_root: bool = False
 ) -> tuple[Array, ArborescenceScores]:
-    """mu times the log-partition function of dependency trees, and its gradient, the arc marginals (the exp oracle).
+    """mu times the log-partition function of each sentence's dependency trees, and its gradient, the arc marginals (the
+    exp oracle).
 
     mu log sum_y exp(score(y) / mu) = mu sum_k log S_k,   S_k = sum_h w_kh,
     then  w_ih += w_ik w_kh / S_k  for all i, h other than k
@@ -57,10 +58,11 @@ def tree_partition(
 
     Returns
     -------
-    value : array ()
+    value : array (...,)
         -inf if every tree has a forbidden arc, nan if a score is nan or +inf.
     marginals : ArborescenceScores
-        values (n, n + 1): the probability of each arc, in [0, 1]; rows sum to 1 up to rounding; values[m, m + 1] is 0.
+        values (..., n, n + 1): the probability of each arc, in [0, 1]; rows sum to 1 up to rounding;
+        values[..., m, m + 1] is 0, as are rows and columns past a sentence's length.
 
     Notes
     -----
@@ -74,19 +76,27 @@ def tree_partition(
     ------
     The matrix-tree theorem for the trees of Martins et al., section 4; Pillutla et al., Lemma 7 (ii).
     """
-    place, values = Place.of(scores.values), host_values(scores)
+    place = Place.of(scores.values)
+    value, marginals = np.zeros(scores.values.shape[:-2]), np.zeros(scores.values.shape)
+    for b, values in sentences(scores):
+        n = len(values)
+        value[b], marginals[b][:n, : n + 1] = sum_over_trees(values, mu, single_root)
+    return place.floats(value), scores._replace(values=place.floats(marginals))
+
+
+def sum_over_trees(values: np.ndarray, mu: float, single_root: bool) -> tuple[float, np.ndarray | float]:
+    """The log-partition function of one sentence, and its marginals (n, n + 1); 0 if there is no tree."""
     if not np.all(values < np.inf):
-        return place.floats(np.nan), ArborescenceScores(place.floats(np.full(values.shape, np.nan)))
+        return np.nan, np.nan
     tops = values.max(axis=1, initial=-np.inf)
     if np.any(tops == -np.inf):
-        return place.floats(-np.inf), ArborescenceScores(place.floats(np.zeros(values.shape)))
+        return -np.inf, 0.0
     log_w, least = logarithms(values, tops, mu)
     log_z, steps = eliminate(log_w, single_root)
     if log_z < least:
-        return place.floats(-np.inf), ArborescenceScores(place.floats(np.zeros(values.shape)))
+        return -np.inf, 0.0
     value = sum(map(Fraction, tops.tolist()), Fraction(mu) * Fraction(log_z, ONE))
-    marginals = np.clip(backward(values.shape, steps), 0.0, 1.0)  # rounding may exceed the bounds
-    return place.floats(rounded(value)), ArborescenceScores(place.floats(marginals))
+    return rounded(value), np.clip(backward(values.shape, steps), 0.0, 1.0)  # rounding may exceed the bounds
 
 
 def logarithms(values: np.ndarray, tops: np.ndarray, mu: float) -> tuple[np.ndarray, int]:

@@ -215,6 +215,14 @@ class Structure:
         return UnsupportedError(f"{type(self).__name__} does not implement {method}()")
 
 
+def check_offers(structure: Any, method: str, user: str) -> None:
+    """Raise unless this type of structure implements a method that ``user`` needs, and the method is tractable."""
+    if method in getattr(structure, "intractable", {}):
+        raise IntractableError(f"{user} needs {method}(): {structure.intractable[method]}")
+    if not structure.supports(method):
+        raise UnsupportedError(f"{user} needs {method}(), which {structure.__name__} lacks")
+
+
 def checked_loss(scores: Scores, loss: Any) -> Scores:
     """``loss``, checked to have the type and the shape of the scores, without nan and +inf; of one dtype."""
     if isinstance(scores, tuple) and not isinstance(loss, type(scores)):

@@ -7,11 +7,14 @@ all-pairs longest paths in its residual graph. Source: Pillutla et al., section 
 
 Conventions. Outputs are int64 (p,): the column of each row, -1 for a row without one, which occurs only if p > q.
 With p = 0 or q = 0 there is one output, of score 0. Ties: which of several best matchings is returned is not specified.
+Leading axes are a batch of matrices. Rows and columns past a matrix's lengths are padding: their scores are ignored,
+such rows have the column -1, as a matrix of its own would not have them.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -21,17 +24,25 @@ from array_api_compat import array_namespace
 
 from reference import arrays
 from reference.arrays import Array, Place, host, one_hot
-from reference.structures.base import KBest, Structure, limited
+from reference.structures.base import KBest, Structure, limited, positive_k
 from reference.structures.base import feasible as feasible  # of ops
+from reference.structures.base import k_best as padded
+from reference.structures.batches import checked_lengths, cut, places, refuse_batch, total
 from reference.structures.bmmf import bmmf
 
 __all__ = ["Matching", "MatchingScores", "assignment", "max_marginals"]
 
 
 class MatchingScores(NamedTuple):
-    """The scores (p, q) of pairing row v with column z; -inf forbids the pair."""
+    """values (..., p, q): the score of pairing row v with column z; -inf forbids the pair. lengths (..., 2) int64: the
+    numbers of rows and of columns of each matrix, or None if all have p and q.
+    """
 
     values: Array
+    lengths: Array | None = None
+
+
+MatchingScores.layout = ("lengths",)  # type: ignore[attr-defined]
 
 
 class Optimum(NamedTuple):
@@ -47,7 +58,7 @@ class Optimum(NamedTuple):
 
 
 def assignment(scores: MatchingScores) -> tuple[Array, Array]:
-    """Highest score and a best matching (the max oracle).
+    """Highest score and a best matching of each matrix (the max oracle).
 
     max_y sum_v values[v, y_v] over matchings of min(p, q) pairs
 
@@ -57,11 +68,11 @@ def assignment(scores: MatchingScores) -> tuple[Array, Array]:
 
     Returns
     -------
-    value : array ()
+    value : array (...,)
         The sum of the matched scores in the order of the rows; -inf if every matching has a forbidden pair, nan if a
         score is nan or +inf.
-    columns : int64 array (p,)
-        -1 for rows without a column; all -1 if there is no matching.
+    columns : int64 array (..., p)
+        -1 for rows without a column and past a matrix's rows; all -1 if there is no matching.
 
     Notes
     -----
@@ -72,22 +83,31 @@ def assignment(scores: MatchingScores) -> tuple[Array, Array]:
     Pillutla et al., appendix C.3 (the max oracle), *corrected*: every row or every column is matched, for scores
     of any sign.
     """
-    values = host(scores.values).astype(np.float64)
-    p, q = values.shape
-    columns, place = np.full(p, -1), Place.of(scores.values)
-    if not np.all(values < np.inf):
-        return place.floats(np.nan), place.integers(columns)
-    best = optimum(values) if p <= q else optimum(values.T)
-    if best is not None and p <= q:
-        columns = best.column
-    elif best is not None:
-        columns[best.column] = np.arange(q)
-    value = -np.inf if best is None else matched_sum(values, columns)
+    (*batch, p, _), place = scores.values.shape, Place.of(scores.values)
+    value, columns = np.zeros(batch), np.full((*batch, p), -1)
+    for b, values in matrices(scores):
+        value[b], columns[b][: len(values)] = best_matching(values)
     return place.floats(value), place.integers(columns)
 
 
+def best_matching(values: np.ndarray) -> tuple[float, np.ndarray]:
+    """Value and columns (p,) of a best matching of one matrix, -1 if there is none."""
+    p, q = values.shape
+    columns = np.full(p, -1)
+    if not np.all(values < np.inf):
+        return np.nan, columns
+    best = optimum(values) if p <= q else optimum(values.T)
+    if best is None:
+        return -np.inf, columns
+    if p <= q:
+        columns = best.column
+    else:
+        columns[best.column] = np.arange(q)
+    return matched_sum(values, columns), columns
+
+
 def max_marginals(scores: MatchingScores) -> MatchingScores:
-    """For each pair the highest score of a matching with this pair; -inf if there is none.
+    """For each pair the highest score of a matching with this pair; -inf if there is none, and past a matrix's lengths.
 
     psi_{v;z} = max {score(y): y_v = z} = psi* + phi(v, z) + Delta(z, v)  unless y*_v = z
 
@@ -98,7 +118,7 @@ def max_marginals(scores: MatchingScores) -> MatchingScores:
     Returns
     -------
     MatchingScores
-        values (p, q); all nan if a score is nan or +inf.
+        values (..., p, q); nan throughout a matrix with a score of nan or +inf.
 
     Notes
     -----
@@ -113,13 +133,24 @@ def max_marginals(scores: MatchingScores) -> MatchingScores:
     ------
     Pillutla et al., Algorithm 12, line 3 *corrected*, and Theorem 48. The case p != q is an extension of the paper.
     """
+    marginals = np.full(scores.values.shape, -np.inf)
+    for b, values in matrices(scores):
+        p, q = values.shape
+        if np.all(values < np.inf):
+            marginals[b][:p, :q] = best_with_each_pair(values) if p <= q else best_with_each_pair(values.T).T
+        else:
+            marginals[b][:p, :q] = np.nan
+    return scores._replace(values=Place.of(scores.values).floats(marginals))
+
+
+def matrices(scores: MatchingScores) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
+    """The place of each matrix in its batch, and its own rows and columns: float64 on the host."""
     values = host(scores.values).astype(np.float64)
-    p, q = values.shape
-    if np.all(values < np.inf):
-        marginals = best_with_each_pair(values) if p <= q else best_with_each_pair(values.T).T
-    else:
-        marginals = np.full((p, q), np.nan)
-    return MatchingScores(Place.of(scores.values).floats(marginals))
+    *batch, p, q = values.shape
+    lengths = np.full((*batch, 2), (p, q)) if scores.lengths is None else host(scores.lengths)
+    for b in places(batch):
+        rows, columns = lengths[b]
+        yield b, values[b][:rows, :columns]
 
 
 def optimum(values: np.ndarray) -> Optimum | None:
@@ -184,18 +215,20 @@ def matched_sum(values: np.ndarray, columns: np.ndarray) -> float:
 
 
 class Matching(Structure):
-    """Matchings of the rows with the columns of a score matrix.
+    """Matchings of the rows with the columns of a score matrix, or of each matrix of a batch.
 
     Parameters
     ----------
-    values : array (p, q)
+    values : array (..., p, q)
         Score of pairing each row with each column; -inf forbids the pair. If p <= q, all rows are matched, otherwise
-        all columns.
+        all columns. Leading axes are a batch.
+    lengths : int array (..., 2), optional
+        Numbers of rows, 0..p, and of columns, 0..q, of each matrix of a padded batch; default: all p and q.
 
     Raises
     ------
     ValueError, TypeError
-        A wrong number of axes, nan or +inf, a dtype that is not real.
+        A wrong number of axes, nan or +inf, a dtype that is not real, lengths outside their ranges.
 
     Examples
     --------
@@ -214,57 +247,81 @@ class Matching(Structure):
         "count": "the number of matchings is the permanent of a 0-1 matrix, #P-complete (Valiant 1979)",
     }
 
-    def __init__(self, values: Any) -> None:
+    def __init__(self, values: Any, lengths: Any = None) -> None:
         (values,) = arrays.floats(values=values)
-        if values.ndim != 2:
-            raise ValueError(f"values: expected shape (p, q), got {tuple(values.shape)}")
+        if values.ndim < 2:
+            raise ValueError(f"values: expected shape (..., p, q), got {tuple(values.shape)}")
         arrays.refuse_nan_and_inf("values", values)
-        super().__init__(MatchingScores(values))
+        *batch, p, q = values.shape
+        super().__init__(MatchingScores(values, checked_lengths(lengths, (*batch, 2), (p, q), values)))
 
     def best(self) -> tuple[Array, Array]:
-        """Highest score and the column (p,) of each row; see :func:`assignment`. Raises InfeasibleError."""
+        """Highest score (...,) and the column (..., p) of each row; see :func:`assignment`. Raises InfeasibleError."""
         value, columns = self.ops.assignment(self.scores)
         return self.ops.feasible(value, "best"), columns
 
     def topk(self, k: int) -> KBest:
-        """The k best matchings, labels (k, p), padded (:class:`KBest`) if fewer are possible; see :func:`bmmf`.
+        """The k best matchings, padded (:class:`KBest`) if fewer are possible; see :func:`bmmf`.
 
         Does not raise InfeasibleError: the count is 0 if every matching has a forbidden pair.
         """
-        return bmmf(self, k)
+        (values, lengths), (*batch, p, _) = self.scores, self.scores.values.shape
+        if not batch and lengths is None:
+            return bmmf(self, k)
+        k, place = positive_k(k, math.prod(batch) * p), Place.of(values)
+        highest, labels = np.full((*batch, k), -np.inf), np.full((*batch, k, p), -1)
+        for b, own in matrices(self.scores):
+            rows, columns = own.shape
+            best = bmmf(type(self).unchecked(MatchingScores(values[(*b, slice(rows), slice(columns))])), k)
+            highest[b], labels[b][:, :rows] = host(best.scores), host(best.labels)
+        return padded(place.floats(highest), place.integers(labels), k)
 
     def max_marginals(self) -> MatchingScores:
         """The highest score of a matching with each pair; see :func:`max_marginals`. -inf if there is none."""
         values: MatchingScores = self.ops.max_marginals(self.scores)
         return values
 
+    def score(self, y: Any) -> Array:
+        """Score (...,) of columns (..., p), which form matchings as in :meth:`parts`. Raises ValueError."""
+        return total(self.scores.values, self.parts(y).values)
+
     def parts(self, y: Any) -> MatchingScores:
-        """Indicator (p, q) of the pairs of a matching y (p,), where -1 is a row without a column.
+        """Indicator (..., p, q) of the pairs of a matching y (..., p), where -1 is a row without a column. Columns of
+        rows past a matrix's own are ignored.
 
         -1 at every row means no matching and has no pairs. Raises ValueError.
         """
-        values = self.scores.values
-        y = arrays.integers("y", y, Place.of(values))
-        if tuple(y.shape) != (values.shape[0],):
-            raise ValueError(f"y: expected a column for each of {values.shape[0]} rows, got shape {tuple(y.shape)}")
-        columns, (p, q) = host(y), values.shape
-        taken = columns[columns != -1]
-        if taken.size and not 0 <= taken.min() <= taken.max() < q:
-            raise ValueError(f"y: expected columns in 0..{q - 1}, or -1 for none, got {columns.tolist()}")
-        if len(np.unique(taken)) < len(taken) or len(taken) not in (0, min(p, q)):
-            raise ValueError(f"y: expected {min(p, q)} pairs, each column once at most, got {columns.tolist()}")
-        return MatchingScores(one_hot(array_namespace(values), y, q, values.dtype))
+        values, lengths = self.scores
+        y, (*batch, p, q) = arrays.integers("y", y, Place.of(values)), values.shape
+        if tuple(y.shape) != (*batch, p):
+            raise ValueError(f"y: expected columns of shape {(*batch, p)}, got {tuple(y.shape)}")
+        y = cut(y, None if lengths is None else lengths[..., 0])
+        columns, sizes = host(y), None if lengths is None else host(lengths)
+        for b in places(batch):
+            _require_matching(columns[b], *((p, q) if sizes is None else sizes[b].tolist()))
+        return self.scores._replace(values=one_hot(array_namespace(values), y, q, values.dtype))
 
     def expected_parts(self, outputs: Array, weights: Array) -> MatchingScores:
-        """sum_k weights[k] parts(outputs[k]) of columns (k, p)."""
-        values = self.scores.values
+        """sum_k weights[..., k] parts(outputs[..., k, :]) of columns (..., k, p)."""
+        values, lengths = self.scores
         xp = array_namespace(values)
-        pairs = one_hot(xp, outputs, values.shape[1], values.dtype)
-        return MatchingScores(xp.sum(pairs * weights[:, None, None], axis=0))
+        outputs = cut(outputs, None if lengths is None else lengths[..., :1])
+        pairs = one_hot(xp, outputs, values.shape[-1], values.dtype)
+        return self.scores._replace(values=xp.sum(pairs * weights[..., None, None], axis=-3))
+
+    def first(self) -> Matching:
+        """The first matrix of a batch along one axis; a single matrix itself."""
+        values, lengths = self.scores
+        if values.ndim == 2:
+            return self
+        lengths = None if lengths is None else lengths[0, ...]
+        return type(self).unchecked(MatchingScores(values[0, ...], lengths))
 
     def enumerate(self) -> Iterator[tuple[int, ...]]:
-        """Every matching without a forbidden pair, as tuples of columns."""
-        allowed = host(self.scores.values) > -np.inf
+        """Every matching of a single matrix without a forbidden pair, as tuples of columns."""
+        refuse_batch("enumerate", self.scores.values, "matrix")
+        ((_, values),) = matrices(self.scores)
+        allowed = values > -np.inf
         p, q = allowed.shape
         for chosen in itertools.permutations(range(max(p, q)), min(p, q)):
             y = list(chosen)
@@ -278,28 +335,42 @@ class Matching(Structure):
     # the variables of constrained searches: the rows or columns of the smaller side, each with one state -------------
 
     def states(self, y: Any) -> np.ndarray:
-        """The state of each variable in a matching y (p,): the column of each row; if p > q, the row of each column."""
+        """The state of each variable in a matching y (..., p): the column of each row; if p > q, the row of each
+        column.
+        """
         columns = np.asarray(host(y), np.int64)
         if not self._by_columns:
             return columns
-        rows = np.full(self.scores.values.shape[1], -1)
-        rows[columns[columns >= 0]] = np.flatnonzero(columns >= 0)
+        rows = np.full((*columns.shape[:-1], self.scores.values.shape[-1]), -1)
+        *b, row = matched = np.nonzero(columns >= 0)
+        rows[(*b, columns[matched])] = row
         return rows
 
     def node_max_marginals(self) -> Array:
-        """The max-marginals with a row for each variable: (p, q), or (q, p) if p > q."""
+        """The max-marginals with a row for each variable: (..., p, q), or (..., q, p) if p > q."""
         values = self.max_marginals().values
         return array_namespace(values).matrix_transpose(values) if self._by_columns else values
 
     def constrained(self, allowed: Any) -> Structure:
-        """The matchings in which each variable has an allowed state: booleans (p, q), or (q, p) if p > q."""
+        """The matchings in which each variable has an allowed state: booleans (p, q), or (q, p) if p > q; or one such
+        matrix for each of a batch.
+        """
         values = self.scores.values
         if not self._by_columns:
-            return type(self).unchecked(MatchingScores(limited(values, allowed)))
+            return type(self).unchecked(self.scores._replace(values=limited(values, allowed)))
         transpose = array_namespace(values).matrix_transpose
-        return type(self).unchecked(MatchingScores(transpose(limited(transpose(values), allowed))))
+        return type(self).unchecked(self.scores._replace(values=transpose(limited(transpose(values), allowed))))
 
     @property
     def _by_columns(self) -> bool:
-        more_rows: bool = self.scores.values.shape[0] > self.scores.values.shape[1]
-        return more_rows
+        values, lengths = self.scores
+        rows, columns = values.shape[-2:] if lengths is None or values.ndim > 2 else host(lengths).tolist()
+        return bool(rows > columns)
+
+
+def _require_matching(columns: np.ndarray, p: int, q: int) -> None:
+    taken = columns[columns != -1]
+    if taken.size and not 0 <= taken.min() <= taken.max() < q:
+        raise ValueError(f"y: expected columns in 0..{q - 1}, or -1 for none, got {columns.tolist()}")
+    if len(np.unique(taken)) < len(taken) or len(taken) not in (0, min(p, q)):
+        raise ValueError(f"y: expected {min(p, q)} pairs, each column once at most, got {columns.tolist()}")

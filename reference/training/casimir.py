@@ -16,16 +16,14 @@ from reference.bounds.casimir import Choice
 from reference.declared import Gt, Lam, Said, Temperature
 from reference.optimizers.base import Objective, traits
 from reference.optimizers.casimir import Casimir
-from reference.optimizers.subproblem import Pass, Subproblem
-from reference.smoothings import Max
-from reference.training.arguments import check_provable
-from reference.training.casimir_schedules import LEAST_MU, Plan, Plans
+from reference.optimizers.subproblem import Pass, Subproblem, UserPass
+from reference.training.casimir_schedules import LEAST_MU, Plan, Plans, checked, theory
 from reference.training.result import Counts, Evaluation, RunState, evaluate, not_above
 from reference.training.run import Ending, Run
-from reference.training.smoothness import Backtracking, Spent, searched
-from reference.training.solver import ProvedRunOptions, Report, Result, Solver, minimize, runs
+from reference.training.smoothness import INNER, Backtracking, Searched, Spent
+from reference.training.solver import Report, Result, RunOptions, Solver, Terms, check_provable, minimize, runs
 
-__all__ = ["casimir"]
+__all__ = ["casimir", "casimir_svrg_adapt", "casimir_svrg_const"]
 
 STAGE = 0.3  # a stage of constant smoothing ends when its smoothed problem is solved to this share of the gap
 
@@ -37,24 +35,17 @@ class CasimirRun(Solver):
     plans: Plans
 
     name: ClassVar[str] = "casimir"
-
-    def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
-        if isinstance(traits(objective).smoothing, Max):
-            raise ValueError(
-                "objective: casimir needs a smoothing, such as StructuralHinge(model, data, smoothing=Entropy())"
-            )
-        return super().start(objective, w0, rng)
+    terms: ClassVar[Terms] = Terms(smoothed=True)
 
     def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> RunState:
-        plan = self.plans.plan(objective, w0, rng)
-        named = self.plans.schedule is None or isinstance(self.plans.schedule, str)  # else it has no form in a file
-        return RunState(self.box_of(plan).init(objective, w0), plan if named else None, Counts(calls=plan.calls))
+        plan, calls = self.plans.plan(objective, w0, rng)
+        return RunState(self.box_of(plan).init(objective, w0), None if self.plans.given else plan, Counts(calls=calls))
 
     def epoch(self, objective: Objective, state: RunState, rng: np.random.Generator) -> RunState:
-        return state._replace(box=self.box_of(self.plan_in(state)).epoch(objective, state.box, rng))
+        return state._replace(box=self.box_of(state.search).epoch(objective, state.box, rng))
 
     def evaluate(self, objective: Objective, state: RunState) -> Report:
-        mu = self.plan_in(state).mu_k(max(state.box.k, 1))
+        mu = self.box_of(state.search).schedule.mu_k(max(state.box.k, 1))
         return self.report(state, evaluate(objective, state.box.w, self.plans.lam, mu))
 
     def accept(
@@ -64,11 +55,11 @@ class CasimirRun(Solver):
         evaluation: Evaluation = report.detail
         if before is None:
             return after._replace(evaluation=evaluation), report
-        plan, mu, k, w, best = self.plan_in(after), evaluation.mu, after.box.k, after.box.w, before.evaluation
+        plan, mu, k, w = self.box_of(after.search).schedule, evaluation.mu, after.box.k, after.box.w
         problem, spent = Subproblem(objective, plan.lam, plan.kappa_k(k), mu, before.box.z), after.box.memory
-        value = problem.value(w, evaluation.smoothed)
-        if plan.stop == "budget":
-            kept, guess = self.plans.steps.judge(spent.guess, value, spent.first, w)
+        value, best = problem.value(w, evaluation.smoothed), before.evaluation
+        if self.box.inner.epochs is None:  # one pass, of a step size that may be guessed
+            kept, guess = self.box.inner.steps.judge(spent.guess, value, spent.first, w)
             spent = spent._replace(guess=guess)
         else:
             kept = not_above(value, spent.first, w)
@@ -79,27 +70,20 @@ class CasimirRun(Solver):
         state = RunState(box, after.search, before.counts.plus(kept=kept, rejected=not kept), best)
         gap = best.objective - best.dual
         solved = evaluation.slope <= STAGE * gap and gap > 1e-12 * abs(best.objective)
-        if plan.staged and kept and solved and plan.schedule.mu_k(k) > LEAST_MU:
-            state = self.halved(objective, state, 0.5 * plan.schedule.mu_k(k), rng)
+        if kept and solved and self.plans.staged(objective) and plan.mu_k(k) > LEAST_MU:
+            state = self.halved(objective, state, 0.5 * plan.mu_k(k), rng)
         return state, self.report(state, best)
 
     def halved(self, objective: Objective, state: RunState, mu: float, rng: np.random.Generator) -> RunState:
         """The next stage: half the smoothing, a new kappa, momentum restarted."""
-        schedule, calls = self.plans.constant(objective, state.box.w, mu, rng)
-        plan = state.search._replace(schedule=schedule)
+        plan, calls = self.plans.constant(objective, state.box.w, mu, rng)
         box_state = self.box_of(plan).init(objective, state.box.w)._replace(memory=state.box.memory)
         return state._replace(search=plan, box=box_state, counts=state.counts.plus(calls=calls))
 
-    def box_of(self, plan: Plan) -> Casimir:
-        """The box with the schedule and the step size of a plan."""
-        steps = replace(self.plans.steps, step_size=plan.step_size)
-        box: Casimir = replace(self.box, schedule=plan, inner=replace(self.box.inner, steps=steps))
+    def box_of(self, plan: Plan | None) -> Casimir:
+        """The box with a plan as its schedule; None: that of the user."""
+        box: Casimir = replace(self.box, schedule=plan or Plan(self.plans.schedule))
         return box
-
-    def plan_in(self, state: RunState) -> Plan:
-        """The plan of a state; a schedule of the user is the solver's."""
-        plans = self.plans
-        return state.search or Plan(plans.schedule, True, False, plans.steps.step_size, plans.stop, 0)
 
     def report(self, state: RunState, evaluation: Evaluation) -> Report:
         """The report of a state with this evaluation."""
@@ -110,22 +94,22 @@ class CasimirRun(Solver):
         more: dict[str, Any] = {"exact": evaluation.exact, "calls": calls, "passes": spent.passes}
         return Report(state.box.w, evaluation.objective, dual, gap, detail=evaluation, **more)
 
-    def ending(self, run: Run, state: RunState | None) -> Ending:
+    def ending(self, run: Run, state: RunState) -> Ending:
         certificate = run.gap if self.plans.lam > 0 else "none: lam = 0 gives no dual point"
-        done, kept = f"{run.done} epochs done", state.counts.kept if state else 0
-        if state and state.counts.rejected:
+        done = f"{run.done} epochs done"
+        if state.counts.rejected:
             done += f", {state.counts.rejected} iterations taken back for too long steps"
         if run.solved:
             outcome = True, f"gap {run.gap} after {run.done} epochs"
-        elif state is None or run.ending:
-            outcome = run.ending or (False, "nothing was done")
+        elif run.ending:
+            outcome = run.ending
         elif not not_above(run.fun, run.first, state.box.w):
             outcome = False, f"{done}: the objective grew from {run.first} to {run.fun}; take shorter steps"
         elif run.tol is not None:
             outcome = False, f"{done}: the gap is {run.gap}, more than {run.tol} of the objective"
         else:
             outcome = bool(np.isfinite(run.fun)), done
-        return Ending(outcome, "last", certificate, kept)
+        return Ending(outcome, "last", certificate, state.counts.kept)
 
 
 @runs("outer iteration", epochs=50, tol=None, rng=None)
@@ -143,7 +127,7 @@ def casimir(
     stop: Literal["budget", "gradient"] = "budget",
     warm_start: Literal["center", "last", "extrapolated"] = "center",
     step_size: Annotated[float, Gt(0)] | None = None,
-    **run: Unpack[ProvedRunOptions],
+    **run: Unpack[RunOptions],
 ) -> Result:
     """Minimise F(w) + lam/2 ||w||^2, F a structural hinge or any smooth finite sum, by Casimir.
 
@@ -184,8 +168,6 @@ def casimir(
         Constant step gamma; default 1 / (L + lam + kappa), L found as in ``svrg``.
     epochs : int >= 0
         Passes, or gradient steps, in all; rejected ones count.
-    tol : float >= 0, optional
-        Stop when the gap is at most ``tol`` times the objective; needs lam > 0.
     checkpoint, resume : path, optional
         A file to write the state of the run to, and such a file to continue from, with the same options. If subproblems
         are solved until (26) holds, ``epochs`` must be the same, too: it may cut the last subproblem short.
@@ -229,6 +211,105 @@ def casimir(
     until, resolved = None, {}
     if stop == "gradient" or schedule == "theory":  # the epochs may cut the last subproblem short
         until, resolved = run["epochs"], {"epochs": run["epochs"]}
-    plans = Plans(lam, mu, kappa, schedule, accuracy, stop, Backtracking(step_size))
-    box = Casimir(None, searched(inner, step_size, until), warm_start)  # type: ignore[arg-type]
-    return minimize(objective, CasimirRun(box, plans), w0, resolved=resolved, **run).result
+    if schedule == "theory":
+        _refuse("schedule='theory' has its own", mu=mu, kappa=kappa, step_size=step_size)
+        schedule, step_size = theory(objective, lam, accuracy)
+    elif schedule is None or (isinstance(schedule, str) and schedule in ("const", "adapt")):
+        _refuse("only schedule='theory' takes one", accuracy=accuracy)
+    else:
+        _refuse("the schedule has its own", mu=mu, kappa=kappa, accuracy=accuracy)
+        schedule = checked(schedule, lam)
+    solves = Searched(UserPass(inner) if callable(inner) else INNER[inner], Backtracking(step_size), until)
+    box = Casimir(None, solves, warm_start)  # type: ignore[arg-type]
+    solver = CasimirRun(box, Plans(lam, mu, kappa, schedule))
+    return minimize(objective, solver, w0, resolved=resolved, **run).result
+
+
+def _refuse(why: str, **options: Any) -> None:
+    """Raise ValueError if one of these options was given."""
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(f"{name}: {why}, got {value}")
+
+
+def casimir_svrg_const(
+    objective: Objective,
+    w0: Array | None = None,
+    *,
+    lam: Lam,
+    mu: Temperature | None = None,
+    kappa: Annotated[float, Gt(0)] | None = None,
+    **options: Any,
+) -> Result:
+    """Minimise F(w) + lam/2 ||w||^2 by Casimir with constant smoothing, each subproblem by one pass of SVRG.
+
+    mu_k = mu,  kappa_k = kappa = L/n - lam if that is > 3 lam, else lam  (for lam = 0: L/(n+1))
+
+    This is ``casimir(objective, lam=lam, schedule="const")``, which describes the result and the errors. Momentum is
+    that of Corollary 17, of 19 for lam = 0.
+
+    Parameters
+    ----------
+    objective, w0, lam
+        As for :func:`casimir`.
+    mu : float > 0, optional
+        Strength of the smoothing, to be tuned: the run ends up to mu D above the optimum, D the width of the smoothing.
+        Default 1; the log loss has its own.
+    kappa : float > 0, optional
+        Weight of the proximal term. Default as above, with L the smoothness of the examples' losses at mu, found by
+        backtracking at the start.
+    **options
+        Others of :func:`casimir`: ``step_size`` (default: found), ``warm_start``, ``epochs``, ``tol``, ``rng``,
+        ``callback``, ...
+
+    Source
+    ------
+    Pillutla et al., section 7.2 (Casimir-SVRG-const), Propositions 29 and 31; the paper tunes L on a grid instead.
+    """
+    return casimir(objective, w0, lam=lam, mu=mu, kappa=kappa, schedule="const", **options)
+
+
+def casimir_svrg_adapt(
+    objective: Objective,
+    w0: Array | None = None,
+    *,
+    lam: Lam,
+    mu: Temperature | None = None,
+    kappa: Annotated[float, Gt(0)] | None = None,
+    **options: Any,
+) -> Result:
+    """Minimise F(w) + lam/2 ||w||^2 by Casimir with decreasing smoothing, each subproblem by one pass of SVRG.
+
+    lam > 0:  mu_k = mu (1 - sqrt(q)/2)^{k/2}, q = lam/(lam + kappa),  kappa_k = kappa = lam
+    lam = 0:  mu_k = mu/k,  kappa_k = kappa k,  kappa = L/(n+1), L the smoothness of the examples' losses at mu
+
+    This is ``casimir(objective, lam=lam, schedule="adapt")``, which describes the result and the errors. Momentum is
+    that of Corollary 18, of 20 for lam = 0.
+
+    Parameters
+    ----------
+    objective, w0, lam
+        As for :func:`casimir`; the objective must have a smoothing.
+    mu : float > 0, optional
+        First value of the smoothing; default 2. Its choice matters little.
+    kappa : float > 0, optional
+        Weight of the proximal term. Default as above.
+    **options
+        Others of :func:`casimir`: ``step_size`` (default: found, shorter as the smoothing decreases), ``warm_start``,
+        ``epochs``, ``tol``, ``rng``, ``callback``, ...
+
+    Source
+    ------
+    Pillutla et al., section 7.2 (Casimir-SVRG-adapt), Propositions 30 and 32; the paper tunes a constant step size on a
+    grid instead.
+
+    Examples
+    --------
+    >>> from reference import MulticlassModel, StructuralHinge, casimir_svrg_adapt, smoothings
+    >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # active features and labels of three examples
+    >>> hinge = StructuralHinge(model, data, smoothing=smoothings.Entropy())
+    >>> casimir_svrg_adapt(hinge, lam=0.1, tol=0.1, rng=0).success  # within a tenth of the unsmoothed optimum
+    True
+    """
+    return casimir(objective, w0, lam=lam, mu=mu, kappa=kappa, schedule="adapt", **options)

@@ -1,41 +1,33 @@
-"""The mu_k, kappa_k, alpha_0 and delta_k of a run of Casimir, with the step size and the stopping rule.
+"""The mu_k, kappa_k, alpha_0 and delta_k of a run of Casimir.
 
 Source: Pillutla et al., Corollaries 17 to 20, Propositions 29 and 31, section 7.3.1.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from reference.arrays import Array
 from reference.bounds import Corollary17, Corollary18, Corollary19, Corollary20
-from reference.bounds.casimir import Choice
+from reference.bounds.casimir import Choice, balanced
 from reference.objectives import StructuralHinge
 from reference.optimizers.base import Algorithm, Objective, traits
 from reference.training.smoothness import Backtracking, Guess
 
-__all__ = ["LEAST_MU", "Falling", "Plan", "Plans", "balanced"]
+__all__ = ["LEAST_MU", "Falling", "Plan", "Plans", "checked", "theory"]
 
 LEAST_MU = 1e-10  # the least mu of a decreasing smoothing
 MU = 2.0  # the first mu of a decreasing smoothing: the paper's choice for named entities
 
 
 class Plan(NamedTuple):
-    """schedule: lam, alpha_0, kappa_k(k), mu_k(k), delta_k(k); its step size and stopping rule; calls: oracle calls.
-
-    smoothed: whether mu_k is passed to the objective. staged: whether mu is halved, by another call of
-    :meth:`Plans.constant`, when the smoothed problem is solved.
-    """
+    """A schedule with lam, alpha_0, kappa_k(k), mu_k(k), delta_k(k). smoothed: whether the objective is passed mu_k."""
 
     schedule: Choice
-    smoothed: bool
-    staged: bool
-    step_size: float | None
-    stop: str
-    calls: int
+    smoothed: bool = True
 
     def mu_k(self, k: int) -> float | None:
         """The mu passed to the objective in iteration k."""
@@ -57,49 +49,30 @@ class Falling(Corollary18):
 
 @dataclass(frozen=True)
 class Plans(Algorithm):
-    """The options of :func:`casimir` that a plan is made of; a given step size is that of ``steps``."""
+    """The options of :func:`casimir` that a plan is made of; ``steps`` finds the smoothness."""
 
     lam: float
     mu: float | None = None
     kappa: float | None = None
-    schedule: Any = None
-    accuracy: float | None = None
-    stop: str = "budget"
+    schedule: Any = None  # None, "const", "adapt", or the user's
     steps: Backtracking = Backtracking()  # noqa: RUF009, frozen
 
-    def plan(self, objective: Objective, start: Array, rng: Any) -> Plan:
-        """The plan of a run from ``start`` (d,); ValueError if the options contradict each other."""
-        schedule, stop, step_size, properties = self.schedule, self.stop, self.steps.step_size, traits(objective)
-        named = schedule is None or schedule == "const"  # these accept objectives without mu
-        smoothed = properties.mu is not None or self.mu is not None or not named
-        staged, calls = schedule is None and self.mu is None and self.lam > 0 and properties.hinge, 0
-        if schedule == "theory":
-            self.refuse("schedule='theory' has its own", mu=self.mu, kappa=self.kappa, step_size=step_size)
-            schedule, step_size = self.theory(objective)
-            stop = "gradient"
-        elif named or schedule == "adapt":
-            self.refuse("only schedule='theory' takes one", accuracy=self.accuracy)
-            schedule, calls = (self.constant if named else self.adaptive)(objective, start, self.mu, rng)
-        else:
-            self.refuse("the schedule has its own", mu=self.mu, kappa=self.kappa, accuracy=self.accuracy)
-        if not all(hasattr(schedule, name) for name in ("lam", "alpha_0", "kappa_k", "mu_k", "delta_k")):
-            raise ValueError(
-                f"schedule: expected 'const', 'adapt', 'theory' or an object with lam, alpha_0, kappa_k, mu_k, "
-                f"delta_k, got {schedule!r}"
-            )
-        if schedule.lam != self.lam:
-            raise ValueError(f"schedule: made for lam = {schedule.lam}, got lam = {self.lam}")
-        return Plan(schedule, smoothed, staged, step_size, stop, calls)
+    @property
+    def given(self) -> bool:
+        """Whether the schedule is the user's; such an object has no form in a file."""
+        return not (self.schedule is None or isinstance(self.schedule, str))
 
-    def refuse(self, why: str, **options: Any) -> None:
-        """Raise ValueError if one of these options was given."""
-        for name, value in options.items():
-            if value is not None:
-                raise ValueError(f"{name}: {why}, got {value}")
+    def staged(self, objective: Objective) -> bool:
+        """Whether mu is halved when the smoothed problem is solved."""
+        return self.schedule is None and self.mu is None and self.lam > 0 and traits(objective).hinge
 
-    def constant(
-        self, objective: Objective, start: Array, mu: float | None, rng: Any
-    ) -> tuple[Corollary17 | Corollary19, int]:
+    def plan(self, objective: Objective, start: Array, rng: Any) -> tuple[Plan, int]:
+        """The plan of a run from ``start`` (d,), and the oracle calls made."""
+        if self.given:
+            return Plan(self.schedule), 0
+        return (self.adaptive if self.schedule == "adapt" else self.constant)(objective, start, self.mu, rng)
+
+    def constant(self, objective: Objective, start: Array, mu: float | None, rng: Any) -> tuple[Plan, int]:
         """Constant mu and kappa, and the oracle calls made; kappa balances outer and inner iterations for the
         smoothness found at the start.
         """
@@ -108,11 +81,10 @@ class Plans(Algorithm):
             mu = float(own_mu) or 1.0
         kappa, calls = self.found_kappa(objective, start, mu, rng)
         smoothing = 0.0 if mu is None else float(mu)
-        return (Corollary17(self.lam, kappa, smoothing) if self.lam > 0 else Corollary19(kappa, smoothing)), calls
+        schedule = Corollary17(self.lam, kappa, smoothing) if self.lam > 0 else Corollary19(kappa, smoothing)
+        return Plan(schedule, smoothed=mu is not None), calls
 
-    def adaptive(
-        self, objective: Objective, start: Array, mu: float | None, rng: Any
-    ) -> tuple[Falling | Corollary20, int]:
+    def adaptive(self, objective: Objective, start: Array, mu: float | None, rng: Any) -> tuple[Plan, int]:
         """Decreasing mu_k, and the oracle calls made; kappa = lam, or for lam = 0 the first kappa of ``constant``."""
         if mu is None and traits(objective).mu is None:
             raise ValueError(
@@ -120,41 +92,46 @@ class Plans(Algorithm):
             )
         mu = MU if mu is None else float(mu)
         if self.lam > 0:
-            return Falling(self.lam, self.lam if self.kappa is None else self.kappa, mu), 0
+            return Plan(Falling(self.lam, self.lam if self.kappa is None else self.kappa, mu)), 0
         kappa, calls = self.found_kappa(objective, start, mu, rng)
-        return Corollary20(kappa, mu), calls
+        return Plan(Corollary20(kappa, mu)), calls
 
     def found_kappa(self, objective: Objective, start: Array, mu: float | None, rng: Any) -> tuple[float, int]:
         """The given kappa, or :func:`balanced` for the smoothness found at the start; and the oracle calls made."""
         if self.kappa is not None:
             return self.kappa, 0
-        n, search = objective.n, replace(self.steps, step_size=None)
+        n = objective.n
         with np.errstate(over="ignore", invalid="ignore"):
-            step, guess = search.propose(objective, Guess(), start, rng.permutation(n), mu, self.lam)
+            step, guess = self.steps.propose(objective, Guess(), start, rng.permutation(n), mu, self.lam)
             L = 1.0 / step - self.lam
         return balanced(L, self.lam, n), guess.calls
 
-    def theory(self, objective: Objective) -> tuple[Corollary17 | Corollary19, float]:
-        """The constants of Proposition 29 (31 if lam = 0) and the step size 1 / (A/mu + lam + kappa)."""
-        lam, accuracy = self.lam, self.accuracy
-        if accuracy is None:
-            raise ValueError("accuracy: schedule='theory' needs a finite number > 0, got None")
-        properties = traits(objective)
-        A = properties.smoothness(1.0) if properties.hinge else np.inf
-        if np.inf == A:
-            raise ValueError("schedule: 'theory' needs a hinge with a known smoothness, such as one with Entropy()")
-        D = cast(StructuralHinge, objective).width()
-        if D == 0:
-            raise ValueError("schedule: 'theory' has nothing to smooth, as every example has a single output")
-        if lam > 0:
-            choice: Corollary17 | Corollary19 = Corollary17.for_svrg(accuracy, lam=lam, A=A, D=D, n=objective.n)
-        else:
-            choice = Corollary19.for_svrg(accuracy, A=A, D=D, n=objective.n)
-        return choice, 1.0 / (A / choice.mu + lam + choice.kappa)
+
+def checked(schedule: Any, lam: float) -> Any:
+    """A schedule of the user; ValueError if it lacks a member, or is of another lam."""
+    if not all(hasattr(schedule, name) for name in ("lam", "alpha_0", "kappa_k", "mu_k", "delta_k")):
+        raise ValueError(
+            f"schedule: expected 'const', 'adapt', 'theory' or an object with lam, alpha_0, kappa_k, mu_k, delta_k, "
+            f"got {schedule!r}"
+        )
+    if schedule.lam != lam:
+        raise ValueError(f"schedule: made for lam = {schedule.lam}, got lam = {lam}")
+    return schedule
 
 
-def balanced(L: float, lam: float, n: int) -> float:
-    """kappa of Proposition 29 (31 if lam = 0) for n components of smoothness L."""
-    if lam == 0:
-        return L / (n + 1)
-    return L / n - lam if L / n > 4 * lam else lam
+def theory(objective: Objective, lam: float, accuracy: float | None) -> tuple[Corollary17 | Corollary19, float]:
+    """The constants of Proposition 29 (31 if lam = 0) and the step size 1 / (A/mu + lam + kappa)."""
+    if accuracy is None:
+        raise ValueError("accuracy: schedule='theory' needs a finite number > 0, got None")
+    properties = traits(objective)
+    A = properties.smoothness(1.0) if properties.hinge else np.inf
+    if np.inf == A:
+        raise ValueError("schedule: 'theory' needs a hinge with a known smoothness, such as one with Entropy()")
+    D = cast(StructuralHinge, objective).width()
+    if D == 0:
+        raise ValueError("schedule: 'theory' has nothing to smooth, as every example has a single output")
+    if lam > 0:
+        choice: Corollary17 | Corollary19 = Corollary17.for_svrg(accuracy, lam=lam, A=A, D=D, n=objective.n)
+    else:
+        choice = Corollary19.for_svrg(accuracy, A=A, D=D, n=objective.n)
+    return choice, 1.0 / (A / choice.mu + lam + choice.kappa)

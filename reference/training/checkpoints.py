@@ -21,10 +21,9 @@ from array_api_compat import array_namespace, is_array_api_obj
 from reference.archives import parse_json, read_npz
 from reference.arrays import Array, Place, host
 from reference.files import replacing
-from reference.optimizers.base import Examples, traits
 from reference.optimizers.prox_linear import ProxLinearState
 from reference.prox.groups import Groups
-from reference.training.arguments import numbers_of
+from reference.training.casimir_schedules import Plan
 from reference.training.result import Counts, Evaluation, RunState, StepLength
 from reference.training.smoothness import Spent
 
@@ -34,30 +33,19 @@ FORMAT = 3
 WHAT = "checkpoint of diptych"
 
 
-def _sgd(state: Any, offset: Any, calls: int) -> RunState:
-    return RunState(state, offset, Counts(calls=calls))
-
-
-def _svrg(at: Any, guess: Any, taken_back: int, done: int, later: float) -> RunState:
-    return RunState(at, guess, Counts(epochs=done, rejected=taken_back), later=later)
-
-
-def _casimir(plan: Any, at: Any, mu: Any, best: Any, kept: int, taken_back: int, calls: int) -> RunState:
-    best = None if best is None else best._replace(mu=mu)
-    return RunState(at, plan, Counts(kept=kept, rejected=taken_back, calls=calls), best)
-
-
-def _prox_linear(
-    w: Any, fun: float, eta: float, k: int, bound: float, refused: int, first: float, step: Any, **counts: int
-) -> RunState:
-    return RunState(ProxLinearState(w, fun, k), StepLength(eta, bound), Counts(rejected=refused, **counts))
-
-
-FORMER: dict[str, Callable[..., Any]] = {  # states of older files, by their names there
-    "reference.training.sgd.Descending": _sgd,
-    "reference.training.svrg.Tried": _svrg,
-    "reference.training.casimir.Standing": _casimir,
-    "reference.training.prox_linear.Standing": _prox_linear,
+# states of older files, by their names there: from the fields that they had to what they are
+FORMER: dict[str, Callable[..., Any]] = {
+    "reference.training.sgd.Descending": lambda state, offset, calls: RunState(state, offset, Counts(calls=calls)),
+    "reference.training.svrg.Tried": lambda at, guess, taken_back, done, later: RunState(
+        at, guess, Counts(epochs=done, rejected=taken_back), later=later
+    ),
+    "reference.training.casimir.Standing": lambda plan, at, mu, best, kept, taken_back, calls: RunState(
+        at, plan, Counts(kept=kept, rejected=taken_back, calls=calls), best and best._replace(mu=mu)
+    ),
+    "reference.training.prox_linear.Standing": lambda w, fun, eta, k, bound, refused, first, step, **counts: RunState(
+        ProxLinearState(w, fun, k), StepLength(eta, bound), Counts(rejected=refused, **counts)
+    ),
+    "reference.training.casimir_schedules.Plan": lambda schedule, smoothed, **_: Plan(schedule, smoothed),
     **{f"reference.training.state.{kind.__name__}": kind for kind in (Counts, RunState, StepLength)},
     "reference.training.evaluation.Evaluation": Evaluation,
     "reference.training.inner.Spent": Spent,
@@ -141,12 +129,14 @@ def encode(x: Any, arrays: list[np.ndarray], numbers: dict[int, tuple[int, Any]]
 
 
 def decode(x: Any, arrays: dict[str, np.ndarray], place: Place) -> Any:
-    """The value that was encoded; numbers are equal bit for bit."""
+    """The value that was encoded, bit for bit; arrays that were not on the host are copied to ``place``."""
     if not isinstance(x, dict):
         return x
     if "array" in x:
-        array = arrays[str(x["array"])]
-        return array if x["host"] else _in_place(array, place)
+        array, xp = arrays[str(x["array"])], place.xp
+        if x["host"]:
+            return array
+        return xp.asarray(array.copy(), dtype=getattr(xp, array.dtype.name), device=place.device)
     if "dict" in x:
         return {decode(key, arrays, place): decode(value, arrays, place) for key, value in x["dict"]}
     if "type" in x:
@@ -154,11 +144,6 @@ def decode(x: Any, arrays: dict[str, np.ndarray], place: Place) -> Any:
         return kind(**{name: decode(value, arrays, place) for name, value in x["fields"].items()})
     (name,) = x
     return {"tuple": tuple, "list": list}[name](decode(value, arrays, place) for value in x[name])
-
-
-def _in_place(array: np.ndarray, place: Place) -> Any:
-    """A copy of an array in ``place``, with the same dtype."""
-    return place.xp.asarray(array.copy(), dtype=getattr(place.xp, array.dtype.name), device=place.device)
 
 
 class _OtherPanel(Exception):
@@ -180,9 +165,7 @@ def _is_record(kind: type) -> bool:
     return is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))
 
 
-def identity(
-    optimizer: str, objective: Examples, start: Array, options: Mapping[str, Any], rng: Any, form: str | None
-) -> dict[str, Any]:
+def identity(solver: Any, objective: Any, start: Array, options: Mapping[str, Any], rng: Any) -> dict[str, Any]:
     """What a resumed run must have in common with the run of its checkpoint, by name."""
     start = numbers_of(start)
     place = Place.of(start)
@@ -191,13 +174,18 @@ def identity(
         "examples": int(objective.n),
         "partitions": getattr(objective, "partitions", None),
         "weights": [int(size) for size in start.shape],
-        "smoothing": _described(traits(objective).smoothing),
-        "optimizer": optimizer,
+        "smoothing": _described(getattr(objective, "smoothing", None)),
+        "optimizer": solver.name,
         **{name: _described(value) for name, value in options.items()},
         "rng": int(rng) if isinstance(rng, (int, np.integer)) else None,
         "arrays": " ".join(str(name).split(".")[-1] for name in (place.xp.__name__, place.dtype)),
-        "form": form,
+        "form": solver.form,
     }
+
+
+def numbers_of(weights: Any) -> Array:
+    """The array that has the namespace, dtype and shape of weights: the first array if they are a NamedTuple."""
+    return weights if is_array_api_obj(weights) else next(field for field in weights if is_array_api_obj(field))
 
 
 def check_identity(theirs: Mapping[str, Any], ours: Mapping[str, Any], path: Any) -> None:

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Unpack
+from typing import Annotated, ClassVar, Literal, Unpack
 
 import numpy as np
 
 from reference.arrays import squared_norm
 from reference.declared import DualLam, Ge, Gt, Temperature
 from reference.objectives import StructuralHinge
-from reference.optimizers.base import Cornered, Linearized, Objective, regularised, value_of
+from reference.optimizers.base import Cornered, Linearized, Objective, regularised, traits, value_of
 from reference.optimizers.bcfw import BCFW, BCFWState
 from reference.optimizers.cutting_planes import CuttingPlanes, CuttingPlanesState
 from reference.optimizers.exponentiated_gradient import EGState, ExponentiatedGradient
 from reference.optimizers.multisample import Multisample, MultisampleState
-from reference.optimizers.nonnegative import clipped, constraint
+from reference.optimizers.nonnegative import clipped
 from reference.smoothings import Entropy
-from reference.structures.base import IntractableError, UnsupportedError, at_most
+from reference.structures.base import UnsupportedError, at_most, check_offers
 from reference.structures.proposals import Sampler
-from reference.training.arguments import check_needs
-from reference.training.solver import Loop, Needs, Report, Result, RunOptions, Solver, minimize, runs
+from reference.training.solver import Report, Result, RunOptions, Solver, Terms, check_needs, minimize, runs
 from reference.weighted import Weighted
 
 __all__ = ["bcfw", "cutting_planes", "exponentiated_gradient", "multisample"]
@@ -31,11 +30,10 @@ class FrankWolfe(Solver):
     """A run of :class:`BCFW`."""
 
     name: ClassVar[str] = "bcfw"
-    needs: ClassVar[Needs | None] = Needs(("corners(w, batch)", "zeros"), constrained=True, unsmoothed=True)
-    loop: ClassVar[Loop] = Loop(panel_state=True)
+    terms: ClassVar[Terms] = Terms(("corners(w, batch)", "zeros"), constrained=True, unsmoothed=True, panel_state=True)
 
     def evaluate(self, objective: Objective, state: BCFWState) -> Report:
-        w = clipped(state.mean, constraint(objective))
+        w = clipped(state.mean, traits(objective).nonnegative)
         quadratic = 0.5 * self.box.lam * squared_norm(w)
         fun, dual = value_of(objective, w, None) + quadratic, state.mean_loss - quadratic
         return Report(w, fun, dual, fun - dual)
@@ -80,8 +78,6 @@ def bcfw(
     line_search : bool
         Line search for gamma; without it, gamma = 2n/(2n + visits so far). The line search is the formula above; with
         weights kept >= 0, it maximises the dual of that problem.
-    rng : int, numpy.random.Generator or None
-        Orders are drawn with NumPy on the host, one permutation for each pass, including cached passes.
 
     Returns
     -------
@@ -124,22 +120,12 @@ class Planes(Solver):
     """A run of :class:`CuttingPlanes`."""
 
     name: ClassVar[str] = "cutting_planes"
-    needs: ClassVar[Needs | None] = Needs(("linearize(w, batch)", "zeros"), unsmoothed=True)
-    loop: ClassVar[Loop] = Loop(still=STILL, iterate="best")
-
-    def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
-        if not getattr(objective, "loss_augmented", True):
-            raise UnsupportedError(
-                f"objective: cutting_planes needs planes with a task loss, which {type(objective).__name__} has not; "
-                f"StructuralHinge has"
-            )
-        return super().start(objective, w0, rng)
+    terms: ClassVar[Terms] = Terms(("linearize(w, batch)", "zeros"), unsmoothed=True, still=STILL, iterate="best")
 
     def evaluate(self, objective: Objective, state: CuttingPlanesState) -> Report:
         return Report(state.best, state.fun, state.dual, state.fun - state.dual)
 
     def restored(self, objective: Objective, saved: CuttingPlanesState) -> CuttingPlanesState:
-        """The state with the objective evaluated again, so that a resumed run on other data is detected."""
         return saved._replace(fun=regularised(objective, saved.best, self.box.lam, None))
 
 
@@ -194,6 +180,11 @@ def cutting_planes(
     >>> result.success, result.certificate <= 1e-3 * result.fun
     (True, True)
     """
+    if not getattr(objective, "loss_augmented", True):
+        raise UnsupportedError(
+            f"objective: cutting_planes needs planes with a task loss, which {type(objective).__name__} has not; "
+            f"StructuralHinge has"
+        )
     accuracy = 0.0 if run["tol"] is None else run["tol"]
     return minimize(objective, Planes(CuttingPlanes(lam, capacity, accuracy)), **run).result
 
@@ -203,11 +194,10 @@ class Exponentiated(Solver):
     """A run of :class:`ExponentiatedGradient`."""
 
     name: ClassVar[str] = "exponentiated_gradient"
-    needs: ClassVar[Needs | None] = Needs(("zeros", "model", "data", "loss_augmented"), constrained=True)
-    loop: ClassVar[Loop] = Loop(panel_state=True)
+    terms: ClassVar[Terms] = Terms(("zeros", "model", "data", "loss_augmented"), constrained=True, panel_state=True)
 
     def evaluate(self, objective: Objective, state: EGState) -> Report:
-        w = clipped(state.x, constraint(objective))
+        w = clipped(state.x, traits(objective).nonnegative)
         quadratic = 0.5 * self.box.lam * squared_norm(w)
         fun = value_of(objective, w, self.box.mu) + quadratic
         dual = float(np.mean(state.values)) - quadratic
@@ -240,8 +230,6 @@ def exponentiated_gradient(
     ----------
     objective : LogLoss or StructuralHinge
         The structure of its model needs ``expectation``. The weights in its slice ``nonnegative`` are kept >= 0.
-    lam : float > 0
-        Weight of the squared norm; in other conventions C = 1/(lam n), or crfsuite's c2 = lam n / 2.
     mu : float >= 0, optional
         Temperature; default the objective's own: 1 for the log loss, 0 for an unsmoothed hinge. A hinge with mu > 0
         needs ``smoothing=smoothings.Entropy()``.
@@ -255,8 +243,6 @@ def exponentiated_gradient(
     evaluate_every : int >= 1
         Epochs from one evaluation of the objective to the next. Each evaluation adds a row, calls the callback and
         compares the gap with ``tol``. It costs about half an epoch.
-    rng : int, numpy.random.Generator or None
-        Draws the examples to visit, with NumPy on the host.
 
     Returns
     -------
@@ -294,13 +280,9 @@ def exponentiated_gradient(
             "objective: exponentiated_gradient does not support weights of examples, got Weighted; use lbfgs, svrg or "
             "bcfw"
         )
-    check_needs(Exponentiated, objective)
+    check_needs(Exponentiated, objective, traits(objective))
     mu = objective._mu(mu)
-    structure = objective.model.structure_type
-    if "expectation" in getattr(structure, "intractable", {}):
-        raise IntractableError(f"exponentiated_gradient needs expectation(): {structure.intractable['expectation']}")
-    if not structure.supports("expectation"):
-        raise UnsupportedError(f"exponentiated_gradient needs expectation(), which {structure.__name__} lacks")
+    check_offers(objective.model.structure_type, "expectation", "exponentiated_gradient")
     if mu > 0 and not isinstance(objective.smoothing, Entropy):
         raise ValueError(
             f"objective: the dual at mu = {mu:g} is that of smoothing=Entropy(), got smoothing={objective.smoothing}"
@@ -317,11 +299,7 @@ class DualUpdates(Solver):
     """A run of :class:`Multisample`."""
 
     name: ClassVar[str] = "multisample"
-    needs: ClassVar[Needs | None] = Needs(("corners(w, batch)", "zeros"), unsmoothed=True)
-
-    def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
-        at_most("k", self.box.k, self.box.k, "whose inner products take")
-        return super().start(objective, w0, rng)
+    terms: ClassVar[Terms] = Terms(("corners(w, batch)", "zeros"), unsmoothed=True)
 
     def evaluate(self, objective: Objective, state: MultisampleState) -> Report:
         x = state.x if self.box.average == "last" else state.mean
@@ -378,8 +356,6 @@ def multisample(
         Which iterate is returned: w^T, or the mean of w^0, ..., w^{T-1}, the iterate of Theorem 2.1.
     epochs : int >= 0
         The most passes over the examples.
-    rng : int, numpy.random.Generator or None
-        Draws the orders (one permutation a pass) and the samples, on the host.
 
     Returns
     -------
@@ -415,4 +391,5 @@ def multisample(
     >>> result.success, result.certificate <= 1e-3 * result.fun
     (True, True)
     """
+    at_most("k", k, k, "whose inner products take")
     return minimize(objective, DualUpdates(Multisample(lam, k, sampler, mu, update, online, average)), **run).result

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Unpack
 import numpy as np
 
 from reference.arrays import Array, floats, host, squared_norm
+from reference.bounds.casimir import balanced
 from reference.declared import Ge, Gt, Lam, Temperature
 from reference.linearized import LinearizedObjective
 from reference.objectives import StructuralHinge
@@ -16,10 +17,10 @@ from reference.optimizers.base import Objective, traits
 from reference.optimizers.prox_linear import ConvexModel, ProxLinear, ProxLinearState, regularised, unsmoothed
 from reference.smoothings import Max
 from reference.training.casimir import casimir
-from reference.training.casimir_schedules import LEAST_MU, balanced
+from reference.training.casimir_schedules import LEAST_MU
 from reference.training.result import Counts, RunState, StepLength, evaluate, not_above, padded
 from reference.training.run import Ending, Run
-from reference.training.solver import Loop, Needs, Report, Result, RunOptions, Solver, minimize, runs
+from reference.training.solver import Report, Result, RunOptions, Solver, Terms, minimize, runs
 from reference.weighted import Weighted
 
 __all__ = ["ProxLinearProblem", "casimir_svrg", "prox_linear"]
@@ -117,8 +118,7 @@ class ProxLinearRun(Solver):
     tol: float | None
 
     name: ClassVar[str] = "prox_linear"
-    needs: ClassVar[Needs | None] = Needs(convex=False)
-    loop: ClassVar[Loop] = Loop(unit="iterations")
+    terms: ClassVar[Terms] = Terms(convex=False, unit="iterations")
 
     def start(self, objective: Objective, w0: Any, rng: Any) -> Array:
         mu, inner = self.given["mu"], self.given["inner"]
@@ -145,7 +145,6 @@ class ProxLinearRun(Solver):
         return Report(state.box.w, state.box.fun, calls=state.counts.calls, solved=solved)
 
     def restored(self, objective: Objective, saved: RunState) -> RunState:
-        """The state with the objective evaluated again, so that a resumed run on other data is detected."""
         return saved._replace(box=saved.box._replace(fun=regularised(objective, saved.box.w, self.box.lam)))
 
     def accept(
@@ -173,9 +172,8 @@ class ProxLinearRun(Solver):
             state = RunState(ProxLinearState(kept, kept_fun, k), StepLength(eta, bound), counts)
         return state, self.evaluate(objective, state)._replace(prox_gradient=rho if np.isfinite(rho) else None)
 
-    def ending(self, run: Run, state: RunState | None) -> Ending:
-        outcome = _outcome(run, state)
-        return Ending(outcome, "last", "none: the objective is not convex", state.box.k if state else 0)
+    def ending(self, run: Run, state: RunState) -> Ending:
+        return Ending(run.ending or _outcome(run, state), "last", "none: the objective is not convex", state.box.k)
 
 
 @runs("subproblem", iterations=50, tol=None, rng=None)
@@ -299,10 +297,8 @@ def casimir_svrg(problem: ProxLinearProblem, **options: Any) -> Result:
     return casimir(problem.objective, problem.start, **given)
 
 
-def _outcome(run: Run, state: RunState | None) -> tuple[bool, str]:
+def _outcome(run: Run, state: RunState) -> tuple[bool, str]:
     """Success, and the message."""
-    if state is None or run.ending:
-        return run.ending or (False, "nothing was done")
     k, counts = state.box.k, state.counts
     done = f"{k} steps"
     if counts.rejected:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TypedDict, TypeVar
@@ -15,10 +14,9 @@ import numpy as np
 from reference.declared import Ge, checks_of, options_of, recorded
 from reference.training.result import Callback
 
-__all__ = ["ProvedRunOptions", "RunOptions", "runs"]
+__all__ = ["RunOptions", "runs"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-INDENT = " " * 8
 
 
 class RunOptions(TypedDict, total=False):
@@ -34,54 +32,34 @@ class RunOptions(TypedDict, total=False):
     same: dict[str, Any]  # given by :func:`runs`: the function's own options, which a resumed run must have in common
 
 
-class ProvedRunOptions(RunOptions, total=False):
-    """With a tolerance that is proved by lam > 0; its range is checked together with lam."""
-
-    tol: float | None
-
-
 KINDS = {name: kind.__forward_arg__ for name, kind in inspect.get_annotations(RunOptions).items()}
-DOCS = {  # by name, or by name and annotation
-    "w0": """
+SHARED = """
+    objective : object with ``n`` and ``value_and_gradient(w, batch, mu)``
     w0 : array (d,), optional
-        Start; default ``objective.zeros()``.""",
-    "lam: Lam": """
+        Start; default ``objective.zeros()``.
     lam : float >= 0
-        Weight of the squared norm.""",
-    "lam: DualLam": """
-    lam : float > 0
-        Weight of the squared norm; C = 1/(lam n).""",
-    "mu": """
+        Weight of the squared norm; in other conventions C = 1/(lam n), or crfsuite's c2 = lam n / 2.
     mu : float, optional
-        Smoothing, passed to the objective.""",
-    "epochs": """
+        Smoothing, passed to the objective.
     epochs : int >= 0
-        Passes over the data, each in a new random order.""",
-    "tol": """
+        Passes over the data, each in a new random order.
     tol : float >= 0, optional
-        Stop when gap <= tol * objective; None: after ``epochs``.""",
-    "rng": """
+        Stop when gap <= tol * objective, which needs lam > 0; None: after ``epochs``.
     rng : int, numpy.random.Generator or None
-        Orders are drawn with NumPy on the host, one permutation an epoch.""",
-    "callback": """
+        Draws the orders of examples, one permutation for each pass, and samples, with NumPy on the host.
     callback : callable, optional
-""",
-    "checkpoint": """
+        Called as ``callback(row, w)`` after each ROW,
+        with a :class:`Row` and a copy of the weights (d,) that would be returned at that point, read-only with NumPy.
+        The run stops if it returns True or raises StopIteration.
     checkpoint, resume : path, optional
-        A file to write the state of the run to, and such a file to continue from, with the same options.""",
-    "resume": "",  # with checkpoint
-}
-CALLED = (
-    "Called as ``callback(row, w)`` after each {}, with a :class:`Row` and a copy of the weights (d,) that would be "
-    "returned at that point, read-only with NumPy. The run stops if it returns True or raises StopIteration."
-)
+        A file to write the state of the run to, and such a file to continue from, with the same options."""
 
 
 def runs(row: str = "epoch", **defaults: Any) -> Callable[[F], F]:
     """Decorate a function that ends in ``**run: Unpack[RunOptions]`` and passes them to ``minimize``.
 
     The function takes the options in ``defaults``, and ``callback``, ``checkpoint`` and ``resume``. They are added to
-    its signature. Parameters that its docstring does not describe are added to it from :data:`DOCS`. ``row``: after
+    its signature. Parameters that its docstring does not describe are added to it from :data:`SHARED`. ``row``: after
     what the callback is called. All options are checked as their annotations say.
     """
     shared = defaults | {"callback": None, "checkpoint": None, "resume": None}
@@ -120,12 +98,12 @@ def runs(row: str = "epoch", **defaults: Any) -> Callable[[F], F]:
 
 
 def _described(doc: str, every: list[inspect.Parameter], row: str) -> str:
-    """The docstring with the missing parameters added from :data:`DOCS`, all in the order of the signature."""
+    """The docstring with the missing parameters added from :data:`SHARED`, all in the order of the signature."""
     before, title, rest = doc.partition("Parameters\n    ----------")
     parameters, returns, after = rest.partition("\n\n    Returns\n")
-    own = re.findall(r"\n    (?=\S)([^\n]*?) :([^\n]*(?:\n        [^\n]*)*)", parameters)
-    called = DOCS["callback"] + textwrap.fill(CALLED.format(row), 120, initial_indent=INDENT, subsequent_indent=INDENT)
-    texts = {each.name: DOCS.get(f"{each.name}: {each.annotation}", DOCS.get(each.name, "")) for each in every}
-    texts |= {"callback": called} | {names.split(",")[0]: f"\n    {names} :{text}" for names, text in own}
-    texts |= {name: "" for names, _ in own for name in names.split(", ")[1:]}
-    return before + title + "".join(texts.values()) + returns + after
+    shared = SHARED.replace("ROW", row)
+    if any(each.annotation == "DualLam" for each in every):
+        shared = shared.replace("lam : float >= 0", "lam : float > 0")
+    described = re.findall(r"\n    (?=\S)([^\n]*?) :([^\n]*(?:\n        [^\n]*)*)", shared + parameters)
+    texts = {name: f"\n    {names} :{text}" for names, text in described for name in names.split(", ")}
+    return before + title + "".join(dict.fromkeys(texts.get(each.name, "") for each in every)) + returns + after

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from array_api_compat import array_namespace
 
-from reference.arrays import Array, host, read_only_copy, squared_norm
+from reference.arrays import Array, host, squared_norm
 from reference.optimizers.base import Linearized, Objective, traits, value_of
 
 __all__ = ["Counts", "Evaluation", "Report", "Result", "Row", "RunState", "StepLength", "evaluate"]
@@ -34,10 +34,6 @@ class Row:
     gap: float | None = None
     exact: float | None = None
     prox_gradient: float | None = None
-
-    def __post_init__(self) -> None:
-        _as_plain(self, epoch=int, oracle_calls=int, seconds=float, objective=float)
-        _as_plain(self, dual=float, gap=float, exact=float, prox_gradient=float)
 
     def as_dict(self) -> dict[str, Any]:
         """The row as a plain dictionary, for JSON."""
@@ -95,18 +91,6 @@ class Result:
     history: tuple[Row, ...] = field(repr=False)
     interrupted: bool = field(default=False, repr=False)
 
-    def __post_init__(self) -> None:
-        _as_plain(self, fun=float, nit=int, success=bool, oracle_calls=int)
-        if not isinstance(self.certificate, str):
-            _as_plain(self, certificate=float)
-
-
-def _as_plain(record: Any, **kinds: type) -> None:
-    """Convert these fields to plain Python numbers, from whatever types the objective computes in; None stays."""
-    for name, kind in kinds.items():
-        if getattr(record, name) is not None:
-            object.__setattr__(record, name, kind(getattr(record, name)))
-
 
 CONVERGED = 0.01  # the largest certificate of a run that has converged, as a share of |objective|
 UNCERTIFIED = "; not certified: "
@@ -123,25 +107,6 @@ def judged(message: str, certificate: float | str, fun: float, tol: float | None
 
 
 Callback = Callable[[Row, Array], Any]
-
-
-def wants_to_stop(callback: Callback | None, row: Row, w: Array) -> bool:
-    """Give the row and a copy of its weights (d,) to the callback; True if it returned True or raised StopIteration.
-
-    The copy is the callback's own, so that it may keep it and cannot change the run.
-    """
-    if callback is None:
-        return False
-    try:
-        answer = callback(row, read_only_copy(w))
-        return isinstance(answer, (bool, np.bool_)) and bool(answer)
-    except StopIteration:
-        return True
-
-
-def small_enough(gap: float, fun: float, tol: float | None) -> bool:
-    """Whether a gap is at most ``tol`` times the objective; False if tol is None."""
-    return tol is not None and bool(np.isfinite(fun)) and gap <= tol * abs(fun)
 
 
 def padded(gap: float | None, fun: float, scale: float, x: Array, n: int) -> float | None:

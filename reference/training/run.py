@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -12,12 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reference.arrays import Array, Place, host
+from reference.arrays import Array, Place, host, read_only_copy
 from reference.files import NotWritten
-from reference.optimizers.base import Objective
-from reference.training.arguments import generator, numbers_of, path_of
-from reference.training.checkpoints import check_identity, identity, read_checkpoint, same_value, write_checkpoint
-from reference.training.result import Callback, Report, Result, Row, judged, padded, small_enough, wants_to_stop
+from reference.structures.sampling import generator
+from reference.training.checkpoints import check_identity, numbers_of, read_checkpoint, same_value, write_checkpoint
+from reference.training.result import Callback, Report, Result, Row, judged, padded
 
 __all__ = ["Ending", "Lost", "Point", "Run", "untimed"]
 
@@ -78,17 +78,24 @@ class Done(NamedTuple):
     first: float = np.nan
 
 
+def path_of(name: str, path: Any) -> Path | None:
+    """A path, or None; TypeError names the argument."""
+    if path is None or isinstance(path, (str, os.PathLike)):
+        return None if path is None else Path(path)
+    raise TypeError(f"{name}: expected the path of a file, got {type(path).__name__}")
+
+
 class Run:
     """One run of an optimiser, with the options of a run that :mod:`reference.training.public` documents.
 
-    solver: its ``name`` and ``loop``. start (d,), or a NamedTuple of arrays: returned if no epoch was done. same:
-    options that must be the same in a resumed run. form: the type of the states, if only one panel can read them, and
+    terms: of the solver. n: examples. start (d,), or a NamedTuple of arrays: returned if no epoch was done. identity:
+    what a resumed run must have in common; its "form" is the type of the states, if only one panel can read them, and
     they may change in place. epochs: with those that a resumed run did before. written: called with the state of a
     checkpoint when its file has been written.
 
     A run ends when its gap is at most ``tol`` times the objective, or is rounding and no longer falls; or when a report
     says that the problem is solved. A checkpoint is written after epochs, with at most a tenth of the time spent on
-    writing; on an interrupt; and at the end, even of no epoch. With ``form``, an interrupted epoch may have changed the
+    writing; on an interrupt; and at the end, even of no epoch. With a form, an interrupted epoch may have changed the
     state in place: then the last file stays, and the first one is written before the first epoch. A file that cannot be
     written, as on a full disk, is a warning (:class:`NotWritten`), and the run goes on. Rows, weights, seconds and
     random numbers of a resumed run are those of an uninterrupted one; its ``start`` is not used.
@@ -96,11 +103,10 @@ class Run:
 
     def __init__(
         self,
-        solver: Any,
-        objective: Objective,
+        terms: Any,
+        n: int,
         start: Array,
-        same: Mapping[str, Any],
-        form: str | None,
+        identity: Mapping[str, Any],
         *,
         epochs: int,
         tol: float | None = None,
@@ -112,39 +118,35 @@ class Run:
     ) -> None:
         if callback is not None and not callable(callback):
             raise TypeError(f"callback: expected a callable, got {type(callback).__name__}")
-        self.epochs_asked, self.callback, self.tol, self.form, self.written = epochs, callback, tol, form, written
-        self.unit, self.still = solver.loop.unit, 0 if tol is None else solver.loop.still
-        self._from_zero = not np.any(host(numbers_of(start)))
-        self.rng = generator(rng)
+        self.epochs_asked, self.callback, self.tol, self.n, self.written = epochs, callback, tol, n, written
+        self.unit, self.still = terms.unit, 0 if tol is None else terms.still
+        self.rng, self._identity = generator(rng), identity
         self.checkpoint, self.resume = path_of("checkpoint", checkpoint), path_of("resume", resume)
         if self.checkpoint is not None and not self.checkpoint.absolute().parent.is_dir():
             raise ValueError(f"checkpoint: no such folder: {self.checkpoint.absolute().parent}")
         self.history: list[Row] = []
-        self.n = int(objective.n)
         self.seconds, self.stopped, self.interrupted, self.calls_before = 0.0, False, False, 0
         self.why = self._unwritten = ""
         self._begun, self._moving, self._saved, self._next_save = False, False, -1, 0.0  # -1: no file yet
         self._solved: bool | None = None
+        self._from_zero = not np.any(host(numbers_of(start)))
         point = Point(start, np.nan, None)
         self._done = Done(0, point, point)
-        self._identity = identity(solver.name, objective, start, same, rng, form)
         # the state in the checkpoint to continue from; None without a checkpoint
         self.resumed: Any = None if self.resume is None else self._read(Place.of(numbers_of(start)))
 
     # the loop ---------------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Run:
-        self._outside = np.geterr()
-        self._quiet = np.errstate(over="ignore", invalid="ignore")  # a run that diverges is reported
-        self._quiet.__enter__()
+        self._outside = np.seterr(over="ignore", invalid="ignore")  # a run that diverges is reported
         return self
 
     def __exit__(self, kind: Any, problem: Any, trace: Any) -> bool:
-        self._quiet.__exit__(kind, problem, trace)
+        np.seterr(**self._outside)
         del self.history[self._done.rows :]
         self.interrupted = kind is not None and issubclass(kind, (KeyboardInterrupt, Lost))
         self.why = str(problem) if isinstance(problem, Lost) else ""
-        if self._begun and self._done.rows > self._saved and not (self._moving and self.form is not None):
+        if self._begun and self._done.rows > self._saved and not (self._moving and self._identity["form"] is not None):
             try:
                 self._save()
             except KeyboardInterrupt:  # the iterates are whole
@@ -155,10 +157,13 @@ class Run:
         """Set the iterate before the first epoch; a resumed run needs its objective, others may give nan."""
         self._solved = report.solved
         if self.resumed is None:
-            gap, self.calls_before = padded(report.gap, report.fun, report.fun, report.x, self.n), report.calls or 0
+            gap, self.calls_before = (
+                padded(report.gap, report.fun, report.fun, report.x, self.n),
+                int(report.calls or 0),
+            )
             point = Point(report.x, float(report.fun), gap)
-            self._done = Done(0, point, point, state, self._rng_state(), self.seconds, point.fun)
-            if self.form is not None:
+            self._done = Done(0, point, point, state, self.rng.bit_generator.state, self.seconds, point.fun)
+            if self._identity["form"] is not None:
                 self._save()
                 self._next_save = 0.0
         elif (self.history or np.isfinite(self.fun)) and not same_value(report.fun, self.fun, report.x):
@@ -184,22 +189,28 @@ class Run:
 
     def record(self, state: Any, report: Report, epoch: int) -> None:
         """End an epoch: add its row, keep its state, write a checkpoint if one is due, call the callback."""
-        x, fun, dual, gap = report[:4]
+        x, fun, dual, gap, exact, calls, passes, prox_gradient = report[:8]
         gap = padded(fun - dual if gap is None and dual is not None else gap, fun, self.scale, x, self.n)
-        calls = epoch * self.n if report.calls is None else report.calls
-        epoch = epoch if report.passes is None else report.passes
-        row = Row(epoch, calls, self.seconds - report.later, fun, dual, gap, report.exact, report.prox_gradient)
+        # plain numbers, from whatever types the objective computes in
+        numbers = (value if value is None else float(value) for value in (dual, gap, exact, prox_gradient))
+        calls, passes = epoch * self.n if calls is None else int(calls), epoch if passes is None else int(passes)
+        row = Row(passes, calls, self.seconds - report.later, float(fun), *numbers)
         self.history.append(row)
         self._solved = report.solved
         point, best = Point(x, row.objective, row.gap), self._done.best
         better = self._done.rows == 0 or point.fun < best.fun or np.isnan(best.fun)
         best = point if better else best
-        self._done = Done(len(self.history), point, best, state, self._rng_state(), self.seconds, self.first)
+        self._done = Done(len(self.history), point, best, state, self.rng.bit_generator.state, self.seconds, self.first)
         self._moving = False
         if time.perf_counter() >= self._next_save:
             self._save()
-        with np.errstate(**self._outside):
-            self.stopped = wants_to_stop(self.callback, row, x)
+        if self.callback is not None:
+            with np.errstate(**self._outside):
+                try:
+                    answer = self.callback(row, read_only_copy(x))  # its own: it may keep it, and cannot change the run
+                    self.stopped = isinstance(answer, (bool, np.bool_)) and bool(answer)
+                except StopIteration:
+                    self.stopped = True
 
     # progress ---------------------------------------------------------------------------------------------------------
 
@@ -258,9 +269,10 @@ class Run:
     @property
     def solved(self) -> bool:
         """Whether the last iterate is good enough."""
-        point = self._done.last
-        by_gap = point.gap is not None and small_enough(point.gap, point.fun, self.tol)
-        return by_gap if self._solved is None else self._solved
+        if self._solved is not None:
+            return self._solved
+        tol, fun, gap = self.tol, self.fun, self.gap
+        return tol is not None and gap is not None and bool(np.isfinite(fun)) and gap <= tol * abs(fun)
 
     @property
     def ending(self) -> tuple[bool, str] | None:
@@ -296,14 +308,12 @@ class Run:
             message += f"; the checkpoint is of epoch {epoch}{self._unwritten and f' ({self._unwritten})'}"
         calls = self.history[-1].oracle_calls if self.history else self.calls_before
         nit, history = self.done if nit is None else nit, tuple(self.history)
+        certificate = certificate if isinstance(certificate, str) else float(certificate)
         words = message, iterate, calls, certificate, history, self.interrupted
-        self.state, self.result = state, Result(point.x, point.fun, nit, success, *words)
+        self.state, self.result = state, Result(point.x, point.fun, nit, bool(success), *words)
         return self
 
     # checkpoints ------------------------------------------------------------------------------------------------------
-
-    def _rng_state(self) -> Any:
-        return None if self.checkpoint is None else self.rng.bit_generator.state
 
     def _save(self) -> None:
         if self.checkpoint is None:

@@ -3,15 +3,14 @@
 f is L-smooth only if f(w - g/L) <= f(w) - ||g||^2 / (2L), with g its gradient at w. SVRG's step needs the L of the
 components, not of their average (Pillutla et al., section 7.3.1, *corrected*: with the L of the average, SVRG diverges
 if one component is much more curved than the rest). The first step of stochastic gradients is left open by the paper:
-its step schedules (section 7.2) have constants that were tuned by hand. The subproblems of Casimir are solved by passes
-(sections 5.1 and 7.3.1).
+its step schedules (section 7.2) have constants that were tuned by hand.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -21,12 +20,12 @@ from reference.optimizers.base import Algorithm, Objective, regularised, traits
 from reference.optimizers.casimir import GradientStep
 from reference.optimizers.saga import SAGA
 from reference.optimizers.sgd import SGD, SGDState
-from reference.optimizers.subproblem import InnerPass, Pass, Snapshot, Subproblem
+from reference.optimizers.subproblem import InnerPass, Subproblem
 from reference.optimizers.svrg import SVRG
 from reference.steps import Pegasos
 from reference.training.result import not_above
 
-__all__ = ["Backtracking", "Guess", "OffsetSearch", "component_smoothness", "secant"]
+__all__ = ["Backtracking", "Guess", "OffsetSearch"]
 
 TRIED = 32  # components that a guess is tested on in each pass
 
@@ -89,68 +88,56 @@ class Backtracking(Algorithm):
         return accepted, guess if guess.L is None else guess._replace(L=guess.L * factor)
 
     def least(self, objective: Objective, w: Array, mu: float | None, batch: np.ndarray) -> tuple[float, int]:
-        """See :func:`secant`."""
-        return secant(objective, w, mu, batch)
+        """A lower bound on the smoothness of a batch's components: the largest change of a gradient over a unit step
+        down.
+
+        max_i ||g_i(w - u_i) - g_i(w)||, u_i = g_i / ||g_i||
+
+        Returns the bound, 0 if all gradients are zero or constant, and the oracle calls of one example.
+        """
+        largest, calls = 0.0, 0
+        for i in range(len(batch)):
+            one = batch[i : i + 1]
+            _, g = objective.value_and_gradient(w, one, mu)
+            norm = squared_norm(g) ** 0.5
+            calls += 1
+            if norm > 0:
+                calls += 1
+                _, below = objective.value_and_gradient(w - g / norm, one, mu)
+                largest = max(largest, squared_norm(below - g) ** 0.5)
+        return largest, calls
 
     def find(
-        self, objective: Objective, w: Array, mu: float | None, batch: np.ndarray, start: float, limit: float
+        self, objective: Objective, w: Array, mu: float | None, batch: np.ndarray, start: float, limit: float = np.inf
     ) -> tuple[float, int]:
-        """See :func:`component_smoothness`."""
-        return component_smoothness(objective, w, mu, batch, start, limit)
+        """The smallest L = start * 2^j, j >= 0, that suffices at w for each example of a batch that is smooth there.
 
+        f_i(w - g_i / L) <= f_i(w) - ||g_i||^2 / (2L) for all i, up to rounding
 
-def component_smoothness(
-    objective: Objective, w: Array, mu: float | None, batch: np.ndarray, start: float, limit: float = np.inf
-) -> tuple[float, int]:
-    """The smallest L = start * 2^j, j >= 0, that suffices at w for each example of a batch that is smooth there.
-
-    f_i(w - g_i / L) <= f_i(w) - ||g_i||^2 / (2L) for all i, up to rounding
-
-    Returns L and the oracle calls of one example; L = 0 for a start of 0. An example that needs more than ``limit`` is
-    at a kink, and is left out. The condition is tested at w (d,) only: L may be too small elsewhere. ValueError: no
-    finite L suffices for an example, because its values are not finite.
-    """
-    L, calls = start, 0
-    # the rounding error of a loss grows with its smoothing
-    temperature = (traits(objective).mu or 0.0) if mu is None else mu
-    for i in range(len(batch)):
-        one = batch[i : i + 1]
-        value, g = objective.value_and_gradient(w, one, mu)
-        square = squared_norm(g)
-        slack = rounding(w) * (abs(value) + temperature)
-        before = L
-        calls += 1
-        while square > 0 and L > 0:
+        Returns L and the oracle calls of one example; L = 0 for a start of 0. An example that needs more than ``limit``
+        is at a kink, and is left out. The condition is tested at w (d,) only: L may be too small elsewhere. ValueError:
+        no finite L suffices for an example, because its values are not finite.
+        """
+        L, calls = start, 0
+        # the rounding error of a loss grows with its smoothing
+        temperature = (traits(objective).mu or 0.0) if mu is None else mu
+        for i in range(len(batch)):
+            one = batch[i : i + 1]
+            value, g = objective.value_and_gradient(w, one, mu)
+            square, before = squared_norm(g), L
+            slack = rounding(w) * (abs(value) + temperature)
             calls += 1
-            if objective.value_and_gradient(w - g / L, one, mu)[0] <= value - square / (2 * L) + slack:
-                break
-            L *= 2
-            if limit < L:
-                L = before
-                break
-            if not np.isfinite(L):
-                raise ValueError(f"objective: example {int(one[0])} of value {value} is smooth for no constant")
-    return L, calls
-
-
-def secant(objective: Objective, w: Array, mu: float | None, batch: np.ndarray) -> tuple[float, int]:
-    """A lower bound on the smoothness of a batch's components: the largest change of a gradient over a unit step down.
-
-    max_i ||g_i(w - u_i) - g_i(w)||, u_i = g_i / ||g_i||
-
-    Returns the bound, 0 if all gradients are zero or constant, and the oracle calls of one example.
-    """
-    largest, calls = 0.0, 0
-    for i in range(len(batch)):
-        one = batch[i : i + 1]
-        _, g = objective.value_and_gradient(w, one, mu)
-        norm = squared_norm(g) ** 0.5
-        calls += 1
-        if norm > 0:
-            calls += 1
-            _, below = objective.value_and_gradient(w - g / norm, one, mu)
-            largest = max(largest, squared_norm(below - g) ** 0.5)
-    return largest, calls
+            while square > 0 and L > 0:
+                calls += 1
+                if objective.value_and_gradient(w - g / L, one, mu)[0] <= value - square / (2 * L) + slack:
+                    break
+                L *= 2
+                if limit < L:
+                    L = before
+                    break
+                if not np.isfinite(L):
+                    raise ValueError(f"objective: example {int(one[0])} of value {value} is smooth for no constant")
+        return L, calls
 
 
 def rounding(w: Array) -> float:
@@ -190,38 +177,6 @@ class OffsetSearch(Algorithm):
         return value
 
 
-class Stage(NamedTuple):
-    """Where a pass starts: the snapshot, the guess of the smoothness, and what the last pass remembers."""
-
-    snapshot: Snapshot
-    guess: Guess = Guess()
-    memory: Any = None
-
-
-@dataclass(frozen=True)
-class Staged(Algorithm):
-    """Passes of a box from snapshot to snapshot, each with a step size that is found for it."""
-
-    box: InnerPass
-    steps: Backtracking
-
-    def one_pass(self, problem: Subproblem, stage: Stage, rng: np.random.Generator) -> tuple[Array, int, Stage]:
-        """A pass over the examples in a random order: the new point (d,), the oracle calls, and the stage with what the
-        pass found and remembers.
-        """
-        (objective, lam, kappa, mu, _), (snapshot, guess, memory) = problem, stage
-        order = rng.permutation(objective.n)
-        gamma, guess = self.steps.propose(objective, guess, snapshot.x, order, mu, lam + kappa)
-        w, calls, memory = self.box.one_pass(problem, snapshot, order, gamma, memory)
-        return w, calls, Stage(snapshot, guess, memory)
-
-    def next(self, problem: Subproblem, before: Stage, stage: Stage, after: Snapshot) -> tuple[bool, Stage]:
-        """Whether the pass from ``before`` to the snapshot ``after`` is accepted, and where the next one starts."""
-        values = problem.value(after.x, after.value), problem.value(before.snapshot.x, before.snapshot.value)
-        accepted, guess = self.steps.judge(stage.guess, *values, after.x)
-        return accepted, Stage(after, guess, stage.memory) if accepted else before._replace(guess=guess)
-
-
 class Spent(NamedTuple):
     """What one subproblem passes on to the next.
 
@@ -236,52 +191,41 @@ class Spent(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Searched(Staged):
-    """Solves a subproblem by one pass if ``epochs`` is None, else by passes until its gradient is small enough: (26).
+class Searched(Algorithm):
+    """Solves a subproblem of Casimir by one pass of a box if ``epochs`` is None, else by passes until its gradient is
+    small enough: (26). Source: Pillutla et al., sections 5.1 and 7.3.1.
 
     ``epochs`` limits the passes over all subproblems together. A pass with a guessed step size that increases the value
     is rejected; if there is only one pass, the caller has to do that.
     """
 
+    box: InnerPass
+    steps: Backtracking
     epochs: int | None
 
     def minimize(
         self, problem: Subproblem, start: Array, delta: float, memory: Spent | None, rng: np.random.Generator
     ) -> tuple[Array, Spent]:
         """See :class:`reference.optimizers.casimir.Inner`."""
-        objective, mu = problem.objective, problem.mu
+        objective, lam, kappa, mu, _ = problem
         guess, passes, calls, _ = memory or Spent()
-        stage = Stage(self.box.snapshot(objective, start, mu), guess)
-        first, calls = problem.value(start, stage.snapshot.value), calls + objective.n
+        snapshot, kept_by_pass = self.box.snapshot(objective, start, mu), None
+        value = first = problem.value(start, snapshot.value)
+        calls += objective.n
         while True:
-            w, pass_calls, tried = self.one_pass(problem, stage, rng)
+            order = rng.permutation(objective.n)
+            gamma, guess = self.steps.propose(objective, guess, snapshot.x, order, mu, lam + kappa)
+            w, pass_calls, kept = self.box.one_pass(problem, snapshot, order, gamma, kept_by_pass)
             passes, calls = passes + 1, calls + pass_calls
             if self.epochs is None:
-                return w, Spent(tried.guess, passes, calls, first)
-            accepted, stage = self.next(problem, stage, tried, self.box.snapshot(objective, w, mu))
-            calls += objective.n
-            if (accepted and problem.solved(stage.snapshot, delta)) or passes == self.epochs:
-                return stage.snapshot.x, Spent(stage.guess, passes, calls, first)
-
-
-@dataclass(frozen=True)
-class UserPass(InnerPass):
-    """A pass given by the user as a function."""
-
-    function: Pass
-
-    def one_pass(
-        self, problem: Subproblem, snapshot: Snapshot, order: np.ndarray, step_size: float, memory: Any
-    ) -> tuple[Array, int, Any]:
-        answer = self.function(problem, snapshot, order, step_size, memory)
-        if not isinstance(answer, tuple) or len(answer) != 3:
-            raise TypeError(f"inner: expected a pass to return (point, oracles asked for, memory), got {answer!r}")
-        return answer
+                return w, Spent(guess, passes, calls, first)
+            after = self.box.snapshot(objective, w, mu)
+            after_value, calls = problem.value(w, after.value), calls + objective.n
+            accepted, guess = self.steps.judge(guess, after_value, value, w)
+            if accepted:
+                snapshot, kept_by_pass, value = after, kept, after_value
+            if (accepted and problem.solved(snapshot, delta)) or passes == self.epochs:
+                return snapshot.x, Spent(guess, passes, calls, first)
 
 
 INNER: dict[str, InnerPass] = {"svrg": SVRG(), "saga": SAGA(), "gradient": GradientStep()}
-
-
-def searched(inner: str | Pass, step_size: float | None, epochs: int | None) -> Searched:
-    """The solver of subproblems for the argument ``inner`` of ``casimir``, a name or a function."""
-    return Searched(UserPass(inner) if callable(inner) else INNER[inner], Backtracking(step_size), epochs)

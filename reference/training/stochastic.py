@@ -16,13 +16,12 @@ from reference.optimizers.sgd import SGD, SGDState
 from reference.prox.base import Ball, Regularizer
 from reference.prox.composite import Sequential
 from reference.prox.norms import Simplex
-from reference.steps import Pegasos, Schedule
-from reference.training.arguments import CheckedSchedule, schedule_of
+from reference.steps import CheckedSchedule, Pegasos, Schedule, schedule_of
 from reference.training.result import RunState
 from reference.training.smoothness import OffsetSearch
-from reference.training.solver import Loop, Needs, Report, Result, RunOptions, Solver, minimize, runs
+from reference.training.solver import Report, Result, RunOptions, Solver, Terms, minimize, runs
 
-__all__ = ["as_regularizer", "composite", "online_proximal", "sgd"]
+__all__ = ["as_regularizer", "online_proximal", "sgd"]
 
 
 @dataclass(frozen=True)
@@ -35,9 +34,11 @@ class Descent(Solver):
     search: OffsetSearch | None
 
     name: ClassVar[str] = "sgd"
-    needs: ClassVar[Needs | None] = Needs(convex=False, constrained=True)
-    loop: ClassVar[Loop] = Loop(
-        evaluates_start=False, uncertified="none: stochastic gradient descent keeps no dual point"
+    terms: ClassVar[Terms] = Terms(
+        convex=False,
+        constrained=True,
+        evaluates_start=False,
+        uncertified="none: stochastic gradient descent keeps no dual point",
     )
 
     def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> RunState:
@@ -81,11 +82,8 @@ def sgd(
 
     Parameters
     ----------
-    objective : object with ``n`` and ``value_and_gradient(w, batch, mu)``
     w0 : array (d,), optional
         Start; default ``model.initial(data, rng)`` if the model has that method, else ``objective.zeros()``.
-    lam : float >= 0
-        Weight of the squared norm; in other conventions C = 1/(lam n), or crfsuite's c2 = lam n / 2.
     step_size : float or schedule, optional
         Step size. A number is a constant step; default ``steps.Pegasos(offset)``, which needs lam > 0. The first step
         is min(1/(lam n), 1), halved while a trial pass on 2 % of the data improves.
@@ -132,20 +130,18 @@ class Proximal(Solver):
     """A run of :class:`OnlineProximal`."""
 
     regularizer: Regularizer
-    project: Regularizer | None
 
     name: ClassVar[str] = "online_proximal"
-    loop: ClassVar[Loop] = Loop(
+    terms: ClassVar[Terms] = Terms(
         evaluates_start=False, uncertified="none: the online proximal algorithm keeps no dual point"
     )
 
-    def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
-        if self.project is not None and not isinstance(self.project, (Ball, Simplex)):
-            raise TypeError(f"project: expected the indicator of a set, such as L2Ball(1.0), got {self.project!r}")
-        return super().start(objective, w0, rng)
-
     def evaluate(self, objective: Objective, state: OnlineProximalState) -> Report:
-        return Report(state.mean, composite(objective, self.regularizer, state.mean, self.box.sigma, self.box.mu))
+        w, box = state.mean, self.box
+        if not np.all(np.isfinite(host(w))):
+            return Report(w, np.nan)
+        fun = value_of(objective, w, box.mu) + float(self.regularizer.value(w))
+        return Report(w, fun + (0.5 * box.sigma * squared_norm(w) if box.sigma > 0 else 0.0))
 
 
 @runs(epochs=10, rng=None)
@@ -231,22 +227,15 @@ def online_proximal(
     >>> result.nit, [bool(w == 0) for w in result.x[-2:]]  # feature 2 never occurs
     (20, [True, True])
     """
+    if project is not None and not isinstance(project, (Ball, Simplex)):
+        raise TypeError(f"project: expected the indicator of a set, such as L2Ball(1.0), got {project!r}")
     regularizer, steps = as_regularizer(regularizer), CheckedSchedule(schedule_of(step_size), positive=True)
-    proxes = regularizer if not isinstance(project, Regularizer) else Sequential([regularizer, project])
+    proxes = regularizer if project is None else Sequential([regularizer, project])
     box = OnlineProximal(proxes, steps, sigma, mu, batch_size, average)
     resolved = {"regularizer": regularizer, "step_size": steps.schedule}
-    return minimize(objective, Proximal(box, regularizer, project), w0, resolved=resolved, **run).result
+    return minimize(objective, Proximal(box, regularizer), w0, resolved=resolved, **run).result
 
 
 def as_regularizer(regularizer: Any) -> Regularizer:
     """The regularizer itself, or the ``Sequential`` of a sequence; TypeError if it is neither."""
     return regularizer if isinstance(regularizer, Regularizer) else Sequential(regularizer)
-
-
-def composite(objective: Objective, regularizer: Regularizer, w: Array, sigma: float, mu: float | None) -> float:
-    """F(w) + R(w) + sigma/2 ||w||^2; nan if w is not finite."""
-    if not np.all(np.isfinite(host(w))):
-        return float("nan")
-    return (
-        value_of(objective, w, mu) + float(regularizer.value(w)) + (0.5 * sigma * squared_norm(w) if sigma > 0 else 0.0)
-    )

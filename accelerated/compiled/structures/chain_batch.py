@@ -173,7 +173,7 @@ def best_range(lo, hi, batch, value, labels):
     nan or +inf. Labels of rows that belong to no chain, or to one without a best output, are left as they are.
     """
     n, L = longest_of(batch, lo, hi), batch.unary.shape[1]
-    work, scores, found, group = workspace(n, L), np.empty((n, padded(L))), np.empty(n, np.int64), np.int64(-1)
+    work, scores, path, group = workspace(n, L), np.empty((n, padded(L))), np.empty(n, np.int64), np.int64(-1)
     for b in range(lo, hi):
         g, first = b // batch.per_group, batch.offset[b]
         if g != group:
@@ -183,9 +183,9 @@ def best_range(lo, hi, batch, value, labels):
         if n < 0:
             value[b] = np.nan
             continue
-        value[b] = max_product(scores, n, batch.pairwise, g, np.int64(0), work.matrix, work.forward, found)
+        value[b] = max_product(scores, n, batch.pairwise, g, np.int64(0), work.matrix, work.forward, path)
         for t in range(n):
-            labels[batch.rows[first + t]] = found[t]
+            labels[batch.rows[first + t]] = path[t]
 
 
 class Tangents(NamedTuple):

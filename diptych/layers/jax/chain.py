@@ -5,8 +5,8 @@ score(y) = sum_t unary[t, y_t] + sum_{t>=1} pairwise[y_{t-1}, y_t] + starts[y_fi
 Functions take unary (..., n, L), pairwise (L, L), and by name mask (..., n) bool or lengths (...,), starts and ends
 (L,), as :mod:`diptych.layers.torch` has them. Sums and losses are traced: ``jit``, ``vmap``, ``grad``, ``jvp`` and
 ``hessian`` work. ``best`` and ``topk`` call kernels on the host (``jax.pure_callback``), in ``vmap`` once for all; they
-have no derivatives, but the score of their labels has: :func:`score`. Where values can be read, -inf everywhere and
-labels outside 0..L-1 raise an error, otherwise values are -inf and nan. Needs JAX: ``pip install "diptych[jax]"``.
+have no derivatives, but the score of their labels has: :func:`score`. Labels outside 0..L-1 raise a ValueError where
+they can be read, and are worth nan under ``jit``. Needs JAX: ``pip install "diptych[jax]"``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class KBest(NamedTuple):
 
 
 def log_partition(unary: Array, pairwise: Array, *, mu: float = 1.0, **where: Any) -> Array:
-    """mu log sum_y exp(score(y) / mu), (...,); 0 for a chain without positions, -inf if all labellings are forbidden.
+    """mu log sum_y exp(score(y) / mu), (...,); 0 for a chain without positions, -inf if all labellings are forbidden,
+    and nan for scores that are nan or +inf.
 
     Notes
     -----
@@ -53,7 +54,8 @@ def log_partition(unary: Array, pairwise: Array, *, mu: float = 1.0, **where: An
     scaled = Chains(chains.unary / mu, chains.pairwise / mu, chains.mask)
     span = jnp.max(scaled.pairwise) - jnp.min(scaled.pairwise)
     safe = span <= LIMIT[scaled.pairwise.dtype.itemsize]  # False for nan
-    return mu * jax.lax.cond(safe, _by_products, _in_logs, scaled)
+    sound = jnp.all(chains.unary < jnp.inf, (-2, -1)) & jnp.all(chains.pairwise < jnp.inf)
+    return jnp.where(sound, mu * jax.lax.cond(safe, _by_products, _in_logs, scaled), jnp.nan)
 
 
 def marginals(unary: Array, pairwise: Array, *, mu: float = 1.0, **where: Any) -> tuple[Array, Array]:
@@ -63,8 +65,9 @@ def marginals(unary: Array, pairwise: Array, *, mu: float = 1.0, **where: Any) -
 
 
 def score(unary: Array, pairwise: Array, labels: Array, **where: Any) -> Array:
-    """The score (...,) of labels (..., n); those off the mask are ignored. nan for labels outside 0..L-1."""
-    return _score(_chains(unary, pairwise, **where), whole_numbers("labels", labels, unary.shape[:-1]))
+    """The score (...,) of labels (..., n); those off the mask are ignored."""
+    chains = _chains(unary, pairwise, **where)
+    return _score(chains, _checked(chains, whole_numbers("labels", labels, unary.shape[:-1])))
 
 
 def crf_loss(unary: Array, pairwise: Array, labels: Array, **where: Any) -> Array:
@@ -85,7 +88,7 @@ def hinge_loss(unary: Array, pairwise: Array, labels: Array, cost: Any = 1.0, **
     augmented = unary + table[jnp.clip(y, 0, L - 1)]
     found = best(jax.lax.stop_gradient(augmented), jax.lax.stop_gradient(pairwise), **where)
     chains = _chains(augmented, pairwise, **where)
-    return _score(chains, jnp.maximum(found, 0)) - _score(chains, y)
+    return _score(chains, jnp.maximum(found, 0)) - _score(chains, _checked(chains, y))
 
 
 def best(unary: Array, pairwise: Array, **where: Any) -> Array:
@@ -136,7 +139,7 @@ def _chains(
             if jnp.shape(x) != (L,):
                 raise ValueError(f"{name}: expected shape {(L,)}, got {jnp.shape(x)}")
             unary = unary + jnp.where((mask & there)[..., None], jnp.asarray(x, dtype), 0)
-    return Chains(unary, pairwise, mask)
+    return Chains(jnp.where(mask[..., None], unary, 0), pairwise, mask)  # also where what is left out is nan
 
 
 def positions(shape: tuple[int, ...], mask: Array | None, lengths: Array | None) -> Array:
@@ -163,6 +166,15 @@ def whole_numbers(name: str, labels: Array, shape: tuple[int, ...]) -> Array:
         raise TypeError(f"{name}: expected integers, got {labels.dtype}")
     if labels.shape != shape:
         raise ValueError(f"{name}: expected shape {shape}, got {labels.shape}")
+    return labels
+
+
+def _checked(chains: Chains, labels: Array) -> Array:
+    """Labels. Raises ValueError if one on the mask is none of 0..L-1, unless they are traced."""
+    if not isinstance(labels, jax.core.Tracer) and not isinstance(chains.mask, jax.core.Tracer):
+        y, L = np.asarray(labels), chains.unary.shape[-1]
+        for place in np.argwhere(np.asarray(chains.mask) & ((y < 0) | (y >= L)))[:1]:
+            raise ValueError(f"labels: expected 0..{L - 1}, got {y[tuple(place)]} at {tuple(place.tolist())}")
     return labels
 
 

@@ -20,6 +20,18 @@ __all__ = [
 ]
 
 
+@torch.library.custom_op("diptych::no_derivative", mutates_args=())
+def no_derivative(weights: Tensor) -> Tensor:
+    """0, the derivative of numbers that have no weights; of others RuntimeError."""
+    if weights.any():
+        raise RuntimeError("this derivative is not there: docs/layers.md says which are")
+    return weights.new_zeros(())
+
+
+no_derivative.register_fake(lambda weights: weights.new_empty(()))
+no_derivative.register_vmap(lambda info, dims, weights: (no_derivative(weights), None))
+
+
 class _Undifferentiated(Function):
     generate_vmap_rule = True
 
@@ -29,25 +41,26 @@ class _Undifferentiated(Function):
 
     @staticmethod
     def setup_context(ctx: Any, given: Any, found: Any) -> None:
-        pass
+        ctx.save_for_backward(*given[1:])
 
     @staticmethod
-    def backward(ctx: Any, *_: Any) -> Any:
-        raise RuntimeError("this derivative is not there: docs/layers.md says which are")
+    def backward(ctx: Any, weights: Tensor) -> Any:
+        none = no_derivative(weights)
+        return None, *(None if x is None else none.to(x.dtype).expand_as(x) for x in ctx.saved_tensors)
 
 
 class _ForwardUndifferentiated(_Undifferentiated):
     @staticmethod
     def jvp(ctx: Any, *_: Any) -> Any:
-        _Undifferentiated.backward(ctx)
+        no_derivative(torch.ones(1))
 
 
 def undifferentiated(x: Tensor, *scores: Tensor) -> Tensor:
-    """Numbers of an operator without a derivative in these scores: asking for one is an error, where PyTorch's forward
-    mode would answer 0. (Compiled programs take no function with a rule for forward mode.)
+    """Numbers without a derivative in these scores: asking for one is an error, where PyTorch would answer 0. (Compiled
+    programs take no function with a rule for forward mode.)
     """
     function = _Undifferentiated if torch.compiler.is_compiling() else _ForwardUndifferentiated
-    found: Tensor = function.apply(x, *scores, *(None,) * (4 - len(scores)))
+    found: Tensor = function.apply(x.detach(), *scores, *(None,) * (4 - len(scores)))
     return found
 
 
@@ -70,9 +83,13 @@ class ChainArguments(NamedTuple):
     def scores(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         return self.unary, self.pairwise, self.starts, self.ends
 
+    @property
+    def detached(self) -> tuple[Tensor, ...]:
+        return tuple(x.detach() for x in self.scores)
+
     def shaped(self, x: Tensor) -> Tensor:
         """Numbers (1, B, ...) with the axes of the caller."""
-        return x.reshape(*self.batch, *x.shape[2:])
+        return x.reshape((*self.batch, *x.shape[2:]))
 
 
 def chain_arguments(

@@ -15,16 +15,18 @@ there are.
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from diptych.layers.torch.arguments import ChainArguments, chain_arguments, floating, label_tensor, undifferentiated
+from diptych.layers.torch import formulas
+from diptych.layers.torch.arguments import ChainArguments, chain_arguments, label_tensor, undifferentiated
 from diptych.layers.torch.operators import Mean, checked_labels, fused, gold_score, gradient_of, value_of
 from diptych.layers.torch.oracles import chain_best, chain_k_best, chain_max_marginals, chain_sample
 from reference.arrays import integer, number
-from reference.smoothings import Entropy, Max, SquaredL2, TopK
+from reference.smoothings import Max
 
 __all__ = [
     "Best",
@@ -45,6 +47,8 @@ __all__ = [
     "smooth_max",
     "topk",
 ]
+
+OF = sys.modules[__name__]  # what the formulas call
 
 
 class Best(NamedTuple):
@@ -72,7 +76,7 @@ class Parts(NamedTuple):
 def log_partition(unary: Tensor, pairwise: Tensor, *, mu: float = 1.0, **where: Any) -> Tensor:
     """mu log sum_y exp(score(y) / mu), (...,); 0 for a chain without positions."""
     given = chain_arguments(unary, pairwise, **where)
-    return given.shaped(value_of(*given.scores, None, given.mask, number("mu", mu, positive=True)))
+    return given.shaped(_value(given, number("mu", mu, positive=True)))
 
 
 def marginals(unary: Tensor, pairwise: Tensor, *, mu: float = 1.0, **where: Any) -> Parts:
@@ -89,21 +93,21 @@ def marginals(unary: Tensor, pairwise: Tensor, *, mu: float = 1.0, **where: Any)
 def best(unary: Tensor, pairwise: Tensor, **where: Any) -> Best:
     """The highest score, whose gradient is the indicator of the best labels, and these; ties go to one of them."""
     given = chain_arguments(unary, pairwise, **where)
-    labels = chain_best(*given.scores, given.mask)
+    labels = chain_best(*given.detached, given.mask)
     return Best(given.shaped(gold_score(given.scores, labels, given.mask)), given.shaped(labels))
 
 
 def best_labels(unary: Tensor, pairwise: Tensor, **where: Any) -> Tensor:
     """The labels (..., n) of :func:`best` alone."""
     given = chain_arguments(unary, pairwise, **where)
-    labels: Tensor = given.shaped(chain_best(*given.scores, given.mask))
+    labels: Tensor = given.shaped(chain_best(*given.detached, given.mask))
     return labels
 
 
 def topk(unary: Tensor, pairwise: Tensor, k: int, **where: Any) -> KBest:
     """The k best distinct labellings."""
     given = chain_arguments(unary, pairwise, **where)
-    labels, count = chain_k_best(*given.scores, given.mask, integer("k", k, 1))
+    labels, count = chain_k_best(*given.detached, given.mask, integer("k", k, 1))
     there = torch.arange(k, device=labels.device) < count[..., None]
     scores = torch.where(there, _scores_of(given, labels), -torch.inf)
     return KBest(given.shaped(scores), given.shaped(labels), given.shaped(count))
@@ -112,7 +116,7 @@ def topk(unary: Tensor, pairwise: Tensor, k: int, **where: Any) -> KBest:
 def max_marginals(unary: Tensor, pairwise: Tensor, **where: Any) -> Parts:
     """The highest score of a labelling with each label, (..., n, L), and pair, (..., n-1, L, L); no derivatives."""
     given = chain_arguments(unary, pairwise, **where)
-    nodes, edges = (undifferentiated(x, *given.scores) for x in chain_max_marginals(*given.scores, given.mask))
+    nodes, edges = (undifferentiated(x, *given.scores) for x in chain_max_marginals(*given.detached, given.mask))
     return Parts(nodes.reshape(unary.shape), given.shaped(edges))
 
 
@@ -124,7 +128,7 @@ def sample(
     _, B, n, _ = given.unary.shape
     shape = (1, B, integer("size", size, 1), n)
     uniforms = torch.rand(shape, generator=generator, dtype=given.unary.dtype, device=given.unary.device)
-    return given.shaped(chain_sample(*given.scores, given.mask, uniforms, mu))
+    return given.shaped(chain_sample(*given.detached, given.mask, uniforms, mu))
 
 
 def score(unary: Tensor, pairwise: Tensor, labels: Tensor, **where: Any) -> Tensor:
@@ -136,19 +140,15 @@ def score(unary: Tensor, pairwise: Tensor, labels: Tensor, **where: Any) -> Tens
 
 def entropy(unary: Tensor, pairwise: Tensor, **where: Any) -> Tensor:
     """-sum_y P(y) log P(y), (...,), where P(y) is proportional to exp(score(y))."""
-    given = chain_arguments(unary, pairwise, **where)
-    return given.shaped(value_of(*given.scores, None, given.mask, 1.0) - _mean(given, _finite(given.scores)))
+    return formulas.entropy(chain_arguments(unary, pairwise, **where), _value, _mean)
 
 
 def kl(unary: Tensor, pairwise: Tensor, other_unary: Tensor, other_pairwise: Tensor, **where: Any) -> Tensor:
-    """sum_y P(y) log (P(y) / Q(y)), (...,), P of the first scores and Q of the others; both forbid the same parts.
-
-    starts and ends belong to both.
+    """sum_y P(y) log (P(y) / Q(y)), (...,), P of the first scores and Q of the others; inf where Q forbids what P does
+    not. starts and ends belong to both.
     """
     p, q = (chain_arguments(*scores, **where) for scores in ((unary, pairwise), (other_unary, other_pairwise)))
-    apart = [_finite([a])[0] - _finite([b])[0] for a, b in zip(p.scores, q.scores, strict=True)]
-    parted = value_of(*q.scores, None, q.mask, 1.0) - value_of(*p.scores, None, p.mask, 1.0)
-    return p.shaped(_mean(p, apart) + parted)
+    return formulas.kl(p, q, _value, _mean)
 
 
 def smooth_max(unary: Tensor, pairwise: Tensor, smoothing: Any, mu: float, **where: Any) -> Tensor:
@@ -156,25 +156,7 @@ def smooth_max(unary: Tensor, pairwise: Tensor, smoothing: Any, mu: float, **whe
 
     Source: Pillutla et al., Definition 6.
     """
-    if isinstance(smoothing, Max) or mu == 0:
-        return best(unary, pairwise, **where).value
-    if isinstance(smoothing, Entropy):
-        return log_partition(unary, pairwise, mu=mu, **where)
-    if not isinstance(smoothing, (TopK, SquaredL2)):
-        raise TypeError(f"smoothing: expected Max, Entropy, TopK or SquaredL2, got {type(smoothing).__name__}")
-    mu, k = number("mu", mu, positive=True), smoothing.k if isinstance(smoothing, TopK) else 8
-    while True:
-        found = topk(unary, pairwise, k, **where)
-        weights = _projected(found.scores / mu)
-        if (
-            isinstance(smoothing, TopK)
-            or k >= smoothing.max_k
-            or bool(((weights[..., -1] == 0) | (found.count < k)).all())
-        ):
-            break
-        k = min(4 * k, smoothing.max_k)
-    scores = torch.where(weights > 0, found.scores, 0.0)
-    return (weights * scores).sum(-1) - 0.5 * mu * ((weights * weights).sum(-1) - 1.0)
+    return formulas.smooth_max(OF, (unary, pairwise), smoothing, mu, where)
 
 
 def crf_loss(unary: Tensor, pairwise: Tensor, labels: Tensor, **where: Any) -> Tensor:
@@ -184,7 +166,7 @@ def crf_loss(unary: Tensor, pairwise: Tensor, labels: Tensor, **where: Any) -> T
     if fused(given.unary, given.pairwise):
         return given.shaped(value_of(*given.scores, y, given.mask, 1.0))
     gold = gold_score(given.scores, _labels(given, y), given.mask)
-    return given.shaped(value_of(*given.scores, None, given.mask, 1.0) - gold)
+    return given.shaped(_value(given, 1.0) - gold)
 
 
 def hinge_loss(unary: Tensor, pairwise: Tensor, labels: Tensor, cost: float | Tensor = 1.0, **where: Any) -> Tensor:
@@ -192,28 +174,15 @@ def hinge_loss(unary: Tensor, pairwise: Tensor, labels: Tensor, cost: float | Te
 
     cost: of each wrong label, or a matrix (L, L), of (label, predicted label), summed over positions.
     """
-    augmented = _augmented(unary, labels, cost)
-    return best(augmented, pairwise, **where).value - score(augmented, pairwise, labels, **where)
+    return smooth_hinge_loss(unary, pairwise, labels, Max(), 0.0, cost, **where)
 
 
 def smooth_hinge_loss(
     unary: Tensor, pairwise: Tensor, labels: Tensor, smoothing: Any, mu: float, cost: float | Tensor = 1.0, **where: Any
 ) -> Tensor:
     """:func:`hinge_loss` with :func:`smooth_max` in place of the max. Source: Pillutla et al., Definition 1."""
-    augmented = _augmented(unary, labels, cost)
+    augmented = formulas.augmented(unary, labels, cost)
     return smooth_max(augmented, pairwise, smoothing, mu, **where) - score(augmented, pairwise, labels, **where)
-
-
-def _augmented(unary: Tensor, labels: Tensor, cost: float | Tensor) -> Tensor:
-    """unary plus the cost of each label; labels outside 0..L-1 cost nothing here."""
-    unary = floating("unary", unary)
-    y, L = label_tensor("labels", labels, unary), unary.shape[-1]
-    table = torch.as_tensor(cost, dtype=unary.dtype, device=unary.device)
-    if table.ndim == 0:
-        table = table * (1.0 - torch.eye(L, dtype=unary.dtype, device=unary.device))
-    if tuple(table.shape) != (L, L):
-        raise ValueError(f"cost: expected a number or shape {(L, L)}, got {tuple(table.shape)}")
-    return unary + torch.where(((y >= 0) & (y < L))[..., None], table[y.clamp(0, L - 1)], 0.0)
 
 
 def _labels(given: ChainArguments, labels: Tensor) -> Tensor:
@@ -235,19 +204,8 @@ def _scores_of(given: ChainArguments, labels: Tensor) -> Tensor:
     )
 
 
-def _projected(z: Tensor) -> Tensor:
-    """The projection of scores (..., k), from high to low, -inf last, onto the simplex; with its derivatives."""
-    top = torch.where(torch.isfinite(z), z, 0.0)
-    sums = torch.cumsum(top, -1)
-    rank = torch.arange(1, z.shape[-1] + 1, dtype=z.dtype, device=z.device)
-    inside = torch.isfinite(z) & (1.0 + rank * top > sums)
-    support = inside.sum(-1, keepdim=True).clamp(min=1)
-    threshold = (sums.gather(-1, support - 1) - 1.0) / support
-    return torch.where(inside, top - threshold, 0.0)
-
-
-def _finite(scores: Any) -> list[Tensor]:
-    return [torch.where(x > -torch.inf, x, 0.0) for x in scores]
+def _value(given: ChainArguments, mu: float) -> Tensor:
+    return value_of(*given.scores, None, given.mask, mu)
 
 
 def _mean(given: ChainArguments, direction: Any) -> Tensor:

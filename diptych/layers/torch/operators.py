@@ -175,13 +175,13 @@ def _(weights: Tensor, *scores: Any) -> tuple[Tensor, ...]:
     return _alike((weights, *scores[:4]))
 
 
-def more_groups(operator: Any) -> None:
-    """Let vmap put its axis before that of the groups."""
+def more_groups(operator: Any, shared: tuple[int, ...] = ()) -> None:
+    """Let vmap put its axis before that of the groups, the first of each tensor but those that all groups share."""
 
     def rule(info: Any, dims: tuple[int | None, ...], *given: Any) -> tuple[Any, Any]:
         V, joined = info.batch_size, []
-        for x, dim in zip(given, dims, strict=True):
-            if isinstance(x, Tensor):
+        for place, (x, dim) in enumerate(zip(given, dims, strict=True)):
+            if isinstance(x, Tensor) and place not in shared:
                 x = x.expand(V, *x.shape) if dim is None else x.movedim(dim, 0)
                 x = x.reshape(V * x.shape[1], *x.shape[2:])
             joined.append(x)
@@ -250,12 +250,11 @@ class Mean(Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(*given: Any) -> Any:
-        *tensors, mask, mu = given
-        weights = (
-            torch.ones_like(tensors[0][..., 0, 0]) if tensors[0].shape[2] else tensors[0].new_ones(tensors[0].shape[:2])
-        )
-        return chain_hessian_product(weights, *tensors[:4], mask, mu, *tensors[4:])[0]
+    def forward(
+        unary: Any, pairwise: Any, starts: Any, ends: Any, u: Any, A: Any, s: Any, e: Any, mask: Any, mu: Any
+    ) -> Any:
+        weights = torch.ones_like(unary[..., 0, 0]) if unary.shape[2] else unary.new_ones(unary.shape[:2])
+        return chain_hessian_product(weights, unary, pairwise, starts, ends, mask, mu, u, A, s, e)[0]
 
     @staticmethod
     def setup_context(ctx: Any, given: Any, found: Any) -> None:
@@ -329,7 +328,7 @@ def gold_score(scores: Sequence[Tensor], labels: Tensor, mask: Tensor | None) ->
     unary, pairwise, starts, ends = scores
     G, B, n, L = unary.shape
     if n == 0:
-        return unary.new_zeros((G, B)) + 0.0 * (starts.sum() + ends.sum())
+        return unary.sum((2, 3)) + sum(x.flatten()[:0].sum() for x in (pairwise, starts, ends))  # 0, with gradients
     if mask is None:
         mask = torch.ones_like(labels, dtype=torch.bool)
     y = torch.where(mask, labels, 0)
@@ -355,6 +354,7 @@ class _Group:
     """The chains of a group that has no fused kernel."""
 
     def __init__(self, unary: Any, pairwise: Any, starts: Any, ends: Any, mask: Any, panel: Any) -> None:
+        unary = unary if mask is None else torch.where(mask[..., None], unary, 0.0)  # 0 times nan is nan
         plain = ChainScores(unary, pairwise, None, mask)
         self.scores = with_end(with_end(plain, starts, last=False), ends, last=True)
         self.front, self.panel = front(self.scores), panel

@@ -3,25 +3,47 @@
 score(y) = sum_v unary[v, y_v] + sum over nodes with a parent of pairwise[y_parent, y_v]. unary (..., p, L); pairwise
 (L, L), or (..., p, L, L), a table for each node, of which those of roots are ignored; parents (p,) integers, -1 for a
 root: those of all examples. -inf forbids. Errors as in :mod:`diptych.layers.torch.chain`. Computed on the CPU, by
-kernels over the whole batch; derivatives of first order, and an error where a second one is asked for.
+kernels over the whole batch; second derivatives, and :func:`entropy` and :func:`kl`, go node by node in PyTorch.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd import Function
 
-import accelerated
+import accelerated.structures.tree as kernels
+from diptych.layers.torch import formulas, sums
 from diptych.layers.torch.arguments import beside, floating, label_tensor, undifferentiated
 from diptych.layers.torch.chain import Best, KBest, Parts
+from diptych.layers.torch.operators import checked_labels, more_groups
+from diptych.layers.torch.sums import Rule, total, weighted
 from reference.arrays import integer, number
+from reference.smoothings import Max
+from reference.structures.base import feasible
+from reference.structures.tree_scores import order
 
-__all__ = ["best", "crf_loss", "log_partition", "marginals", "max_marginals", "score", "topk"]
+__all__ = [
+    "best",
+    "crf_loss",
+    "entropy",
+    "hinge_loss",
+    "kl",
+    "log_partition",
+    "marginals",
+    "max_marginals",
+    "sample",
+    "score",
+    "smooth_hinge_loss",
+    "smooth_max",
+    "topk",
+]
+
+OF = sys.modules[__name__]  # what the formulas call
 
 
 class Trees(NamedTuple):
@@ -32,15 +54,22 @@ class Trees(NamedTuple):
     parents: Tensor
     batch: tuple[int, ...]
 
+    @property
+    def scores(self) -> tuple[Tensor, Tensor]:
+        return self.unary, self.pairwise
+
+    @property
+    def detached(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.unary.detach(), self.pairwise.detach(), self.parents
+
     def shaped(self, x: Tensor) -> Tensor:
-        return x.reshape(*self.batch, *x.shape[1:])
+        return x.reshape((*self.batch, *x.shape[1:]))
 
 
 def log_partition(unary: Tensor, pairwise: Tensor, parents: Any, *, mu: float = 1.0) -> Tensor:
     """mu log sum_y exp(score(y) / mu), (...,)."""
     given = _trees(unary, pairwise, parents)
-    value = _Sums.apply(*given[:3], number("mu", mu, positive=True))[0]
-    return given.shaped(value)
+    return given.shaped(_value(given, number("mu", mu, positive=True)))
 
 
 def marginals(unary: Tensor, pairwise: Tensor, parents: Any, *, mu: float = 1.0) -> Parts:
@@ -48,39 +77,71 @@ def marginals(unary: Tensor, pairwise: Tensor, parents: Any, *, mu: float = 1.0)
     exp(score(y) / mu).
     """
     given = _trees(unary, pairwise, parents)
-    _, nodes, edges = node_sums(*given[:3], number("mu", mu, positive=True))
-    nodes, edges = (undifferentiated(x, *given[:2]) for x in (nodes, edges))
-    return Parts(given.shaped(nodes), given.shaped(edges))
+    return Parts(*map(given.shaped, sums.marginals(SUMS, *given[:3], number("mu", mu, positive=True))))
 
 
 def best(unary: Tensor, pairwise: Tensor, parents: Any) -> Best:
     """The highest score (...,), whose gradient is the indicator of the best labels, and these, (..., p)."""
     given = _trees(unary, pairwise, parents)
-    labels = best_labels(*given[:3], 1)[0][:, 0]
-    return Best(given.shaped(_score(given, labels)), given.shaped(labels))
+    labels = best_labels(*given.detached)
+    return Best(given.shaped(_score(given, labels[:, None])[:, 0]), given.shaped(labels))
 
 
 def topk(unary: Tensor, pairwise: Tensor, parents: Any, k: int) -> KBest:
     """The k best distinct labellings: scores (..., k), labels (..., k, p), count (...,)."""
     given, k = _trees(unary, pairwise, parents), integer("k", k, 1)
-    labels, count = best_labels(*given[:3], k)
-    each = [_score(given, labels[:, r].clamp(min=0)) for r in range(k)]
+    labels, count = k_best_labels(*given.detached, k)
     there = torch.arange(k, device=labels.device) < count[:, None]
-    scores = torch.where(there, torch.stack(each, -1), -torch.inf)
+    scores = torch.where(there, _score(given, labels), -torch.inf)
     return KBest(given.shaped(scores), given.shaped(labels), given.shaped(count))
 
 
 def max_marginals(unary: Tensor, pairwise: Tensor, parents: Any) -> Parts:
     """The highest score of a labelling with each label, (..., p, L), and pair, (..., p, L, L); no derivatives."""
     given = _trees(unary, pairwise, parents)
-    nodes, edges = (undifferentiated(x, *given[:2]) for x in node_max_marginals(*given[:3]))
-    return Parts(given.shaped(nodes), given.shaped(edges))
+    highest = (undifferentiated(x, *given.scores) for x in node_max_marginals(*given.detached))
+    return Parts(*map(given.shaped, highest))
+
+
+def sample(
+    unary: Tensor, pairwise: Tensor, parents: Any, size: int = 1, *, mu: float = 1.0, generator: Any = None
+) -> Tensor:
+    """Labels (..., size, p) drawn with probability proportional to exp(score / mu)."""
+    given, mu = _trees(unary, pairwise, parents), number("mu", mu, positive=True)
+    shape = (len(given.unary), integer("size", size, 1), given.unary.shape[1])
+    uniforms = torch.rand(shape, generator=generator, dtype=torch.float64, device=unary.device)
+    return given.shaped(node_samples(*given.detached, uniforms, mu))
 
 
 def score(unary: Tensor, pairwise: Tensor, parents: Any, labels: Tensor) -> Tensor:
     """The score (...,) of labels (..., p)."""
     given = _trees(unary, pairwise, parents)
-    return given.shaped(_score(given, _labels(given, labels, unary)))
+    B, p, L = given.unary.shape
+    y = checked_labels(label_tensor("labels", labels, unary).reshape(1, B, p), None, L)
+    return given.shaped(_score(given, y.reshape(B, 1, p))[:, 0])
+
+
+def entropy(unary: Tensor, pairwise: Tensor, parents: Any) -> Tensor:
+    """-sum_y P(y) log P(y), (...,), where P(y) is proportional to exp(score(y))."""
+    return formulas.entropy(_trees(unary, pairwise, parents), _value, _mean)
+
+
+def kl(unary: Tensor, pairwise: Tensor, parents: Any, other_unary: Tensor, other_pairwise: Tensor) -> Tensor:
+    """sum_y P(y) log (P(y) / Q(y)), (...,), P of the first scores and Q of the others; inf where Q forbids what P
+    does not.
+    """
+    p, q = _trees(unary, pairwise, parents), _trees(other_unary, other_pairwise, parents)
+    if p.batch != q.batch or p.unary.shape != q.unary.shape:
+        raise ValueError(f"other_unary: expected shape {tuple(unary.shape)}, got {tuple(other_unary.shape)}")
+    return formulas.kl(p, q, _value, _mean)
+
+
+def smooth_max(unary: Tensor, pairwise: Tensor, parents: Any, smoothing: Any, mu: float) -> Tensor:
+    """The smoothed max (...,) over labellings, by a smoothing of :mod:`reference.smoothings`.
+
+    Source: Pillutla et al., Definition 6.
+    """
+    return formulas.smooth_max(OF, (unary, pairwise, parents), smoothing, mu, {})
 
 
 def crf_loss(unary: Tensor, pairwise: Tensor, parents: Any, labels: Tensor) -> Tensor:
@@ -88,8 +149,24 @@ def crf_loss(unary: Tensor, pairwise: Tensor, parents: Any, labels: Tensor) -> T
     return log_partition(unary, pairwise, parents) - score(unary, pairwise, parents, labels)
 
 
-def _made(unary: Tensor, pairwise: Tensor, parents: Tensor) -> Any:
-    return accelerated.Tree(unary.detach(), pairwise.detach(), parents.numpy())
+def hinge_loss(unary: Tensor, pairwise: Tensor, parents: Any, labels: Tensor, cost: float | Tensor = 1.0) -> Tensor:
+    """max_y cost(y, labels) + score(y) - score(labels), (...,).
+
+    cost: of each wrong label, or a matrix (L, L), of (label, predicted label), summed over nodes.
+    """
+    return smooth_hinge_loss(unary, pairwise, parents, labels, Max(), 0.0, cost)
+
+
+def smooth_hinge_loss(
+    unary: Tensor, pairwise: Tensor, parents: Any, labels: Tensor, smoothing: Any, mu: float, cost: float | Tensor = 1.0
+) -> Tensor:
+    """:func:`hinge_loss` with :func:`smooth_max` in place of the max. Source: Pillutla et al., Definition 1."""
+    costly = formulas.augmented(unary, labels, cost)
+    return smooth_max(costly, pairwise, parents, smoothing, mu) - score(costly, pairwise, parents, labels)
+
+
+def _made(unary: Tensor, pairwise: Tensor, parents: Tensor) -> kernels.Tree:
+    return kernels.Tree(unary.detach(), pairwise.detach(), parents.numpy())
 
 
 @torch.library.custom_op("diptych::node_sums", mutates_args=())
@@ -100,85 +177,92 @@ def node_sums(unary: Tensor, pairwise: Tensor, parents: Tensor, mu: float) -> tu
 
 
 @torch.library.custom_op("diptych::best_labels", mutates_args=())
-def best_labels(unary: Tensor, pairwise: Tensor, parents: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k best labels (B, k, p), -1 beyond those there are, and their number (B,). Raises ValueError; if k = 1
-    InfeasibleError.
-    """
-    tree = _made(unary, pairwise, parents)
-    if k == 1:
-        labels = tree.best()[1]
-        return labels[:, None].contiguous(), torch.ones(len(labels), dtype=torch.int64)
-    found = tree.topk(k)
-    return found.labels, found.count
+def best_labels(unary: Tensor, pairwise: Tensor, parents: Tensor) -> Tensor:
+    """The best labels (B, p). Raises ValueError, InfeasibleError."""
+    labels: Tensor = _made(unary, pairwise, parents).best()[1]
+    return labels
+
+
+@torch.library.custom_op("diptych::k_best_labels", mutates_args=())
+def k_best_labels(unary: Tensor, pairwise: Tensor, parents: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k best labels (B, k, p), -1 beyond those there are, and their number (B,). Raises ValueError."""
+    best = _made(unary, pairwise, parents).topk(k)
+    return best.labels, best.count
+
+
+@torch.library.custom_op("diptych::node_samples", mutates_args=())
+def node_samples(unary: Tensor, pairwise: Tensor, parents: Tensor, uniforms: Tensor, mu: float) -> Tensor:
+    """Labels (B, size, p) by uniform numbers of this shape. Raises ValueError, InfeasibleError."""
+    value, labels = kernels.sample(_made(unary, pairwise, parents).scores, uniforms, mu)
+    feasible(value, "sample")
+    return torch.as_tensor(labels)
 
 
 @torch.library.custom_op("diptych::node_max_marginals", mutates_args=())
 def node_max_marginals(unary: Tensor, pairwise: Tensor, parents: Tensor) -> tuple[Tensor, Tensor]:
     """The max-marginals (B, p, L) and (B, p, L, L)."""
-    found = _made(unary, pairwise, parents).max_marginals()
-    return found.unary, found.pairwise
+    highest = _made(unary, pairwise, parents).max_marginals()
+    return highest.unary, highest.pairwise
 
 
-@node_sums.register_fake
-def _(unary: Tensor, pairwise: Tensor, parents: Tensor, mu: float) -> tuple[Tensor, Tensor, Tensor]:
-    return unary.new_empty(unary.shape[:1]), unary.new_empty(unary.shape), unary.new_empty(pairwise.shape)
+@torch.library.custom_op("diptych::upward", mutates_args=())
+def upward(parents: Tensor) -> Tensor:
+    """The nodes (p,), each before its parent. Raises ValueError at a cycle."""
+    walk = order(parents.numpy())
+    return torch.tensor([*walk.upward, *walk.roots], dtype=torch.int64)
 
 
-@best_labels.register_fake
-def _(unary: Tensor, pairwise: Tensor, parents: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    B, p, _ = unary.shape
-    return unary.new_empty((B, k, p), dtype=torch.int64), unary.new_empty((B,), dtype=torch.int64)
+node_sums.register_fake(
+    lambda u, A, parents, mu: (u.new_empty(u.shape[:1]), u.new_empty(u.shape), A.new_empty(A.shape))
+)
+best_labels.register_fake(lambda u, A, parents: parents.new_empty(u.shape[:2]))
+k_best_labels.register_fake(
+    lambda u, A, parents, k: (parents.new_empty((len(u), k, u.shape[1])), parents.new_empty(u.shape[:1]))
+)
+node_samples.register_fake(lambda u, A, parents, uniforms, mu: parents.new_empty(uniforms.shape))
+node_max_marginals.register_fake(lambda u, A, parents: (u.new_empty(u.shape), A.new_empty(A.shape)))
+upward.register_fake(torch.empty_like)
+for each in (node_sums, best_labels, k_best_labels, node_samples, node_max_marginals):
+    more_groups(each, shared=(2,))
 
 
-@node_max_marginals.register_fake
-def _(unary: Tensor, pairwise: Tensor, parents: Tensor) -> tuple[Tensor, Tensor]:
-    return unary.new_empty(unary.shape), unary.new_empty(pairwise.shape)
+def node_mean(scores: Any, direction: Any, parents: Tensor, mu: float) -> Tensor:
+    """<marginals, direction>, (B,), by the messages of :func:`reference.structures.tree.sum_product` from each node to
+    its parent; those of roots go to one more node, from tables of 0.
+    """
+    (unary, pairwise), (along, along_pairs) = scores, direction
+    p, below = unary.shape[1], (parents >= 0)[:, None, None]
+    tables = torch.stack(
+        weighted(torch.where(below, pairwise.double() / mu, 0.0), torch.where(below, along_pairs, 0.0))
+    )
+    nodes = torch.nn.functional.pad(torch.stack(weighted(unary.double() / mu, along)), (0, 0, 0, 1))
+    above = torch.where(parents >= 0, parents, p)
+    for v in upward(parents).reshape(p, 1).unbind():
+        pair = tables.index_select(2, v)[:, :, 0] + nodes.index_select(2, v)
+        message = torch.stack(total(sums.Weighted(*pair)))[..., 0]
+        nodes = nodes.index_add(2, above[v], message[:, :, None])
+    return nodes[2, :, p, 0].to(unary.dtype)
 
 
-def _one_batch(operator: Any) -> None:
-    """Let vmap join its axis with that of the batch. parents are shared."""
-
-    def rule(info: Any, dims: Any, unary: Any, pairwise: Any, parents: Any, *rest: Any) -> Any:
-        joined = []
-        for x, dim in zip((unary, pairwise), dims, strict=False):
-            x = x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
-            joined.append(x.reshape(-1, *x.shape[2:]))
-        found = operator(*joined, parents, *rest)
-        return tuple(x.reshape(info.batch_size, -1, *x.shape[1:]) for x in found), (0,) * len(found)
-
-    operator.register_vmap(rule)
+SUMS = Rule(node_sums, node_mean, 2)
 
 
-for each in (node_sums, best_labels, node_max_marginals):
-    _one_batch(each)
+def _value(given: Trees, mu: float) -> Tensor:
+    return sums.log_partition(SUMS, *given[:3], mu)
 
 
-class _Sums(Function):
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(unary: Any, pairwise: Any, parents: Any, mu: Any) -> Any:
-        return node_sums(unary, pairwise, parents, mu)
-
-    @staticmethod
-    def setup_context(ctx: Any, given: Any, found: Any) -> None:
-        ctx.mark_non_differentiable(found[1], found[2])
-        ctx.save_for_backward(found[1], found[2], given[0], given[1])
-
-    @staticmethod
-    def backward(ctx: Any, weights: Tensor, *_: Any) -> Any:
-        nodes, edges, *scores = ctx.saved_tensors
-        nodes, edges = (undifferentiated(x, *scores) for x in (nodes, edges))
-        return weights[:, None, None] * nodes, weights[:, None, None, None] * edges, None, None
+def _mean(given: Trees, direction: list[Tensor]) -> Tensor:
+    return node_mean(given.scores, direction, given.parents, 1.0)
 
 
 def _score(given: Trees, labels: Tensor) -> Tensor:
-    unary, pairwise, parents, _ = given
-    (B, p, L), has_parent = unary.shape, parents >= 0
-    nodes = unary.gather(-1, labels[..., None])[..., 0]
-    above = labels[:, parents.clamp(min=0)]
-    edges = pairwise.reshape(B, p, L * L).gather(-1, (above * L + labels)[..., None])[..., 0]
-    return (nodes + torch.where(has_parent, edges, 0.0)).sum(-1)
+    """The scores (B, k) of labels (B, k, p), -1 for none."""
+    (B, k, p), L, y = labels.shape, given.unary.shape[-1], labels.clamp(min=0)
+    above = y[..., given.parents.clamp(min=0)] * L + y
+    nodes = given.unary[:, None].expand(B, k, p, L).gather(-1, y[..., None])[..., 0]
+    edges = given.pairwise.reshape(B, 1, p, L * L).expand(B, k, p, L * L).gather(-1, above[..., None])[..., 0]
+    each = nodes + torch.where(given.parents >= 0, edges, 0.0)
+    return torch.where(labels >= 0, each, 0.0).sum(-1)
 
 
 def _trees(unary: Any, pairwise: Any, parents: Any) -> Trees:
@@ -198,30 +282,3 @@ def _trees(unary: Any, pairwise: Any, parents: Any) -> Trees:
         raise ValueError(f"parents: expected integers of shape {(p,)}, got {above.dtype} {tuple(above.shape)}")
     tables = pairwise.expand(B, p, L, L) if tuple(pairwise.shape) == shared else pairwise.reshape(B, p, L, L)
     return Trees(unary.reshape(B, p, L), tables.contiguous(), above.long(), tuple(batch))
-
-
-def _labels(given: Trees, labels: Any, unary: Tensor) -> Tensor:
-    y: Tensor = checked_nodes(label_tensor("labels", labels, unary).reshape(given.unary.shape[:2]), unary.shape[-1])
-    return y
-
-
-@torch.library.custom_op("diptych::checked_nodes", mutates_args=())
-def checked_nodes(labels: Tensor, n_labels: int) -> Tensor:
-    """Labels (B, p), a copy. Raises ValueError if one is none of 0..n_labels-1."""
-    outside = (labels < 0) | (labels >= n_labels)
-    if outside.any():
-        b, v = torch.nonzero(outside)[0].tolist()
-        got = f"{int(labels[b, v])} at node {v} of example {b}"
-        raise ValueError(f"labels: expected 0..{n_labels - 1}, got {got}")
-    return labels.clone()
-
-
-@checked_nodes.register_fake
-def _(labels: Tensor, n_labels: int) -> Tensor:
-    return torch.empty_like(labels)
-
-
-@checked_nodes.register_vmap
-def _(info: Any, dims: Any, labels: Tensor, n_labels: int) -> Any:
-    y = labels.movedim(dims[0], 0)
-    return checked_nodes(y.reshape(-1, y.shape[-1]), n_labels).reshape(y.shape), 0
