@@ -72,8 +72,12 @@ def read_model(path: str | Path, *, encoding: str = "utf-8", most_bytes: int = M
         Naming the file and the byte: another kind of file, a damaged one. A file that this function reads has each
         feature once, and in the list of its attribute or its first label.
     """
-    file = Binary(str(path), load_bytes(str(path), most_bytes=most_bytes))
-    content = file.content
+    return model_of(load_bytes(str(path), most_bytes=most_bytes), name=str(path), encoding=encoding)
+
+
+def model_of(content: bytes, *, name: str = "bytes", encoding: str = "utf-8") -> CrfsuiteModel:
+    """The model in the content of a file; errors are those of :func:`read_model`, with this name of the file."""
+    file = Binary(name, content)
     if content[:4] != MAGIC or content[8:12] != KIND:
         got = content[:4] + content[8:12]
         raise file.wrong(0, f"expected {MAGIC.decode()} and, at byte 8, {KIND.decode()}, got {got!r}")
@@ -104,6 +108,11 @@ def write_model(path: str | Path, model: CrfsuiteModel) -> None:
     OSError
         The file cannot be written. An existing file is unchanged.
     """
+    save_bytes(path, bytes_of(model, name=str(path)))
+
+
+def bytes_of(model: CrfsuiteModel, *, name: str = "model") -> bytes:
+    """The content of the file that :func:`write_model` writes; the name is that of the file in errors."""
     labels, attributes = _encoded("labels", model.labels), _encoded("attributes", model.attributes)
     states, state_weights = _kept("states", model.states, model.state_weights, (len(attributes), len(labels)))
     moves, weights = _kept("transitions", model.transitions, model.transition_weights, (len(labels), len(labels)))
@@ -120,16 +129,16 @@ def write_model(path: str | Path, model: CrfsuiteModel) -> None:
         place += len(part)
     parts.append(bytes(-place % 4))
     place += len(parts[-1])
-    for name, first, sources, more in ((b"LFRF", len(states), moves, 2), (b"AFRF", 0, states, 0)):
+    for kind, first, sources, more in ((b"LFRF", len(states), moves, 2), (b"AFRF", 0, states, 0)):
         count = len(labels) if more else len(used)
         places.append(place)
-        parts.append(_lists(name, place, first, np.bincount(sources[:, 0], minlength=count), more))
+        parts.append(_lists(kind, place, first, np.bincount(sources[:, 0], minlength=count), more))
         place += len(parts[-1])
     if place > LARGEST:
-        raise ValueError(f"{path}: the file would have {place} bytes, and crfsuite's have at most {LARGEST}")
+        raise ValueError(f"{name}: the file would have {place} bytes, and crfsuite's have at most {LARGEST}")
     numbers = [VERSION, 0, len(labels), len(used), *places]
     header = MAGIC + np.array([place], "<u4").tobytes() + KIND + np.array(numbers, "<u4").tobytes()
-    save_bytes(path, b"".join([header, *parts]))
+    return b"".join([header, *parts])
 
 
 # reading --------------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ try:
     from sklearn.base import BaseEstimator as BaseEstimator
     from sklearn.base import ClassifierMixin as ClassifierMixin
     from sklearn.exceptions import ConvergenceWarning as ConvergenceWarning
-    from sklearn.exceptions import NotFittedError
+    from sklearn.exceptions import NotFittedError as NotFittedError
 except ImportError:
 
     class NotFittedError(ValueError, AttributeError):  # type: ignore[no-redef]

@@ -8,6 +8,7 @@ weights.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -41,6 +42,11 @@ class LinearModel:
     size: int
     nonnegative: slice | None = None  # the weights that must be >= 0; None: all are free
     oracle: Oracle | None = None  # a function that finds best outputs instead of the structure
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is computed from the rest, so that pickles are small."""
+        kind, fields = type(self), self.__dict__.items()
+        return {name: x for name, x in fields if not isinstance(getattr(kind, name, None), cached_property)}
 
     def __repr__(self) -> str:
         """Sizes, and no arrays: ``SequenceModel(n_features=128, n_labels=26, size=4056)``."""

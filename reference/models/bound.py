@@ -42,6 +42,9 @@ class BoundModel:
         refuse_nan_and_inf("w", w, forbidden=False)
         self.model, self.w = model, array_namespace(w).asarray(w, copy=True)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.model, self.w)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r})"
 
