@@ -36,7 +36,9 @@ from conformance.specimens.learners import (
 from conformance.tolerances import close
 
 LAM = 1 / 64
-PROVING = [(name, way, None) for name, way in WAYS if name not in LEARNERS or LEARNERS[name].proof]
+PROVING = [  # of F + lam/2 ||w||^2; solve_sparse's gaps are held in conformance/screening
+    (name, way, None) for name, way in WAYS if name != "solve_sparse" and (name not in LEARNERS or LEARNERS[name].proof)
+]
 
 PROVING += [(name, way, slice(3, 9)) for name, way, _ in PROVING if name in ("bcfw", "exponentiated_gradient")]
 

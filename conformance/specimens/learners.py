@@ -128,9 +128,8 @@ LEARNERS = {
             *(({"mu": mu}, SMOOTH) for mu in (None, 0.0)),
         ),
         refuses=(
-            ("hinge", None, f"{SMOOTH}, and the hinge a smoothing, such as smoothing=Entropy()"),
             ("log loss", 2.0, LOG_LOSS),
-            ("hinge", 0.5, "ValueError: objective: svrg needs a smoothing"),
+            *(("hinge", mu, "ValueError: objective: svrg needs a smoothing, such as") for mu in (None, 0.5)),
         ),
     ),
     "casimir": Learner(

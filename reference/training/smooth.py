@@ -34,6 +34,11 @@ class Backtracked(Solver):
     terms: ClassVar[Terms] = Terms(smoothed=True)
 
     def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> RunState:
+        own_mu, mu = traits(objective).mu, self.box.mu
+        if own_mu is not None and (own_mu if mu is None else mu) == 0:
+            raise ValueError(
+                "mu: svrg needs a smooth objective: give mu > 0, and the hinge a smoothing, such as smoothing=Entropy()"
+            )
         return RunState(self.box.init(objective, w0), Guess())
 
     def epoch(self, objective: Objective, state: RunState, rng: np.random.Generator) -> RunState:
@@ -140,11 +145,6 @@ def svrg(
     (True, True)
     """
     check_provable(lam, run["tol"])
-    own_mu = traits(objective).mu
-    if own_mu is not None and (own_mu if mu is None else mu) == 0:
-        raise ValueError(
-            "mu: svrg needs a smooth objective: give mu > 0, and the hinge a smoothing, such as smoothing=Entropy()"
-        )
     solver = Backtracked(SVRG(lam=lam, mu=mu, average=average), Backtracking(step_size))
     return minimize(objective, solver, w0, **run).result
 
