@@ -65,10 +65,15 @@ def test_the_best_output_is_the_best_of_all(backend, space, specimen, data):
 @everywhere
 @given(data=st.data(), k=KS)
 def test_the_k_best_outputs_have_the_k_largest_scores(backend, space, specimen, data, k):
-    """And the answer for k is the beginning of the answer for k + 1, bit for bit."""
+    """And the answer for k is the beginning of the answer for k + 1: bit for bit, or up to rounding where the next best
+    output is found by max-marginals, which round (:mod:`reference.structures.bmmf`).
+    """
     structure, outputs = single(data, specimen, backend, space)
     laws.check_top_k(structure, outputs, k)
     few, more = structure.topk(np.int64(k)), structure.topk(k + 1)
+    if specimen.kind in ("Cut", "Graph", "Matching"):
+        close(space.get(few.scores), space.get(more.scores)[:k], space.dtype)
+        return
     for a, b in ((few.scores, more.scores), (few.labels, more.labels)):
         assert np.array_equal(space.get(a), space.get(b)[:k])
 
