@@ -56,10 +56,12 @@ class Subproblem(NamedTuple):
         return v / (1.0 + gamma * (self.lam + self.kappa))
 
 
-# A pass from ``snapshot``, over the examples in the given order, with steps of the given size.
-# pass(problem, snapshot, order, step_size, memory) returns the new point (d,), the number of oracle calls of one
-# example, and the memory for the next pass over the subproblem (None for the first pass).
 Pass = Callable[[Subproblem, Snapshot, np.ndarray, float, Any], tuple[Array, int, Any]]
+"""A pass from ``snapshot.x`` over the examples in the given order, with steps of the given size.
+
+pass(problem, snapshot, order, step_size, memory) returns the new point (d,), the number of oracle calls of one example,
+and the memory for the next pass over the subproblem (None for the first pass).
+"""
 
 
 class InnerPass(Algorithm, ABC):

@@ -153,12 +153,8 @@ def casimir(
         For ``"theory"``: the distance to the optimum to reach.
     inner : {"svrg", "saga", "gradient"} or function
         Solver of the subproblems: passes of SVRG, of SAGA, or full gradient steps. A function makes one pass,
-        ``inner(problem, snapshot, order, step_size, memory) -> (x, calls, memory)``. It starts from ``snapshot.x``
-        (d,) and returns the new point x (d,); ``snapshot.value`` and ``snapshot.gradient`` are F_mu and its gradient at
-        the start. ``problem`` has ``objective``, ``mu``, ``lam``, ``kappa``, ``center`` (z) and
-        ``gradient(snapshot)``, the gradient of the subproblem.
-        ``order`` is a permutation of the examples. ``calls`` is the number of oracle calls of one example. ``memory``
-        is what the previous pass over this subproblem returned as memory, None in the first pass.
+        ``inner(problem, snapshot, order, step_size, memory) -> (x, calls, memory)``, as
+        :data:`reference.optimizers.subproblem.Pass` describes.
     stop : {"budget", "gradient"}
         When a subproblem is solved: after one pass (n steps of SVRG or SAGA, or one gradient step); or when
         ||grad F_{mu,kappa}(w; z)||^2 <= (lam + kappa) delta kappa ||w - z||^2, which implies (26).
@@ -167,10 +163,8 @@ def casimir(
     step_size : float, optional
         Constant step gamma; default 1 / (L + lam + kappa), L found as in ``svrg``.
     epochs : int >= 0
-        Passes, or gradient steps, in all; rejected ones count.
-    checkpoint, resume : path, optional
-        A file to write the state of the run to, and such a file to continue from, with the same options. If subproblems
-        are solved until (26) holds, ``epochs`` must be the same, too: it may cut the last subproblem short.
+        Passes, or gradient steps, in all; rejected ones count. If subproblems are solved until (26) holds, a resumed
+        run must have the same number: it may cut the last subproblem short.
 
     Returns
     -------
@@ -243,24 +237,17 @@ def casimir_svrg_const(
 ) -> Result:
     """Minimise F(w) + lam/2 ||w||^2 by Casimir with constant smoothing, each subproblem by one pass of SVRG.
 
-    mu_k = mu,  kappa_k = kappa = L/n - lam if that is > 3 lam, else lam  (for lam = 0: L/(n+1))
-
-    This is ``casimir(objective, lam=lam, schedule="const")``, which describes the result and the errors. Momentum is
-    that of Corollary 17, of 19 for lam = 0.
+    mu_k = mu,  kappa_k = kappa; momentum of Corollary 17, of 19 for lam = 0
 
     Parameters
     ----------
-    objective, w0, lam
-        As for :func:`casimir`.
+    objective, w0, lam, **options
+        As for :func:`casimir` with ``schedule="const"``, which describes the result and the errors, too.
     mu : float > 0, optional
         Strength of the smoothing, to be tuned: the run ends up to mu D above the optimum, D the width of the smoothing.
         Default 1; the log loss has its own.
     kappa : float > 0, optional
-        Weight of the proximal term. Default as above, with L the smoothness of the examples' losses at mu, found by
-        backtracking at the start.
-    **options
-        Others of :func:`casimir`: ``step_size`` (default: found), ``warm_start``, ``epochs``, ``tol``, ``rng``,
-        ``callback``, ...
+        Weight of the proximal term.
 
     Source
     ------
@@ -283,33 +270,20 @@ def casimir_svrg_adapt(
     lam > 0:  mu_k = mu (1 - sqrt(q)/2)^{k/2}, q = lam/(lam + kappa),  kappa_k = kappa = lam
     lam = 0:  mu_k = mu/k,  kappa_k = kappa k,  kappa = L/(n+1), L the smoothness of the examples' losses at mu
 
-    This is ``casimir(objective, lam=lam, schedule="adapt")``, which describes the result and the errors. Momentum is
-    that of Corollary 18, of 20 for lam = 0.
+    Momentum is that of Corollary 18, of 20 for lam = 0. The objective must have a smoothing.
 
     Parameters
     ----------
-    objective, w0, lam
-        As for :func:`casimir`; the objective must have a smoothing.
+    objective, w0, lam, **options
+        As for :func:`casimir` with ``schedule="adapt"``, which describes the result and the errors, too.
     mu : float > 0, optional
         First value of the smoothing; default 2. Its choice matters little.
     kappa : float > 0, optional
-        Weight of the proximal term. Default as above.
-    **options
-        Others of :func:`casimir`: ``step_size`` (default: found, shorter as the smoothing decreases), ``warm_start``,
-        ``epochs``, ``tol``, ``rng``, ``callback``, ...
+        Weight of the proximal term.
 
     Source
     ------
     Pillutla et al., section 7.2 (Casimir-SVRG-adapt), Propositions 30 and 32; the paper tunes a constant step size on a
     grid instead.
-
-    Examples
-    --------
-    >>> from reference import MulticlassModel, StructuralHinge, casimir_svrg_adapt, smoothings
-    >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
-    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # active features and labels of three examples
-    >>> hinge = StructuralHinge(model, data, smoothing=smoothings.Entropy())
-    >>> casimir_svrg_adapt(hinge, lam=0.1, tol=0.1, rng=0).success  # within a tenth of the unsmoothed optimum
-    True
     """
     return casimir(objective, w0, lam=lam, mu=mu, kappa=kappa, schedule="adapt", **options)

@@ -203,9 +203,6 @@ def prox_linear(
     objective : StructuralHinge, LogLoss, or Weighted of one
         Over a model with ``scores``, ``pushforward`` and ``pullback``, such as ``TwoLayerModel`` or
         ``DifferentiableModel``. A hinge needs a smoothing for ``casimir``; the unsmoothed hinge is minimised.
-    w0 : array (d,), optional
-        Start; default ``model.initial(data, rng)`` if the model has that method, else zeros (where the gradient of a
-        network may be 0).
     eta : float > 0
         Step length. A step to w is rejected and eta halved unless F(w) + lam/2 ||w||^2 <= F_eta(w; w_{k-1}), which
         holds for eta <= 1/L, L the smoothness of the scores.
@@ -236,8 +233,6 @@ def prox_linear(
     tol : float >= 0, optional
         Stop when the norm of the prox-gradient at the start of the last step is at most this; needs accurately solved
         subproblems.
-    rng : int, numpy.random.Generator or None
-        Draws the start and the orders of examples, with NumPy on the host.
 
     Returns
     -------

@@ -36,7 +36,7 @@ KINDS = {name: kind.__forward_arg__ for name, kind in inspect.get_annotations(Ru
 SHARED = """
     objective : object with ``n`` and ``value_and_gradient(w, batch, mu)``
     w0 : array (d,), optional
-        Start; default ``objective.zeros()``.
+        Start; default ``objective.zeros()``, or ``model.initial(data, rng)`` of a nonlinear model.
     lam : float >= 0
         Weight of the squared norm; in other conventions C = 1/(lam n), or crfsuite's c2 = lam n / 2.
     mu : float, optional

@@ -105,9 +105,8 @@ def svrg(
     step_size : float, optional
         Constant step gamma; default 1 / (L + lam), L the smoothness of the components. In each pass L is found by
         backtracking on a few random components, starting from half its last value. A pass that increased the objective
-        is rejected and L doubled. L never exceeds ``objective.smoothness(mu)``, if the objective has that bound.
-    epochs : int >= 0
-        Passes over the data, each in a new random order; rejected ones count.
+        is rejected, though it counts, and L doubled. L never exceeds ``objective.smoothness(mu)``, if the objective has
+        that bound.
     average : {"last", "uniform"}
         Start of the next pass, and iterate returned: the last iterate of a pass, or the average of its iterates.
 
@@ -213,8 +212,6 @@ def lbfgs(
     ----------
     objective : object with ``n`` and ``value_and_gradient(w, batch, mu)``
         Differentiable; on the non-smooth hinge the line search may stop early, and the result says so.
-    w0 : array (d,), optional
-        Start; default ``model.initial(data, 0)`` if the model has that method, else ``objective.zeros()``.
     iterations : int >= 0
         The most iterations.
     tol : float >= 0, optional
@@ -236,8 +233,8 @@ def lbfgs(
 
     Notes
     -----
-    An iteration takes one evaluation of value and gradient, or a few; each is n calls. The objective never increases by
-    more than rounding. Memory O(``memory`` d).
+    A nonlinear model's start is drawn with rng = 0. An iteration takes one evaluation of value and gradient, or a few;
+    each is n calls. The objective never increases by more than rounding. Memory O(``memory`` d).
 
     Source
     ------

@@ -82,8 +82,6 @@ def sgd(
 
     Parameters
     ----------
-    w0 : array (d,), optional
-        Start; default ``model.initial(data, rng)`` if the model has that method, else ``objective.zeros()``.
     step_size : float or schedule, optional
         Step size. A number is a constant step; default ``steps.Pegasos(offset)``, which needs lam > 0. The first step
         is min(1/(lam n), 1), halved while a trial pass on 2 % of the data improves.
@@ -168,9 +166,9 @@ def online_proximal(
         A hinge, the log loss, or any finite sum.
     regularizer : Regularizer or sequence of them
         R, including its weight: ``L1(tau)``, ``L21(tau, groups)`` (group lasso), ``SquaredL21(lam, groups)``
-        (multiple kernel learning), ``L21Ball(radius, groups)`` (projected subgradient) ... The proxes of a sequence are
-        applied in its order, as in :class:`Sequential`. For the prox of the sum, put inner groups before the groups
-        that contain them. Crossing groups may come in any order.
+        (multiple kernel learning), ``L21Ball(radius, groups)`` (projected subgradient) ... ``docs/regularizers.md`` has
+        the paper's name for each. The proxes of a sequence are applied in its order, as in :class:`Sequential`. For the
+        prox of the sum, put inner groups before the groups that contain them. Crossing groups may come in any order.
     step_size : float or schedule
         A number is a constant step; ``steps.InverseSqrt(eta_0)`` is eta_0/sqrt(t), ``steps.Pegasos()`` is
         1/(sigma t).
@@ -198,19 +196,6 @@ def online_proximal(
 
     Notes
     -----
-    The methods that the paper names differ only in the regularizer:
-
-    ==========================================  ================================================================
-    projected subgradient with groups           ``L21Ball(radius, groups)``
-    truncated subgradient with groups           ``L21(tau, groups)``; without groups, ``L1(tau)``
-    proximal subgradient for the squared norm   ``SquaredL21(lam, groups)``
-    elastic-net MKL                             ``ElasticNetMKL(tau, sigma, groups)``; or ``L21`` with ``sigma`` here
-    non-sparse MKL                              ``NonSparseMKL(lam, q, groups)``
-    sparse group lasso                          ``SparseGroupLasso(tau, groups, group_tau)``
-    hierarchical groups                         ``TreeGroupLasso(groups, weights)``
-    overlapping groups                          ``[L21(tau, one), L21(tau, another)]``, disjoint groups in each
-    ==========================================  ================================================================
-
     A step costs a gradient and the proxes, O(d) each. The run ends when the objective is not finite: if R is an
     indicator, start inside its set.
 
