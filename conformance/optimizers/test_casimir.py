@@ -15,8 +15,8 @@ from conformance.specimens.learners import chains, loss_of
 from reference import algorithms
 from reference.bounds import Corollary17, Corollary18, Corollary19, Corollary20
 from reference.optimizers import saga
+from reference.optimizers.base import evaluate
 from reference.training import casimir_schedules as module
-from reference.training.result import evaluate
 from reference.training.smoothness import INNER
 
 

@@ -14,11 +14,11 @@ import numpy as np
 from reference.arrays import Array
 from reference.bounds.casimir import Choice
 from reference.declared import Gt, Lam, Said, Temperature
-from reference.optimizers.base import Objective, traits
+from reference.optimizers.base import Evaluation, Objective, evaluate, traits
 from reference.optimizers.casimir import Casimir
 from reference.optimizers.subproblem import Pass, Subproblem, UserPass
 from reference.training.casimir_schedules import LEAST_MU, Plan, Plans, checked, theory
-from reference.training.result import Counts, Evaluation, RunState, evaluate, not_above
+from reference.training.result import Counts, RunState, not_above
 from reference.training.run import Ending, Run
 from reference.training.smoothness import INNER, Backtracking, Searched, Spent
 from reference.training.solver import Report, Result, RunOptions, Solver, Terms, check_provable, minimize, runs

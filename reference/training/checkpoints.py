@@ -21,10 +21,11 @@ from array_api_compat import array_namespace, is_array_api_obj
 from reference.archives import parse_json, read_npz
 from reference.arrays import Array, Place, host
 from reference.files import replacing
+from reference.optimizers.base import Evaluation
 from reference.optimizers.prox_linear import ProxLinearState
 from reference.prox.groups import Groups
 from reference.training.casimir_schedules import Plan
-from reference.training.result import Counts, Evaluation, RunState, StepLength
+from reference.training.result import Counts, RunState, StepLength
 from reference.training.smoothness import Spent
 
 __all__ = ["check_identity", "identity", "read_checkpoint", "same_value", "write_checkpoint"]
@@ -47,7 +48,7 @@ FORMER: dict[str, Callable[..., Any]] = {
     ),
     "reference.training.casimir_schedules.Plan": lambda schedule, smoothed, **_: Plan(schedule, smoothed),
     **{f"reference.training.state.{kind.__name__}": kind for kind in (Counts, RunState, StepLength)},
-    "reference.training.evaluation.Evaluation": Evaluation,
+    **{f"reference.training.{module}.Evaluation": Evaluation for module in ("evaluation", "result")},
     "reference.training.inner.Spent": Spent,
 }
 

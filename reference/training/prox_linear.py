@@ -13,12 +13,12 @@ from reference.bounds.casimir import balanced
 from reference.declared import Ge, Gt, Lam, Temperature
 from reference.linearized import LinearizedObjective
 from reference.objectives import StructuralHinge
-from reference.optimizers.base import Objective, traits
+from reference.optimizers.base import Objective, evaluate, traits
 from reference.optimizers.prox_linear import ConvexModel, ProxLinear, ProxLinearState, regularised, unsmoothed
 from reference.smoothings import Max
 from reference.training.casimir import casimir
 from reference.training.casimir_schedules import LEAST_MU
-from reference.training.result import Counts, RunState, StepLength, evaluate, not_above, padded
+from reference.training.result import Counts, RunState, StepLength, not_above, padded
 from reference.training.run import Ending, Run
 from reference.training.solver import Report, Result, RunOptions, Solver, Terms, minimize, runs
 from reference.weighted import Weighted

@@ -1,18 +1,17 @@
-"""What an optimiser returns, with one row of history for each pass; and what a run keeps: its state and evaluations."""
+"""What an optimiser returns, with one row of history for each pass; and the state of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from reference.arrays import Array, host, squared_norm
-from reference.optimizers.base import Linearized, Objective, traits, value_of
+from reference.arrays import Array
 
-__all__ = ["Counts", "Evaluation", "Report", "Result", "Row", "RunState", "StepLength", "evaluate"]
+__all__ = ["Counts", "Report", "Result", "Row", "RunState", "StepLength"]
 
 
 @dataclass(frozen=True)
@@ -165,41 +164,3 @@ class RunState(NamedTuple):
     counts: Counts = Counts()
     evaluation: Any = None
     later: float = 0.0
-
-
-class Evaluation(NamedTuple):
-    """At w: objective, F(w) + lam/2 ||w||^2; dual, a lower bound on its minimum; smoothed, F_mu(w).
-
-    slope: a bound on F_mu(w) + lam/2 ||w||^2 minus its minimum. exact: the share of exact oracles. mu: as given. For
-    lam = 0 there are no bounds: dual = -inf, slope = inf.
-    """
-
-    objective: float
-    dual: float
-    smoothed: float
-    slope: float
-    exact: float
-    mu: float | None = None
-
-
-def evaluate(objective: Objective, w: Array, lam: float, mu: float | None) -> Evaluation:
-    """Objective and dual at w (d,), from the oracles smoothed at mu.
-
-    A structural hinge is evaluated unsmoothed, and the weights of its smoothed max are a dual point:
-    D = task loss - ||g||^2 / (2 lam). Any other objective F is its own target; if it is convex, then
-    F(w) + lam/2 ||w||^2 - ||g + lam w||^2 / (2 lam) is a lower bound by strong convexity.
-    """
-    x = host(w).astype(np.float64, copy=False)
-    is_hinge = traits(objective).hinge
-    if is_hinge:
-        value, g, task_loss, exact = cast(Linearized, objective).linearize(w, None, mu)
-        target = value if mu == 0 else value_of(objective, w, 0.0)
-    else:
-        value, g = objective.value_and_gradient(w, None, mu)
-        target, exact = value, 1.0
-    regularised = target + 0.5 * lam * squared_norm(x)
-    if lam == 0:
-        return Evaluation(regularised, -np.inf, value, np.inf, exact, mu)
-    slope = squared_norm(host(g).astype(np.float64, copy=False) + lam * x) / (2 * lam)
-    dual = task_loss - squared_norm(g) / (2 * lam) if is_hinge else regularised - slope
-    return Evaluation(regularised, dual, value, slope, exact, mu)
