@@ -127,7 +127,7 @@ class Run:
         self.history: list[Row] = []
         self.seconds, self.stopped, self.interrupted, self.calls_before = 0.0, False, False, 0
         self.why = self._unwritten = ""
-        self._begun, self._moving, self._saved, self._next_save = False, False, -1, 0.0  # -1: no file yet
+        self._whole, self._saved, self._next_save = False, -1, 0.0  # whether the state may be saved; -1: no file yet
         self._solved: bool | None = None
         self._from_zero = not np.any(host(numbers_of(start)))
         point = Point(start, np.nan, None)
@@ -146,7 +146,7 @@ class Run:
         del self.history[self._done.rows :]
         self.interrupted = kind is not None and issubclass(kind, (KeyboardInterrupt, Lost))
         self.why = str(problem) if isinstance(problem, Lost) else ""
-        if self._begun and self._done.rows > self._saved and not (self._moving and self._identity["form"] is not None):
+        if self._whole and self._done.rows > self._saved:
             try:
                 self._save()
             except KeyboardInterrupt:  # the iterates are whole
@@ -157,12 +157,9 @@ class Run:
         """Set the iterate before the first epoch; a resumed run needs its objective, others may give nan."""
         self._solved = report.solved
         if self.resumed is None:
-            gap, self.calls_before = (
-                padded(report.gap, report.fun, report.fun, report.x, self.n),
-                int(report.calls or 0),
-            )
-            point = Point(report.x, float(report.fun), gap)
-            self._done = Done(0, point, point, state, self.rng.bit_generator.state, self.seconds, point.fun)
+            self.calls_before = int(report.calls or 0)
+            gap = padded(report.gap, report.fun, report.fun, report.x, self.n)
+            self._keep(Point(report.x, float(report.fun), gap), state)
             if self._identity["form"] is not None:
                 self._save()
                 self._next_save = 0.0
@@ -170,13 +167,21 @@ class Run:
             raise ValueError(
                 f"resume: {self.resume} is of other data: the objective at its weights is {self.fun}, here {report.fun}"
             )
-        self._begun = True
+        self._whole = True
+
+    def _keep(self, last: Point, state: Any) -> None:
+        """Take this point and state for the progress so far."""
+        best, rows, start = self._done.best, len(self.history), self.first if self.history else last.fun
+        better = self._done.rows == 0 or last.fun < best.fun or np.isnan(best.fun)
+        rng = self.rng.bit_generator.state
+        self._done = Done(rows, last, last if better else best, state, rng, self.seconds, start)
+        self._whole = True
 
     def epochs(self) -> Iterator[int]:
         """The numbers of the next epochs, until there is a reason to stop."""
         k = self.done
         while k < self.epochs_asked and not self.over:
-            self._moving = True
+            self._whole = self._identity["form"] is None
             yield k + 1
             k = max(k + 1, self.done)
 
@@ -197,11 +202,7 @@ class Run:
         row = Row(passes, calls, self.seconds - report.later, float(fun), *numbers)
         self.history.append(row)
         self._solved = report.solved
-        point, best = Point(x, row.objective, row.gap), self._done.best
-        better = self._done.rows == 0 or point.fun < best.fun or np.isnan(best.fun)
-        best = point if better else best
-        self._done = Done(len(self.history), point, best, state, self.rng.bit_generator.state, self.seconds, self.first)
-        self._moving = False
+        self._keep(Point(x, row.objective, row.gap), state)
         if time.perf_counter() >= self._next_save:
             self._save()
         if self.callback is not None:

@@ -131,29 +131,24 @@ def minimize(
     solver = counterpart(solver, objective)
     shared = identity(solver, objective, start, {**(same or {}), **(resolved or {})}, rng)
     run = Run(solver.terms, int(objective.n), start, shared, **options)
-    epochs, state, report = run.epochs_asked, None, Report(start, np.nan)
+    resumed, epochs, state, report = run.resumed is not None, run.epochs_asked, None, Report(start, np.nan)
     with run:
         with run.timed():
-            if run.resumed is None:
-                state = solver.init(objective, start, run.rng)
-            else:
-                state = solver.restored(objective, run.resumed)
-        if run.resumed is not None or epochs == 0 or solver.terms.evaluates_start:
-            with untimed():
-                report = solver.evaluate(objective, state)
-            if run.resumed is None:
-                with run.timed():
+            state = solver.restored(objective, run.resumed) if resumed else solver.init(objective, start, run.rng)
+            if resumed or epochs == 0 or solver.terms.evaluates_start:
+                with untimed():
+                    report = solver.evaluate(objective, state)
+                if not resumed:
                     state, report = solver.accept(objective, None, state, report, run.rng)
         run.begin(report, solver.saved(state))
         for k in run.epochs():
             with run.timed():
                 after = solver.epoch(objective, state, run.rng)
-            if k % every != 0 and k != epochs:
-                state = after
-                continue
-            with untimed():
-                report = solver.evaluate(objective, after)
-            with run.timed():
+                if k % every != 0 and k != epochs:
+                    state = after
+                    continue
+                with untimed():
+                    report = solver.evaluate(objective, after)
                 state, report = solver.accept(objective, state, after, report, run.rng)
             del after  # it may be large
             run.record(solver.saved(state), report, k)
