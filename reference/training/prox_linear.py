@@ -114,25 +114,11 @@ class Scheduled:
 class ProxLinearRun(Solver):
     """A run of :class:`ProxLinear`: a step that violates the model's inequality is rejected and eta is halved."""
 
-    given: dict[str, Any]  # the options of :func:`prox_linear`
+    fixed_eta: bool
     tol: float | None
 
     name: ClassVar[str] = "prox_linear"
     terms: ClassVar[Terms] = Terms(convex=False, unit="iterations")
-
-    def start(self, objective: Objective, w0: Any, rng: Any) -> Array:
-        mu, inner = self.given["mu"], self.given["inner"]
-        if inner is not None and not callable(inner):
-            raise TypeError(f"inner: expected a function of a problem that returns a Result, got {inner!r}")
-        if inner is None and isinstance(traits(objective).smoothing, Max):
-            raise ValueError(
-                "objective: casimir, which solves the subproblems, needs a smoothing, such as StructuralHinge(model, "
-                "data, smoothing=Entropy())"
-            )
-        if mu is not None and not traits(objective).hinge:
-            raise ValueError(f"mu: {type(objective).__name__} has no smoothing to scale; expected None, got {mu!r}")
-        start: Array = super().start(objective, w0, rng)
-        return start
 
     def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> RunState:
         return RunState(self.box.init(objective, w0), StepLength(self.box.eta), Counts(calls=objective.n))
@@ -153,7 +139,7 @@ class ProxLinearRun(Solver):
         """Keep the box's step, or halve eta."""
         if before is None:
             return after, report
-        w, fun, eta, tolerance = before.box.w, before.box.fun, before.search.eta, self.given["tolerance"]
+        w, fun, eta, tolerance = before.box.w, before.box.fun, before.search.eta, self.box.inner.tolerance
         kept, kept_fun, k, new, new_fun, solution = after.box
         model = solution.model
         model_value = model.value(solution.v, unsmoothed(objective)) if np.isfinite(new_fun) else np.inf
@@ -164,7 +150,7 @@ class ProxLinearRun(Solver):
             missed = tolerance is not None and gap > (1 + 1e-6) * self.box.inner.eps(k)
             counts = counts.plus(calls=calls, missed=missed)
         holds = np.isfinite(new_fun) and not_above(new_fun, model_value, new, fun)
-        if not (holds or self.given["fixed_eta"]):
+        if not (holds or self.fixed_eta):
             state = RunState(before.box, StepLength(eta / 2), counts.plus(halved=1))
         else:
             bound = rho + (2.0 * max(gap, 0.0) / model.curvature) ** 0.5 / eta
@@ -268,13 +254,22 @@ def prox_linear(
     >>> result.nit, result.history[-1].prox_gradient < 0.05
     (3, True)
     """
-    given = run["same"]
+    properties = traits(objective)
+    if inner is not None and not callable(inner):
+        raise TypeError(f"inner: expected a function of a problem that returns a Result, got {inner!r}")
+    if inner is None and isinstance(properties.smoothing, Max):
+        raise ValueError(
+            "objective: casimir, which solves the subproblems, needs a smoothing, such as StructuralHinge(model, "
+            "data, smoothing=Entropy())"
+        )
+    if mu is not None and not properties.hinge:
+        raise ValueError(f"mu: {type(objective).__name__} has no smoothing to scale; expected None, got {mu!r}")
     if budget is None:
         budget = BUDGET if tolerance is None else MOST
     if mu is None and tolerance is None and inner is None:
         mu = 1.0
-    solves = Scheduled(inner or casimir_svrg, traits(objective).hinge, schedule, mu, L, budget, tolerance)
-    solver = ProxLinearRun(ProxLinear(lam, eta, solves, accept), given, run["tol"])
+    solves = Scheduled(inner or casimir_svrg, properties.hinge, schedule, mu, L, budget, tolerance)
+    solver = ProxLinearRun(ProxLinear(lam, eta, solves, accept), fixed_eta, run["tol"])
     return minimize(objective, solver, w0, epochs=run.pop("iterations"), **run).result
 
 
