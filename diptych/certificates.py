@@ -18,10 +18,10 @@ import numpy as np
 from reference.arrays import host, squared_norm
 from reference.optimizers.base import traits, value_of
 from reference.optimizers.nonnegative import clipped
+from reference.prox.composite import as_regularizer
 from reference.smoothings import Entropy
 from reference.structures.base import IntractableError, UnsupportedError
 from reference.training.result import UNCERTIFIED, Result, judged, padded
-from reference.training.stochastic import as_regularizer
 from reference.weighted import Weighted
 
 STRENGTHS = 0.2 * 0.5 ** np.arange(8)  # of the smoothings, as shares of the objective

@@ -18,8 +18,8 @@ from conformance.tolerances import close
 from reference import bounds
 from reference.identities import martins
 from reference.optimizers.online_proximal import OnlineProximal, OnlineProximalState
+from reference.prox.composite import as_regularizer
 from reference.training.counterparts import counterpart
-from reference.training.stochastic import as_regularizer
 
 
 @pytest.fixture(params=["log loss", "hinge"])

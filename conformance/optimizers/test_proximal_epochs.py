@@ -11,8 +11,8 @@ from conformance.models.test_tagging import sentences
 from conformance.specimens.learners import loss_of
 from conformance.tolerances import close
 from reference.optimizers.online_proximal import OnlineProximal
+from reference.prox.composite import as_regularizer
 from reference.training.counterparts import counterpart
-from reference.training.stochastic import as_regularizer
 
 F, L = 5, 3  # and two features more, of the start and the end
 D = (F + 2) * L + L * L

@@ -113,6 +113,11 @@ class Sequential(Regularizer):
             raise ValueError(f"{what}: the sequence of proxes is not the prox of the sum: {self._obstacle}")
 
 
+def as_regularizer(regularizer: Any) -> Regularizer:
+    """The regularizer itself, or the :class:`Sequential` of a sequence; TypeError if it is neither."""
+    return regularizer if isinstance(regularizer, Regularizer) else Sequential(regularizer)
+
+
 class SparseGroupLasso(Sequential):
     """tau ||x||_1 + group_tau sum_k ||x_k||, sparse between groups and within them.
 

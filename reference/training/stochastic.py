@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal, Unpack
+from typing import Annotated, ClassVar, Literal, Unpack
 
 import numpy as np
 
@@ -14,14 +14,14 @@ from reference.optimizers.base import Objective, regularised, value_of
 from reference.optimizers.online_proximal import OnlineProximal, OnlineProximalState
 from reference.optimizers.sgd import SGD, SGDState
 from reference.prox.base import Ball, Regularizer
-from reference.prox.composite import Sequential
+from reference.prox.composite import Sequential, as_regularizer
 from reference.prox.norms import Simplex
 from reference.steps import CheckedSchedule, Pegasos, Schedule, schedule_of
 from reference.training.result import RunState
 from reference.training.smoothness import OffsetSearch
 from reference.training.solver import Report, Result, RunOptions, Solver, Terms, minimize, runs
 
-__all__ = ["as_regularizer", "online_proximal", "sgd"]
+__all__ = ["online_proximal", "sgd"]
 
 
 @dataclass(frozen=True)
@@ -219,8 +219,3 @@ def online_proximal(
     box = OnlineProximal(proxes, steps, sigma, mu, batch_size, average)
     resolved = {"regularizer": regularizer, "step_size": steps.schedule}
     return minimize(objective, Proximal(box, regularizer), w0, resolved=resolved, **run).result
-
-
-def as_regularizer(regularizer: Any) -> Regularizer:
-    """The regularizer itself, or the ``Sequential`` of a sequence; TypeError if it is neither."""
-    return regularizer if isinstance(regularizer, Regularizer) else Sequential(regularizer)
