@@ -312,6 +312,11 @@ def squared_norm(x: Array) -> float:
     return float(flat @ flat)
 
 
+def epsilon(x: Array) -> float:
+    """The machine epsilon of an array's dtype."""
+    return float(array_namespace(x).finfo(x.dtype).eps)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Rows(Packed):
     """N sparse rows of ``width`` columns in compressed form: row i holds ``indices[indptr[i]:indptr[i+1]]``.

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
-from reference.arrays import Array
+from reference.arrays import Array, epsilon
 from reference.optimizers.base import Algorithm, Objective
 
 __all__ = ["LBFGS", "LBFGSState", "Pair", "direction"]
@@ -100,7 +100,7 @@ class LBFGS(Algorithm):
         start = Trial(0.0, state.fun, dot(p, state.gradient), state.w, state.gradient)
         if not (start.slope < 0 and np.isfinite(start.fun + start.slope)):
             return None, 0
-        noise = ROUNDING * float(array_namespace(p).finfo(p.dtype).eps) * abs(start.fun)
+        noise = ROUNDING * epsilon(p) * abs(start.fun)
         a = 1.0 if state.pairs else 1.0 / norm  # without pairs the first step has length 1
         low, high = start, None  # a good step lies between them; low is the best so far
         for k in range(TRIALS):

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_array_api_obj
+from array_api_compat import is_array_api_obj
 
 from reference.archives import parse_json, read_npz
-from reference.arrays import Array, Place, host
+from reference.arrays import Array, Place, epsilon, host
 from reference.files import replacing
 from reference.optimizers.base import Evaluation
 from reference.optimizers.prox_linear import ProxLinearState
@@ -55,12 +55,9 @@ FORMER: dict[str, Callable[..., Any]] = {
 
 def write_checkpoint(path: str | Path, content: dict[str, Any]) -> None:
     """Write a dictionary of values that :func:`encode` accepts; an older file at ``path`` is replaced atomically."""
-    arrays: list[np.ndarray] = []
-    numbers: dict[int, tuple[int, Any]] = {}
-    header = json.dumps(
-        {"checkpoint": FORMAT, **{name: encode(value, arrays, numbers) for name, value in content.items()}}
-    )
-    members: dict[str, Any] = {str(number): array for number, array in enumerate(arrays)}
+    arrays: dict[int, tuple[int, Array]] = {}
+    header = json.dumps({"checkpoint": FORMAT, **{name: encode(value, arrays) for name, value in content.items()}})
+    members: dict[str, Any] = {str(number): host(array) for number, array in arrays.values()}
     with replacing(path) as file:
         np.savez(file, header=np.array(header), check=np.array(_checksum(header, members)), **members)
 
@@ -103,29 +100,26 @@ def _checksum(header: str, members: dict[str, np.ndarray]) -> int:
     return check
 
 
-def encode(x: Any, arrays: list[np.ndarray], numbers: dict[int, tuple[int, Any]]) -> Any:
+def encode(x: Any, arrays: dict[int, tuple[int, Array]]) -> Any:
     """The JSON form of numbers, strings, None, arrays, and lists, mappings, NamedTuples and dataclasses of these.
 
-    Each array is appended to ``arrays`` once. numbers: maps the id of an array to its number and to the array itself,
-    which keeps the id from being reused.
+    Each array is added to ``arrays`` once: its id with its number and itself, which keeps the id from being reused.
     """
     if isinstance(x, np.generic):
         x = x.item()
     if x is None or isinstance(x, (bool, int, float, str)):
         return x
     if is_array_api_obj(x):
-        if id(x) not in numbers:
-            numbers[id(x)] = len(arrays), x
-            arrays.append(host(x))
-        return {"array": numbers[id(x)][0], "host": isinstance(x, np.ndarray)}
+        number, _ = arrays.setdefault(id(x), (len(arrays), x))
+        return {"array": number, "host": isinstance(x, np.ndarray)}
     if isinstance(x, Mapping):
-        return {"dict": [[encode(key, arrays, numbers), encode(value, arrays, numbers)] for key, value in x.items()]}
+        return {"dict": [[encode(key, arrays), encode(value, arrays)] for key, value in x.items()]}
     if _is_record(type(x)):
         names = getattr(x, "_fields", None) or [field.name for field in fields(x)]
-        record = {name: encode(getattr(x, name), arrays, numbers) for name in names}
+        record = {name: encode(getattr(x, name), arrays) for name in names}
         return {"type": f"{type(x).__module__}.{type(x).__qualname__}", "fields": record}
     if isinstance(x, (tuple, list)):
-        return {"tuple" if isinstance(x, tuple) else "list": [encode(value, arrays, numbers) for value in x]}
+        return {"tuple" if isinstance(x, tuple) else "list": [encode(value, arrays) for value in x]}
     raise TypeError(f"checkpoint: no file form for {type(x).__name__}, part of the state")
 
 
@@ -234,7 +228,6 @@ def same_value(fun: float, recorded: float, x: Any) -> bool:
     """Whether two evaluations at x are of the same objective, up to the rounding of other panels and machines."""
     if not np.isfinite(fun) or not np.isfinite(recorded):
         return bool(np.isfinite(fun) == np.isfinite(recorded))
-    x = numbers_of(x)
-    eps = float(array_namespace(x).finfo(x.dtype).eps)
+    eps = epsilon(numbers_of(x))
     close: bool = abs(fun - recorded) <= eps**0.5 * abs(recorded) + eps
     return close

@@ -7,9 +7,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace
 
-from reference.arrays import Array
+from reference.arrays import Array, epsilon
 
 __all__ = ["Counts", "Report", "Result", "Row", "RunState", "StepLength"]
 
@@ -117,14 +116,13 @@ def padded(gap: float | None, fun: float, scale: float, x: Array, n: int) -> flo
     """
     if gap is None:
         return None
-    share = 4.0 * float(array_namespace(x).finfo(x.dtype).eps) * float(n + x.shape[0]) ** 0.5
+    share = 4.0 * epsilon(x) * float(n + x.shape[0]) ** 0.5
     return float(max(gap + (share * abs(fun) + share * abs(fun - gap) + share * abs(scale)), -gap))
 
 
 def not_above(value: float, other: float, x: Array, scale: float = 0.0) -> bool:
     """value <= other, up to the rounding of sums at weights like x, of the magnitude of ``other`` or ``scale``."""
-    eps = float(array_namespace(x).finfo(x.dtype).eps)
-    return bool(value <= other + 1e3 * eps * max(abs(other), abs(scale)))
+    return bool(value <= other + 1e3 * epsilon(x) * max(abs(other), abs(scale)))
 
 
 class Counts(NamedTuple):

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace
 
-from reference.arrays import Array, squared_norm
+from reference.arrays import Array, epsilon, squared_norm
 from reference.optimizers.base import Algorithm, Objective, regularised, traits
 from reference.optimizers.casimir import GradientStep
 from reference.optimizers.saga import SAGA
@@ -142,7 +141,7 @@ class Backtracking(Algorithm):
 
 def rounding(w: Array) -> float:
     """The slack for rounding in an inequality between losses at weights like w, relative to the loss plus mu."""
-    return 64 * float(array_namespace(w).finfo(w.dtype).eps)
+    return 64 * epsilon(w)
 
 
 @dataclass(frozen=True)
