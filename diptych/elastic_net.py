@@ -20,10 +20,11 @@ from reference.arrays import Array, Place, host, number, squared_norm
 from reference.declared import Ge, Gt, Lam, checked
 from reference.files import NotWritten
 from reference.objectives import LogLoss
+from reference.records import write_records
 from reference.screening.path import PathPoint, SparsePath
 from reference.screening.problem import beta_max
 from reference.screening.solvers import SparseResult, solve_sparse
-from reference.training.checkpoints import check_identity, read_checkpoint, same_value, write_checkpoint
+from reference.training.checkpoints import check_identity, read_checkpoint, same_value
 from reference.training.result import Row
 
 TOL = 1e-5
@@ -165,7 +166,7 @@ def _point(l1: float, result: SparseResult) -> PathPoint:
 
 def _write(file: str | Path, content: dict[str, Any]) -> None:
     try:
-        write_checkpoint(file, content)
+        write_records(file, content)
     except OSError as problem:
         why = (problem.strerror or str(problem)).lower()
         warnings.warn(f"{file}: {why}: the checkpoint is not written; the path goes on", NotWritten, stacklevel=3)

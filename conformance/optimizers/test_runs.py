@@ -35,7 +35,8 @@ from conformance.specimens.learners import (
 from conformance.tolerances import close
 from reference.archives import read_npz
 from reference.bounds import Corollary18
-from reference.training.checkpoints import FORMAT, FORMER
+from reference.records import FORMAT
+from reference.training.checkpoints import FORMER
 
 ways = pytest.mark.parametrize(("name", "way"), WAYS, ids=map(case, WAYS))
 FIRST = [
@@ -318,7 +319,7 @@ def test_checkpoints_take_a_small_share_of_the_time(backend, tmp_path, monkeypat
     def callback(row, w):
         now[0] += 4.0
 
-    monkeypatch.setattr(runs, "write_checkpoint", write)
+    monkeypatch.setattr(runs, "write_records", write)
     objective = loss_of(backend, "log loss", *chains(backend))
     backend.sgd(objective, lam=0.1, epochs=8, rng=0, checkpoint=tmp_path / "run.npz", callback=callback)
     assert written == [1, 4, 7, 8]

@@ -20,7 +20,7 @@ SHELVES = (  # modules and packages of the readable panel; those of one line kno
     ("example_errors", "packed", "files"),
     ("arrays",),
     ("archives", "bounds", "declared", "kernels"),
-    ("datasets",),
+    ("datasets", "records"),
     ("gram", "identities", "prox", "smoothings", "steps"),
     ("structures",),
     ("models",),

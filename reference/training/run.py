@@ -15,8 +15,9 @@ import numpy as np
 
 from reference.arrays import Array, Place, host, read_only_copy
 from reference.files import NotWritten
+from reference.records import write_records
 from reference.structures.sampling import generator
-from reference.training.checkpoints import check_identity, numbers_of, read_checkpoint, same_value, write_checkpoint
+from reference.training.checkpoints import check_identity, numbers_of, read_checkpoint, same_value
 from reference.training.result import Callback, Report, Result, Row, judged, padded
 
 __all__ = ["Ending", "Lost", "Point", "Run", "untimed"]
@@ -323,7 +324,7 @@ class Run:
         rows = [list(row.as_dict().values()) for row in self.history[: done.rows]]
         content = {"run": self._identity, "calls_before": self.calls_before, "history": rows, "done": done}
         try:
-            write_checkpoint(self.checkpoint, content)
+            write_records(self.checkpoint, content)
             self.written(done.state)
             self._saved, self._unwritten = done.rows, ""
         except OSError as problem:
