@@ -236,22 +236,20 @@ def take_last(xp: Any, x: Array, index: Array) -> Array:
 def logsumexp(xp: Any, x: Array, axis: int | tuple[int, ...]) -> Array:
     """log sum exp along an axis, or several; -inf where every entry is -inf; never overflows."""
     top = xp.max(x, axis=axis, keepdims=True)
-    total = xp.sum(
-        xp.exp(x - xp.where(top > -xp.inf, top, xp.zeros_like(top))), axis=axis
-    )  # >= 1, or 0 if all are -inf
-    return xp.log(xp.where(total > 0, total, xp.ones_like(total))) + xp.squeeze(top, axis=axis)
+    total = xp.sum(xp.exp(x - xp.where(top > -xp.inf, top, 0.0)), axis=axis)  # >= 1, or 0 if all are -inf
+    return xp.log(xp.where(total > 0, total, 1.0)) + xp.squeeze(top, axis=axis)
 
 
-def softmax(xp: Any, x: Array) -> Array:
-    """exp(x) over its sum along the last axis, without overflow; all 0 if x is all -inf."""
-    top = xp.max(x, axis=-1, keepdims=True)
-    return normalized(xp, xp.exp(x - xp.where(top > -xp.inf, top, xp.zeros_like(top))))
+def softmax(xp: Any, x: Array, axis: int = -1) -> Array:
+    """exp(x) over its sum along an axis, without overflow; all 0 if x is all -inf."""
+    top = xp.max(x, axis=axis, keepdims=True)
+    return normalized(xp, xp.exp(x - xp.where(top > -xp.inf, top, 0.0)), axis)
 
 
-def normalized(xp: Any, x: Array) -> Array:
-    """x over its sum along the last axis; x itself if the sum is 0."""
-    total = xp.sum(x, axis=-1, keepdims=True)
-    return x / xp.where(total == 0, xp.ones_like(total), total)
+def normalized(xp: Any, x: Array, axis: int = -1) -> Array:
+    """x over its sum along an axis; x itself if the sum is 0."""
+    total = xp.sum(x, axis=axis, keepdims=True)
+    return x / xp.where(total == 0, 1.0, total)
 
 
 def one_hot(xp: Any, index: Array, n: int, dtype: Any) -> Array:
@@ -592,5 +590,5 @@ def _index_add(xp: Any, n: int, index: Array, values: Array) -> Array:
         return out.index_add_(0, index, values)
     if is_jax_namespace(xp):
         return out.at[index].add(values)
-    rows = [xp.sum(xp.where((index == i)[:, None], values, xp.zeros_like(values)), axis=0) for i in range(n)]
+    rows = [xp.sum(xp.where((index == i)[:, None], values, 0.0), axis=0) for i in range(n)]
     return xp.stack(rows) if rows else out

@@ -189,17 +189,17 @@ def top_k_weights(psi: Array, mu: float) -> tuple[Array, Array]:
     xp = array_namespace(psi)
     mu = positive_mu(mu, float(xp.finfo(psi.dtype).smallest_normal))
     possible = psi[..., :1] > -xp.inf
-    top = xp.where(possible, psi[..., :1], xp.zeros_like(psi[..., :1]))
+    top = xp.where(possible, psi[..., :1], 0.0)
     # an output more than mu below the best has weight 0, so that z = -1 may stand for all of them, -inf included
     near = psi >= top - mu
-    z = xp.where(near, (xp.where(near, psi, top) - top) / mu, -xp.ones_like(psi))
-    z = xp.where(z > -1, z, -xp.ones_like(psi))
+    z = xp.where(near, (xp.where(near, psi, top) - top) / mu, -1.0)
+    z = xp.where(z > -1, z, -1.0)
     count = xp.astype(xp.arange(1, psi.shape[-1] + 1, dtype=xp.int64, device=device(psi)), psi.dtype)
     sums = xp.cumulative_sum(z, axis=-1)
     support = xp.sum(xp.astype(1 + count * z > sums, xp.int64), axis=-1, keepdims=True)  # a prefix, as z falls
     tau = (xp.take_along_axis(sums, support - 1, axis=-1) - 1) / xp.astype(support, psi.dtype)
-    u = xp.where(possible & (z > tau), z - tau, xp.zeros_like(z))
-    u = xp.where(psi[..., :1] < xp.inf, u, xp.full_like(u, xp.nan))
+    u = xp.where(possible & (z > tau), z - tau, 0.0)
+    u = xp.where(psi[..., :1] < xp.inf, u, xp.nan)
     value = psi[..., 0] + mu * (xp.sum(u * z, axis=-1) + (1 - xp.sum(u * u, axis=-1)) / 2)
     return value, u
 
@@ -231,9 +231,9 @@ def certified(psi: Array, k: int, mu: float) -> Array:
     best, following = psi[..., :k], psi[..., k : k + 1]
     more = following[..., 0] > -xp.inf
     inside = more[..., None] & (best > -xp.inf)
-    gap = xp.where(inside, best, xp.zeros_like(best)) - xp.where(inside, following, xp.zeros_like(best))
+    gap = xp.where(inside, best, 0.0) - xp.where(inside, following, 0.0)
     average = xp.sum(gap / k, axis=-1)  # not the sum, which may overflow
-    largest = xp.max(xp.where(inside, xp.abs(best), xp.zeros_like(best)), axis=-1)
+    largest = xp.max(xp.where(inside, xp.abs(best), 0.0), axis=-1)
     eps = float(xp.finfo(psi.dtype).eps)
     return (average - eps * ((k + 2) * average + largest) >= mu / k) | xp.logical_not(more)
 

@@ -153,7 +153,7 @@ class Weighted(OfObjective):
         directions, losses, count = corners
         place = Place.of(directions)
         xp, s = place.xp, place.floats(self.weights[all_of(self.n, batch)])
-        finite = xp.where(losses > -xp.inf, losses, xp.zeros_like(losses))
+        finite = xp.where(losses > -xp.inf, losses, 0.0)
         scaled = xp.where(losses > -xp.inf, s[:, None] * finite, losses)
         return Corners(s[:, None, None] * directions, scaled, count)
 

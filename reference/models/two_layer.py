@@ -275,4 +275,4 @@ def _runs(images: np.ndarray, rows: np.ndarray) -> tuple[list[int], list[np.ndar
 def elu(x: Array) -> Array:
     """x where x >= 0, exp(x) - 1 below: its slope is continuous, and 1-Lipschitz."""
     xp = array_namespace(x)
-    return xp.where(x >= 0, x, xp.expm1(xp.where(x < 0, x, xp.zeros_like(x))))
+    return xp.where(x >= 0, x, xp.expm1(xp.where(x < 0, x, 0.0)))

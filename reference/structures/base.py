@@ -290,7 +290,7 @@ def k_best(scores: Array, labels: Array, k: int) -> KBest:
     rank = scores.ndim - 1  # the axis
     possible = scores > -xp.inf
     aligned = xp.reshape(possible, (*scores.shape, *(1,) * (labels.ndim - scores.ndim)))
-    labels = xp.where(aligned, labels, xp.full_like(labels, -1))
+    labels = xp.where(aligned, labels, -1)
     missing = k - scores.shape[rank]
     if missing > 0:
         shape, sizes = (*scores.shape[:rank], missing), labels.shape[rank + 1 :]
@@ -311,7 +311,7 @@ def limited(field: Array, allowed: Any) -> Array:
         raise TypeError(f"allowed: expected booleans, got {allowed.dtype}")
     if isinstance(allowed, np.ndarray):
         allowed = xp.asarray(allowed, device=device(field))
-    return xp.where(allowed, field, xp.full_like(field, -xp.inf))
+    return xp.where(allowed, field, -xp.inf)
 
 
 def feasible(value: Array, where: str) -> Array:

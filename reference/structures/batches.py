@@ -39,7 +39,7 @@ def cut(outputs: Array, lengths: Array | None) -> Array:
         return outputs
     xp = array_namespace(outputs)
     place = xp.arange(outputs.shape[-1], dtype=xp.int64, device=device(outputs))
-    return xp.where(place < lengths[..., None], outputs, xp.full_like(outputs, -1))
+    return xp.where(place < lengths[..., None], outputs, -1)
 
 
 def refuse_batch(question: str, values: Array, one: str) -> None:
@@ -51,4 +51,4 @@ def refuse_batch(question: str, values: Array, one: str) -> None:
 def total(values: Array, parts: Array) -> Array:
     """The sum (...,) of the entries of values (..., p, q) whose indicators in ``parts`` are 1."""
     xp = array_namespace(values)
-    return xp.sum(xp.where(parts != 0, values, xp.zeros_like(values)), axis=(-2, -1))
+    return xp.sum(xp.where(parts != 0, values, 0.0), axis=(-2, -1))

@@ -45,7 +45,6 @@ from reference.structures.chain_scores import (
     frozen,
     no_positions,
     transitions,
-    transitions_into,
 )
 from reference.structures.chain_sum import forward_backward
 from reference.structures.sampling import uniforms
@@ -97,9 +96,9 @@ def viterbi(scores: ChainScores) -> tuple[Array, Array]:
     best = unary[..., 0, :]
     back = []
     for t in range(1, n):
-        total = best[..., None, :] + transitions_into(xp, scores, t)  # (..., label at t, label at t-1)
-        back.append(xp.argmax(total, axis=-1))
-        best = frozen(xp, lengths, t, unary[..., t, :] + xp.max(total, axis=-1), best)
+        total = best[..., None] + transitions(scores, t)  # (..., label at t-1, label at t)
+        back.append(xp.argmax(total, axis=-2))
+        best = frozen(xp, lengths, t, unary[..., t, :] + xp.max(total, axis=-2), best)
     value, last = xp.max(best, axis=-1), xp.argmax(best, axis=-1)
     labels = [last]
     for t in range(n - 1, 0, -1):
@@ -107,21 +106,21 @@ def viterbi(scores: ChainScores) -> tuple[Array, Array]:
     path = xp.stack(labels[::-1], axis=-1)
     keep = exists(xp, scores) & (value > -xp.inf)[..., None]
     if lengths is not None:
-        value = xp.where(lengths > 0, value, xp.zeros_like(value))
-    return value, xp.where(keep, path, xp.full_like(path, -1))
+        value = xp.where(lengths > 0, value, 0.0)
+    return value, xp.where(keep, path, -1)
 
 
 def score(scores: ChainScores, labels: Array) -> Array:
     """The score (...,) of one labelling (..., n) of each chain; labels past a chain's length are ignored."""
     xp = array_namespace(scores.unary)
-    labels = xp.where(exists(xp, scores), labels, xp.full_like(labels, -1))
+    labels = xp.where(exists(xp, scores), labels, -1)
     n = labels.shape[-1]
     indicator = one_hot(xp, labels, scores.unary.shape[-1], xp.bool)
-    total = xp.sum(xp.where(indicator, scores.unary, xp.zeros_like(scores.unary)), axis=(-2, -1))
+    total = xp.sum(xp.where(indicator, scores.unary, 0.0), axis=(-2, -1))
     for t in range(1, n):
         pair = indicator[..., t - 1, :, None] & indicator[..., t, None, :]
         table = xp.broadcast_to(transitions(scores, t), pair.shape)
-        total = total + xp.sum(xp.where(pair, table, xp.zeros_like(table)), axis=(-2, -1))
+        total = total + xp.sum(xp.where(pair, table, 0.0), axis=(-2, -1))
     return total
 
 
@@ -132,7 +131,7 @@ def parts(scores: ChainScores, labels: Array) -> ChainScores:
     chain's length and labels outside 0..L-1 (such as -1) have no parts.
     """
     xp = array_namespace(scores.unary)
-    labels = xp.where(exists(xp, scores), labels, xp.full_like(labels, -1))
+    labels = xp.where(exists(xp, scores), labels, -1)
     unary = one_hot(xp, labels, scores.unary.shape[-1], scores.unary.dtype)
     n = labels.shape[-1]
     before, after = unary[..., : max(n - 1, 0), :], unary[..., min(n, 1) :, :]
@@ -282,7 +281,7 @@ class Chain(Structure):
         """sum_k weights[..., k] parts(outputs[..., k, :]) of labels (..., k, n); see :func:`parts`."""
         scores = self.scores
         xp = array_namespace(scores.unary)
-        labels = xp.where(exists(xp, scores)[..., None, :], outputs, xp.full_like(outputs, -1))
+        labels = xp.where(exists(xp, scores)[..., None, :], outputs, -1)
         labels = labels_front(scores, labels)
         indicator = one_hot(xp, labels, scores.unary.shape[-1], scores.unary.dtype)  # (..., k, n, L)
         weighted = indicator * weights[..., None, None]
@@ -351,7 +350,7 @@ class Chain(Structure):
         xp, L = array_namespace(y), self.scores.unary.shape[-1]
         in_chain = exists(xp, self.scores)
         # the oracles return -1 at every position if every labelling is forbidden
-        no_labelling = xp.all(xp.where(in_chain, y, xp.full_like(y, -1)) == -1, axis=-1)
+        no_labelling = xp.all(xp.where(in_chain, y, -1) == -1, axis=-1)
         outside = in_chain & ((y < 0) | (y >= L)) & ~no_labelling[..., None]
         if seen(xp.any(outside)):
             index = tuple(int(i) for i in np.argwhere(host(outside))[0])

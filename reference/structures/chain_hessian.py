@@ -9,7 +9,7 @@ from __future__ import annotations
 from array_api_compat import array_namespace
 
 from reference.arrays import Array, softmax
-from reference.structures.chain_scores import ChainScores, exists, frozen, no_positions, transitions_into
+from reference.structures.chain_scores import ChainScores, exists, frozen, no_positions, transitions
 from reference.structures.chain_sum import Edges, filtered
 
 __all__ = ["hessian_product"]
@@ -55,12 +55,12 @@ def hessian_product(
     along = ChainScores(direction.unary / mu, direction.pairwise / mu, lengths)
     log_z, forward = filtered(xp, scaled)
     tangent = along.unary[..., 0, :]
-    kept = []  # q_t and dq_t, (..., label at t, label at t-1)
+    kept = []  # q_t and dq_t, (..., label at t-1, label at t)
     for t in range(1, n):
-        q = softmax(xp, forward[t - 1][..., None, :] + transitions_into(xp, scaled, t))
-        change = tangent[..., None, :] + transitions_into(xp, along, t)
-        mean = xp.sum(q * change, axis=-1)
-        kept.append((q, q * (change - mean[..., None])))
+        q = softmax(xp, forward[t - 1][..., None] + transitions(scaled, t), axis=-2)
+        change = tangent[..., None] + transitions(along, t)
+        mean = xp.sum(q * change, axis=-2)
+        kept.append((q, q * (change - mean[..., None, :])))
         tangent = frozen(xp, lengths, t, along.unary[..., t, :] + mean, tangent)
     feasible = xp.astype(log_z > -xp.inf, log_z.dtype)
     if lengths is not None:
@@ -72,11 +72,11 @@ def hessian_product(
     nodes, edges = [dp], Edges(xp, scores)
     for t in range(n - 1, 0, -1):
         q, dq = kept[t - 1]
-        dpair = dp[..., :, None] * q + p[..., :, None] * dq
-        edges.add(frozen(xp, lengths, t, xp.matrix_transpose(dpair * scale[..., None, None]), xp.zeros_like(dpair)))
-        p = frozen(xp, lengths, t, xp.sum(p[..., :, None] * q, axis=-2), p)
-        dp = frozen(xp, lengths, t, xp.sum(dpair, axis=-2), dp)
+        dpair = dp[..., None, :] * q + p[..., None, :] * dq
+        edges.add(frozen(xp, lengths, t, dpair * scale[..., None, None], 0.0))
+        p = frozen(xp, lengths, t, xp.sum(p[..., None, :] * q, axis=-1), p)
+        dp = frozen(xp, lengths, t, xp.sum(dpair, axis=-1), dp)
         nodes.append(dp)
     unary = xp.stack(nodes[::-1], axis=-2) * scale[..., None, None]
-    unary = xp.where(exists(xp, scores)[..., None], unary, xp.zeros_like(unary))
+    unary = xp.where(exists(xp, scores)[..., None], unary, 0.0)
     return mu * inner, ChainScores(unary, edges.backwards(), lengths)

@@ -9,7 +9,7 @@ from array_api_compat import array_namespace, device
 
 from reference.arrays import Array
 from reference.structures.base import KBest, k_best
-from reference.structures.chain_scores import ChainScores, exists, frozen, no_positions, transitions, transitions_into
+from reference.structures.chain_scores import ChainScores, exists, frozen, no_positions, transitions
 
 __all__ = ["max_marginals", "top_k_viterbi"]
 
@@ -56,9 +56,8 @@ def top_k_viterbi(scores: ChainScores, k: int) -> KBest:
     best = xp.concat([unary[..., 0, :, None], padding], axis=-1)
     back = []
     for t in range(1, n):
-        total = (
-            best[..., None, :, :] + transitions_into(xp, scores, t)[..., None]
-        )  # (..., label at t, label at t-1, rank)
+        into = xp.matrix_transpose(transitions(scores, t))
+        total = best[..., None, :, :] + into[..., None]  # (..., label at t, label at t-1, rank)
         total, states = _largest(xp.reshape(total, (*batch, n_labels, n_labels * kept)), kept)
         back.append(xp.reshape(states, (*batch, n_labels * kept)))
         best = frozen(xp, lengths, t, unary[..., t, :, None] + total, best)
@@ -72,7 +71,7 @@ def top_k_viterbi(scores: ChainScores, k: int) -> KBest:
         is_first = xp.arange(kept, dtype=xp.int64, device=device(unary)) == 0
         empty = xp.where(is_first, xp.zeros_like(value), xp.full_like(value, -xp.inf))
         value = xp.where((lengths > 0)[..., None], value, empty)
-    return k_best(value, xp.where(exists(xp, scores)[..., None, :], path, xp.full_like(path, -1)), k)
+    return k_best(value, xp.where(exists(xp, scores)[..., None, :], path, -1), k)
 
 
 def _largest(x: Array, k: int) -> tuple[Array, Array]:
@@ -111,12 +110,12 @@ def max_marginals(scores: ChainScores) -> ChainScores:
     unary, lengths = scores.unary, scores.lengths
     *batch, n, n_labels = unary.shape
     if n < 2:
-        nodes = xp.where(exists(xp, scores)[..., None], unary, xp.full_like(unary, -xp.inf))
+        nodes = xp.where(exists(xp, scores)[..., None], unary, -xp.inf)
         no_edges = xp.zeros((*batch, 0, n_labels, n_labels), dtype=unary.dtype, device=device(unary))
         return ChainScores(nodes, no_edges, lengths)
     forward = [unary[..., 0, :]]  # best score up to t, with each label there
     for t in range(1, n):
-        forward.append(unary[..., t, :] + xp.max(forward[-1][..., None, :] + transitions_into(xp, scores, t), axis=-1))
+        forward.append(unary[..., t, :] + xp.max(forward[-1][..., None] + transitions(scores, t), axis=-2))
     backward = xp.zeros_like(forward[0])  # best score after t
     nodes, edges = [forward[-1]], []
     for t in range(n - 1, 0, -1):
@@ -127,7 +126,7 @@ def max_marginals(scores: ChainScores) -> ChainScores:
     node, edge = xp.stack(nodes[::-1], axis=-2), xp.stack(edges[::-1], axis=-3)
     in_chain = exists(xp, scores)
     return ChainScores(
-        xp.where(in_chain[..., None], node, xp.full_like(node, -xp.inf)),
-        xp.where(in_chain[..., 1:, None, None], edge, xp.full_like(edge, -xp.inf)),
+        xp.where(in_chain[..., None], node, -xp.inf),
+        xp.where(in_chain[..., 1:, None, None], edge, -xp.inf),
         lengths,
     )

@@ -47,7 +47,7 @@ def parts_back(scores: ChainScores, answer: ChainScores, filler: float = 0.0) ->
     if pairwise.ndim > 2:
         rank = rank[..., 1:, None, None]
         moved = xp.take_along_axis(pairwise, xp.clip(rank - 1, min=0), axis=-3)
-        pairwise = xp.where(rank > 0, moved, xp.full_like(moved, filler))
+        pairwise = xp.where(rank > 0, moved, filler)
     return ChainScores(unary, pairwise, scores.lengths, scores.mask)
 
 
@@ -62,7 +62,7 @@ def at_end(scores: ChainScores, last: bool) -> Array:
 def with_end(scores: ChainScores, end: Array, last: bool) -> ChainScores:
     """The scores with those of labels, ``end`` (L,), added at the first or at the last position of each chain."""
     xp: Any = array_namespace(scores.unary)
-    added = xp.where(at_end(scores, last)[..., None], end, xp.zeros_like(end))
+    added = xp.where(at_end(scores, last)[..., None], end, 0.0)
     return scores._replace(unary=scores.unary + added)
 
 

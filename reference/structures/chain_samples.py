@@ -5,7 +5,7 @@ from __future__ import annotations
 from array_api_compat import array_namespace
 
 from reference.arrays import Array
-from reference.structures.chain_scores import ChainScores, exists, frozen, no_positions, transitions_into
+from reference.structures.chain_scores import ChainScores, exists, frozen, no_positions, transitions
 from reference.structures.chain_sum import filtered
 from reference.structures.sampling import choose
 
@@ -52,9 +52,9 @@ def sample(scores: ChainScores, uniforms: Array, mu: float = 1.0) -> tuple[Array
     labels = [label]
     for t in range(n - 2, -1, -1):
         alone = xp.broadcast_to(forward[t][..., None, :], (*batch, L, L))
-        logits = frozen(xp, scores.lengths, t + 1, alone + transitions_into(xp, scaled, t + 1), alone)
+        logits = frozen(xp, scores.lengths, t + 1, alone + xp.matrix_transpose(transitions(scaled, t + 1)), alone)
         label = choose(logits, label, uniforms[..., t])  # the row of the next label
         labels.append(label)
     path = xp.stack(labels[::-1], axis=-1)
     keep = exists(xp, scores)[..., None, :] & (value > -xp.inf)[..., None, None]
-    return mu * value, xp.where(keep, path, xp.full_like(path, -1))
+    return mu * value, xp.where(keep, path, -1)

@@ -54,7 +54,7 @@ def forward(scores: ChainScores, mu: float = 1.0) -> Scaled:
     tables, shifts = _exponentials(xp, scores, mu)
     tops = finite(xp, xp.max(unary, axis=-1))
     logs = unary - tops[..., None]
-    factors = xp.where(logs >= -least, xp.exp(logs), xp.zeros_like(logs))
+    factors = xp.where(logs >= -least, xp.exp(logs), 0.0)
     smallest = float(xp.finfo(factors.dtype).smallest_normal)
     messages: list[Array] = []
     sums: list[Array] = []
@@ -66,10 +66,10 @@ def forward(scores: ChainScores, mu: float = 1.0) -> Scaled:
         messages.append(message / c)
         sums.append(c)
     message, c = xp.stack(messages, axis=-2), xp.stack(sums, axis=-2)
-    steps = xp.where(xp.any(message > 0, axis=-1), xp.log(c[..., 0]) + tops, xp.full_like(tops, -xp.inf))
-    value = xp.sum(xp.where(here, steps, xp.zeros_like(steps)), axis=-1)
+    steps = xp.where(xp.any(message > 0, axis=-1), xp.log(c[..., 0]) + tops, -xp.inf)
+    value = xp.sum(xp.where(here, steps, 0.0), axis=-1)
     inner = xp.zeros_like(steps[..., 1:]) + shifts
-    value = value + xp.sum(xp.where(here[..., 1:], inner, xp.zeros_like(inner)), axis=-1)
+    value = value + xp.sum(xp.where(here[..., 1:], inner, 0.0), axis=-1)
     lost = (logs > -xp.inf) & (logs < -limit) | (message > 0) & (message < math.exp(-limit))
     whole = ~xp.any(xp.any(lost, axis=-1) & here, axis=-1)
     return Scaled(mu * value, _bounded(xp, scores, mu, limit, whole), message, factors / c)
@@ -87,7 +87,7 @@ def backward(scores: ChainScores, scaled: Scaled, mu: float = 1.0, weights: Arra
     messages, lengths, here = scaled.messages, scores.lengths, exists(xp, scores)[..., None]
     tables, _ = _exponentials(xp, scores, mu)
     transposed = xp.matrix_transpose(tables)
-    factors = xp.where(here & (messages > 0), scaled.factors, xp.zeros_like(messages))  # elsewhere beta may be huge
+    factors = xp.where(here & (messages > 0), scaled.factors, 0.0)  # elsewhere beta may be huge
     last = xp.ones_like(messages[..., 0, :])
     last = last if weights is None else last * weights[..., None]
     betas, ahead = [last], [last]
@@ -95,7 +95,7 @@ def backward(scores: ChainScores, scaled: Scaled, mu: float = 1.0, weights: Arra
         ahead.append(factors[..., t, :] * betas[-1])
         beta = _times(xp, ahead[-1], transposed, t)
         betas.append(beta if lengths is None else xp.where(lengths[..., None] == t, last, beta))
-    unary = xp.where(here, messages * xp.stack(betas[::-1], axis=-2), xp.zeros_like(messages))
+    unary = xp.where(here, messages * xp.stack(betas[::-1], axis=-2), 0.0)
     before, after = messages[..., :-1, :], xp.stack(ahead[::-1], axis=-2)[..., :-1, :]
     if scores.pairwise.ndim > 2:
         return ChainScores(unary, before[..., :, None] * tables * after[..., None, :], lengths)
@@ -132,7 +132,7 @@ def _exponentials(xp: Any, scores: ChainScores, mu: float) -> tuple[Array, Array
     pairwise = scores.pairwise / mu
     shifts = finite(xp, xp.max(pairwise, axis=(-2, -1)))
     logs = pairwise - shifts[..., None, None]
-    return xp.where(logs >= -_limits(scores)[0], xp.exp(logs), xp.zeros_like(logs)), shifts
+    return xp.where(logs >= -_limits(scores)[0], xp.exp(logs), 0.0), shifts
 
 
 def _times(xp: Any, x: Array, tables: Array, t: int) -> Array:

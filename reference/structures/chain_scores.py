@@ -8,7 +8,7 @@ from array_api_compat import device
 
 from reference.arrays import Array
 
-__all__ = ["ChainScores", "exists", "finite", "frozen", "no_positions", "transitions", "transitions_into"]
+__all__ = ["ChainScores", "exists", "finite", "frozen", "no_positions", "transitions"]
 
 
 class ChainScores(NamedTuple):
@@ -29,20 +29,14 @@ class ChainScores(NamedTuple):
 ChainScores.layout = ("lengths", "mask")  # type: ignore[attr-defined]
 
 
-# only the next two functions handle a shared pairwise matrix
-
-
 def transitions(scores: ChainScores, t: int) -> Array:
-    """Pairwise scores between t-1 and t: (label at t-1, label at t) on the last axes."""
+    """Pairwise scores between t-1 and t: (label at t-1, label at t) on the last axes. Only this function handles a
+    shared pairwise matrix.
+    """
     return scores.pairwise if scores.pairwise.ndim == 2 else scores.pairwise[..., t - 1, :, :]
 
 
-def transitions_into(xp: Any, scores: ChainScores, t: int) -> Array:
-    """Pairwise scores between t-1 and t: (label at t, label at t-1), for reductions along the last axis."""
-    return xp.matrix_transpose(transitions(scores, t))
-
-
-def frozen(xp: Any, lengths: Array | None, t: int, new: Array, old: Array) -> Array:
+def frozen(xp: Any, lengths: Array | None, t: int, new: Array, old: Array | float) -> Array:
     """``new`` for the chains that have a position t, ``old`` for those that have ended."""
     if lengths is None:
         return new
@@ -52,7 +46,7 @@ def frozen(xp: Any, lengths: Array | None, t: int, new: Array, old: Array) -> Ar
 
 def finite(xp: Any, x: Array) -> Array:
     """x with 0 in place of -inf: -inf minus -inf is then never computed."""
-    return xp.where(x > -xp.inf, x, xp.zeros_like(x))
+    return xp.where(x > -xp.inf, x, 0.0)
 
 
 def exists(xp: Any, scores: ChainScores) -> Array:

@@ -10,7 +10,7 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from reference.arrays import Array, logsumexp, normalized, softmax
-from reference.structures.chain_scores import ChainScores, exists, finite, frozen, no_positions, transitions_into
+from reference.structures.chain_scores import ChainScores, exists, finite, frozen, no_positions, transitions
 
 __all__ = ["Edges", "filtered", "forward_backward"]
 
@@ -62,14 +62,13 @@ def forward_backward(scores: ChainScores, mu: float = 1.0, weights: Array | None
     feasible = xp.astype(log_z > -xp.inf, log_z.dtype)[..., None]
     nodes, edges = [feasible * softmax(xp, forward[n - 1])], Edges(xp, scores)
     for t in range(n - 2, -1, -1):
-        conditional = softmax(xp, forward[t][..., None, :] + transitions_into(xp, scaled, t + 1))  # P(y_t | y_{t+1})
-        pair = nodes[-1][..., :, None] * conditional
-        pair = frozen(xp, lengths, t + 1, pair, xp.zeros_like(pair))
-        nodes.append(frozen(xp, lengths, t + 1, normalized(xp, xp.sum(pair, axis=-2)), nodes[-1]))
-        edges.add(xp.matrix_transpose(pair if weights is None else pair * weights[..., None, None]))
+        conditional = softmax(xp, forward[t][..., None] + transitions(scaled, t + 1), axis=-2)  # P(y_t | y_{t+1})
+        pair = frozen(xp, lengths, t + 1, conditional * nodes[-1][..., None, :], 0.0)
+        nodes.append(frozen(xp, lengths, t + 1, normalized(xp, xp.sum(pair, axis=-1)), nodes[-1]))
+        edges.add(pair if weights is None else pair * weights[..., None, None])
     nodes_ = xp.stack(nodes[::-1], axis=-2)
     nodes_ = nodes_ if weights is None else nodes_ * weights[..., None, None]
-    nodes_ = xp.where(exists(xp, scores)[..., None], nodes_, xp.zeros_like(nodes_))
+    nodes_ = xp.where(exists(xp, scores)[..., None], nodes_, 0.0)
     return mu * log_z, ChainScores(nodes_, edges.backwards(), lengths)
 
 
@@ -84,13 +83,13 @@ def filtered(xp: Any, scaled: ChainScores) -> tuple[Array, list[Array]]:
     for t in range(unary.shape[-2]):
         message = unary[..., t, :]
         if t > 0:
-            message = message + logsumexp(xp, forward[-1][..., None, :] + transitions_into(xp, scaled, t), axis=-1)
+            message = message + logsumexp(xp, forward[-1][..., None] + transitions(scaled, t), axis=-2)
         norm = logsumexp(xp, message, axis=-1)
-        norms.append(norm if t == 0 else frozen(xp, lengths, t, norm, xp.zeros_like(norm)))
+        norms.append(norm if t == 0 else frozen(xp, lengths, t, norm, 0.0))
         normalised = message - finite(xp, norm)[..., None]
         forward.append(normalised if t == 0 else frozen(xp, lengths, t, normalised, forward[-1]))
     log_z = xp.sum(xp.stack(norms, axis=-1), axis=-1)
-    return (log_z if lengths is None else xp.where(lengths > 0, log_z, xp.zeros_like(log_z))), forward
+    return (log_z if lengths is None else xp.where(lengths > 0, log_z, 0.0)), forward
 
 
 class Edges:

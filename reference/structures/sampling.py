@@ -43,7 +43,7 @@ def choose(logits: Array, rows: Array | None, uniform: Array) -> Array:
     m = logits.shape[-1]
     rows = xp.zeros_like(uniform, dtype=xp.int64) if rows is None else rows
     top = xp.max(logits, axis=-1, keepdims=True)
-    weights = xp.exp(logits - xp.where(top > -xp.inf, top, xp.zeros_like(top)))
+    weights = xp.exp(logits - xp.where(top > -xp.inf, top, 0.0))
     cumulative = xp.cumulative_sum(weights, axis=-1)
     cumulative = xp.reshape(cumulative, (*uniform.shape[:-1], math.prod(cumulative.shape[uniform.ndim - 1 :])))
     total = xp.take_along_axis(cumulative, rows * m + (m - 1), axis=-1)

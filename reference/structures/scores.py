@@ -54,7 +54,7 @@ def inner(scores: Scores, parts: Scores) -> float:
     total = 0.0
     for s, p in zip(score_fields(scores), score_fields(parts), strict=True):
         xp = array_namespace(s, p)
-        total += float(xp.sum(xp.where(p != 0, xp.where(p != 0, s, xp.zeros_like(s)) * p, xp.zeros_like(p))))
+        total += float(xp.sum(xp.where(p != 0, s, 0.0) * p))
     return total
 
 

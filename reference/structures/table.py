@@ -35,7 +35,7 @@ def argmax(scores: TableScores) -> tuple[Array, Array]:
     xp = array_namespace(scores.values)
     value = xp.max(scores.values, axis=-1)
     first = xp.argmax(scores.values, axis=-1)
-    return value, xp.where(value > -xp.inf, first, xp.full_like(first, -1))
+    return value, xp.where(value > -xp.inf, first, -1)
 
 
 def softmax(scores: TableScores, mu: float = 1.0) -> tuple[Array, TableScores]:
@@ -58,7 +58,7 @@ def sample(scores: TableScores, uniforms: Array, mu: float = 1.0) -> tuple[Array
     scaled = scores.values / mu
     value = mu * logsumexp(xp, scaled, axis=-1)
     outputs = choose(scaled, None, uniforms)
-    return value, xp.where((value > -xp.inf)[..., None], outputs, xp.full_like(outputs, -1))
+    return value, xp.where((value > -xp.inf)[..., None], outputs, -1)
 
 
 def top_k(scores: TableScores, k: int) -> KBest:
@@ -177,7 +177,7 @@ class Table(Structure):
         """Score (...,) of outputs y (...,) in 0..m-1; 0 for -1, no output. Raises ValueError."""
         values = self.scores.values
         xp = array_namespace(values)
-        return xp.sum(xp.where(self.parts(y).values > 0, values, xp.zeros_like(values)), axis=-1)
+        return xp.sum(xp.where(self.parts(y).values > 0, values, 0.0), axis=-1)
 
     def first(self) -> Table:
         """The first list of a batch along one axis; a single list itself."""

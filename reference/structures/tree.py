@@ -93,7 +93,7 @@ def max_product(scores: TreeScores) -> tuple[Array, Array]:
     for v in reversed(walk.upward):
         labels[v] = take_last(xp, back[v], labels[parents[v]])
     labelling = xp.stack(labels, axis=-1)
-    return value, xp.where((value > -xp.inf)[..., None], labelling, xp.full_like(labelling, -1))
+    return value, xp.where((value > -xp.inf)[..., None], labelling, -1)
 
 
 def sum_product(scores: TreeScores, mu: float = 1.0) -> tuple[Array, TreeScores]:
@@ -155,13 +155,13 @@ def score(scores: TreeScores, labels: Array) -> Array:
     """The score (...,) of one labelling (..., p) of each tree; labels that do not exist have no parts."""
     xp = array_namespace(scores.unary)
     indicator = one_hot(xp, labels, scores.unary.shape[-1], xp.bool) & exists(xp, scores)
-    total = xp.sum(xp.where(indicator, scores.unary, xp.zeros_like(scores.unary)), axis=(-2, -1))
+    total = xp.sum(xp.where(indicator, scores.unary, 0.0), axis=(-2, -1))
     nodes, parents, _ = linked(scores)
     of_parents, of_nodes = (xp.take(indicator, index, axis=-2) for index in (parents, nodes))
     pair = of_parents[..., :, None] & of_nodes[..., None, :]
     table = scores.pairwise if scores.pairwise.ndim == 2 else xp.take(scores.pairwise, nodes, axis=-3)
     table = xp.broadcast_to(table, pair.shape)
-    return total + xp.sum(xp.where(pair, table, xp.zeros_like(table)), axis=(-3, -2, -1))
+    return total + xp.sum(xp.where(pair, table, 0.0), axis=(-3, -2, -1))
 
 
 def parts(scores: TreeScores, labels: Array) -> TreeScores:

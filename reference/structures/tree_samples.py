@@ -80,4 +80,4 @@ def sample(scores: TreeScores, uniforms: Array, mu: float = 1.0) -> tuple[Array,
         logits = subtree[v][..., None, :] + transitions(scaled, v)  # (..., label of the parent, label of v)
         labels[v] = choose(logits, labels[parents[v]], uniforms[..., v])
     labelling = xp.stack(labels, axis=-1)
-    return mu * value, xp.where((value > -xp.inf)[..., None, None], labelling, xp.full_like(labelling, -1))
+    return mu * value, xp.where((value > -xp.inf)[..., None, None], labelling, -1)

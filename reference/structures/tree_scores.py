@@ -83,7 +83,7 @@ def possible(xp: Any, scores: TreeScores) -> Array:
     """The unary scores, with -inf for labels that do not exist."""
     if scores.counts is None:
         return scores.unary
-    return xp.where(exists(xp, scores), scores.unary, xp.full_like(scores.unary, -xp.inf))
+    return xp.where(exists(xp, scores), scores.unary, -xp.inf)
 
 
 def linked(scores: TreeScores) -> tuple[Array, Array, Array]:
@@ -98,7 +98,7 @@ def linked(scores: TreeScores) -> tuple[Array, Array, Array]:
 
 def finite(xp: Any, x: Array) -> Array:
     """x with 0 in place of -inf: -inf minus -inf is then never computed."""
-    return xp.where(x > -xp.inf, x, xp.zeros_like(x))
+    return xp.where(x > -xp.inf, x, 0.0)
 
 
 def leading(scores: TreeScores) -> tuple[int, ...]:
