@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
@@ -65,11 +66,7 @@ class Curves(Command):
             above = "-" if bound is None else f"{run['distance'][-1]:.3g}"
             ends = f"{run['epochs'][-1]:7} {run['calls'][-1]:10} {run['seconds'][-1]:9.2f} {run['objective'][-1]:14.6f}"
             lines.append(f"{run['name']:{width}} {ends} {above:>12}")
-        if self.plot:
-            plots.runs(self.plot, runs, against)
-            report["plot"] = str(self.plot)
-            lines.append(f"plot {self.plot}")
-        return Report(report, lines)
+        return Report(report, lines, partial(plots.runs, records=runs, against=against))
 
 
 def curves(logs: dict[str, Log]) -> tuple[float | None, list[dict[str, Any]]]:

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,13 +17,13 @@ import numpy as np
 from tqdm import tqdm
 
 from diptych.commands import executors, jobs, learners
-from diptych.commands.learners import Kernels, Sparse, SparseJob, SparseRun, sparse_job
-from diptych.commands.options import Command, Saved, Training, argument, flag, option
-from diptych.commands.output import Progress, Report, announce_compilation, ending, outcome, say, trained, whole
+from diptych.commands.learners import Kernels, Sparse, SparseJob, SparseRun, kernel_job
+from diptych.commands.options import Command, Saved, Training, argument, flag, option, refuse
+from diptych.commands.output import Progress, Report, announce_compilation, curve, ending, outcome, say, trained, whole
 from diptych.commands.scores import of_partition, shares_of
 from diptych.commands.show import checked, show_of
 from diptych.commands.solvers import check_start, epochs_of, listed, solver_options
-from diptych.distributed import Partitioned, SequenceFile, sequence_model
+from diptych.distributed import SequenceFile, sequence_model
 from diptych.distributed.loaders import parts_of
 from diptych.files.models import load_model
 from diptych.files.sequences import numbered, relabelled
@@ -125,13 +125,11 @@ class Train(executors.Cluster, Sparse, Kernels, Split, Training):
         self.check_over(self.optimizer or usual, "limit", "fold")
         for other, names in (("mkl", learners.KERNEL_OPTIONS), ("sparse-crf", learners.SPARSE_OPTIONS)):
             if self.learner != other:
-                jobs.refuse_options(self, names, other)
+                refuse(vars(self), names, f"without --learner {other}")
         if self.learner == "mkl":
-            learners.kernel_job(self)  # reports invalid options before the data are read
-            return learners.train_kernels(panel, self, *self.split(self.read()))
+            return learners.train_kernels(panel, self, kernel_job(self), *self.split(self.read()))
         if self.learner == "sparse-crf":
-            job = sparse_job(self)
-            return self._sparse(panel, job, *self.split(self.read()))
+            return self._sparse(panel, jobs.learner_job(self, "sparse-crf", SparseJob), *self.split(self.read()))
         return self._linear(panel, usual)
 
     def _linear(self, panel: ModuleType, usual: str) -> Report:
@@ -139,17 +137,14 @@ class Train(executors.Cluster, Sparse, Kernels, Split, Training):
         job = jobs.job_of(self, OVER if over else jobs.OPTIMIZERS, optimizer=usual)
         model, w0 = (None, None) if self.start is None else self._start(panel, job)
         job = job if model is None else replace(job, start_stop=model.start_stop)
-        with ExitStack() as stack:
-            started, test = time.perf_counter(), None
-            if over:
-                files, objective = self._partitions(panel, job, model, stack)
-                job = job.over(objective.n)
-            else:
-                training, test = self.split(self.read(fitting=() if model is None else (model, self.start)))
-                job = job.over(len(training.X))
-                _warm_up(panel, job, training, self.quiet)
-                started = time.perf_counter()
-                objective = jobs.objective_of(panel, job, training, model)
+        started, opened = time.perf_counter(), self._partitions(panel, job, model) if over else None
+        if opened is None:
+            training, test = self.split(self.read(fitting=() if model is None else (model, self.start)))
+            _warm_up(panel, job.over(len(training.X)), training, self.quiet)
+            started = time.perf_counter()
+            opened = nullcontext(jobs.objective_of(panel, job, training, model))
+        with opened as objective:
+            job = job.over(objective.n)
             fold = {} if over else {"fold": self.fold}
             what: dict[str, Any] = {"data": self.data, "sequences": objective.n, **fold}
             what |= ({} if over else {"reverse": self.reverse}) | {"start": self.start, "job": job.as_dict()}
@@ -159,11 +154,11 @@ class Train(executors.Cluster, Sparse, Kernels, Split, Training):
             report |= {"weights": model.size, "seconds_in_all": time.perf_counter() - started}
             first = f"{job.loss} by {job.optimizer} on {self.data}: {objective.n} sequences"
             if over:
-                counts = None if result.interrupted else objective.sum_of(of_partition, result.x)
-                report |= {"files": files, "labels": model.labels}
-                report["train"] = None if counts is None else shares_of(counts, "letter", "word")
+                report |= {"files": self.files([self.data], "letters")[0], "labels": model.labels, "train": None}
                 lines = [executors.line_of(report)]
-                lines += [] if counts is None else [jobs.accuracy_line("train", report["train"])]
+                if not result.interrupted:
+                    report["train"] = shares_of(objective.sum_of(of_partition, result.x), "letter", "word")
+                    lines.append(jobs.accuracy_line("train", report["train"]))
                 spent = report["seconds_in_all"]
             else:
                 spent, epochs = (result.history[-1].seconds, result.history[-1].epoch) if result.history else (0.0, 0)
@@ -174,7 +169,7 @@ class Train(executors.Cluster, Sparse, Kernels, Split, Training):
                     lines.append(f"weights {report['nonzeros']} of {report['weights']} are not 0")
         gap = "" if isinstance(result.certificate, str) else f"    within {result.certificate:.3g} of the optimum"
         lines = [first, f"objective {result.fun:.6f}    seconds {spent:.3f}{gap}", *lines]
-        return Report(report, lines, {panel.__name__: result.history}, _title(job))
+        return Report(report, lines, curve(panel, result, job.title))
 
     def _start(self, panel: ModuleType, job: jobs.Job) -> tuple[Any, np.ndarray]:
         """The saved model to start from, and its weights."""
@@ -186,11 +181,9 @@ class Train(executors.Cluster, Sparse, Kernels, Split, Training):
             raise ValueError(f"--no-start-stop: {self.start} has weights for starting and ending")
         return model, w
 
-    def _partitions(
-        self, panel: ModuleType, job: jobs.Job, model: Any, stack: ExitStack
-    ) -> tuple[list[str], Partitioned]:
-        """The files, and the objective over their partitions."""
-        files, paths, parts = self.files([self.data], "letters")
+    def _partitions(self, panel: ModuleType, job: jobs.Job, model: Any) -> AbstractContextManager[Any]:
+        """The objective over partitions of the files."""
+        _, paths, parts = self.files([self.data], "letters")
         sources = [SequenceFile(path, None, self.most_bytes) for path in paths]
         small = panel.SequenceModel(2, 2, start_stop=job.start_stop)
         run = partial(jobs.train, panel, replace(job, epochs=1).over(2))
@@ -207,7 +200,7 @@ class Train(executors.Cluster, Sparse, Kernels, Split, Training):
         def loaders_of(model: Any) -> Any:
             return parts_of([replace(each, labels=model.labels) for each in sources], parts)
 
-        return files, stack.enter_context(self.partitioned(panel, rehearsal, model_of, loaders_of))
+        return self.partitioned(panel, rehearsal, model_of, loaders_of)
 
     def _sparse(self, panel: ModuleType, job: SparseJob, training: Sequences, test: Sequences | None) -> Report:
         n, started = len(training.X), time.perf_counter()
@@ -225,7 +218,8 @@ class Train(executors.Cluster, Sparse, Kernels, Split, Training):
         fit = SparseRun(panel, self, job, what, objective, n, info, lambda w: (model, w))()
         report = {**fit.report, "reverse": self.reverse, **jobs.accuracies(model, fit.w, training, test)}
         report["seconds_in_all"] = time.perf_counter() - started
-        return Report(report, [f"sparse CRF on {self.data}: {n} sequences", *fit.lines, *jobs.accuracy_lines(report)])
+        lines = [f"sparse CRF on {self.data}: {n} sequences", *fit.lines, *jobs.accuracy_lines(report)]
+        return Report(report, lines, fit.picture)
 
 
 class Evaluate(Data, Saved):
@@ -260,13 +254,11 @@ class Predict(Data, Saved):
         announce_compilation(panel, self.quiet)
         predicted = [[model.labels[i] for i in labels] for labels in jobs.labellings(model, w, data)]
         report = {"data": self.data, "model": str(self.model), "labels": predicted}
-        if self.plot:
-            shown = data.X[:DRAWN], data.Y[:DRAWN], predicted[:DRAWN]
-            words = [("".join(data.labels[i] for i in y), "".join(read)) for _, y, read in zip(*shown, strict=True)]
-            plots.words(self.plot, shown[0], words)
-            report["plot"] = str(self.plot)
         separator = "" if all(len(name) == 1 for name in model.labels) else " "
-        return Report(report, [separator.join(labels) for labels in predicted], out=self.out)
+        shown = zip(data.Y[:DRAWN], predicted[:DRAWN], strict=True) if self.plot else ()
+        words = [("".join(data.labels[i] for i in y), "".join(read)) for y, read in shown]
+        picture = partial(plots.words, pixels=data.X[:DRAWN], read=words)
+        return Report(report, [separator.join(labels) for labels in predicted], picture, out=self.out)
 
 
 # both panels --------------------------------------------------------------------------------------------------------
@@ -291,10 +283,8 @@ class Compare(Split):
         job = job.over(len(training.X))
         report, _ = compare(job, training, training if test is None else test, self.quiet)
         report["data"] = self.data
-        if self.plot:
-            plots.convergence(self.plot, _histories(report), _title(job))
-            report["plot"] = str(self.plot)
-        return Report(report, _side_by_side(report))
+        picture = partial(plots.convergence, histories=_histories(report), title=job.title)
+        return Report(report, _side_by_side(report), picture)
 
 
 class Demo(Command):
@@ -376,10 +366,6 @@ def _warm_up(panel: ModuleType, job: jobs.Job, data: Sequences, quiet: bool) -> 
 
 def _histories(report: dict[str, Any]) -> dict[str, list[Row]]:
     return {name: [Row(**row) for row in report[name]["history"]] for name in PANELS}
-
-
-def _title(job: jobs.Job) -> str:
-    return f"{job.loss}, {job.optimizer}, lam = {job.lam:g}"
 
 
 def _side_by_side(report: dict[str, Any]) -> list[str]:

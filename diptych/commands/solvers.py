@@ -129,13 +129,12 @@ def add_solver(sub: Parser, solvers: Iterable[str], *, without: Iterable[str] = 
             texts.setdefault((option.help or name.replace("_", " ")) + usual, []).append(solver)
         help = "; ".join(f"{', '.join(names)}: {text}" for text, names in texts.items())
         help += f" ({notes[name]})" if name in notes else ""
-        how: dict[str, Any] = {"type": first.type if len({option.type for option in of.values()}) == 1 else None}
+        types = {option.type for option in of.values()}
+        how: dict[str, Any] = {"type": first.type if len(types) == 1 else KINDS.get(first.kind)}
         if first.kind is bool:
             how = {"action": "store_const", "const": not first.default}
         elif first.kind is str:
             how = {"choices": list(dict.fromkeys(word for option in of.values() for word in option.choices))}
-        elif how["type"] is None:
-            how = {"type": KINDS[float if first.kind is float else int]}
         sub.option("solver", spelled(solvers, name), dest=name, rare=True, help=help.replace("%", "%%"), **how)
 
 
@@ -169,10 +168,10 @@ def given(values: dict[str, Any], solver: str, solvers: Iterable[str]) -> dict[s
     return arguments
 
 
-def frank_wolfe_job(command: Any, usual: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a command whose only solver is bcfw; usual: the defaults of that command."""
-    shared = {name: value for name in usual if (value := getattr(command, name)) is not None}
-    return usual | shared | given(command.solver, "bcfw", ["bcfw"])
+def settings_of(command: Any, usual: dict[str, Any], solver: str, solvers: Iterable[str]) -> dict[str, Any]:
+    """The settings of a command's run of one of its solvers; usual: its defaults."""
+    shared = {name: value for name in usual if (value := getattr(command, name, None)) is not None}
+    return usual | shared | given(command.solver, solver, solvers)
 
 
 def check_start(solver: str, solvers: Iterable[str]) -> None:
