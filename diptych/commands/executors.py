@@ -17,7 +17,6 @@ from typing import Any
 
 from diptych.commands.jobs import CASIMIR
 from diptych.commands.options import FILE, Words, count, declared, option, positive
-from diptych.commands.output import announce_compilation
 from diptych.commands.tag_files import paths_of
 from diptych.distributed import Partitioned, local_client
 
@@ -181,8 +180,7 @@ def executor_of(
                     _compile(client, rehearsed)
                 yield client
         elif options.workers:
-            if panel is not None and rehearsed is not None:
-                announce_compilation(panel, options.quiet)
+            if rehearsed is not None:
                 rehearsed()
             with local_client(options.workers) as client:
                 yield client

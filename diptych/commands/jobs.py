@@ -197,9 +197,7 @@ class Job(Regularized, Solved):
         if self.schedule is None:
             return panel.steps.InverseSqrt(0.1) if step_size is None and self.regularizer is not None else step_size
         kind, names = SCHEDULES[self.schedule]
-        values = {"step_size": step_size, "step_offset": self.step_offset, "step_every": self.step_every}
-        if self.schedule == "pegasos":
-            return panel.steps.Pegasos(self.step_offset or 0.0)
+        values = {"step_size": step_size, "step_offset": self.step_offset or 0.0, "step_every": self.step_every}
         for name in names:
             if values[name] is None:
                 raise ValueError(f"--schedule {self.schedule} needs --{name.replace('_', '-')}")

@@ -8,15 +8,15 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from diptych import sparse_fits
 from diptych.certificates import advised, scaling
-from diptych.commands.jobs import accuracies, accuracy_lines, learner_job
+from diptych.commands.jobs import accuracies, accuracy_lines
 from diptych.commands.options import Words, above_zero, option, positive, refuse, share
-from diptych.commands.output import Report, announce_compilation, curve, opening, saved, trained
+from diptych.commands.output import Report, curve, opening, saved, trained
 from diptych.files.logs import LogWriter
 from diptych.pictures import plots
 from reference.datasets import Sequences
@@ -70,19 +70,10 @@ class Kernels(Words):
         choices=TRANSITIONS, rare=True)  # fmt: skip
 
 
-def kernel_job(command: Any) -> KernelJob:
-    """The job that a command describes. ValueError for an option that mkl does not have."""
-    if command.start is not None:
-        raise ValueError("--start: mkl starts from 0; --resume goes on from a checkpoint")
-    job: KernelJob = learner_job(command, "mkl", KernelJob, "checkpoint", "resume")
-    return job
-
-
 def train_kernels(
     panel: ModuleType, command: Any, job: KernelJob, training: Sequences, test: Sequences | None
 ) -> Report:
     """Train, save and report."""
-    announce_compilation(panel, command.quiet)
     lam = 1.0 / ((100.0 if job.C is None else job.C) * len(training.X)) if job.lam is None else job.lam
     started = time.perf_counter()
     model = panel.KernelSequenceModel(named(job.kernels, training.X), training.labels, transitions=job.transitions)
@@ -182,15 +173,6 @@ class SparseJob(Sparse):
         return {"alpha": self.alpha, "tol": self.tol, "iterations": self.epochs}
 
 
-class Trained(NamedTuple):
-    """Weights w (d,), the fields and the lines of the report, and its picture."""
-
-    w: np.ndarray
-    report: dict[str, Any]
-    lines: list[str]
-    picture: Callable[[str], Any]
-
-
 class Values(LogWriter):
     """The values of a path as they are solved: rows of the report, lines of the log and, unless ``--quiet``, on stderr.
 
@@ -236,23 +218,23 @@ class SparseRun:
     info: dict[str, Any]
     kept: Callable[[np.ndarray], tuple[Any, np.ndarray]]
 
-    def __call__(self) -> Trained:
-        announce_compilation(self.panel, self.command.quiet)
+    def __call__(self) -> tuple[np.ndarray, Report]:
+        """The weights (d,), and the report."""
         if hasattr(self.panel, "kernels_are_cold"):  # load or compile before the clock starts
             self.panel.solve_sparse(self.objective(np.arange(min(self.n, 1))), beta=1e-3, iterations=2)
         job, full = self.job, self.objective(np.arange(self.n))
         what, most = {**self.what, "job": asdict(job)}, self.panel.beta_max(full)
         rule = sparse_fits.rule_of(self.panel, job.rule, job.rng, listed=job.positions, alpha=job.alpha)
-        fit = (self._one if job.path is None else self._path)(full, rule, most, what)
-        one_label = sparse_fits.one_label(full.model, full.data, fit.w, most)
-        fit.report["warnings"] = [line for line in (*fit.report.get("warnings", []), one_label) if line]
-        for line in fit.report["warnings"]:
+        w, fit = (self._one if job.path is None else self._path)(full, rule, most, what)
+        told = (*fit.fields.get("warnings", []), sparse_fits.one_label(full.model, full.data, w, most))
+        fit.fields["warnings"] = [line for line in told if line]
+        for line in fit.fields["warnings"]:
             print(f"warning: {line}", file=sys.stderr, flush=True)
-        info = {"learner": "sparse-crf", **self.info, **asdict(job), "beta": fit.report["beta"]}
-        saved(self.command, *self.kept(fit.w), info)
-        return fit._replace(report={"learner": "sparse-crf", **what, "beta_max": most, **fit.report})
+        info = {"learner": "sparse-crf", **self.info, **asdict(job), "beta": fit.fields["beta"]}
+        saved(self.command, *self.kept(w), info)
+        return w, fit._replace(fields={"learner": "sparse-crf", **what, "beta_max": most, **fit.fields})
 
-    def _one(self, objective: LogLoss, rule: Any, most: float, what: dict[str, Any]) -> Trained:
+    def _one(self, objective: LogLoss, rule: Any, most: float, what: dict[str, Any]) -> tuple[Any, Report]:
         """At one beta."""
         beta = sparse_fits.beta_of(self.job.beta, self.job.beta_share, most)
 
@@ -262,9 +244,9 @@ class SparseRun:
 
         result, report = trained(self.panel, self.command, what, None, run)
         report |= _solution(beta, most, result, objective.model.size)
-        return Trained(result.x, report, _lines(report), curve(self.panel, result, f"sparse CRF, beta = {beta:.4g}"))
+        return result.x, Report(report, _lines(report), curve(self.panel, result, f"sparse CRF, beta = {beta:.4g}"))
 
-    def _path(self, full: LogLoss, rule: Any, most: float, what: dict[str, Any]) -> Trained:
+    def _path(self, full: LogLoss, rule: Any, most: float, what: dict[str, Any]) -> tuple[Any, Report]:
         """Along a path of ``--path`` values of beta, or more."""
         job, total = self.job, self.job.path or COUNT
         if most == 0:
@@ -318,7 +300,7 @@ class SparseRun:
             *(["not converged: Ctrl-C ended it"] if interrupted else []),
         ]
         picture = partial(plots.plot_path, path=path, held_out=held.mean, chosen=k)
-        return Trained(path.weights(k), report, lines, picture)
+        return path.weights(k), Report(report, lines, picture)
 
 
 def _solution(beta: float, most: float, point: Any, size: int) -> dict[str, Any]:

@@ -16,15 +16,15 @@ from tqdm import tqdm
 from diptych import scenes
 from diptych.commands.jobs import spread
 from diptych.commands.options import Command, Task, Training, argument, flag, option, positive, refuse
-from diptych.commands.output import Report, announce_compilation, ending, outcome, table, trained, writable
+from diptych.commands.output import Report, ending, outcome, table, trained, writable
 from diptych.commands.show import loaded, show_of
-from diptych.commands.solvers import check_start, given, listed, solve, solver_options
+from diptych.commands.solvers import check_start, listed, settings_of, solve, solver_options
 from diptych.files.localization import Localization, load_localization, save_localization
 from diptych.metrics import average_precision, corloc
 from diptych.pictures import plots
 from reference.arrays import host
 from reference.structures.boxes import iou
-from reference.training.result import Callback, Result, Row
+from reference.training.result import Row
 
 MODELS = {
     "linear": ("bcfw", "sgd", "svrg", "casimir-svrg-const", "casimir-svrg-adapt"),
@@ -41,6 +41,7 @@ TOL = 0.01
 STEP_SIZE = 3e-3  # for sgd on two layers
 SCHEDULES = {"constant": "Constant", "inverse-sqrt": "InverseSqrt", "inverse-time": "InverseTime"}
 NAMED = ("save", "log", "checkpoint", "resume", "start")  # options with one file for each class
+OF_MODEL = ("model", "optimizer", "k", "schedule")  # settings that the solver does not take
 PLACE = "{class}"
 EACH = "; ".join(f"{model}: {', '.join(names)}" for model, names in MODELS.items())
 SHARES = ", ".join(f"{value:g}/images of a {name} model" for name, value in LAM.items())
@@ -131,20 +132,24 @@ class Train(Training):
         jobs = {name: job_of(self, len(images[name])) for name in classes}
         if self.start is not None:
             check_start(jobs[classes[0]]["optimizer"], OPTIMIZERS)
-        files = {name: dict[str, Any]((what, self._named(what, name, classes)) for what in NAMED) for name in classes}
+        told = {what: path for what in NAMED if (path := getattr(self, what)) is not None}
+        for what, path in told.items():
+            if len(classes) > 1 and PLACE not in path:
+                several = f"as there are {len(classes)} classes, or one --class; got {path}"
+                raise ValueError(f"--{what}: expected {PLACE} in the name, {several}")
+        files = {name: {what: path.replace(PLACE, name) for what, path in told.items()} for name in classes}
         for named in files.values():
-            writable(named["save"], named["log"], named["checkpoint"], self.plot)
-        missing = [name for name in classes if (path := files[name]["resume"]) is not None and not Path(path).exists()]
+            writable(named.get("save"), named.get("log"), named.get("checkpoint"), self.plot)
+        missing = [name for name in classes if self.resume and not Path(files[name]["resume"]).exists()]
         # the interrupted run did not reach these classes: they start from the beginning
         for name in missing if len(missing) < len(classes) else ():
-            files[name]["resume"] = None
-        announce_compilation(panel, self.quiet)
+            del files[name]["resume"]
         reports: list[dict[str, Any]] = []
         interrupted = False
         while not interrupted and len(reports) < len(classes):
             name = classes[len(reports)]
             try:
-                one = replace(self, **files[name])
+                one = replace(self, **{"resume": None, **files[name]})
                 reports.append(one._class(panel, data, test, name, images[name], jobs[name]))
                 interrupted = reports[-1]["interrupted"]
             except KeyboardInterrupt:
@@ -166,14 +171,6 @@ class Train(Training):
         title = f"hinge, {jobs[classes[0]]['optimizer']}"
         return Report(report, lines, partial(plots.convergence, histories=curves, title=title), single=False)
 
-    def _named(self, what: str, name: str, classes: list[str]) -> str | None:
-        """The file name in an option, for one class."""
-        path = getattr(self, what)
-        if path is not None and len(classes) > 1 and PLACE not in path:
-            several = f"as there are {len(classes)} classes, or one --class; got {path}"
-            raise ValueError(f"--{what}: expected {PLACE} in the name, {several}")
-        return None if path is None else path.replace(PLACE, name)
-
     def _class(
         self, panel: ModuleType, data: Localization, test: Localization | None, name: str, images: np.ndarray, job: Any
     ) -> dict[str, Any]:
@@ -190,7 +187,12 @@ class Train(Training):
         others: Any = () if test is None else test.of_class(name)
         held_out = packed(model, test, others) if test is not None and len(others) else None
         what = {"file": self.data, "class": name, "examples": len(images), "start": self.start, "job": job}
-        run = partial(optimize, panel, model, examples, job, w0=w0)
+        smoothing = {"smoothing": panel.smoothings.TopK(job["k"])} if "k" in job else {}
+        objective = panel.StructuralHinge(model, examples, **smoothing)
+        arguments = {option: value for option, value in job.items() if option not in OF_MODEL}
+        if job.get("schedule") is not None:
+            arguments["step_size"] = getattr(panel.steps, SCHEDULES[job["schedule"]])(job["step_size"])
+        run = partial(solve, panel, job["optimizer"], objective, w0=w0, **arguments)
         info = {"data": self.data, "class": name, **job}
         result, _ = trained(panel, self, what, job["epochs"], run, model, info)
         report = {"class": name, "images": len(images), "weights": model.size, "job": job, **outcome(result)}
@@ -336,31 +338,28 @@ def job_of(command: Any, n: int) -> dict[str, Any]:
     optimizer = command.optimizer or MODELS[kind][0]
     if optimizer not in MODELS[kind]:
         raise ValueError(f"--optimizer: a {kind} model is trained by {' or '.join(MODELS[kind])}, got {optimizer}")
-    solver = given(command.solver, optimizer, OPTIMIZERS)
     for name, having in (("k", SMOOTHED), ("schedule", ("sgd",))):
         if optimizer not in having:
             refuse(vars(command), [name], f"with --optimizer {optimizer}; these have it: {', '.join(having)}")
     if command.schedule is not None and command.solver.get("step_size") is None and kind == "linear":
         raise ValueError(f"--schedule {command.schedule} needs --step-size")
     lam = LAM[kind] / n if command.lam is None else command.lam
-    usual = dict[str, Any]()
+    usual: dict[str, Any] = {"lam": lam, "epochs": EPOCHS[optimizer], "rng": 0}
     if optimizer in SMOOTHED:
-        usual = {"k": K if command.k is None else command.k, "mu": MU[optimizer]}
+        usual |= {"k": K, "mu": MU[optimizer]}
     if optimizer == "sgd":
-        usual = {"step_size": None, "schedule": command.schedule}
-        if kind == "two-layer":
-            usual = {"step_size": STEP_SIZE, "schedule": command.schedule or "constant", "average": "last"}
+        usual |= {"step_size": None, "schedule": None}
+        usual |= {} if kind == "linear" else {"step_size": STEP_SIZE, "schedule": "constant", "average": "last"}
     elif kind == "linear":
         usual["tol"] = TOL if lam > 0 else None  # without lam there is no gap
     else:
         usual |= {"eta": 1.0, "budget": 5, "mu_schedule": "adapt"}
-    job = usual | solver
+    job = settings_of(command, usual, optimizer, OPTIMIZERS)
     if "mu" in job and not job["mu"] > 0:
         raise ValueError(f"--mu: {optimizer} needs a smoothing strength > 0, got {job['mu']}")
     if "k" in job and job["k"] < 1:
         raise ValueError(f"--k: expected an integer >= 1, got {job['k']}")
-    epochs = EPOCHS[optimizer] if command.epochs is None else command.epochs
-    return {"model": kind, "optimizer": optimizer, "lam": lam, "epochs": epochs, "rng": command.rng or 0, **job}
+    return {"model": kind, "optimizer": optimizer, **job}
 
 
 def packed(model: Any, data: Localization, images: np.ndarray, *, truth: bool = False) -> Any:
@@ -374,16 +373,6 @@ def packed(model: Any, data: Localization, images: np.ndarray, *, truth: bool = 
             box = data.required("truth")[i].tolist()
             raise ValueError(f"{data.name}: image {i}: truth: no candidate touches the true box {box}")
     return model.pack(data.examples(images), data.required("truth")[images] if truth else None)
-
-
-def optimize(panel: ModuleType, model: Any, data: Any, job: dict[str, Any], callback: Callback, **more: Any) -> Result:
-    """Run the job's optimiser on packed images. more: ``checkpoint``, ``resume`` and ``w0``."""
-    k = job.get("k")
-    objective = panel.StructuralHinge(model, data, **({} if k is None else {"smoothing": panel.smoothings.TopK(k)}))
-    arguments = {name: value for name, value in job.items() if name not in ("model", "optimizer", "k", "schedule")}
-    if job.get("schedule") is not None:
-        arguments["step_size"] = getattr(panel.steps, SCHEDULES[job["schedule"]])(job["step_size"])
-    return solve(panel, job["optimizer"], objective, callback=callback, **arguments, **more)
 
 
 def find(model: Any, data: Any, w: Any, k: int = 1) -> list[Found]:

@@ -176,8 +176,7 @@ class Grid(Workers, Command):
     def run(self, panel: ModuleType) -> Report:
         cells = self._cells(panel)
         with executor_of(self) as executor:
-            describe = None if self.quiet else _described
-            runs = Runs(_report, self.kept, executor, key=Cell._asdict, describe=describe,
+            runs = Runs(_report, self.kept, executor, key=Cell._asdict, describe=None if self.quiet else _described,
                 failed=lambda report: "error" in report)  # fmt: skip
             done = sum(map(runs.is_kept, cells))
             if done and not self.quiet:
@@ -206,8 +205,7 @@ class Grid(Workers, Command):
         if failed:
             first = {row["error"]: row["values"] for row in reversed(failed)}  # of each error
             errors = (f"{_named(values)}: {error}" for error, values in reversed(first.items()))
-            wrong = all(each.get("status") == 2 for each in reports if "error" in each)
-            kind = ValueError if wrong else Failed
+            kind = ValueError if all(each.get("status") == 2 for each in reports if "error" in each) else Failed
             problem = kind("; ".join([f"{len(failed)} of {len(rows)} runs failed", *errors]))
         elif lost := [line for each in reports for line in each.get("unwritten", [])]:
             problem = Failed(f"{len(lost)} files of the runs are not written; {lost[0]}")

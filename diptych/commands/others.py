@@ -205,6 +205,5 @@ class Warm(Command):
         done = dict(tqdm(warm(self.processes), total=len(FIRST_CALLS), disable=None, unit="call"))
         seconds, compiled = time.perf_counter() - started, len(set().union(*done.values()))
         report = {"command": "warm", "calls": list(done), "compiled": compiled, "seconds": seconds}
-        return Report(
-            report | {"folder": str(folder)}, [f"{compiled} kernels compiled in {seconds:.1f} s, in {folder}"]
-        )
+        line = f"{compiled} kernels compiled in {seconds:.1f} s, in {folder}"
+        return Report(report | {"folder": str(folder)}, [line])

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from tqdm import tqdm
 
 from diptych.certificates import SCALE
-from diptych.commands.options import Command, Training
+from diptych.commands.options import Command, Saved, Training
 from diptych.defaults import LBFGS_ITERATIONS
 from diptych.distributed import Partitioned
 from diptych.files.logs import LogWriter, jsonable
@@ -257,8 +257,11 @@ class Report(NamedTuple):
 def performed(panel: ModuleType, command: Command) -> Report:
     """The complete report of a command, whose picture is drawn."""
     writable(*command.written)
+    if isinstance(command, Training):
+        announce_compilation(panel, command.quiet)
     report: Report = command.run(panel)
-    fields = opening(panel, command, **report.fields) if command.opens else report.fields
+    model = {"model": command.model} if isinstance(command, Saved) else {}
+    fields = opening(panel, command, **model | report.fields) if command.opens else report.fields
     lines, files = [*report.lines], dict[str, str]()
     if isinstance(command, Training) and report.single:
         lines += ending(fields) if "history" in fields else []

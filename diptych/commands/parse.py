@@ -14,7 +14,7 @@ import numpy as np
 from diptych.commands import executors
 from diptych.commands.jobs import spread
 from diptych.commands.options import Saved, Task, Training, argument, flag, option, refuse
-from diptych.commands.output import Report, announce_compilation, curve, trained
+from diptych.commands.output import Report, curve, trained
 from diptych.commands.scores import counted_heads, heads_of_partition, parsing_scores
 from diptych.commands.show import checked, loaded, show_of, template_lines, template_weights
 from diptych.commands.solvers import check_start, listed, settings_of, solve, solver_options
@@ -85,7 +85,6 @@ class Train(executors.Cluster, Training):
         test = _sentences(self, self.test, None) if self.test else None
         loss = panel.LogLoss if crf else panel.StructuralHinge
         training = [] if over else _sentences(self, self.treebank, self.limit)
-        announce_compilation(panel, self.quiet or over)
         started = time.perf_counter()
         model = command._new_model(panel, training) if model is None else model
         opened = self._partitions(panel, optimizer, loss, model, job) if over else None
@@ -173,7 +172,7 @@ class Evaluate(Saved):
         model, w, _ = loaded(panel, self, CHECK)
         sentences = _sentences(self, self.treebank, self.limit)
         scores = _scores(model, w, sentences)
-        report = {"model": str(self.model), "treebank": self.treebank, "sentences": len(sentences), **scores}
+        report = {"treebank": self.treebank, "sentences": len(sentences), **scores}
         return Report(report, [_line(f"{len(sentences)} sentences:", scores)])
 
 
@@ -216,8 +215,7 @@ class Predict(Evaluate):
             parsed.append(sentence._replace(heads=heads, relations=relations))
             noted.append(comments)
             results.append(each)
-        report = {"model": str(self.model), "sentences": results}
-        return Report(report, list(write_conllu(parsed, noted)), out=self.out)
+        return Report({"sentences": results}, list(write_conllu(parsed, noted)), out=self.out)
 
 
 def drawn(words: tuple[str, ...], tags: tuple[str, ...], heads: np.ndarray) -> list[str]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from diptych.commands.jobs import spread
 from diptych.commands.options import Saved, Task, Training, argument, flag, number, option, positive, refuse
-from diptych.commands.output import Report, announce_compilation, curve, trained
+from diptych.commands.output import Report, curve, trained
 from diptych.commands.show import checked, loaded, show_of
 from diptych.commands.solvers import settings_of, solve, solver_options
 from diptych.pictures import grids, plots
@@ -57,7 +57,6 @@ class Train(Training):
     def run(self, panel: ModuleType) -> Report:
         training, test = _clean_pictures(self, self.scale)
         scale = 2 if self.scale is None and self.pictures == "letters" else self.scale
-        announce_compilation(panel, self.quiet)
         job = settings_of(self, JOB, "bcfw", OPTIMIZERS)
         rng = np.random.default_rng(job["rng"])
         noisy, noisy_test = ([grids.noisy_copy(x, self.noise, rng) for x in some] for some in (training, test))
@@ -103,8 +102,8 @@ class Evaluate(Saved):
         rng, noise = np.random.default_rng(self.rng or 0), info["noise"] if self.noise is None else self.noise
         noisy = [grids.noisy_copy(picture, noise, rng) for picture in pictures]
         error = _wrong(pictures, noisy, _restored(model, w, noisy, info["connectivity"]))
-        report = {"model": str(self.model), "pictures": self.pictures, "images": len(pictures)}
-        return Report(report | {"noise": noise, "error": error}, [_error_line(f"{len(pictures)} pictures", error)])
+        report = {"pictures": self.pictures, "images": len(pictures), "noise": noise, "error": error}
+        return Report(report, [_error_line(f"{len(pictures)} pictures", error)])
 
 
 class Predict(Saved):
@@ -136,13 +135,13 @@ class Predict(Saved):
         each: list[dict[str, Any]] = []
         for x, y in zip(noisy, restored, strict=True):
             each.append({"height": x.shape[0], "width": x.shape[1], "turned": int(np.sum(y != x))})
-        report: dict[str, Any] = {"model": str(self.model), "noisy": self.noisy}
-        report |= {"seconds": seconds, "error": None if clean is None else _wrong(clean, noisy, restored)}
+        error = None if clean is None else _wrong(clean, noisy, restored)
+        report: dict[str, Any] = {"noisy": self.noisy, "seconds": seconds, "error": error}
         if self.out:
-            content = io.BytesIO()
             if len(restored) == 1:
                 grids.write_picture(self.out, restored[0])
             else:
+                content = io.BytesIO()
                 np.savez(content, *(picture.astype(np.uint8) for picture in restored))
                 save_bytes(self.out, content.getvalue())
             report["out"] = str(self.out)

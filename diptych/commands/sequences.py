@@ -17,7 +17,7 @@ import numpy as np
 from tqdm import tqdm
 
 from diptych.commands import executors, jobs, learners
-from diptych.commands.learners import Kernels, Sparse, SparseJob, SparseRun, kernel_job
+from diptych.commands.learners import KernelJob, Kernels, Sparse, SparseJob, SparseRun
 from diptych.commands.options import Command, Saved, Training, argument, flag, option, refuse
 from diptych.commands.output import Progress, Report, announce_compilation, curve, ending, outcome, say, trained, whole
 from diptych.commands.scores import of_partition, shares_of
@@ -37,7 +37,6 @@ from reference.training.result import Row
 
 OVER = (*jobs.OPTIMIZERS, "cocoa")
 EPOCHS = listed({name: epochs_of(name) for name in jobs.OPTIMIZERS})
-FOLD = "only the sequences of this fold"
 DRAWN = 24  # words of a picture
 
 
@@ -45,22 +44,19 @@ class Data(Command):
     """Sequences, or a fold of them."""
 
     data: str = argument("'letters', or a sequence file (.npz)")
-    fold: int | None = option("data", FOLD, metavar="N")
+    fold: int | None = option("data", "only the sequences of this fold", metavar="N")
     reverse: bool = False
     limit: int | None = flag()
     most_bytes: int = flag()
 
-    def read(self, labelled: bool = True, fitting: tuple[Any, ...] = ()) -> Sequences:
-        """The sequences, at most ``--limit``. fitting: a model that they fit, its file and, if they count, weights."""
+    def read(self, labelled: bool = True, fitting: tuple[Any, ...] = (), fold: int | None = None) -> Sequences:
+        """The sequences, at most ``--limit``, of a fold. fitting: a model that they fit, its file, maybe weights."""
         data = jobs.load(self.data, labelled=labelled, most_bytes=self.most_bytes)
         if fitting:
             self.check_features(data, *fitting)
             data = relabelled(self.data, data, fitting[0].labels)
-        return data if self.limit is None else data.take(jobs.limited(len(data.X), self.limit))
-
-    def part(self, data: Sequences) -> Sequences:
-        """The sequences of ``--fold``."""
-        return data if self.fold is None else data.split(self.fold)[1]
+        data = data if self.limit is None else data.take(jobs.limited(len(data.X), self.limit))
+        return data if fold is None else data.split(fold)[1]
 
     def say_labels(self, labels: tuple[str, ...]) -> None:
         """Print on stderr which integers are labels, unless they are 0..L-1 or --quiet is given."""
@@ -127,7 +123,10 @@ class Train(executors.Cluster, Sparse, Kernels, Split, Training):
             if self.learner != other:
                 refuse(vars(self), names, f"without --learner {other}")
         if self.learner == "mkl":
-            return learners.train_kernels(panel, self, kernel_job(self), *self.split(self.read()))
+            if self.start is not None:
+                raise ValueError("--start: mkl starts from 0; --resume goes on from a checkpoint")
+            job = jobs.learner_job(self, "mkl", KernelJob, "checkpoint", "resume")
+            return learners.train_kernels(panel, self, job, *self.split(self.read()))
         if self.learner == "sparse-crf":
             return self._sparse(panel, jobs.learner_job(self, "sparse-crf", SparseJob), *self.split(self.read()))
         return self._linear(panel, usual)
@@ -140,7 +139,7 @@ class Train(executors.Cluster, Sparse, Kernels, Split, Training):
         started, opened = time.perf_counter(), self._partitions(panel, job, model) if over else None
         if opened is None:
             training, test = self.split(self.read(fitting=() if model is None else (model, self.start)))
-            _warm_up(panel, job.over(len(training.X)), training, self.quiet)
+            _warm_up(panel, job.over(len(training.X)), training)
             started = time.perf_counter()
             opened = nullcontext(jobs.objective_of(panel, job, training, model))
         with opened as objective:
@@ -215,11 +214,11 @@ class Train(executors.Cluster, Sparse, Kernels, Split, Training):
 
         info = {"data": self.data, "fold": self.fold}
         what = {"data": self.data, "sequences": n, "fold": self.fold}
-        fit = SparseRun(panel, self, job, what, objective, n, info, lambda w: (model, w))()
-        report = {**fit.report, "reverse": self.reverse, **jobs.accuracies(model, fit.w, training, test)}
+        w, fit = SparseRun(panel, self, job, what, objective, n, info, lambda w: (model, w))()
+        report = {**fit.fields, "reverse": self.reverse, **jobs.accuracies(model, w, training, test)}
         report["seconds_in_all"] = time.perf_counter() - started
         lines = [f"sparse CRF on {self.data}: {n} sequences", *fit.lines, *jobs.accuracy_lines(report)]
-        return Report(report, lines, fit.picture)
+        return fit._replace(fields=report, lines=lines)
 
 
 class Evaluate(Data, Saved):
@@ -227,12 +226,12 @@ class Evaluate(Data, Saved):
 
     def run(self, panel: ModuleType) -> Report:
         model, w, info = load_model(self.model, panel, most_bytes=self.most_bytes)
-        data = self.part(self.read(fitting=(model, self.model, w)))
+        data = self.read(fitting=(model, self.model, w), fold=self.fold)
         jobs.check_scorable(self.data, data)
         announce_compilation(panel, self.quiet)
         started = time.perf_counter()
         scores = jobs.accuracy(model, w, data)
-        report: dict[str, Any] = {"data": self.data, "fold": self.fold, "model": str(self.model), "trained": info}
+        report: dict[str, Any] = {"data": self.data, "fold": self.fold, "trained": info}
         report |= {"sequences": len(data.X), "accuracy": scores, "seconds": time.perf_counter() - started}
         return Report(report, [jobs.accuracy_line(f"{len(data.X)} sequences:", scores)])
 
@@ -247,13 +246,13 @@ class Predict(Data, Saved):
         if self.plot and self.data != "letters":
             raise ValueError(f"--plot: the words of letters can be drawn, not {self.data}")
         model, w, _ = load_model(self.model, panel, most_bytes=self.most_bytes)
-        data = self.part(self.read(labelled=False))
+        data = self.read(labelled=False, fold=self.fold)
         if not data.X:
             raise ValueError(f"{self.data}: no sequences")
         self.check_features(data, model, self.model, w)
         announce_compilation(panel, self.quiet)
         predicted = [[model.labels[i] for i in labels] for labels in jobs.labellings(model, w, data)]
-        report = {"data": self.data, "model": str(self.model), "labels": predicted}
+        report = {"data": self.data, "labels": predicted}
         separator = "" if all(len(name) == 1 for name in model.labels) else " "
         shown = zip(data.Y[:DRAWN], predicted[:DRAWN], strict=True) if self.plot else ()
         words = [("".join(data.labels[i] for i in y), "".join(read)) for y, read in shown]
@@ -341,7 +340,8 @@ def compare(job: jobs.Job, training: Sequences, test: Sequences, quiet: bool) ->
     trained = {}
     for name in PANELS:
         side = panel_of(name)
-        _warm_up(side, job, training, quiet)
+        announce_compilation(side, quiet)
+        _warm_up(side, job, training)
         objective = jobs.objective_of(side, job, training)
         with Progress(job.epochs, quiet, name) as progress:
             result = whole(jobs.train(side, job, objective, progress))
@@ -355,11 +355,10 @@ def compare(job: jobs.Job, training: Sequences, test: Sequences, quiet: bool) ->
     return report, trained
 
 
-def _warm_up(panel: ModuleType, job: jobs.Job, data: Sequences, quiet: bool) -> None:
+def _warm_up(panel: ModuleType, job: jobs.Job, data: Sequences) -> None:
     """Load or compile the job's kernels on one sequence before the clock starts, if the panel has kernels."""
     if not hasattr(panel, "kernels_are_cold"):
         return
-    announce_compilation(panel, quiet)
     objective = jobs.objective_of(panel, job, data.take(np.arange(min(1, len(data.X)))))
     whole(jobs.train(panel, replace(job, epochs=1), objective))
 

@@ -16,9 +16,9 @@ import numpy as np
 from diptych.commands import executors, tag_files, tag_paths
 from diptych.commands.jobs import OPTIMIZERS as SOLVERS
 from diptych.commands.jobs import Job, Solved, job_of, learner_job, limited, spread, train
-from diptych.commands.learners import SPARSE_OPTIONS, Sparse, SparseJob, SparseRun, Trained
+from diptych.commands.learners import SPARSE_OPTIONS, Sparse, SparseJob, SparseRun
 from diptych.commands.options import Saved, Task, Training, Words, argument, flag, option, refuse
-from diptych.commands.output import Report, announce_compilation, curve, trained
+from diptych.commands.output import Report, curve, trained
 from diptych.commands.scores import counted, of_partition, tagging_lines, tagging_scores
 from diptych.commands.show import loaded, show_of
 from diptych.commands.solvers import check_start, solver_options
@@ -112,42 +112,42 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
         self.check_over(job.optimizer if isinstance(job, Job) else OPTIMIZERS[0], "limit")
         model, w0, layout = self._start(panel)
         with (self._partitions if over else self._sentences)(panel, job, layout, model) as ready:
-            fit = self._fit(panel, job, ready, w0)
-            report = fit.report | {"columns": ready.layout.columns, "labels": ready.model.labels}
-            report["train"] = None if over and report["interrupted"] else ready.scored(fit.w)
-        report["test"] = None if ready.test is None else _scores(ready.model, fit.w, ready.test, self.scheme)
+            w, fit = self._fit(panel, job, ready, w0)
+            report = fit.fields | {"columns": ready.layout.columns, "labels": ready.model.labels}
+            report["train"] = None if over and report["interrupted"] else ready.scored(w)
+        report["test"] = None if ready.test is None else _scores(ready.model, w, ready.test, self.scheme)
         report.setdefault("seconds", time.perf_counter() - ready.started)
-        lines = fit.lines + ([] if report["train"] is None else tagging_lines("train", report["train"], types=False))
+        lines = [] if report["train"] is None else tagging_lines("train", report["train"], types=False)
         lines += [] if report["test"] is None else tagging_lines("test", report["test"])
-        return Report(report, lines, fit.picture)
+        return fit._replace(fields=report, lines=[*fit.lines, *lines])
 
-    def _fit(self, panel: ModuleType, job: Job | SparseJob, ready: Ready, w0: np.ndarray | None) -> Trained:
+    def _fit(self, panel: ModuleType, job: Any, ready: Ready, w0: np.ndarray | None) -> tuple[np.ndarray, Report]:
         """Train by one solver, along a path of l1, or a sparse CRF."""
-        file, model, of = ", ".join(self.file), ready.model, f"{ready.n} sentences of {', '.join(self.file)}"
+        file, model, over = ", ".join(self.file), ready.model, self.over_partitions
         what, info = {"file": file, "sentences": ready.n}, {"file": file, **tag_files.info_of(ready.layout)}
+        of = f"{ready.n} sentences of {file}"
         if isinstance(job, SparseJob):
-            fit = SparseRun(panel, self, job, what, lambda some: panel.LogLoss(model, sequences_of(ready.data, some)),
-                ready.n, info, partial(without_zeros, model))()  # fmt: skip
-            return fit._replace(lines=[f"sparse CRF on {of}", *fit.lines])
-        job, over = self.job_on(job, ready.n), self.over_partitions
+            part = partial(sequences_of, ready.data)
+            w, fit = SparseRun(panel, self, job, what, lambda examples: panel.LogLoss(model, part(examples)), ready.n,
+                info, partial(without_zeros, model))()  # fmt: skip
+            return w, fit._replace(lines=[f"sparse CRF on {of}", *fit.lines])
+        job = self.job_on(job, ready.n)
         objective = ready.data if over else job.loss_in(panel)(model, ready.data)
         what |= {"start": self.start, "job": job.as_dict()}
-        info = {"file": file, "start": self.start, **tag_files.info_of(ready.layout), **job.as_dict()}
+        info = {"file": file, "start": self.start, **info, **job.as_dict()}
         if self.path is not None:
-            fit = tag_paths.PathRun(panel, self, job, objective, what, info, ready.dev)()
-            return fit._replace(report=fit.report | ready.report, lines=[of, *fit.lines])
+            w, fit = tag_paths.PathRun(panel, self, job, objective, what, info, ready.dev)()
+            return w, fit._replace(fields=fit.fields | ready.report, lines=[of, *fit.lines])
         kept = {"kept": without_zeros} if job.optimizer == "elastic-net" else {}
-        solve = partial(train, panel, job, objective, w0=w0)
-        result, report = trained(
-            panel, self, what, job.epochs or 0, solve, model, info, objective if over else None, **kept
-        )
+        run, split = partial(train, panel, job, objective, w0=w0), objective if over else None
+        result, report = trained(panel, self, what, job.epochs or 0, run, model, info, split, **kept)
         report |= {"weights": model.size, "seconds": time.perf_counter() - ready.started, **ready.report}
         first = f"{of}: {model.size} weights, objective {result.fun:.6f}, "
         if kept:
             report |= {"nonzeros": int(np.count_nonzero(result.x))}
             first += f"gap {result.certificate:.1e}, {report['nonzeros']} of the weights not 0, "
         lines = [f"{first}{report['seconds']:.2f} seconds", *([executors.line_of(report)] if over else [])]
-        return Trained(result.x, report, lines, curve(panel, result, job.title))
+        return result.x, Report(report, lines, curve(panel, result, job.title))
 
     @contextmanager
     def _sentences(self, panel: ModuleType, job: Any, layout: Layout, model: Any) -> Iterator[Ready]:
@@ -159,12 +159,11 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
             training = training + tag_files.labelled(path, layout, self.most_bytes, known=known).sentences
         test = self._test(layout, known)
         training = spread(training, self.limit)
-        announce_compilation(panel, self.quiet)
         started = time.perf_counter()
         attributes: Any = training
         Y = [sentence["label"] for sentence in training]
         if model is None:
-            templates = self._templates(layout, len(training))
+            templates = tag_files.templates_of(self, layout, len(training))
             with named(training):
                 attributes = attributes_of(training, templates and check_templates(templates))
                 check_scheme(self.transitions, Y)
@@ -186,7 +185,7 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
         loaders = [x for path, n in each for x in column_parts([path], n, layout, most_bytes=self.most_bytes)]
         few, small, started = sample[:FEW], model, time.perf_counter()
         Y = [sentence["label"] for sentence in few]
-        templates = () if model is not None else self._templates(layout, None)
+        templates = () if model is not None else tag_files.templates_of(self, layout, None)
         if model is None:
             with named(few):
                 small = panel.TaggingModel.of(few, Y, templates, **self._pairs)
@@ -231,13 +230,6 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
             data = model.pack(sentences)
         return partial(_scores, model, sentences=sentences, scheme=self.scheme, data=data)
 
-    def _templates(self, layout: Layout, sentences: int | None) -> tuple[str, ...] | None:
-        """The templates that are given, or those for the columns; what was inferred is said."""
-        file = ", ".join(self.file)
-        name, templates = tag_files.templates_of(self.templates, file, layout.columns or ())
-        tag_files.say_read(self, file, layout, sentences, name)
-        return templates
-
     def _job(self) -> Job:
         """The job, with this command's defaults."""
         others = (name for name in SPARSE_OPTIONS if name not in ("path", "ratio"))
@@ -269,7 +261,7 @@ class Evaluate(Columned, Saved):
         found = tag_files.labelled(self.file, layout, self.most_bytes, known=model.labels)
         sentences = spread(found.sentences, self.limit)
         scores = _scores(model, w, sentences, self.scheme)
-        report = {"model": str(self.model), "file": self.file, "sentences": len(sentences), **scores}
+        report = {"file": self.file, "sentences": len(sentences), **scores}
         return Report(report, tagging_lines(f"{len(sentences)} sentences:", scores))
 
 
@@ -299,11 +291,10 @@ class Predict(Columned, Saved):
         if many and self.out is None:
             raise ValueError("--out: several files are tagged into a folder; give one")
         model, w, layout = _tagger(panel, self.model, self)
-        report: dict[str, Any] = {"model": str(self.model)}
         if many:
-            return tag_files.write_each(self, paths, report, lambda path: self._tagged(path, model, w, layout))
+            return tag_files.write_each(self, paths, lambda path: self._tagged(path, model, w, layout))
         tagged, text, codec = self._tagged(paths[0], model, w, layout)
-        return Report(report | {"sentences": tagged}, [text], out=self.out, codec=codec, end="")
+        return Report({"sentences": tagged}, [text], out=self.out, codec=codec, end="")
 
     def _tagged(self, path: str, model: Any, w: np.ndarray, layout: Layout) -> tuple[list[dict[str, Any]], str, str]:
         """The sentences of a file with their labels, the text to write and its encoding."""
@@ -319,7 +310,11 @@ class Predict(Columned, Saved):
         for piece in model.chunks(data, np.arange(data.n)) if self.top or self.probabilities else ():
             structure = model.structure_type.unchecked(model.scores(data, piece, w))
             if self.top:
-                _add_best(model, structure.topk(self.top), [tagged[i] for i in piece])
+                best = structure.topk(self.top)
+                scores, labels, counts = host(best.scores), host(best.labels), host(best.count)
+                for b, each in enumerate(tagged[i] for i in piece):  # best first
+                    several = ([model.labels[i] for i in labels[b, j, : len(each["labels"])]] for j in range(counts[b]))
+                    each["best"] = [{"score": float(scores[b, j]), "labels": y} for j, y in enumerate(several)]
             if self.probabilities:
                 marginals = host(structure.expectation()[1].unary)
                 for each, p in zip((tagged[i] for i in piece), marginals, strict=True):
@@ -327,15 +322,6 @@ class Predict(Columned, Saved):
         if self.tokens:
             return tagged, "".join(f"{line}\n" for each in tagged for line in _tagged_lines(each)), "utf-8"
         return tagged, *tagged_text(path, found, dict(zip(chosen, tagged, strict=True)), most_bytes=self.most_bytes)
-
-
-def _add_best(model: Any, best: Any, tagged: list[dict[str, Any]]) -> None:
-    """Add to each sentence its best label sequences, best first."""
-    scores, labels, counts = host(best.scores), host(best.labels), host(best.count)
-    for b, each in enumerate(tagged):
-        n = len(each["labels"])
-        named = ([model.labels[i] for i in labels[b, j, :n]] for j in range(int(counts[b])))
-        each["best"] = [{"score": float(scores[b, j]), "labels": y} for j, y in enumerate(named)]
 
 
 def _tagged_lines(each: dict[str, Any]) -> list[str]:

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from diptych.commands.jobs import Job, Solved
-from diptych.commands.learners import Trained, Values
+from diptych.commands.learners import Values
 from diptych.commands.options import option, positive, refuse, share
-from diptych.commands.output import saved, table
+from diptych.commands.output import Report, saved, table
 from diptych.elastic_net import elastic_net_path, without_zeros
 from diptych.pictures import plots
 from reference.arrays import host
@@ -87,10 +87,18 @@ class PathRun:
     info: dict[str, Any]
     dev: Callable[[np.ndarray], dict[str, Any]] | None
 
-    def __call__(self) -> Trained:
+    def __call__(self) -> tuple[np.ndarray, Report]:
+        """The weights (d,), and the report."""
         command, objective, model = self.command, self.objective, self.objective.model
         solver, tagged = {"lam": self.job.lam, "iterations": self.job.epochs, **self.job.solver}, "F1"
-        l1s = self._values(solver.pop("l1", None))
+        most, count, last = beta_max(objective), command.path, solver.pop("l1", None)
+        if most == 0:
+            raise ValueError("--path: no feature tells the labels from one another: all weights are 0 at any l1")
+        last = most * (RATIO if command.ratio is None else command.ratio) if last is None else last
+        if last >= most:
+            expected = f"a last l1 below {most:.4g}, from which on all weights are 0"
+            raise ValueError(f"--path: expected {expected}, got {last:g}")
+        l1s = [*(most * (last / most) ** (k / (count - 1)) for k in range(count - 1)), last]
 
         def scored(w: np.ndarray) -> float | None:
             nonlocal tagged
@@ -115,41 +123,24 @@ class PathRun:
             path = elastic_net_path(objective, l1s, callback=tell, **solver, **files)
             for point in path.points[len(rows) :]:  # Ctrl-C came before its scores
                 tell(point)
-            k = _chosen(rows)
+            solved = [k for k, row in enumerate(rows) if row["solved"]] or [len(rows) - 1]
+            k = int(np.argmax([row["dev"] for row in rows])) if self.dev else solved[-1]  # of equals the largest l1
             why = f"best {tagged} on --dev" if self.dev else "the last that converged; --dev FILE would choose one"
             report = values.chosen(k, f"value {k + 1} of {len(l1s)}, {why}", path.interrupted)
-        w, last = host(path.weights(k)), rows[k]
+        w, chosen = host(path.weights(k)), rows[k]
         partitions = {name: getattr(objective, name) for name in ("partitions",) if hasattr(objective, name)}
-        saved(command, *without_zeros(model, w), {**self.info, "l1": last["l1"], **partitions})
+        saved(command, *without_zeros(model, w), {**self.info, "l1": chosen["l1"], **partitions})
         lines = table([(*HEAD, *([tagged] if self.dev else [])), *(_cells(i, row) for i, row in enumerate(rows, 1))])
-        lines.append(f"l1 {last['l1']:.4g} ({report['message']}): {last['nonzeros']} of {model.size} weights")
-        if self.dev and k + 1 == len(l1s) > 1 and last["dev"] > rows[k - 1]["dev"]:
+        lines.append(f"l1 {chosen['l1']:.4g} ({report['message']}): {chosen['nonzeros']} of {model.size} weights")
+        if self.dev and k + 1 == len(l1s) > 1 and chosen["dev"] > rows[k - 1]["dev"]:
             lines.append("the last value is the best: a smaller l1 may be better")
         wrong = sum(not row["solved"] for row in rows)
         lines += [f"not converged: {wrong} of the values"] if wrong else []
         lines += [f"not converged: interrupted after {len(rows)} of {len(l1s)} values"] if path.interrupted else []
         held = [row["dev"] for row in rows] if self.dev else None
         picture = partial(plots.plot_path, path=path, held_out=held, chosen=k, weight="l1", held=f"{tagged} on --dev")
-        return Trained(w, {**self.what, "weights": model.size, **report, "certificate": last["gap"]}, lines, picture)
-
-    def _values(self, last: float | None) -> list[float]:
-        """The values of l1, to ``last``, or a share of the first."""
-        most, count, ratio = beta_max(self.objective), self.command.path, self.command.ratio
-        if most == 0:
-            raise ValueError("--path: no feature tells the labels from one another: all weights are 0 at any l1")
-        last = most * (RATIO if ratio is None else ratio) if last is None else last
-        if last >= most:
-            expected = f"a last l1 below {most:.4g}, from which on all weights are 0"
-            raise ValueError(f"--path: expected {expected}, got {last:g}")
-        return [*(most * (last / most) ** (k / (count - 1)) for k in range(count - 1)), last]
-
-
-def _chosen(rows: list[dict[str, Any]]) -> int:
-    """The value with the best score, of equals the largest l1; without scores the last that has converged."""
-    if rows[0]["dev"] is not None:
-        return int(np.argmax([row["dev"] for row in rows]))
-    solved = [k for k, row in enumerate(rows) if row["solved"]]
-    return solved[-1] if solved else len(rows) - 1
+        report = {**self.what, "weights": model.size, **report, "certificate": chosen["gap"]}
+        return w, Report(report, lines, picture)
 
 
 def _cells(k: int, row: dict[str, Any]) -> list[str]:
