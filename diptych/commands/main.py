@@ -18,8 +18,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from diptych.commands import align, localize, others, parse, segment, sequences, tag
-from diptych.commands.executors import EXECUTOR, Workers, executor_of, workers
-from diptych.commands.options import Command, Parser, add_command, argument, command_of, flag, option
+from diptych.commands.executors import EXECUTOR, Workers, add_executor, executor_of
+from diptych.commands.options import Command, Parser, add_command, argument, command_of, declared, flag, option
 from diptych.commands.output import Failed, Report, error_text, performed, print_report, status_of, table, unwritten
 from diptych.distributed import Runs
 from diptych.files.logs import jsonable
@@ -156,7 +156,7 @@ class Grid(Workers, Command):
     of the command stands for the value, as in --save model-{lam}.npz.
     """
 
-    workers: int | None = workers("perform runs")
+    workers: int | None = declared(partial(add_executor, what="perform runs"))
     vary: Sequence[tuple[str, tuple[str, ...]]] = option("model",
         "an option of the command and its values (or A;B, if they have commas); repeatable", type=_varied,
         action="append", metavar="NAME=A,B", required=True)  # fmt: skip

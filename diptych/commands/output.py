@@ -161,12 +161,11 @@ KERNELS = logging.getLogger("accelerated.kernel")
 COMPILING = "compiling kernels, once for this version of diptych (up to a minute, which counts in the seconds) ..."
 
 
-class _FirstCompiled(logging.Handler):
-    """Prints a line when the first kernel is compiled."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        KERNELS.removeHandler(self)
-        print(COMPILING, file=sys.stderr)
+def _first_compiled(record: logging.LogRecord) -> bool:
+    """Print a line when the first kernel is compiled."""
+    KERNELS.removeFilter(_first_compiled)
+    print(COMPILING, file=sys.stderr)
+    return True
 
 
 def announce_compilation(panel: ModuleType, quiet: bool = False) -> None:
@@ -176,9 +175,9 @@ def announce_compilation(panel: ModuleType, quiet: bool = False) -> None:
         return
     if cold():
         print(COMPILING, file=sys.stderr)
-    elif not any(isinstance(handler, _FirstCompiled) for handler in KERNELS.handlers):
+    else:
         KERNELS.setLevel(logging.INFO)
-        KERNELS.addHandler(_FirstCompiled())
+        KERNELS.addFilter(_first_compiled)
 
 
 def error_text(problem: Exception) -> str:

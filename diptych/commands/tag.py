@@ -162,13 +162,12 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
         started = time.perf_counter()
         attributes: Any = training
         Y = [sentence["label"] for sentence in training]
-        if model is None:
-            templates = tag_files.templates_of(self, layout, len(training))
-            with named(training):
+        with named(training):
+            if model is None:
+                templates = tag_files.templates_of(self, layout, len(training))
                 attributes = attributes_of(training, templates and check_templates(templates))
                 check_scheme(self.transitions, Y)
                 model = panel.TaggingModel.of(attributes, Y, templates, least=max(self.least or 1, 1), **self._pairs)
-        with named(training):
             data = model.pack(attributes, Y)
         report = {"seconds_packing": time.perf_counter() - started}
         scored = partial(_scores, model, sentences=training, scheme=self.scheme, data=data)
@@ -183,12 +182,11 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
         test = self._test(layout, known)
         each = zip(paths, parts, strict=True)
         loaders = [x for path, n in each for x in column_parts([path], n, layout, most_bytes=self.most_bytes)]
-        few, small, started = sample[:FEW], model, time.perf_counter()
+        few, started = sample[:FEW], time.perf_counter()
         Y = [sentence["label"] for sentence in few]
         templates = () if model is not None else tag_files.templates_of(self, layout, None)
-        if model is None:
-            with named(few):
-                small = panel.TaggingModel.of(few, Y, templates, **self._pairs)
+        with named(few):
+            small = model or panel.TaggingModel.of(few, Y, templates, **self._pairs)
 
         def model_of(executor: Any) -> Any:
             least = max(self.least or 1, 1)
