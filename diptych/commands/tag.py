@@ -23,7 +23,7 @@ from diptych.commands.scores import counted, of_partition, tagging_lines, taggin
 from diptych.commands.show import loaded, show_of
 from diptych.commands.solvers import check_start, solver_options
 from diptych.commands.tag_crfsuite import Export, Import
-from diptych.distributed import column_parts, tagging_model
+from diptych.distributed import Partitioned, column_parts, tagging_model
 from diptych.distributed.vocabulary import check_scheme
 from diptych.elastic_net import without_zeros
 from diptych.files.columns import SEPARATORS, Columns, Layout
@@ -123,7 +123,7 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
 
     def _fit(self, panel: ModuleType, job: Any, ready: Ready, w0: np.ndarray | None) -> tuple[np.ndarray, Report]:
         """Train by one solver, along a path of l1, or a sparse CRF."""
-        file, model, over = ", ".join(self.file), ready.model, self.over_partitions
+        file, model, over = ", ".join(self.file), ready.model, isinstance(ready.data, Partitioned)
         what, info = {"file": file, "sentences": ready.n}, {"file": file, **tag_files.info_of(ready.layout)}
         of = f"{ready.n} sentences of {file}"
         if isinstance(job, SparseJob):
