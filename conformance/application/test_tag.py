@@ -16,6 +16,7 @@ import pytest
 from conformance.specimens.requests import FILES
 from conformance.tolerances import close
 from diptych.chunks import chunk_scores
+from diptych.commands import tag
 from diptych.commands.parse import drawn
 from diptych.files import load_model
 from diptych.files.columns import load_columns, read_columns
@@ -54,6 +55,33 @@ def test_sets_of_templates_do_without_tags(write, reference_cli, name):
     kept = [each for each in token_templates.TOKEN_TEMPLATES[name] if "tag" not in each]
     assert model.templates == token_templates.check_templates(kept) and model.transitions == "bio"
     reference_cli.printed("tag evaluate m.npz names.txt")
+
+
+LONG = pytest.mark.beyond("profiling is slow")
+PASSED = [
+    "--partitions 2",
+    *(pytest.param(how, marks=LONG) for how in ("--l1 0.1", "--c1 0.1 --path 2 --dev bank.txt")),
+]
+
+
+@pytest.mark.parametrize("how", PASSED)
+def test_options_pass_through_few_places(bank, reference_cli, how):
+    """Call sites at which what ``tag train`` was told is an argument, from its words to its report."""
+    places = set()
+
+    def watch(frame, event, argument):
+        code = frame.f_code
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + 2]  # those of * and ** too
+        if event == "call" and any(isinstance(frame.f_locals.get(name), tag.Train) for name in names):
+            places.add((frame.f_back.f_code.co_qualname, frame.f_back.f_lineno))
+
+    sys.setprofile(watch)
+    try:
+        status, _, err = reference_cli.run(f"tag train bank.txt --epochs 30 {how}")
+    finally:
+        sys.setprofile(None)
+    assert status == 0, err
+    assert 10 < len(places) <= 30
 
 
 TAGGERS = ["--loss hinge --optimizer casimir --smoothing top-k --k 3 --epochs 20 --lam 0.01"]

@@ -213,7 +213,7 @@ def test_ctrl_c_keeps_the_values_there_are(data_file, cli, monkeypatch):
         if len(said) == 5 + 1 + 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(learners.SparseRun, "_say", say)
+    monkeypatch.setattr(learners.Values, "say", say)
     words = f"{TRAIN} --path 5 --save m.npz --log run.jsonl --held-out 0.34"
     assert "not converged: Ctrl-C ended it" in cli.run(words)[1]
     said.clear()

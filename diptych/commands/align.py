@@ -12,9 +12,9 @@ import numpy as np
 
 from diptych.commands.jobs import accuracy_line, spread
 from diptych.commands.options import Saved, Task, Training, argument, flag, option
-from diptych.commands.output import Report, announce_compilation, trained
+from diptych.commands.output import Report, curve, trained
 from diptych.commands.show import checked, loaded, show_of
-from diptych.commands.solvers import frank_wolfe_job, solve, solver_options
+from diptych.commands.solvers import settings_of, solve, solver_options
 from diptych.files.pairs import FEATURES, PairExample, load_pairs, pair_features, read_lines
 from diptych.files.sources import named
 from diptych.metrics import position_accuracy, sequence_accuracy
@@ -57,11 +57,10 @@ class Train(Training):
             if aligned < min(len(example.left), len(example.right)):
                 place = example.source.at(int(np.argmin(example.columns)))
                 raise ValueError(f"{place}: the example leaves strings of both lists alone; --no-null asks for none")
-        announce_compilation(panel, self.quiet)
         started = time.perf_counter()
         model = panel.AlignmentModel(len(FEATURES), null=self.null)
         objective = panel.StructuralHinge(model, _packed(model, training))
-        job = frank_wolfe_job(self, JOB)
+        job = settings_of(self, JOB, "bcfw", OPTIMIZERS)
         what = {"pairs": self.pairs, "examples": len(training), "null": self.null, "job": job}
         info = {"pairs": self.pairs, "features": list(FEATURES), **job}
         run = partial(solve, panel, "bcfw", objective, **job)
@@ -77,7 +76,7 @@ class Train(Training):
             accuracy_line("train", report["train"]),
             *([accuracy_line("test", report["test"])] if test else []),
         ]
-        return Report(report, lines, {panel.__name__: result.history}, f"hinge, bcfw, lam = {job['lam']:g}")
+        return Report(report, lines, curve(panel, result, f"hinge, bcfw, lam = {job['lam']:g}"))
 
 
 class Evaluate(Saved):
@@ -93,7 +92,7 @@ class Evaluate(Saved):
         examples = spread(load_pairs(self.pairs, encoding=self.encoding), self.limit)
         _check_scorable(self.pairs, examples, "to score")
         scores = _accuracy(model, w, examples)
-        report = {"model": str(self.model), "pairs": self.pairs, "examples": len(examples), "accuracy": scores}
+        report = {"pairs": self.pairs, "examples": len(examples), "accuracy": scores}
         return Report(report, [accuracy_line(f"{len(examples)} examples:", scores)])
 
 
@@ -118,14 +117,12 @@ class Predict(Saved):
         pairs = [(int(i), int(columns[i])) for i in np.flatnonzero(columns >= 0)]
         others = sorted(set(range(len(right))) - set(columns.tolist()))
         alone = {"left": np.flatnonzero(columns < 0).tolist(), "right": others}
-        report: dict[str, Any] = {"model": str(self.model), "left": left, "right": right, "pairs": pairs}
+        report: dict[str, Any] = {"left": left, "right": right, "pairs": pairs}
         report |= {"scores": [float(scores[pair]) for pair in pairs], "alone": alone}
-        if self.plot:
-            plots.alignment(self.plot, left, right, scores, columns)
-            report["plot"] = str(self.plot)
         lines = [f"{left[i]}\t{right[j]}" for i, j in pairs]
         lines += [f"{left[i]}\t" for i in alone["left"]] + [f"\t{right[j]}" for j in alone["right"]]
-        return Report(report, lines, out=self.out)
+        picture = partial(plots.alignment, left=left, right=right, scores=scores, columns=columns)
+        return Report(report, lines, picture, out=self.out)
 
 
 def _check_scorable(path: str, examples: Sequence[PairExample], what: str) -> None:

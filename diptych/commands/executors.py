@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import ModuleType
@@ -17,32 +18,25 @@ from typing import Any
 
 from diptych.commands.jobs import CASIMIR
 from diptych.commands.options import FILE, Words, count, declared, option, positive
-from diptych.commands.output import announce_compilation
 from diptych.commands.tag_files import paths_of
 from diptych.distributed import Partitioned, local_client
 
 LOCAL = re.compile(r"(?:[a-z]+://)?(?:localhost|127\.[\d.]+|\[::1\])(?::|$)|inproc:")
-TLS = {"ca_file": "authority's certificate", "cert": "certificate", "key": "private key"}
+TLS = {"tls_ca_file": "authority's certificate", "tls_cert": "certificate", "tls_key": "private key"}
 PATIENCE = 40.0  # seconds until something that is not a scheduler is given up; Dask's own limit for one is 30
-EXECUTOR = ("workers", "scheduler", *(f"tls_{name}" for name in TLS))  # the options of an executor
+EXECUTOR = ("workers", "scheduler", *TLS)  # the options of an executor
 SOLVERS = ("lbfgs", "cocoa", "svrg", *CASIMIR, "cutting-planes", "elastic-net")  # what trains over partitions
 LEAST_PARTS = 8  # the result depends on the parts, so their number does not depend on the workers
 UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
 
-def add_executor(sub: Any, what: str) -> None:
-    """Add the options of an executor. what: what its workers do, for the help."""
+def add_executor(sub: Any, *_: Any, what: str) -> None:
+    """Add the options of :class:`Workers`, all for its first field. what: what its workers do, for the help."""
     sub.option("workers", "--workers", type=count, help=f"{what} with N processes of this machine, or in this one (0)")
     sub.option("workers", "--scheduler", metavar="ADDRESS", rare=True,
         help=f"{what} on the workers of this scheduler of Dask")  # fmt: skip
     for name, file in TLS.items():
-        words = f"--tls-{name.replace('_', '-')}"
-        sub.option("workers", words, rare=True, help=f"TLS to the scheduler: {file}", **FILE)
-
-
-def workers(what: str) -> Any:
-    """The first field of :class:`Workers`, which adds the options of all. what: as :func:`add_executor` takes it."""
-    return declared(lambda sub, *_: add_executor(sub, what))
+        sub.option("workers", f"--{name.replace('_', '-')}", rare=True, help=f"TLS to the scheduler: {file}", **FILE)
 
 
 class Workers(Words):
@@ -68,7 +62,7 @@ def size(text: str) -> int:
 class Cluster(Workers):
     """The options of training over partitions."""
 
-    workers: int | None = workers("train over partitions")
+    workers: int | None = declared(partial(add_executor, what="train over partitions"))
     partitions: int | None = option("workers",
         f"partitions in all, at least one a file; they decide the result (default: {LEAST_PARTS})", type=positive,
         metavar="P", rare=True)  # fmt: skip
@@ -139,10 +133,8 @@ class Rehearsal:
 
 def line_of(report: dict[str, Any]) -> str:
     """The line of a report about workers."""
-    counts = (
-        "{partitions} partitions, {workers} workers, {repeated} tasks repeated, {bytes_a_pass:,} bytes moved a pass"
-    )
-    return counts.format_map(report)
+    form = "{partitions} partitions, {workers} workers, {repeated} tasks repeated, {bytes_a_pass:,} bytes moved a pass"
+    return form.format_map(report)
 
 
 # executors ------------------------------------------------------------------------------------------------------------
@@ -160,7 +152,7 @@ def executor_of(
     if panel is None and all(getattr(options, name) is None for name in EXECUTOR):
         yield None
         return
-    tls = {name: getattr(options, f"tls_{name}") for name in TLS}
+    tls = {name: getattr(options, name) for name in TLS}
     if options.workers is not None and options.scheduler is not None:
         raise ValueError("--workers: the workers are those of --scheduler; give one of both")
     if options.scheduler is None and any(tls.values()):
@@ -181,8 +173,7 @@ def executor_of(
                     _compile(client, rehearsed)
                 yield client
         elif options.workers:
-            if panel is not None and rehearsed is not None:
-                announce_compilation(panel, options.quiet)
+            if rehearsed is not None:
                 rehearsed()
             with local_client(options.workers) as client:
                 yield client
@@ -200,14 +191,14 @@ def _address(distributed: Any, address: str, tls: dict[str, str | None]) -> tupl
         return address, None
     if protocol not in (None, "tls"):
         raise ValueError(f"--scheduler: expected tls://... with the options --tls-*, got {address}")
-    named = {f"--tls-{name.replace('_', '-')}": file for name, file in tls.items()}
+    named = {f"--{name.replace('_', '-')}": file for name, file in tls.items()}
     for name in [*named][:2]:
         if named[name] is None:
             raise ValueError(f"{name}: is needed too, as --tls-ca-file and --tls-cert are both")
     for name, path in named.items():
         if path is not None and not Path(path).is_file():
             raise ValueError(f"{name}: {path}: no such file")
-    how = {"tls_ca_file": tls["ca_file"], "tls_client_cert": tls["cert"], "tls_client_key": tls["key"]}
+    how = {"tls_ca_file": tls["tls_ca_file"], "tls_client_cert": tls["tls_cert"], "tls_client_key": tls["tls_key"]}
     return f"tls://{address.removeprefix('tls://')}", distributed.Security(**how, require_encryption=True)
 
 

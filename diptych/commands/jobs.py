@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.commands.options import Words, did_you_mean, flag, option
+from diptych.commands.options import Words, did_you_mean, flag, option, refuse
 from diptych.commands.solvers import epochs_of, given, own, solve, takes
 from diptych.defaults import sequence_lam
 from diptych.files.sequences import read_sequences
@@ -47,6 +48,7 @@ REGULARIZERS = {  # the class of each, and its arguments, which are options of t
     "l21-ball": ("L21Ball", "radius", "groups"),
 }
 OPTIONS = ("tau", "group_tau", "power", "radius", "groups")
+OF_REGULARIZERS = ("regularizer", *OPTIONS)
 
 
 class Regularized(Words):
@@ -120,18 +122,21 @@ class Job(Regularized, Solved):
         """The job on n sequences, which decide lam if it is not given."""
         return self if self.lam is not None else replace(self, lam=sequence_lam(n))
 
+    @property
+    def title(self) -> str:
+        """The title of its picture."""
+        return f"{self.loss}, {self.optimizer}, lam = {self.lam:g}"
+
     def as_dict(self) -> dict[str, Any]:
         """The job as a plain dictionary, for JSON and model files."""
         return {name: getattr(self, name) for name in NAMES} | self.solver
 
     def _check_regularizer(self, allowed: Sequence[str]) -> None:
         """Reject options that the regularizer does not have, and a regularizer without its required options."""
+        refuse(vars(self), (name for name in OPTIONS if name not in allowed), f"with --regularizer {self.regularizer}")
         for name in OPTIONS:
-            option, value = f"--{name.replace('_', '-')}", getattr(self, name)
-            if value is not None and name not in allowed:
-                raise ValueError(f"{option} has no effect with --regularizer {self.regularizer}")
-            if value is None and name in allowed and name != "groups":
-                raise ValueError(f"--regularizer {self.regularizer} needs {option}")
+            if getattr(self, name) is None and name in allowed and name != "groups":
+                raise ValueError(f"--regularizer {self.regularizer} needs --{name.replace('_', '-')}")
         if self.lam and "lam" not in allowed:
             raise ValueError(f"--lam has no effect with --regularizer {self.regularizer}")
         if self.power is not None and self.power < 1:
@@ -139,33 +144,31 @@ class Job(Regularized, Solved):
 
     def _check_schedule(self) -> None:
         """Reject options of other schedules and optimisers."""
-        has = () if self.schedule is None else SCHEDULES[self.schedule][1]
-        why = "no --schedule" if self.schedule is None else f"--schedule {self.schedule}"
+        told, has = self.as_dict(), () if self.schedule is None else SCHEDULES[self.schedule][1]
+        why = "with no --schedule" if self.schedule is None else f"with --schedule {self.schedule}"
         if self.optimizer not in SCHEDULED:
-            has, why = (), f"--optimizer {self.optimizer}; these have it: {', '.join(SCHEDULED)}"
-            self._refuse("schedule", why=why)
-        self._refuse(*(name for name in ("step_offset", "step_every") if name not in has), why=why)
-        if self.schedule is not None and "step_size" not in has:
-            self._refuse("step_size", why=why)
+            has, why = (), f"with --optimizer {self.optimizer}; these have it: {', '.join(SCHEDULED)}"
+            refuse(told, ["schedule"], why)
+        others = ("step_offset", "step_every") if self.schedule is None else ("step_offset", "step_every", "step_size")
+        refuse(told, (name for name in others if name not in has), why)
         if self.optimizer != "online-proximal":
-            why = f"--optimizer {self.optimizer}; these have it: online-proximal"
-            self._refuse("regularizer", *OPTIONS, why=why)
+            refuse(told, OF_REGULARIZERS, f"with --optimizer {self.optimizer}; these have it: online-proximal")
 
     def _check_loss(self) -> None:
         """Reject a loss that the optimiser does not support, and smoothing options without effect."""
-        optimizer, mu = self.optimizer, self.solver.get("mu")
+        optimizer, told, mu = self.optimizer, self.as_dict(), self.solver.get("mu")
         if self.loss == "crf":
-            self._refuse("smoothing", "k", "mu", why="--loss crf")
+            refuse(told, ("smoothing", "k", "mu"), "with --loss crf")
             if optimizer in (*HINGE_ONLY, "casimir-svrg-adapt"):
                 raise ValueError(f"--optimizer {optimizer} needs --loss hinge")
             return
         if optimizer in HINGE_ONLY:
             none = ("smoothing",) if "k" in own(optimizer) else ("smoothing", "k")
-            self._refuse(*none, why=f"--optimizer {optimizer}, which needs no smoothing")
+            refuse(told, none, f"with --optimizer {optimizer}, which needs no smoothing")
             if self.solver.get("sampler") != "gibbs":
-                self._refuse("mu", why="no --sampler gibbs")
+                refuse(told, ["mu"], "with no --sampler gibbs")
         if self.smoothing != "top-k" and "k" not in self.solver:
-            self._refuse("k", why="no --smoothing top-k")
+            refuse(told, ["k"], "with no --smoothing top-k")
         if optimizer in CASIMIR and mu == 0:
             raise ValueError(f"--mu: {optimizer} needs a smoothing strength > 0, got 0")
         if optimizer == "svrg" and not mu:
@@ -173,14 +176,9 @@ class Job(Regularized, Solved):
         if optimizer == "exponentiated-gradient" and self.smoothing not in (None, "entropy"):
             raise ValueError("--optimizer exponentiated-gradient needs --smoothing entropy, or none")
         if self.smoothing is None and optimizer not in (*CASIMIR, "svrg", *HINGE_ONLY):
-            self._refuse("mu", why="no --smoothing")
+            refuse(told, ["mu"], "with no --smoothing")
         if self.smoothing is not None and not mu and optimizer not in CASIMIR:
             raise ValueError(f"--smoothing {self.smoothing} needs a strength --mu > 0")
-
-    def _refuse(self, *names: str, why: str) -> None:
-        for name in names:
-            if self.as_dict().get(name) is not None:
-                raise ValueError(f"--{name.replace('_', '-')} has no effect with {why}")
 
     # what it means in a panel
 
@@ -199,9 +197,7 @@ class Job(Regularized, Solved):
         if self.schedule is None:
             return panel.steps.InverseSqrt(0.1) if step_size is None and self.regularizer is not None else step_size
         kind, names = SCHEDULES[self.schedule]
-        values = {"step_size": step_size, "step_offset": self.step_offset, "step_every": self.step_every}
-        if self.schedule == "pegasos":
-            return panel.steps.Pegasos(self.step_offset or 0.0)
+        values = {"step_size": step_size, "step_offset": self.step_offset or 0.0, "step_every": self.step_every}
         for name in names:
             if values[name] is None:
                 raise ValueError(f"--schedule {self.schedule} needs --{name.replace('_', '-')}")
@@ -234,23 +230,20 @@ def job_of(command: Any, optimizers: Sequence[str] = OPTIMIZERS, **usual: Any) -
     return Job(**fields, solver=of_solver)
 
 
-def refuse_options(command: Any, names: Iterable[str], learner: str) -> None:
-    """Raise ValueError for an option of another learner."""
-    for name in names:
-        if getattr(command, name, None) is not None:
-            raise ValueError(f"--{name.replace('_', '-')} has no effect without --learner {learner}")
+def learner_job(command: Any, learner: str, kind: Callable[..., Any], *files: str) -> Any:
+    """The job of a learner that is not a :class:`Job`. ValueError for an option of another learner.
 
-
-def learner_options(command: Any, learner: str, names: Iterable[str]) -> dict[str, Any]:
-    """The options of a learner that is not a :class:`Job`. ValueError for an option of another learner."""
+    kind: a dataclass of the learner's options. files: further options that it takes.
+    """
+    names = tuple(inspect.signature(kind).parameters)
     every = (*NAMES, "start", "checkpoint", "resume", "l1", "c1", "c2", "dev", *names)
     told = {name: getattr(command, name, None) for name in every} | command.solver
-    values = {name: value for name, value in told.items() if value is not None}
+    values = {name: value for name, value in told.items() if value is not None and name not in files}
     for name in values:
         if name not in names:
             option = ("" if values[name] is not False else "no-") + name.replace("_", "-")
             raise ValueError(f"--{option} has no effect with --learner {learner}")
-    return values
+    return kind(**values)
 
 
 # training

@@ -8,18 +8,16 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from diptych import sparse_fits
 from diptych.certificates import advised, scaling
-from diptych.commands.jobs import accuracies, accuracy_lines, learner_options
-from diptych.commands.options import Words, above_zero, option, positive, share
-from diptych.commands.output import Report, announce_compilation, ending, opening, outcome, trained
+from diptych.commands.jobs import accuracies, accuracy_lines
+from diptych.commands.options import Words, above_zero, option, positive, refuse, share
+from diptych.commands.output import Report, curve, opening, saved, trained
 from diptych.files.logs import LogWriter
-from diptych.files.models import save_model
-from diptych.interrupts import finishing
 from diptych.pictures import plots
 from reference.datasets import Sequences
 from reference.declared import choices_of
@@ -30,7 +28,6 @@ from reference.online_mkl.training import mkl
 
 LEARNERS = ("linear", "mkl", "sparse-crf")
 KERNEL_OPTIONS = ("kernels", "C", "transitions")  # options that only mkl has
-KERNEL_SHARED = ("loss", "lam", "epochs", "rng", "average", "step_size")  # options that mkl shares with Job
 
 
 @dataclass(frozen=True)
@@ -73,18 +70,10 @@ class Kernels(Words):
         choices=TRANSITIONS, rare=True)  # fmt: skip
 
 
-def kernel_job(command: Any) -> KernelJob:
-    """The job that a command describes. ValueError for an option that mkl does not have."""
-    if command.start is not None:
-        raise ValueError("--start: mkl starts from 0; --resume goes on from a checkpoint")
-    told = learner_options(command, "mkl", (*KERNEL_OPTIONS, *KERNEL_SHARED, "checkpoint", "resume"))
-    return KernelJob(**{name: value for name, value in told.items() if name in KernelJob.__dataclass_fields__})
-
-
-def train_kernels(panel: ModuleType, command: Any, training: Sequences, test: Sequences | None) -> Report:
+def train_kernels(
+    panel: ModuleType, command: Any, job: KernelJob, training: Sequences, test: Sequences | None
+) -> Report:
     """Train, save and report."""
-    job = kernel_job(command)
-    announce_compilation(panel, command.quiet)
     lam = 1.0 / ((100.0 if job.C is None else job.C) * len(training.X)) if job.lam is None else job.lam
     started = time.perf_counter()
     model = panel.KernelSequenceModel(named(job.kernels, training.X), training.labels, transitions=job.transitions)
@@ -111,12 +100,11 @@ def train_kernels(panel: ModuleType, command: Any, training: Sequences, test: Se
         f"support   {support} of {positions} positions",
         *accuracy_lines(report),
     ]
-    return Report(report, lines, {panel.__name__: result.history}, f"{job.loss}, {job.kernels}, lam = {lam:g}")
+    return Report(report, lines, curve(panel, result, f"{job.loss}, {job.kernels}, lam = {lam:g}"))
 
 
 # sparse CRFs ----------------------------------------------------------------------------------------------------------
 
-SPARSE_SHARED = ("loss", "epochs", "tol", "rng", "start_stop")  # options that sparse-crf shares with Job
 COUNT, RATIO = 100, 0.1
 ROW = (
     "{k:4}/{count}  beta {beta:.4g} ({share:.3g} of beta_max)  support {support:6}  objective {objective:.6f}  "
@@ -167,10 +155,9 @@ class SparseJob(Sparse):
         if self.beta is not None and self.beta_share is not None:
             raise ValueError("--beta and --beta-share: expected one of them")
         one = "--beta" if self.beta is not None else "--beta-share" if self.beta_share is not None else None
-        for name in ("path", "ratio", "held_out"):
-            if one is not None and getattr(self, name) is not None:
-                raise ValueError(f"--{name.replace('_', '-')} has no effect with {one}: it is of a path of values")
-        if one is None and self.path is None:
+        if one is not None:
+            refuse(vars(self), ("path", "ratio", "held_out"), f"with {one}: it is of a path of values")
+        elif self.path is None:
             object.__setattr__(self, "path", COUNT)
         if self.positions and not self.start_stop:
             raise ValueError("--no-start-stop has no effect with --positions")
@@ -186,22 +173,37 @@ class SparseJob(Sparse):
         return {"alpha": self.alpha, "tol": self.tol, "iterations": self.epochs}
 
 
-def sparse_job(command: Any) -> SparseJob:
-    """The job that a command describes. ValueError for an option that sparse-crf does not have."""
-    return SparseJob(**learner_options(command, "sparse-crf", (*SPARSE_OPTIONS, *SPARSE_SHARED)))
+class Values(LogWriter):
+    """The values of a path as they are solved: rows of the report, lines of the log and, unless ``--quiet``, on stderr.
 
+    what: fields of the log's first line.
+    """
 
-class Trained(NamedTuple):
-    """Weights w (d,), the fields and the lines of the report."""
+    def __init__(self, panel: ModuleType, command: Any, what: dict[str, Any]) -> None:
+        super().__init__(command.log, opening(panel, command, **what), more=command.resume is not None)
+        self.quiet, self.rows = command.quiet, list[dict[str, Any]]()
 
-    w: np.ndarray
-    report: dict[str, Any]
-    lines: list[str]
+    def add(self, row: dict[str, Any], line: str) -> None:
+        """The next value."""
+        self.rows.append(row)
+        self.write({"value": len(self.rows), **row})
+        self.say(line)
+
+    def say(self, line: str) -> None:
+        """Print on stderr."""
+        if not self.quiet:
+            print(line, file=sys.stderr, flush=True)
+
+    def chosen(self, k: int, message: str, interrupted: bool) -> dict[str, Any]:
+        """Write the outcome, value k and why; return it for the report."""
+        ends = {"success": not interrupted and all(row["solved"] for row in self.rows), "interrupted": interrupted}
+        self.write({"outcome": message, **ends, "objective": self.rows[k]["objective"]})
+        return {**self.rows[k], "chosen": k + 1, "message": message, **ends, "values": self.rows}
 
 
 @dataclass(frozen=True)
 class SparseRun:
-    """A training on n examples; it writes the model and the log and draws the picture if the command names files.
+    """A training on n examples; it writes the model and the log if the command names files.
 
     objective: from indices to a log loss. what: fields of the log's first line. info: saved with the model. kept: from
     weights to the model that is saved, and its weights.
@@ -216,42 +218,37 @@ class SparseRun:
     info: dict[str, Any]
     kept: Callable[[np.ndarray], tuple[Any, np.ndarray]]
 
-    def __call__(self) -> Trained:
-        announce_compilation(self.panel, self.command.quiet)
+    def __call__(self) -> tuple[np.ndarray, Report]:
+        """The weights (d,), and the report."""
         if hasattr(self.panel, "kernels_are_cold"):  # load or compile before the clock starts
             self.panel.solve_sparse(self.objective(np.arange(min(self.n, 1))), beta=1e-3, iterations=2)
         job, full = self.job, self.objective(np.arange(self.n))
+        what, most = {**self.what, "job": asdict(job)}, self.panel.beta_max(full)
         rule = sparse_fits.rule_of(self.panel, job.rule, job.rng, listed=job.positions, alpha=job.alpha)
-        fit = self._one(full, rule) if job.path is None else self._path(full, rule, job.path or COUNT)
-        one_label = sparse_fits.one_label(full.model, full.data, fit.w, fit.report["beta_max"])
-        fit.report["warnings"] = [line for line in (*fit.report.get("warnings", []), one_label) if line]
-        for line in fit.report["warnings"]:
+        w, fit = (self._one if job.path is None else self._path)(full, rule, most, what)
+        told = (*fit.fields.get("warnings", []), sparse_fits.one_label(full.model, full.data, w, most))
+        fit.fields["warnings"] = [line for line in told if line]
+        for line in fit.fields["warnings"]:
             print(f"warning: {line}", file=sys.stderr, flush=True)
-        if self.command.save:
-            with finishing():
-                saved = {"learner": "sparse-crf", **self.info, **asdict(job), "beta": fit.report["beta"]}
-                save_model(self.command.save, *self.kept(fit.w), saved)
-        return fit._replace(report={"learner": "sparse-crf", **self.what, "job": asdict(job), **fit.report})
+        info = {"learner": "sparse-crf", **self.info, **asdict(job), "beta": fit.fields["beta"]}
+        saved(self.command, *self.kept(w), info)
+        return w, fit._replace(fields={"learner": "sparse-crf", **what, "beta_max": most, **fit.fields})
 
-    def _one(self, objective: LogLoss, rule: Any) -> Trained:
+    def _one(self, objective: LogLoss, rule: Any, most: float, what: dict[str, Any]) -> tuple[Any, Report]:
         """At one beta."""
-        job, most = self.job, self.panel.beta_max(objective)
-        beta = sparse_fits.beta_of(job.beta, job.beta_share, most)
+        beta = sparse_fits.beta_of(self.job.beta, self.job.beta_share, most)
 
         def run(callback: Any, **files: Any) -> Any:
-            result = self.panel.solve_sparse(objective, beta=beta, rule=rule, callback=callback, **job.problem)
+            result = self.panel.solve_sparse(objective, beta=beta, rule=rule, callback=callback, **self.job.problem)
             return advised(self.panel, result, objective, {})
 
-        result, _ = trained(self.panel, self.command, {**self.what, "job": asdict(job)}, None, run)
-        report = {"beta_max": most, **_solution(beta, most, result, objective.model.size), **outcome(result)}
-        if self.command.plot:
-            curves = {self.panel.__name__: result.history}
-            plots.convergence(self.command.plot, curves, f"sparse CRF, beta = {beta:.4g}")
-        return Trained(result.x, report, [*_lines(report), *ending(report)])
+        result, report = trained(self.panel, self.command, what, None, run)
+        report |= _solution(beta, most, result, objective.model.size)
+        return result.x, Report(report, _lines(report), curve(self.panel, result, f"sparse CRF, beta = {beta:.4g}"))
 
-    def _path(self, full: LogLoss, rule: Any, total: int) -> Trained:
-        """Along a path of ``total`` values of beta, or more."""
-        job, most = self.job, self.panel.beta_max(full)
+    def _path(self, full: LogLoss, rule: Any, most: float, what: dict[str, Any]) -> tuple[Any, Report]:
+        """Along a path of ``--path`` values of beta, or more."""
+        job, total = self.job, self.job.path or COUNT
         if most == 0:
             raise ValueError("--path: no feature tells the labels from one another: all weights are 0 at any beta")
         if job.held_out is not None and self.n < 2:
@@ -259,31 +256,29 @@ class SparseRun:
         rng = np.random.default_rng(job.rng)
         pairs = [] if job.held_out is None else sparse_fits.splits(self.n, job.held_out, None, rng, None)
         parts = [(self.objective(training), self.objective(held)) for training, held in pairs]
-        values, heard = list[dict[str, Any]](), list[float]()
-        with LogWriter(self.command.log, opening(self.panel, self.command, **self.what, job=asdict(job))) as log:
+        heard = list[float]()
+        with Values(self.panel, self.command, what) as values:
 
             def tell(point: Any) -> None:
-                k, value = len(values) + 1, _solution(point.beta, most, point, full.model.size)
-                values.append(value)
-                log.write({"value": k, **value})
+                k, row = len(values.rows) + 1, _solution(point.beta, most, point, full.model.size)
                 spent, end = point.solver_seconds + point.screening_seconds, "" if point.success else "  not converged"
-                self._say(ROW.format(k=k, count=max(total, k), seconds=spent, end=end, **value))
+                values.add(row, ROW.format(k=k, count=max(total, k), seconds=spent, end=end, **row))
 
             def tell_held_out(_: int, point: Any, loss: float) -> None:
                 if not heard:
-                    self._say(f"once more, on {parts[0][0].n} of the {self.n} examples:")
+                    values.say(f"once more, on {parts[0][0].n} of the {self.n} examples:")
                 heard.append(loss)
-                log.write({"value": len(heard), "held_out": loss})
+                values.write({"value": len(heard), "held_out": loss})
                 seconds = point.solver_seconds + point.screening_seconds
-                self._say(f"{len(heard):4}/{max(total, len(heard))}  held out {loss:.6f}    {seconds:.2f} s")
+                values.say(f"{len(heard):4}/{max(total, len(heard))}  held out {loss:.6f}    {seconds:.2f} s")
 
             found, interrupted = sparse_fits.searched(self.panel, full, parts, {"count": total, "ratio": job.ratio},
                 job.ratio is None, tell, tell_held_out, rule=rule, **job.problem)  # fmt: skip
             path, held, k = found.path, found.held_out, found.chosen
-            if len(values) < len(path.points):  # Ctrl-C interrupted the last value
-                tell(path.points[-1])
+            for point in path.points[len(values.rows) :]:  # Ctrl-C interrupted the last value
+                tell(point)
             count = max(total, len(path.points))
-            for value, loss in zip(values, heard, strict=False):
+            for value, loss in zip(values.rows, heard, strict=False):
                 value["held_out"] = loss
             message = f"value {k + 1} of {count}"
             message += "" if pairs or count == 1 else "; --held-out SHARE would choose one"
@@ -294,13 +289,8 @@ class SparseRun:
                 message += f", chosen by {len(pairs[0][1])} held-out example{'s' if len(pairs[0][1]) > 1 else ''}"
                 if len(held.mean) < len(path.points):
                     message += f" among the first {len(held.mean)} values alone, as Ctrl-C ended the comparison"
-            solved = all(point.success for point in path.points)
-            ends = {"success": not interrupted and solved, "interrupted": interrupted}
-            log.write({"outcome": message, **ends, "objective": path.points[k].fun})
-        if self.command.plot:
-            plots.plot_path(self.command.plot, path, held_out=held.mean, chosen=k)
-        report = {"beta_max": most, **values[k], "chosen": k + 1, "message": message, **ends}
-        report |= {"path_seconds": path.seconds, "warnings": [found.at_end], "values": values}
+            report = values.chosen(k, message, interrupted)
+        report |= {"path_seconds": path.seconds, "warnings": [found.at_end]}
         wrong, betas = sum(not point.success for point in path.points), path.betas
         lines = [
             f"{len(betas)} values of beta, from {betas[0]:.4g} to {betas[-1]:.4g}, in {path.seconds:.2f} seconds",
@@ -309,11 +299,8 @@ class SparseRun:
             *([f"not converged: {held.unsolved} of the values without what is held out"] if held.unsolved else []),
             *(["not converged: Ctrl-C ended it"] if interrupted else []),
         ]
-        return Trained(path.weights(k), report, lines)
-
-    def _say(self, line: str) -> None:
-        if not self.command.quiet:
-            print(line, file=sys.stderr, flush=True)
+        picture = partial(plots.plot_path, path=path, held_out=held.mean, chosen=k)
+        return path.weights(k), Report(report, lines, picture)
 
 
 def _solution(beta: float, most: float, point: Any, size: int) -> dict[str, Any]:

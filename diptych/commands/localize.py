@@ -15,16 +15,16 @@ from tqdm import tqdm
 
 from diptych import scenes
 from diptych.commands.jobs import spread
-from diptych.commands.options import Command, Task, Training, argument, flag, option, positive
-from diptych.commands.output import Report, announce_compilation, ending, outcome, table, trained, writable
+from diptych.commands.options import Command, Task, Training, argument, flag, option, positive, refuse
+from diptych.commands.output import Report, ending, outcome, table, trained, writable
 from diptych.commands.show import loaded, show_of
-from diptych.commands.solvers import check_start, given, listed, solve, solver_options
+from diptych.commands.solvers import check_start, listed, settings_of, solve, solver_options
 from diptych.files.localization import Localization, load_localization, save_localization
 from diptych.metrics import average_precision, corloc
-from diptych.pictures.plots import Frame, boxes
+from diptych.pictures import plots
 from reference.arrays import host
 from reference.structures.boxes import iou
-from reference.training.result import Callback, Result, Row
+from reference.training.result import Row
 
 MODELS = {
     "linear": ("bcfw", "sgd", "svrg", "casimir-svrg-const", "casimir-svrg-adapt"),
@@ -41,6 +41,7 @@ TOL = 0.01
 STEP_SIZE = 3e-3  # for sgd on two layers
 SCHEDULES = {"constant": "Constant", "inverse-sqrt": "InverseSqrt", "inverse-time": "InverseTime"}
 NAMED = ("save", "log", "checkpoint", "resume", "start")  # options with one file for each class
+OF_MODEL = ("model", "optimizer", "k", "schedule")  # settings that the solver does not take
 PLACE = "{class}"
 EACH = "; ".join(f"{model}: {', '.join(names)}" for model, names in MODELS.items())
 SHARES = ", ".join(f"{value:g}/images of a {name} model" for name, value in LAM.items())
@@ -117,8 +118,8 @@ class Train(Training):
     def run(self, panel: ModuleType) -> Report:
         if self.hidden is not None and self.model == "linear":
             raise ValueError("--hidden needs --model two-layer")
-        if self.hidden is not None and self.start is not None:
-            raise ValueError("--hidden has no effect with --start: the saved model has its own")
+        if self.start is not None:
+            refuse(vars(self), ["hidden"], "with --start: the saved model has its own")
         data, test = load_localization(self.data), load_localization(self.test) if self.test else None
         data.required("truth")
         classes = list(dict.fromkeys(self.classes or (name for name in data.classes if len(data.of_class(name)))))
@@ -131,20 +132,24 @@ class Train(Training):
         jobs = {name: job_of(self, len(images[name])) for name in classes}
         if self.start is not None:
             check_start(jobs[classes[0]]["optimizer"], OPTIMIZERS)
-        files = {name: dict[str, Any]((what, self._named(what, name, classes)) for what in NAMED) for name in classes}
+        told = {what: path for what in NAMED if (path := getattr(self, what)) is not None}
+        for what, path in told.items():
+            if len(classes) > 1 and PLACE not in path:
+                several = f"as there are {len(classes)} classes, or one --class; got {path}"
+                raise ValueError(f"--{what}: expected {PLACE} in the name, {several}")
+        files = {name: {what: path.replace(PLACE, name) for what, path in told.items()} for name in classes}
         for named in files.values():
-            writable(named["save"], named["log"], named["checkpoint"], self.plot)
-        missing = [name for name in classes if (path := files[name]["resume"]) is not None and not Path(path).exists()]
+            writable(named.get("save"), named.get("log"), named.get("checkpoint"), self.plot)
+        missing = [name for name in classes if self.resume and not Path(files[name]["resume"]).exists()]
         # the interrupted run did not reach these classes: they start from the beginning
         for name in missing if len(missing) < len(classes) else ():
-            files[name]["resume"] = None
-        announce_compilation(panel, self.quiet)
+            del files[name]["resume"]
         reports: list[dict[str, Any]] = []
         interrupted = False
         while not interrupted and len(reports) < len(classes):
             name = classes[len(reports)]
             try:
-                one = replace(self, **files[name])
+                one = replace(self, **{"resume": None, **files[name]})
                 reports.append(one._class(panel, data, test, name, images[name], jobs[name]))
                 interrupted = reports[-1]["interrupted"]
             except KeyboardInterrupt:
@@ -154,25 +159,17 @@ class Train(Training):
         report = {"data": self.data, "test_data": self.test, "classes": reports, "interrupted": interrupted}
         report["success"] = all(each["success"] for each in reports)
         report["message"] = "; ".join(f"{each['class']}: {each['message']}" for each in reports)
-        head = "class", "images", "objective", "seconds", "CorLoc, %", "AP, %", "test CorLoc, %", "AP, %"
-        rows: list[tuple[str, ...]] = [head]
+        rows = [("class", "images", "objective", "seconds", "CorLoc, %", "AP, %", "test CorLoc, %", "AP, %")]
         rows += [(each["class"], str(each["images"]), f"{each['objective']:.4f}", f"{each['seconds']:.1f}",
                   *_percent(each["train"]), *_percent(each["test"])) for each in reports]  # fmt: skip
         kept = [column for column in zip(*rows, strict=True) if set(column[1:]) != {"-"}]
-        lines = [*table([*zip(*kept, strict=True)])]
+        lines = table([*zip(*kept, strict=True)])
         lines += [f"{each['class']}: {line}" for each in reports for line in ending(each)]
         lines += [f"{name}: not trained" for name in classes[len(reports) :]]
         lines += [f"saved {each['saved']}" for each in reports if "saved" in each]
         curves = {each["class"]: [Row(**row) for row in each["history"]] for each in reports}
-        return Report(report, lines, curves, f"hinge, {jobs[classes[0]]['optimizer']}", single=False)
-
-    def _named(self, what: str, name: str, classes: list[str]) -> str | None:
-        """The file name in an option, for one class."""
-        path = getattr(self, what)
-        if path is not None and len(classes) > 1 and PLACE not in path:
-            several = f"as there are {len(classes)} classes, or one --class; got {path}"
-            raise ValueError(f"--{what}: expected {PLACE} in the name, {several}")
-        return None if path is None else path.replace(PLACE, name)
+        title = f"hinge, {jobs[classes[0]]['optimizer']}"
+        return Report(report, lines, partial(plots.convergence, histories=curves, title=title), single=False)
 
     def _class(
         self, panel: ModuleType, data: Localization, test: Localization | None, name: str, images: np.ndarray, job: Any
@@ -181,8 +178,7 @@ class Train(Training):
         started, w0 = time.perf_counter(), None
         if self.start is not None:
             model, w0, _ = loaded(panel, self, _check_kind, self.start)
-            if type(model).__name__ != KINDS[self.model]:
-                kind = type(model).__name__
+            if (kind := type(model).__name__) != KINDS[self.model]:
                 raise ValueError(f"--start: {self.start} has a {kind}, --model {self.model} is another")
         else:
             hidden = () if self.model == "linear" else (self.hidden or 16,)
@@ -191,12 +187,16 @@ class Train(Training):
         others: Any = () if test is None else test.of_class(name)
         held_out = packed(model, test, others) if test is not None and len(others) else None
         what = {"file": self.data, "class": name, "examples": len(images), "start": self.start, "job": job}
-        run = partial(optimize, panel, model, examples, job, **({} if w0 is None else {"w0": w0}))
+        smoothing = {"smoothing": panel.smoothings.TopK(job["k"])} if "k" in job else {}
+        objective = panel.StructuralHinge(model, examples, **smoothing)
+        arguments = {option: value for option, value in job.items() if option not in OF_MODEL}
+        if job.get("schedule") is not None:
+            arguments["step_size"] = getattr(panel.steps, SCHEDULES[job["schedule"]])(job["step_size"])
+        run = partial(solve, panel, job["optimizer"], objective, w0=w0, **arguments)
         info = {"data": self.data, "class": name, **job}
         result, _ = trained(panel, self, what, job["epochs"], run, model, info)
         report = {"class": name, "images": len(images), "weights": model.size, "job": job, **outcome(result)}
-        report["train"] = judged(data.required("truth")[images], find(model, examples, result.x))
-        report["test"] = None
+        report |= {"train": judged(data.required("truth")[images], find(model, examples, result.x)), "test": None}
         if test is not None and held_out is not None:
             report["test"] = judged(test.required("truth")[others], find(model, held_out, result.x))
         saved = {"saved": str(self.save)} if self.save else {}
@@ -211,17 +211,15 @@ class Evaluate(Command):
     most_bytes: int = flag()
     limit: int | None = flag()
 
+    hint: ClassVar[str] = ""  # the end of the error where no image is of the class
+
     def run(self, panel: ModuleType) -> Report:
         data = load_localization(self.data)
         data.required("truth")
         reports: list[dict[str, Any]] = []
         for path in self.models:
-            model, w, info = loaded(panel, self, _check_kind, path)
-            name = info["class"]
-            images = np.array(spread(data.of_class(name), self.limit), np.int64)
-            if not len(images):
-                raise ValueError(f"{self.data}: no image of class {name}, which {path} finds")
-            scores = judged(data.required("truth")[images], find(model, packed(model, data, images), w))
+            name, images, best = self.found(panel, data, path, 1, self.limit)
+            scores = judged(data.required("truth")[images], best)
             reports.append({"model": str(path), "class": name, "images": len(images), **scores})
         of = ("corloc", "average_precision", "mean_overlap")
         means = {what: float(np.mean([each[what] for each in reports])) for what in of}
@@ -232,16 +230,15 @@ class Evaluate(Command):
         return Report(report, table(rows))
 
     def found(
-        self, panel: ModuleType, data: Localization, path: str, limit: int | None, k: int, all_images: bool = False
+        self, panel: ModuleType, data: Localization, path: str, k: int, limit: int | None = None
     ) -> tuple[str, np.ndarray, list[Found]]:
         """A model's class, the images of that class, and the k best boxes of each image."""
         model, w, info = loaded(panel, self, _check_kind, path)
-        name = info["class"]
-        every = np.arange(data.n) if all_images or data.labels is None else data.of_class(name)
+        name, any_class = info["class"], data.labels is None and self.hint != ""
+        every = np.arange(data.n) if any_class or getattr(self, "all_images", False) else data.of_class(name)
         images = np.array(spread(every, limit), np.int64)
         if not len(images):
-            hint = "--all-images of predict looks at the others"
-            raise ValueError(f"{data.name}: no image of class {name}, which {path} finds; {hint}")
+            raise ValueError(f"{data.name}: no image of class {name}, which {path} finds{self.hint}")
         return name, images, find(model, packed(model, data, images), w, k)
 
 
@@ -252,13 +249,15 @@ class Predict(Evaluate):
     top: int = flag("boxes of each image; default: 1", default=1)
     all_images: bool = option("data", "also use images of other classes", action="store_true")
 
+    hint: ClassVar[str] = "; --all-images of predict looks at the others"
+
     def run(self, panel: ModuleType) -> Report:
         data = load_localization(self.data)
         names = ("image", "class", "top", "left", "bottom", "right", "score", "overlap")
         lines = ["{:>6} {:8} {:>5} {:>5} {:>6} {:>5} {:>12} {:>8}".format(*names)]
         every = []
         for path in self.models:
-            name, images, results = self.found(panel, data, path, self.limit, self.top, self.all_images)
+            name, images, results = self.found(panel, data, path, self.top, self.limit)
             for i, each in zip(images.tolist(), results, strict=True):
                 truth = _truth(data, i, name)
                 for box, score in zip(each.boxes, each.scores.tolist(), strict=True):
@@ -278,6 +277,8 @@ class Draw(Evaluate):
     limit: int = flag("default: 12", default=12)
     plot: str | None = flag()
 
+    hint = Predict.hint
+
     def run(self, panel: ModuleType) -> Report:
         if self.plot is None:
             raise ValueError("--plot: expected a file for the picture")
@@ -285,25 +286,24 @@ class Draw(Evaluate):
         data.required("pixels")
         drawn: list[tuple[int, str | None, Found | None]] = [(i, None, None) for i in range(data.n)]
         if self.models:
-            found = [self.found(panel, data, path, None, 1) for path in self.models]  # the limit is of all
+            found = [self.found(panel, data, path, 1) for path in self.models]  # the limit is of all
             drawn = [(i, name, each) for name, of, all in found for i, each in zip(of.tolist(), all, strict=True)]
         some = np.unique(np.linspace(0, len(drawn) - 1, min(self.limit, len(drawn))).round().astype(int))
         frames = [_frame(data, *drawn[j]) for j in some]
-        boxes(self.plot, frames)
         right = [f.overlap >= 0.5 for f in frames if f.overlap is not None]
-        report: dict[str, Any] = {"data": self.data, "images": [drawn[j][0] for j in some], "plot": str(self.plot)}
+        report: dict[str, Any] = {"data": self.data, "images": [drawn[j][0] for j in some]}
         report |= {"right": sum(right) if right else None}
         score = f", {sum(right)} of {len(right)} boxes found overlap the true one by half or more" if right else ""
-        return Report(report, [f"{len(frames)} of {len(drawn)} images{score}", f"plot {self.plot}"])
+        return Report(report, [f"{len(frames)} of {len(drawn)} images{score}"], partial(plots.boxes, frames=frames))
 
 
-def _frame(data: Localization, i: int, name: str | None, result: Found | None) -> Frame:
+def _frame(data: Localization, i: int, name: str | None, result: Found | None) -> plots.Frame:
     """Image i with its true box and the predicted box."""
     picture: Any = data.picture(i)
     truth, box = _truth(data, i, name), None if result is None else result.boxes[0]
     label = name or ("" if data.labels is None else data.classes[data.labels[i]])
     overlap = None if truth is None or box is None else float(iou(box, truth))
-    return Frame(picture, truth, box, f"{i}: {label}", overlap)
+    return plots.Frame(picture, truth, box, f"{i}: {label}", overlap)
 
 
 def _truth(data: Localization, i: int, name: str | None) -> Any:
@@ -338,31 +338,28 @@ def job_of(command: Any, n: int) -> dict[str, Any]:
     optimizer = command.optimizer or MODELS[kind][0]
     if optimizer not in MODELS[kind]:
         raise ValueError(f"--optimizer: a {kind} model is trained by {' or '.join(MODELS[kind])}, got {optimizer}")
-    solver = given(command.solver, optimizer, OPTIMIZERS)
     for name, having in (("k", SMOOTHED), ("schedule", ("sgd",))):
-        if getattr(command, name) is not None and optimizer not in having:
-            raise ValueError(f"--{name} has no effect with --optimizer {optimizer}; these have it: {', '.join(having)}")
+        if optimizer not in having:
+            refuse(vars(command), [name], f"with --optimizer {optimizer}; these have it: {', '.join(having)}")
     if command.schedule is not None and command.solver.get("step_size") is None and kind == "linear":
         raise ValueError(f"--schedule {command.schedule} needs --step-size")
     lam = LAM[kind] / n if command.lam is None else command.lam
-    usual: dict[str, Any] = {}
+    usual: dict[str, Any] = {"lam": lam, "epochs": EPOCHS[optimizer], "rng": 0}
     if optimizer in SMOOTHED:
-        usual = {"k": K if command.k is None else command.k, "mu": MU[optimizer]}
+        usual |= {"k": K, "mu": MU[optimizer]}
     if optimizer == "sgd":
-        usual = {"step_size": None, "schedule": command.schedule}
-        if kind == "two-layer":
-            usual = {"step_size": STEP_SIZE, "schedule": command.schedule or "constant", "average": "last"}
+        usual |= {"step_size": None, "schedule": None}
+        usual |= {} if kind == "linear" else {"step_size": STEP_SIZE, "schedule": "constant", "average": "last"}
     elif kind == "linear":
         usual["tol"] = TOL if lam > 0 else None  # without lam there is no gap
     else:
         usual |= {"eta": 1.0, "budget": 5, "mu_schedule": "adapt"}
-    job = usual | solver
+    job = settings_of(command, usual, optimizer, OPTIMIZERS)
     if "mu" in job and not job["mu"] > 0:
         raise ValueError(f"--mu: {optimizer} needs a smoothing strength > 0, got {job['mu']}")
     if "k" in job and job["k"] < 1:
         raise ValueError(f"--k: expected an integer >= 1, got {job['k']}")
-    epochs = EPOCHS[optimizer] if command.epochs is None else command.epochs
-    return {"model": kind, "optimizer": optimizer, "lam": lam, "epochs": epochs, "rng": command.rng or 0, **job}
+    return {"model": kind, "optimizer": optimizer, **job}
 
 
 def packed(model: Any, data: Localization, images: np.ndarray, *, truth: bool = False) -> Any:
@@ -376,16 +373,6 @@ def packed(model: Any, data: Localization, images: np.ndarray, *, truth: bool = 
             box = data.required("truth")[i].tolist()
             raise ValueError(f"{data.name}: image {i}: truth: no candidate touches the true box {box}")
     return model.pack(data.examples(images), data.required("truth")[images] if truth else None)
-
-
-def optimize(panel: ModuleType, model: Any, data: Any, job: dict[str, Any], callback: Callback, **more: Any) -> Result:
-    """Run the job's optimiser on packed images. more: ``checkpoint``, ``resume`` and ``w0``."""
-    k = job.get("k")
-    objective = panel.StructuralHinge(model, data, **({} if k is None else {"smoothing": panel.smoothings.TopK(k)}))
-    arguments = {name: value for name, value in job.items() if name not in ("model", "optimizer", "k", "schedule")}
-    if job.get("schedule") is not None:
-        arguments["step_size"] = getattr(panel.steps, SCHEDULES[job["schedule"]])(job["step_size"])
-    return solve(panel, job["optimizer"], objective, callback=callback, **arguments, **more)
 
 
 def find(model: Any, data: Any, w: Any, k: int = 1) -> list[Found]:

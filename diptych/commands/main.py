@@ -11,14 +11,15 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from diptych.commands import align, localize, others, parse, segment, sequences, tag
-from diptych.commands.executors import EXECUTOR, Workers, executor_of, workers
-from diptych.commands.options import Command, Parser, add_command, argument, command_of, flag, option
+from diptych.commands.executors import EXECUTOR, Workers, add_executor, executor_of
+from diptych.commands.options import Command, Parser, add_command, argument, command_of, declared, flag, option
 from diptych.commands.output import Failed, Report, error_text, performed, print_report, status_of, table, unwritten
 from diptych.distributed import Runs
 from diptych.files.logs import jsonable
@@ -124,13 +125,6 @@ def _complete_files(parser: argparse.ArgumentParser, files: Any) -> None:
 # grid -----------------------------------------------------------------------------------------------------------------
 
 
-class Varied(NamedTuple):
-    """An option and the values that it takes."""
-
-    name: str
-    values: tuple[str, ...]
-
-
 class Cell(NamedTuple):
     """A run: its command without what varies, and the values of what varies, by name."""
 
@@ -143,15 +137,15 @@ class Cell(NamedTuple):
         return [*self.command, *(word for name, value in self.values.items() for word in (f"--{name}", value))]
 
 
-def _varied(text: str) -> Varied:
-    """The value of an option NAME=A,B."""
+def _varied(text: str) -> tuple[str, tuple[str, ...]]:
+    """The name and the values of an option NAME=A,B."""
     name, equals, values = text.partition("=")
     name, several = name.removeprefix("--"), tuple(values.split(";" if ";" in values else ","))
     if not equals or not re.fullmatch(r"[A-Za-z][\w-]*", name) or not all(several):
         raise argparse.ArgumentTypeError(f"expected NAME=A,B,..., got {text:.80}")
     if len(set(several)) < len(several):
         raise argparse.ArgumentTypeError(f"expected different values, got {text:.80}")
-    return Varied(name, several)
+    return name, several
 
 
 class Grid(Workers, Command):
@@ -162,8 +156,8 @@ class Grid(Workers, Command):
     of the command stands for the value, as in --save model-{lam}.npz.
     """
 
-    workers: int | None = workers("perform runs")
-    vary: Sequence[Varied] = option("model",
+    workers: int | None = declared(partial(add_executor, what="perform runs"))
+    vary: Sequence[tuple[str, tuple[str, ...]]] = option("model",
         "an option of the command and its values (or A;B, if they have commas); repeatable", type=_varied,
         action="append", metavar="NAME=A,B", required=True)  # fmt: skip
     kept: str = option("output", "keep each report in this file as it comes; the runs in it are not repeated",
@@ -181,10 +175,8 @@ class Grid(Workers, Command):
 
     def run(self, panel: ModuleType) -> Report:
         cells = self._cells(panel)
-        self._check(cells)
         with executor_of(self) as executor:
-            describe = None if self.quiet else _described
-            runs = Runs(_report, self.kept, executor, key=Cell._asdict, describe=describe,
+            runs = Runs(_report, self.kept, executor, key=Cell._asdict, describe=None if self.quiet else _described,
                 failed=lambda report: "error" in report)  # fmt: skip
             done = sum(map(runs.is_kept, cells))
             if done and not self.quiet:
@@ -197,17 +189,13 @@ class Grid(Workers, Command):
         failed = [row for row in rows if row["error"] is not None]
         if self.by is not None and self.by not in scores and len(failed) < len(rows):
             raise ValueError(f"--by: expected one of {', '.join(scores)}, got {self.by}")
-        means = _means(rows, [each.name for each in self.vary if each.name not in (self.mean or ())], scores)
+        means = _means(rows, [name for name, _ in self.vary if name not in (self.mean or ())], scores)
         if self.by is not None:
             sign = 1 if self.by == OBJECTIVE else -1
             means.sort(key=lambda row: sign * row["mean"].get(self.by, sign * math.inf))
-        report = dict[str, Any](vary={each.name: each.values for each in self.vary}, kept=str(self.kept))
+        report: dict[str, Any] = {"vary": dict(self.vary), "kept": str(self.kept)}
         report |= {"words": [self.action, *self.arguments], "runs": rows, "means": means}
         lines = _table(means, scores, bool(self.mean))
-        if self.plot and len(failed) < len(rows):
-            self._draw(self.plot, means, scores)
-            report["plot"] = str(self.plot)
-            lines.append(f"plot {self.plot}")
         not_certified = [row for row in rows if row["success"] is True and UNCERTIFIED in str(row["message"])]
         not_converged = [row for row in rows if row["success"] is False]
         for of, what in ((not_converged, "have not converged"), (not_certified, "are not certified")):
@@ -217,54 +205,50 @@ class Grid(Workers, Command):
         if failed:
             first = {row["error"]: row["values"] for row in reversed(failed)}  # of each error
             errors = (f"{_named(values)}: {error}" for error, values in reversed(first.items()))
-            wrong = all(each.get("status") == 2 for each in reports if "error" in each)
-            kind = ValueError if wrong else Failed
+            kind = ValueError if all(each.get("status") == 2 for each in reports if "error" in each) else Failed
             problem = kind("; ".join([f"{len(failed)} of {len(rows)} runs failed", *errors]))
         elif lost := [line for each in reports for line in each.get("unwritten", [])]:
             problem = Failed(f"{len(lost)} files of the runs are not written; {lost[0]}")
-        return Report(report, lines, problem=problem)
+        picture = partial(self._draw, means=means, scores=scores) if len(failed) < len(rows) else None
+        return Report(report, lines, picture, problem=problem)
 
     def _cells(self, panel: ModuleType) -> list[Cell]:
-        """The combinations of values; the last option varies first."""
-        names = [each.name for each in self.vary]
+        """The run of each combination of values; the last option varies first. ValueError for a command without a
+        report, and for a file that two runs would write.
+        """
+        names = [name for name, _ in self.vary]
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"--vary: expected each option once, got {name} twice")
         for name in self.mean or ():
             if name not in names:
                 raise ValueError(f"--mean: expected one of {', '.join(names)}, which vary, got {name}")
-        cells = []
-        for several in itertools.product(*(each.values for each in self.vary)):
+        if self.action in ONE_VALUE:
+            raise ValueError(f"COMMAND: expected one that trains, such as train or tag train, got {self.action}")
+        commands, written, cells = parser(), set[tuple[str, str]](), list[Cell]()
+        for several in itertools.product(*(values for _, values in self.vary)):
             values, words = dict(zip(names, several, strict=True)), [self.action, *self.arguments]
             for name, value in values.items():
                 words = [word.replace(f"{{{name}}}", value) for word in words]
             cells.append(Cell(("--panel", panel.__name__, *words), values))
-        return cells
-
-    def _check(self, cells: Sequence[Cell]) -> None:
-        """Parse each run's command. ValueError for one without a report, or for a file that two runs would write."""
-        if self.action in ONE_VALUE:
-            raise ValueError(f"COMMAND: expected one that trains, such as train or tag train, got {self.action}")
-        commands, written = parser(), set[tuple[str, str]]()
-        for cell in cells:
-            parsed = commands.parse_args(cell.words)
+            parsed = commands.parse_args(cells[-1].words)
             for name in FILES:
                 path = getattr(parsed, name, None)
                 if path is not None and (name, path) in written:
-                    hint = re.sub(r"(\.\w+)?$", rf"-{{{self.vary[0].name}}}\1", path, count=1)
+                    hint = re.sub(r"(\.\w+)?$", rf"-{{{self.vary[0][0]}}}\1", path, count=1)
                     raise ValueError(f"--{name} {path}: two runs would write it; name what varies, such as {hint}")
                 if path is not None:
                     written.add((name, path))
             if any(getattr(self, name) and getattr(parsed, name, None) for name in EXECUTOR[:2]):
                 raise ValueError("--workers: expected before COMMAND or after it, got both")
+        return cells
 
     def _draw(self, path: str, means: list[dict[str, Any]], scores: list[str]) -> None:
         names = list(means[0]["values"])
         if not scores or not names:
             raise ValueError("--plot: expected a score and an option that varies and is not averaged, got none")
         score = self.by or next((each for each in scores if each != OBJECTIVE), scores[0])
-        values = next(each.values for each in self.vary if each.name == names[0])
-        curves: dict[str, list[Any]] = {}
+        values, curves = dict(self.vary)[names[0]], dict[str, list[Any]]()
         for row in means:
             rest = {name: value for name, value in row["values"].items() if name != names[0]}
             point = (row["values"][names[0]], row["mean"].get(score), row["deviation"].get(score))
@@ -311,13 +295,9 @@ def _means(rows: list[dict[str, Any]], names: list[str], scores: list[str]) -> l
         groups.setdefault(tuple(row["values"][name] for name in names), []).append(row)
     means = []
     for values, several in groups.items():
-        mean, deviation = {}, {}
-        for score in scores:
-            numbers = [row["scores"][score] for row in several if score in row["scores"]]
-            if numbers:
-                mean[score] = float(np.mean(numbers))
-            if len(numbers) > 1:
-                deviation[score] = float(np.std(numbers, ddof=1))
+        every = {score: [row["scores"][score] for row in several if score in row["scores"]] for score in scores}
+        mean = {score: float(np.mean(numbers)) for score, numbers in every.items() if numbers}
+        deviation = {score: float(np.std(numbers, ddof=1)) for score, numbers in every.items() if len(numbers) > 1}
         done = sum(row["error"] is None for row in several)
         entry = {"values": dict(zip(names, values, strict=True)), "runs": done, "failed": len(several) - done}
         means.append({**entry, "mean": mean, "deviation": deviation})

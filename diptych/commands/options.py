@@ -10,7 +10,7 @@ import difflib
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import ModuleType
 from typing import Any, ClassVar, NamedTuple, dataclass_transform, get_args, get_type_hints
@@ -327,6 +327,13 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> Any:
         self.exit(2, f"{self.prog}: {message} (--help lists the options)\n")
+
+
+def refuse(values: Mapping[str, Any], names: Iterable[str], why: str) -> None:
+    """Raise ValueError for an option that has a value but, says ``why``, no effect."""
+    for name in names:
+        if values.get(name) is not None:
+            raise ValueError(f"--{name.replace('_', '-')} has no effect {why}")
 
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
@@ -65,11 +66,7 @@ class Curves(Command):
             above = "-" if bound is None else f"{run['distance'][-1]:.3g}"
             ends = f"{run['epochs'][-1]:7} {run['calls'][-1]:10} {run['seconds'][-1]:9.2f} {run['objective'][-1]:14.6f}"
             lines.append(f"{run['name']:{width}} {ends} {above:>12}")
-        if self.plot:
-            plots.runs(self.plot, runs, against)
-            report["plot"] = str(self.plot)
-            lines.append(f"plot {self.plot}")
-        return Report(report, lines)
+        return Report(report, lines, partial(plots.runs, records=runs, against=against))
 
 
 def curves(logs: dict[str, Log]) -> tuple[float | None, list[dict[str, Any]]]:
@@ -208,6 +205,5 @@ class Warm(Command):
         done = dict(tqdm(warm(self.processes), total=len(FIRST_CALLS), disable=None, unit="call"))
         seconds, compiled = time.perf_counter() - started, len(set().union(*done.values()))
         report = {"command": "warm", "calls": list(done), "compiled": compiled, "seconds": seconds}
-        return Report(
-            report | {"folder": str(folder)}, [f"{compiled} kernels compiled in {seconds:.1f} s, in {folder}"]
-        )
+        line = f"{compiled} kernels compiled in {seconds:.1f} s, in {folder}"
+        return Report(report | {"folder": str(folder)}, [line])

@@ -10,8 +10,9 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 from tqdm import tqdm
 
 from diptych.certificates import SCALE
-from diptych.commands.options import Command, Training
+from diptych.commands.options import Command, Saved, Training
 from diptych.defaults import LBFGS_ITERATIONS
 from diptych.distributed import Partitioned
 from diptych.files.logs import LogWriter, jsonable
@@ -129,10 +130,17 @@ def trained(
                 raise KeyboardInterrupt
             if not math.isfinite(result.fun):
                 raise Failed(result.message)
-            if command.save and model is not None:
+            if model is not None:
                 partitions = {} if over is None else {"partitions": over.partitions}
-                save_model(command.save, *kept(model, result.x), {**(info or {}), **partitions})
+                saved(command, *kept(model, result.x), {**(info or {}), **partitions})
     return result, what | outcome(result) | ({} if over is None else moved(over, len(result.history)))
+
+
+def saved(command: Any, model: Any, w: Any, info: dict[str, Any]) -> None:
+    """Save a model, to the end, if the command names a file."""
+    if command.save:
+        with finishing():
+            save_model(command.save, model, w, info)
 
 
 def writable(*paths: str | None) -> None:
@@ -153,12 +161,11 @@ KERNELS = logging.getLogger("accelerated.kernel")
 COMPILING = "compiling kernels, once for this version of diptych (up to a minute, which counts in the seconds) ..."
 
 
-class _FirstCompiled(logging.Handler):
-    """Prints a line when the first kernel is compiled."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        KERNELS.removeHandler(self)
-        print(COMPILING, file=sys.stderr)
+def _first_compiled(record: logging.LogRecord) -> bool:
+    """Print a line when the first kernel is compiled."""
+    KERNELS.removeFilter(_first_compiled)
+    print(COMPILING, file=sys.stderr)
+    return True
 
 
 def announce_compilation(panel: ModuleType, quiet: bool = False) -> None:
@@ -168,9 +175,9 @@ def announce_compilation(panel: ModuleType, quiet: bool = False) -> None:
         return
     if cold():
         print(COMPILING, file=sys.stderr)
-    elif not any(isinstance(handler, _FirstCompiled) for handler in KERNELS.handlers):
+    else:
         KERNELS.setLevel(logging.INFO)
-        KERNELS.addHandler(_FirstCompiled())
+        KERNELS.addFilter(_first_compiled)
 
 
 def error_text(problem: Exception) -> str:
@@ -200,6 +207,11 @@ def ending(report: dict[str, Any]) -> list[str]:
     return [report["message"]] if UNCERTIFIED in report["message"] or SCALE in report["message"] else []
 
 
+def curve(panel: ModuleType, result: Result, title: str) -> Callable[[str], Any]:
+    """The picture of a training."""
+    return partial(plots.convergence, histories={panel.__name__: result.history}, title=title)
+
+
 def whole(result: Result) -> Result:
     """The result of a run. KeyboardInterrupt if Ctrl-C interrupted the run."""
     if result.interrupted:
@@ -227,14 +239,13 @@ def table(rows: Sequence[Sequence[str]], place: Callable[[str, int], str] = str.
 class Report(NamedTuple):
     """What a run has found: fields of one JSON object, and lines of text, which ``end`` ends.
 
-    curves, title: of the picture of a training. single: whether it is one training, whose end and files are named.
+    picture: draws it to a file, that of ``--plot``. single: whether it is one training, whose end and files are named.
     out, codec: the file to write to instead of printing, and the encoding of its text. problem: raised in the end.
     """
 
     fields: dict[str, Any]
     lines: Sequence[str]
-    curves: Mapping[str, Sequence[Row]] | None = None
-    title: str = ""
+    picture: Callable[[str], Any] | None = None
     single: bool = True
     out: str | None = None
     codec: str = "utf-8"
@@ -245,20 +256,22 @@ class Report(NamedTuple):
 def performed(panel: ModuleType, command: Command) -> Report:
     """The complete report of a command, whose picture is drawn."""
     writable(*command.written)
-    report: Report = command.run(panel)
-    fields = opening(panel, command, **report.fields) if command.opens else report.fields
-    lines = [*report.lines]
     if isinstance(command, Training):
-        if command.plot and report.curves is not None:
-            plots.convergence(command.plot, report.curves, report.title)
-        if report.single:
-            lines += ending(fields) if report.curves is not None else []
-            if fields["interrupted"] and command.checkpoint and Path(command.checkpoint).exists():
-                lines.append(f"go on with the same options and --resume {command.checkpoint}")
-        files = {"saved": command.save if report.single else None, "plot": command.plot}
-        named = {what: str(file) for what, file in files.items() if file}
-        fields, lines = fields | named, lines + [f"{what} {file}" for what, file in named.items()]
-    return report._replace(fields=fields, lines=lines)
+        announce_compilation(panel, command.quiet)
+    report: Report = command.run(panel)
+    model = {"model": command.model} if isinstance(command, Saved) else {}
+    fields = opening(panel, command, **model | report.fields) if command.opens else report.fields
+    lines, files = [*report.lines], dict[str, str]()
+    if isinstance(command, Training) and report.single:
+        lines += ending(fields) if "history" in fields else []
+        if fields["interrupted"] and command.checkpoint and Path(command.checkpoint).exists():
+            lines.append(f"go on with the same options and --resume {command.checkpoint}")
+        files = {"saved": command.save} if command.save else {}
+    if report.picture is not None and (plot := getattr(command, "plot", None)):
+        report.picture(plot)
+        files["plot"] = plot
+    lines += [] if hasattr(command, "out") else [f"{what} {file}" for what, file in files.items()]
+    return report._replace(fields=fields | files, lines=lines)
 
 
 def print_report(command: Command, report: Report) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from types import ModuleType
@@ -13,12 +13,12 @@ import numpy as np
 
 from diptych.commands import executors
 from diptych.commands.jobs import spread
-from diptych.commands.options import Saved, Task, Training, argument, flag, option
-from diptych.commands.output import Report, announce_compilation, trained
+from diptych.commands.options import Saved, Task, Training, argument, flag, option, refuse
+from diptych.commands.output import Report, curve, trained
 from diptych.commands.scores import counted_heads, heads_of_partition, parsing_scores
 from diptych.commands.show import checked, loaded, show_of, template_lines, template_weights
-from diptych.commands.solvers import check_start, given, listed, solve, solver_options
-from diptych.distributed import Partitioned, TreebankFile
+from diptych.commands.solvers import check_start, listed, settings_of, solve, solver_options
+from diptych.distributed import TreebankFile
 from diptych.distributed.loaders import parts_of
 from diptych.files.sources import named
 from diptych.files.treebank import Sentence, check_heads, load_treebank, write_conllu
@@ -84,18 +84,11 @@ class Train(executors.Cluster, Training):
         command = replace(self, blocks=self.blocks or optimizer == "online-proximal")
         test = _sentences(self, self.test, None) if self.test else None
         loss = panel.LogLoss if crf else panel.StructuralHinge
-        with ExitStack() as stack:
-            objective: Any
-            if over:
-                started = time.perf_counter()
-                files, objective = command._partitions(panel, optimizer, loss, model, job, stack)
-                model = objective.model
-            else:
-                training = _sentences(self, self.treebank, self.limit)
-                announce_compilation(panel, self.quiet)
-                started = time.perf_counter()
-                model = command._new_model(panel, training) if model is None else model
-                objective = loss(model, _packed(model, training))
+        training = [] if over else _sentences(self, self.treebank, self.limit)
+        started = time.perf_counter()
+        model = command._new_model(panel, training) if model is None else model
+        opened = self._partitions(panel, optimizer, loss, model, job) if over else None
+        with opened or nullcontext(loss(model, _packed(model, training))) as objective:
             what = {"treebank": self.treebank, "sentences": objective.n, "start": self.start}
             what |= {"loss": self.loss, "optimizer": optimizer, "job": job}
             arguments = {**job}
@@ -111,7 +104,7 @@ class Train(executors.Cluster, Training):
             first = f"{self.treebank}: {objective.n} sentences, objective {result.fun:.6f}, "
             lines = [f"{first}{report['seconds']:.2f} seconds"]
             if over:
-                report["files"] = files
+                report["files"] = self.files([self.treebank], "sentences")[0]
                 lines.append(executors.line_of(report))
                 heads = None if result.interrupted else objective.sum_of(heads_of_partition, result.x)
                 report["train"] = None if heads is None else parsing_scores(heads)
@@ -122,21 +115,16 @@ class Train(executors.Cluster, Training):
         report["test"] = None if test is None else _scores(model, result.x, test)
         lines += [_line(name, report[name]) for name in ("train", "test") if report[name] is not None]
         lines += template_lines(report["template_weights"], MOST) if report.get("template_weights") else []
-        title = f"{self.loss}, {optimizer}, lam = {job['lam']:g}"
-        return Report(report, lines, {panel.__name__: result.history}, title)
+        return Report(report, lines, curve(panel, result, f"{self.loss}, {optimizer}, lam = {job['lam']:g}"))
 
     def _job(self, optimizer: str) -> dict[str, Any]:
         """The settings of the optimiser, with this command's defaults."""
-        job: dict[str, Any] = {
-            "lam": LAM[optimizer] if self.lam is None else self.lam,
-            "epochs": EPOCHS[optimizer] if self.epochs is None else self.epochs,
-            "rng": self.rng or 0,
-        }
+        usual: dict[str, Any] = {"lam": LAM[optimizer], "epochs": EPOCHS[optimizer], "rng": 0}
         if optimizer in ("bcfw", "cocoa"):
-            job["tol"] = TOL
+            usual["tol"] = TOL
         elif optimizer != "lbfgs":
-            job["step_size"] = STEP_SIZE.get(optimizer, STEP_SIZE[self.loss])
-        job |= given(self.solver, optimizer, OPTIMIZERS)
+            usual["step_size"] = STEP_SIZE.get(optimizer, STEP_SIZE[self.loss])
+        job = settings_of(self, usual, optimizer, OPTIMIZERS)
         if optimizer == "online-proximal":
             job["regularizer"] = self.regularizer or "squared-l21"
         return job
@@ -149,9 +137,7 @@ class Train(executors.Cluster, Training):
         settings = {name: getattr(self, name) for name in ("templates", "bits", "vocabulary")}
         settings["blocks"] = (self.blocks and optimizer != "online-proximal") or None
         settings["many-roots"] = None if self.single_root else True
-        for name, value in settings.items():
-            if value is not None:
-                raise ValueError(f"--{name} has no effect with --start: the saved model has its own")
+        refuse(settings, settings, "with --start: the saved model has its own")
         return loaded(panel, self, CHECK, self.start)[:2]
 
     def _new_model(self, panel: ModuleType, training: list[Sentence]) -> Any:
@@ -163,16 +149,15 @@ class Train(executors.Cluster, Training):
         return new(vocabulary=new().vocabulary(_packed(new(), training), max(self.vocabulary, 1)))
 
     def _partitions(
-        self, panel: ModuleType, optimizer: str, loss: Any, model: Any, job: dict[str, Any], stack: ExitStack
-    ) -> tuple[list[str], Partitioned]:
-        """The files, and the objective over their partitions."""
-        files, paths, parts = self.files([self.treebank], "sentences")
+        self, panel: ModuleType, optimizer: str, loss: Any, model: Any, job: dict[str, Any]
+    ) -> AbstractContextManager[Any]:
+        """The objective over partitions of the files."""
+        _, paths, parts = self.files([self.treebank], "sentences")
         loaders = parts_of([TreebankFile(path, self.most_bytes, self.encoding) for path in paths], parts)
-        model = self._new_model(panel, []) if model is None else model
         few = load_treebank("sentences")[:FEW]
         run = partial(solve, panel, optimizer, **job | {"epochs": 1})
         rehearsal = executors.Rehearsal(model, loss, run, [s.fields() for s in few], [s.heads for s in few])
-        return files, stack.enter_context(self.partitioned(panel, rehearsal, lambda _: model, lambda _: loaders))
+        return self.partitioned(panel, rehearsal, lambda _: model, lambda _: loaders)
 
 
 class Evaluate(Saved):
@@ -187,7 +172,7 @@ class Evaluate(Saved):
         model, w, _ = loaded(panel, self, CHECK)
         sentences = _sentences(self, self.treebank, self.limit)
         scores = _scores(model, w, sentences)
-        report = {"model": str(self.model), "treebank": self.treebank, "sentences": len(sentences), **scores}
+        report = {"treebank": self.treebank, "sentences": len(sentences), **scores}
         return Report(report, [_line(f"{len(sentences)} sentences:", scores)])
 
 
@@ -230,8 +215,7 @@ class Predict(Evaluate):
             parsed.append(sentence._replace(heads=heads, relations=relations))
             noted.append(comments)
             results.append(each)
-        report = {"model": str(self.model), "sentences": results}
-        return Report(report, list(write_conllu(parsed, noted)), out=self.out)
+        return Report({"sentences": results}, list(write_conllu(parsed, noted)), out=self.out)
 
 
 def drawn(words: tuple[str, ...], tags: tuple[str, ...], heads: np.ndarray) -> list[str]:

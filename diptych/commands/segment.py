@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from diptych.commands.jobs import spread
-from diptych.commands.options import Saved, Task, Training, argument, flag, number, option, positive
-from diptych.commands.output import Report, announce_compilation, trained
+from diptych.commands.options import Saved, Task, Training, argument, flag, number, option, positive, refuse
+from diptych.commands.output import Report, curve, trained
 from diptych.commands.show import checked, loaded, show_of
-from diptych.commands.solvers import frank_wolfe_job, solve, solver_options
+from diptych.commands.solvers import settings_of, solve, solver_options
 from diptych.pictures import grids, plots
 from reference.datasets import load_letters
 from reference.files import save_bytes
@@ -57,8 +57,7 @@ class Train(Training):
     def run(self, panel: ModuleType) -> Report:
         training, test = _clean_pictures(self, self.scale)
         scale = 2 if self.scale is None and self.pictures == "letters" else self.scale
-        announce_compilation(panel, self.quiet)
-        job = frank_wolfe_job(self, JOB)
+        job = settings_of(self, JOB, "bcfw", OPTIMIZERS)
         rng = np.random.default_rng(job["rng"])
         noisy, noisy_test = ([grids.noisy_copy(x, self.noise, rng) for x in some] for some in (training, test))
         started = time.perf_counter()
@@ -84,7 +83,7 @@ class Train(Training):
             _error_line("pictures trained on", report["train"]),
             *([_error_line("new pictures", report["test"])] if test else []),
         ]
-        return Report(report, lines, {panel.__name__: result.history}, f"hinge, bcfw, lam = {job['lam']:g}")
+        return Report(report, lines, curve(panel, result, f"hinge, bcfw, lam = {job['lam']:g}"))
 
 
 class Evaluate(Saved):
@@ -103,8 +102,8 @@ class Evaluate(Saved):
         rng, noise = np.random.default_rng(self.rng or 0), info["noise"] if self.noise is None else self.noise
         noisy = [grids.noisy_copy(picture, noise, rng) for picture in pictures]
         error = _wrong(pictures, noisy, _restored(model, w, noisy, info["connectivity"]))
-        report = {"model": str(self.model), "pictures": self.pictures, "images": len(pictures)}
-        return Report(report | {"noise": noise, "error": error}, [_error_line(f"{len(pictures)} pictures", error)])
+        report = {"pictures": self.pictures, "images": len(pictures), "noise": noise, "error": error}
+        return Report(report, [_error_line(f"{len(pictures)} pictures", error)])
 
 
 class Predict(Saved):
@@ -136,23 +135,19 @@ class Predict(Saved):
         each: list[dict[str, Any]] = []
         for x, y in zip(noisy, restored, strict=True):
             each.append({"height": x.shape[0], "width": x.shape[1], "turned": int(np.sum(y != x))})
-        report: dict[str, Any] = {"model": str(self.model), "noisy": self.noisy}
-        report |= {"seconds": seconds, "error": None if clean is None else _wrong(clean, noisy, restored)}
+        error = None if clean is None else _wrong(clean, noisy, restored)
+        report: dict[str, Any] = {"noisy": self.noisy, "seconds": seconds, "error": error}
         if self.out:
-            content = io.BytesIO()
             if len(restored) == 1:
                 grids.write_picture(self.out, restored[0])
             else:
+                content = io.BytesIO()
                 np.savez(content, *(picture.astype(np.uint8) for picture in restored))
                 save_bytes(self.out, content.getvalue())
             report["out"] = str(self.out)
         else:
             for picture, labels in zip(each, restored, strict=True):
                 picture["restored"] = ["".join(map(str, row)) for row in labels.tolist()]
-        if self.plot:
-            shown = {"noisy": noisy[0], "restored": restored[0]}
-            plots.pictures(self.plot, shown if clean is None else {"clean": clean[0], **shown})
-            report["plot"] = str(self.plot)
         report |= each[0] if len(each) == 1 else {"pictures": each}
         sizes = " and ".join(dict.fromkeys(f"{picture['width']} x {picture['height']}" for picture in each))
         several = "" if len(each) == 1 else f"{len(each)} pictures of "
@@ -160,16 +155,15 @@ class Predict(Saved):
         lines = [
             f"{self.noisy}: {several}{sizes} pixels, {turned} turned over in {seconds:.2f} seconds",
             *([] if clean is None else [_error_line("this picture" if len(each) == 1 else "all", report["error"])]),
-            *(f"{what} {report[what]}" for what in ("out", "plot") if what in report),
+            *(f"{what} {file}" for what, file in (("out", self.out), ("plot", self.plot)) if file),
         ]
-        return Report(report, lines)
+        shown = ({} if clean is None else {"clean": clean[0]}) | {"noisy": noisy[0], "restored": restored[0]}
+        return Report(report, lines, partial(plots.pictures, shown=shown))
 
     def _to_restore(self, info: dict[str, Any]) -> tuple[list[np.ndarray], list[np.ndarray] | None]:
         """The noisy pictures, and the clean ones or None."""
         if self.noisy != "letters":
-            for name in ("words", "noise", "rng"):
-                if getattr(self, name) is not None:
-                    raise ValueError(f"--{name} has no effect with a noisy picture of your own")
+            refuse(vars(self), ("words", "noise", "rng"), "with a noisy picture of your own")
             noisy = _some(self, self.noisy)
             clean = None if self.clean is None else _some(self, self.clean)
             sizes = [[picture.shape for picture in pictures or ()] for pictures in (noisy, clean)]
@@ -177,10 +171,8 @@ class Predict(Saved):
                 expected, got = (", ".join(map(str, each)) for each in sizes)
                 raise ValueError(f"{self.clean}: expected shape {expected} as {self.noisy}, got {got}")
             return noisy, clean
-        if self.limit is not None:
-            raise ValueError("--limit has no effect with letters, which are one page; --words sets the words on it")
-        if self.clean is not None:
-            raise ValueError("--clean has no effect with letters, which are clean before noise is added")
+        refuse(vars(self), ["limit"], "with letters, which are one page; --words sets the words on it")
+        refuse(vars(self), ["clean"], "with letters, which are clean before noise is added")
         rng = np.random.default_rng(1 if self.rng is None else self.rng)
         scale, words = info.get("scale") or 2, 6 if self.words is None else self.words
         drawn = grids.page(grids.word_pictures(rng.integers(0, len(load_letters().X), words), scale), 2 * scale)
@@ -230,10 +222,8 @@ def _restored(model: Any, w: np.ndarray, noisy: Sequence[np.ndarray], connectivi
 
 def _wrong(clean: list[np.ndarray], noisy: list[np.ndarray], restored: list[np.ndarray]) -> dict[str, float]:
     """The share of wrong pixels before and after restoration."""
-    wrong, pixels = {"before": 0, "after": 0}, sum(picture.size for picture in clean)
-    for x, before, after in zip(clean, noisy, restored, strict=True):
-        wrong["before"] += int(np.sum(x != before))
-        wrong["after"] += int(np.sum(x != after))
+    pixels, copies = sum(picture.size for picture in clean), {"before": noisy, "after": restored}
+    wrong = {when: sum(int(np.sum(x != y)) for x, y in zip(clean, some, strict=True)) for when, some in copies.items()}
     return {when: count / pixels for when, count in wrong.items()}
 
 

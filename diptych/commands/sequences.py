@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,13 +17,13 @@ import numpy as np
 from tqdm import tqdm
 
 from diptych.commands import executors, jobs, learners
-from diptych.commands.learners import Kernels, Sparse, SparseJob, SparseRun, sparse_job
-from diptych.commands.options import Command, Saved, Training, argument, flag, option
-from diptych.commands.output import Progress, Report, announce_compilation, ending, outcome, say, trained, whole
+from diptych.commands.learners import KernelJob, Kernels, Sparse, SparseJob, SparseRun
+from diptych.commands.options import Command, Saved, Training, argument, flag, option, refuse
+from diptych.commands.output import Progress, Report, announce_compilation, curve, ending, outcome, say, trained, whole
 from diptych.commands.scores import of_partition, shares_of
 from diptych.commands.show import checked, show_of
 from diptych.commands.solvers import check_start, epochs_of, listed, solver_options
-from diptych.distributed import Partitioned, SequenceFile, sequence_model
+from diptych.distributed import SequenceFile, sequence_model
 from diptych.distributed.loaders import parts_of
 from diptych.files.models import load_model
 from diptych.files.sequences import numbered, relabelled
@@ -37,7 +37,6 @@ from reference.training.result import Row
 
 OVER = (*jobs.OPTIMIZERS, "cocoa")
 EPOCHS = listed({name: epochs_of(name) for name in jobs.OPTIMIZERS})
-FOLD = "only the sequences of this fold"
 DRAWN = 24  # words of a picture
 
 
@@ -45,22 +44,19 @@ class Data(Command):
     """Sequences, or a fold of them."""
 
     data: str = argument("'letters', or a sequence file (.npz)")
-    fold: int | None = option("data", FOLD, metavar="N")
+    fold: int | None = option("data", "only the sequences of this fold", metavar="N")
     reverse: bool = False
     limit: int | None = flag()
     most_bytes: int = flag()
 
-    def read(self, labelled: bool = True, fitting: tuple[Any, ...] = ()) -> Sequences:
-        """The sequences, at most ``--limit``. fitting: a model that they fit, its file and, if they count, weights."""
+    def read(self, labelled: bool = True, fitting: tuple[Any, ...] = (), fold: int | None = None) -> Sequences:
+        """The sequences, at most ``--limit``, of a fold. fitting: a model that they fit, its file, maybe weights."""
         data = jobs.load(self.data, labelled=labelled, most_bytes=self.most_bytes)
         if fitting:
             self.check_features(data, *fitting)
             data = relabelled(self.data, data, fitting[0].labels)
-        return data if self.limit is None else data.take(jobs.limited(len(data.X), self.limit))
-
-    def part(self, data: Sequences) -> Sequences:
-        """The sequences of ``--fold``."""
-        return data if self.fold is None else data.split(self.fold)[1]
+        data = data if self.limit is None else data.take(jobs.limited(len(data.X), self.limit))
+        return data if fold is None else data.split(fold)[1]
 
     def say_labels(self, labels: tuple[str, ...]) -> None:
         """Print on stderr which integers are labels, unless they are 0..L-1 or --quiet is given."""
@@ -125,13 +121,14 @@ class Train(executors.Cluster, Sparse, Kernels, Split, Training):
         self.check_over(self.optimizer or usual, "limit", "fold")
         for other, names in (("mkl", learners.KERNEL_OPTIONS), ("sparse-crf", learners.SPARSE_OPTIONS)):
             if self.learner != other:
-                jobs.refuse_options(self, names, other)
+                refuse(vars(self), names, f"without --learner {other}")
         if self.learner == "mkl":
-            learners.kernel_job(self)  # reports invalid options before the data are read
-            return learners.train_kernels(panel, self, *self.split(self.read()))
+            if self.start is not None:
+                raise ValueError("--start: mkl starts from 0; --resume goes on from a checkpoint")
+            job = jobs.learner_job(self, "mkl", KernelJob, "checkpoint", "resume")
+            return learners.train_kernels(panel, self, job, *self.split(self.read()))
         if self.learner == "sparse-crf":
-            job = sparse_job(self)
-            return self._sparse(panel, job, *self.split(self.read()))
+            return self._sparse(panel, jobs.learner_job(self, "sparse-crf", SparseJob), *self.split(self.read()))
         return self._linear(panel, usual)
 
     def _linear(self, panel: ModuleType, usual: str) -> Report:
@@ -139,17 +136,14 @@ class Train(executors.Cluster, Sparse, Kernels, Split, Training):
         job = jobs.job_of(self, OVER if over else jobs.OPTIMIZERS, optimizer=usual)
         model, w0 = (None, None) if self.start is None else self._start(panel, job)
         job = job if model is None else replace(job, start_stop=model.start_stop)
-        with ExitStack() as stack:
-            started, test = time.perf_counter(), None
-            if over:
-                files, objective = self._partitions(panel, job, model, stack)
-                job = job.over(objective.n)
-            else:
-                training, test = self.split(self.read(fitting=() if model is None else (model, self.start)))
-                job = job.over(len(training.X))
-                _warm_up(panel, job, training, self.quiet)
-                started = time.perf_counter()
-                objective = jobs.objective_of(panel, job, training, model)
+        started, opened = time.perf_counter(), self._partitions(panel, job, model) if over else None
+        if opened is None:
+            training, test = self.split(self.read(fitting=() if model is None else (model, self.start)))
+            _warm_up(panel, job.over(len(training.X)), training)
+            started = time.perf_counter()
+            opened = nullcontext(jobs.objective_of(panel, job, training, model))
+        with opened as objective:
+            job = job.over(objective.n)
             fold = {} if over else {"fold": self.fold}
             what: dict[str, Any] = {"data": self.data, "sequences": objective.n, **fold}
             what |= ({} if over else {"reverse": self.reverse}) | {"start": self.start, "job": job.as_dict()}
@@ -159,11 +153,11 @@ class Train(executors.Cluster, Sparse, Kernels, Split, Training):
             report |= {"weights": model.size, "seconds_in_all": time.perf_counter() - started}
             first = f"{job.loss} by {job.optimizer} on {self.data}: {objective.n} sequences"
             if over:
-                counts = None if result.interrupted else objective.sum_of(of_partition, result.x)
-                report |= {"files": files, "labels": model.labels}
-                report["train"] = None if counts is None else shares_of(counts, "letter", "word")
+                report |= {"files": self.files([self.data], "letters")[0], "labels": model.labels, "train": None}
                 lines = [executors.line_of(report)]
-                lines += [] if counts is None else [jobs.accuracy_line("train", report["train"])]
+                if not result.interrupted:
+                    report["train"] = shares_of(objective.sum_of(of_partition, result.x), "letter", "word")
+                    lines.append(jobs.accuracy_line("train", report["train"]))
                 spent = report["seconds_in_all"]
             else:
                 spent, epochs = (result.history[-1].seconds, result.history[-1].epoch) if result.history else (0.0, 0)
@@ -174,7 +168,7 @@ class Train(executors.Cluster, Sparse, Kernels, Split, Training):
                     lines.append(f"weights {report['nonzeros']} of {report['weights']} are not 0")
         gap = "" if isinstance(result.certificate, str) else f"    within {result.certificate:.3g} of the optimum"
         lines = [first, f"objective {result.fun:.6f}    seconds {spent:.3f}{gap}", *lines]
-        return Report(report, lines, {panel.__name__: result.history}, _title(job))
+        return Report(report, lines, curve(panel, result, job.title))
 
     def _start(self, panel: ModuleType, job: jobs.Job) -> tuple[Any, np.ndarray]:
         """The saved model to start from, and its weights."""
@@ -186,11 +180,9 @@ class Train(executors.Cluster, Sparse, Kernels, Split, Training):
             raise ValueError(f"--no-start-stop: {self.start} has weights for starting and ending")
         return model, w
 
-    def _partitions(
-        self, panel: ModuleType, job: jobs.Job, model: Any, stack: ExitStack
-    ) -> tuple[list[str], Partitioned]:
-        """The files, and the objective over their partitions."""
-        files, paths, parts = self.files([self.data], "letters")
+    def _partitions(self, panel: ModuleType, job: jobs.Job, model: Any) -> AbstractContextManager[Any]:
+        """The objective over partitions of the files."""
+        _, paths, parts = self.files([self.data], "letters")
         sources = [SequenceFile(path, None, self.most_bytes) for path in paths]
         small = panel.SequenceModel(2, 2, start_stop=job.start_stop)
         run = partial(jobs.train, panel, replace(job, epochs=1).over(2))
@@ -207,7 +199,7 @@ class Train(executors.Cluster, Sparse, Kernels, Split, Training):
         def loaders_of(model: Any) -> Any:
             return parts_of([replace(each, labels=model.labels) for each in sources], parts)
 
-        return files, stack.enter_context(self.partitioned(panel, rehearsal, model_of, loaders_of))
+        return self.partitioned(panel, rehearsal, model_of, loaders_of)
 
     def _sparse(self, panel: ModuleType, job: SparseJob, training: Sequences, test: Sequences | None) -> Report:
         n, started = len(training.X), time.perf_counter()
@@ -222,10 +214,11 @@ class Train(executors.Cluster, Sparse, Kernels, Split, Training):
 
         info = {"data": self.data, "fold": self.fold}
         what = {"data": self.data, "sequences": n, "fold": self.fold}
-        fit = SparseRun(panel, self, job, what, objective, n, info, lambda w: (model, w))()
-        report = {**fit.report, "reverse": self.reverse, **jobs.accuracies(model, fit.w, training, test)}
+        w, fit = SparseRun(panel, self, job, what, objective, n, info, lambda w: (model, w))()
+        report = {**fit.fields, "reverse": self.reverse, **jobs.accuracies(model, w, training, test)}
         report["seconds_in_all"] = time.perf_counter() - started
-        return Report(report, [f"sparse CRF on {self.data}: {n} sequences", *fit.lines, *jobs.accuracy_lines(report)])
+        lines = [f"sparse CRF on {self.data}: {n} sequences", *fit.lines, *jobs.accuracy_lines(report)]
+        return fit._replace(fields=report, lines=lines)
 
 
 class Evaluate(Data, Saved):
@@ -233,12 +226,12 @@ class Evaluate(Data, Saved):
 
     def run(self, panel: ModuleType) -> Report:
         model, w, info = load_model(self.model, panel, most_bytes=self.most_bytes)
-        data = self.part(self.read(fitting=(model, self.model, w)))
+        data = self.read(fitting=(model, self.model, w), fold=self.fold)
         jobs.check_scorable(self.data, data)
         announce_compilation(panel, self.quiet)
         started = time.perf_counter()
         scores = jobs.accuracy(model, w, data)
-        report: dict[str, Any] = {"data": self.data, "fold": self.fold, "model": str(self.model), "trained": info}
+        report: dict[str, Any] = {"data": self.data, "fold": self.fold, "trained": info}
         report |= {"sequences": len(data.X), "accuracy": scores, "seconds": time.perf_counter() - started}
         return Report(report, [jobs.accuracy_line(f"{len(data.X)} sequences:", scores)])
 
@@ -253,20 +246,18 @@ class Predict(Data, Saved):
         if self.plot and self.data != "letters":
             raise ValueError(f"--plot: the words of letters can be drawn, not {self.data}")
         model, w, _ = load_model(self.model, panel, most_bytes=self.most_bytes)
-        data = self.part(self.read(labelled=False))
+        data = self.read(labelled=False, fold=self.fold)
         if not data.X:
             raise ValueError(f"{self.data}: no sequences")
         self.check_features(data, model, self.model, w)
         announce_compilation(panel, self.quiet)
         predicted = [[model.labels[i] for i in labels] for labels in jobs.labellings(model, w, data)]
-        report = {"data": self.data, "model": str(self.model), "labels": predicted}
-        if self.plot:
-            shown = data.X[:DRAWN], data.Y[:DRAWN], predicted[:DRAWN]
-            words = [("".join(data.labels[i] for i in y), "".join(read)) for _, y, read in zip(*shown, strict=True)]
-            plots.words(self.plot, shown[0], words)
-            report["plot"] = str(self.plot)
+        report = {"data": self.data, "labels": predicted}
         separator = "" if all(len(name) == 1 for name in model.labels) else " "
-        return Report(report, [separator.join(labels) for labels in predicted], out=self.out)
+        shown = zip(data.Y[:DRAWN], predicted[:DRAWN], strict=True) if self.plot else ()
+        words = [("".join(data.labels[i] for i in y), "".join(read)) for y, read in shown]
+        picture = partial(plots.words, pixels=data.X[:DRAWN], read=words)
+        return Report(report, [separator.join(labels) for labels in predicted], picture, out=self.out)
 
 
 # both panels --------------------------------------------------------------------------------------------------------
@@ -291,10 +282,8 @@ class Compare(Split):
         job = job.over(len(training.X))
         report, _ = compare(job, training, training if test is None else test, self.quiet)
         report["data"] = self.data
-        if self.plot:
-            plots.convergence(self.plot, _histories(report), _title(job))
-            report["plot"] = str(self.plot)
-        return Report(report, _side_by_side(report))
+        picture = partial(plots.convergence, histories=_histories(report), title=job.title)
+        return Report(report, _side_by_side(report), picture)
 
 
 class Demo(Command):
@@ -351,7 +340,8 @@ def compare(job: jobs.Job, training: Sequences, test: Sequences, quiet: bool) ->
     trained = {}
     for name in PANELS:
         side = panel_of(name)
-        _warm_up(side, job, training, quiet)
+        announce_compilation(side, quiet)
+        _warm_up(side, job, training)
         objective = jobs.objective_of(side, job, training)
         with Progress(job.epochs, quiet, name) as progress:
             result = whole(jobs.train(side, job, objective, progress))
@@ -365,21 +355,16 @@ def compare(job: jobs.Job, training: Sequences, test: Sequences, quiet: bool) ->
     return report, trained
 
 
-def _warm_up(panel: ModuleType, job: jobs.Job, data: Sequences, quiet: bool) -> None:
+def _warm_up(panel: ModuleType, job: jobs.Job, data: Sequences) -> None:
     """Load or compile the job's kernels on one sequence before the clock starts, if the panel has kernels."""
     if not hasattr(panel, "kernels_are_cold"):
         return
-    announce_compilation(panel, quiet)
     objective = jobs.objective_of(panel, job, data.take(np.arange(min(1, len(data.X)))))
     whole(jobs.train(panel, replace(job, epochs=1), objective))
 
 
 def _histories(report: dict[str, Any]) -> dict[str, list[Row]]:
     return {name: [Row(**row) for row in report[name]["history"]] for name in PANELS}
-
-
-def _title(job: jobs.Job) -> str:
-    return f"{job.loss}, {job.optimizer}, lam = {job.lam:g}"
 
 
 def _side_by_side(report: dict[str, Any]) -> list[str]:

@@ -50,29 +50,25 @@ def show_of(check: Check) -> type[Saved]:
 
         def run(self, panel: ModuleType) -> Report:
             model, w, info = load_model(self.model, panel, most_bytes=self.most_bytes)
+            kind = type(model).__name__
+            reader, of = SHOWN.get(kind, (self.name, None))
             try:
                 check(self.model, model, info)
             except ValueError as problem:
-                reader, _ = SHOWN.get(type(model).__name__, (self.name, None))
                 hint = f"; diptych {reader} reads it" if info and reader != self.name else ""
                 raise ValueError(f"{problem}{hint}") from None
-            return _shown(self.model, self.top, model, w, info)
+            sizes = {name: x for name, x in model.settings().items() if isinstance(x, (bool, int, float, str))}
+            arrays = list(w.coefficients) if kind == "KernelSequenceModel" else [np.asarray(host(w))]
+            weights, nonzeros = sum(a.size for a in arrays), sum(int(np.count_nonzero(a)) for a in arrays)
+            details, more = ({}, []) if of is None else of(model, w, info, self.top)
+            report = {"kind": kind, "weights": weights, "nonzeros": nonzeros}
+            lines = [f"{self.model}: {kind}, {nonzeros} of {weights} weights are not 0"]
+            lines += [_listed("sizes", sizes)] if sizes else []
+            told = {name: value for name, value in info.items() if value is not None}
+            lines += [_listed("trained", told)] if info else []
+            return Report(report | {"sizes": sizes, "trained": info, **details}, [*lines, *more])
 
     return Show
-
-
-def _shown(path: str, top: int, model: Any, w: Any, info: dict[str, Any]) -> Report:
-    kind = type(model).__name__
-    sizes = {name: value for name, value in model.settings().items() if isinstance(value, (bool, int, float, str))}
-    arrays = list(w.coefficients) if kind == "KernelSequenceModel" else [np.asarray(host(w))]
-    weights, nonzeros = sum(a.size for a in arrays), sum(int(np.count_nonzero(a)) for a in arrays)
-    _, of = SHOWN.get(kind, ("", None))
-    details, lines = ({}, []) if of is None else of(model, w, info, top)
-    report = {"model": str(path), "kind": kind, "weights": weights, "nonzeros": nonzeros}
-    first = [f"{path}: {kind}, {nonzeros} of {weights} weights are not 0"]
-    first += [_listed("sizes", sizes)] if sizes else []
-    first += [_listed("trained", {name: value for name, value in info.items() if value is not None})] if info else []
-    return Report(report | {"sizes": sizes, "trained": info, **details}, [*first, *lines])
 
 
 def _listed(what: str, values: dict[str, Any]) -> str:

@@ -113,32 +113,6 @@ def listed(values: dict[str, Any]) -> str:
     return ", ".join(f"{name} {text}" for name, text in texts.items())
 
 
-def add_solver(sub: Parser, solvers: Iterable[str], *, without: Iterable[str] = (), **notes: str) -> None:
-    """Add each option of the solvers, as rare options. notes: text in parentheses after an option's help, by name."""
-    every: dict[str, dict[str, Own]] = {}
-    for solver in solvers:
-        for name, option in own(solver).items():
-            every.setdefault(name, {})[solver] = option
-    for name, of in every.items():
-        if name in FLAGS or name in without:
-            continue
-        first, texts = next(iter(of.values())), dict[str, list[str]]()
-        for solver, option in of.items():
-            default = option.default is not None and not isinstance(option.default, bool)
-            usual = f" (default: {option.default})" if default else ""
-            texts.setdefault((option.help or name.replace("_", " ")) + usual, []).append(solver)
-        help = "; ".join(f"{', '.join(names)}: {text}" for text, names in texts.items())
-        help += f" ({notes[name]})" if name in notes else ""
-        how: dict[str, Any] = {"type": first.type if len({option.type for option in of.values()}) == 1 else None}
-        if first.kind is bool:
-            how = {"action": "store_const", "const": not first.default}
-        elif first.kind is str:
-            how = {"choices": list(dict.fromkeys(word for option in of.values() for word in option.choices))}
-        elif how["type"] is None:
-            how = {"type": KINDS[float if first.kind is float else int]}
-        sub.option("solver", spelled(solvers, name), dest=name, rare=True, help=help.replace("%", "%%"), **how)
-
-
 def spelled(solvers: Iterable[str], name: str) -> str:
     """The option of a parameter, with the prefix ``no-`` for a truth value that is true by default."""
     option = next(own(solver)[name] for solver in solvers if name in own(solver))
@@ -146,12 +120,37 @@ def spelled(solvers: Iterable[str], name: str) -> str:
 
 
 def solver_options(solvers: Sequence[str], *, without: Iterable[str] = (), **notes: str) -> Any:
-    """A field of a command for the solvers' own options that are given, by name. notes: as in :func:`add_solver`."""
+    """A field of a command for the solvers' own options that are given, by name; each is a rare option. notes: text in
+    parentheses after an option's help, by name.
+    """
+
+    def add(sub: Parser, *_: Any) -> None:
+        every: dict[str, dict[str, Own]] = {}
+        for solver in solvers:
+            for name, option in own(solver).items():
+                every.setdefault(name, {})[solver] = option
+        for name, of in every.items():
+            if name in FLAGS or name in without:
+                continue
+            first, texts = next(iter(of.values())), dict[str, list[str]]()
+            for solver, option in of.items():
+                default = option.default is not None and not isinstance(option.default, bool)
+                usual = f" (default: {option.default})" if default else ""
+                texts.setdefault((option.help or name.replace("_", " ")) + usual, []).append(solver)
+            help = "; ".join(f"{', '.join(names)}: {text}" for text, names in texts.items())
+            help += f" ({notes[name]})" if name in notes else ""
+            types = {option.type for option in of.values()}
+            how: dict[str, Any] = {"type": first.type if len(types) == 1 else KINDS.get(first.kind)}
+            if first.kind is bool:
+                how = {"action": "store_const", "const": not first.default}
+            elif first.kind is str:
+                how = {"choices": list(dict.fromkeys(word for option in of.values() for word in option.choices))}
+            sub.option("solver", spelled(solvers, name), dest=name, rare=True, help=help.replace("%", "%%"), **how)
 
     def told(values: dict[str, Any]) -> dict[str, Any]:
         return {name: values[name] for each in solvers for name in own(each) if values.get(name) is not None}
 
-    return declared(lambda sub, *_: add_solver(sub, solvers, without=without, **notes), of=told)
+    return declared(add, of=told)
 
 
 def given(values: dict[str, Any], solver: str, solvers: Iterable[str]) -> dict[str, Any]:
@@ -169,10 +168,10 @@ def given(values: dict[str, Any], solver: str, solvers: Iterable[str]) -> dict[s
     return arguments
 
 
-def frank_wolfe_job(command: Any, usual: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a command whose only solver is bcfw; usual: the defaults of that command."""
-    shared = {name: value for name in usual if (value := getattr(command, name)) is not None}
-    return usual | shared | given(command.solver, "bcfw", ["bcfw"])
+def settings_of(command: Any, usual: dict[str, Any], solver: str, solvers: Iterable[str]) -> dict[str, Any]:
+    """The settings of a command's run of one of its solvers; usual: its defaults."""
+    shared = {name: value for name in usual if (value := getattr(command, name, None)) is not None}
+    return usual | shared | given(command.solver, solver, solvers)
 
 
 def check_start(solver: str, solvers: Iterable[str]) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,15 +15,15 @@ import numpy as np
 
 from diptych.commands import executors, tag_files, tag_paths
 from diptych.commands.jobs import OPTIMIZERS as SOLVERS
-from diptych.commands.jobs import Job, Solved, job_of, limited, refuse_options, spread, train
-from diptych.commands.learners import SPARSE_OPTIONS, Sparse, SparseJob, SparseRun, sparse_job
-from diptych.commands.options import Saved, Task, Training, Words, argument, flag, option
-from diptych.commands.output import Report, announce_compilation, trained
+from diptych.commands.jobs import Job, Solved, job_of, learner_job, limited, spread, train
+from diptych.commands.learners import SPARSE_OPTIONS, Sparse, SparseJob, SparseRun
+from diptych.commands.options import Saved, Task, Training, Words, argument, flag, option, refuse
+from diptych.commands.output import Report, curve, trained
 from diptych.commands.scores import counted, of_partition, tagging_lines, tagging_scores
 from diptych.commands.show import loaded, show_of
 from diptych.commands.solvers import check_start, solver_options
 from diptych.commands.tag_crfsuite import Export, Import
-from diptych.distributed import column_parts, tagging_model
+from diptych.distributed import Partitioned, column_parts, tagging_model
 from diptych.distributed.vocabulary import check_scheme
 from diptych.elastic_net import without_zeros
 from diptych.files.columns import SEPARATORS, Columns, Layout
@@ -105,85 +105,76 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
     solver: dict[str, Any] = solver_options(OPTIMIZERS, without=("mu", "k", "l1"))
 
     def run(self, panel: ModuleType) -> Report:
-        files, over = tag_files.paths_of(self.file), self.over_partitions
+        over = self.over_partitions
         if self.bits is not None and self.least is not None:
             raise ValueError("--least has no effect with --bits: hashed attributes have no vocabulary")
-        job = self._job() if self.learner == "linear" else sparse_job(self)
+        job = self._job() if self.learner == "linear" else learner_job(self, "sparse-crf", SparseJob)
         self.check_over(job.optimizer if isinstance(job, Job) else OPTIMIZERS[0], "limit")
         model, w0, layout = self._start(panel)
-        with ExitStack() as stack:
-            if over and isinstance(job, Job):
-                ready = self._partitions(panel, job, layout, model, stack)
-            else:
-                ready = self._sentences(panel, files, layout, model)
-            if isinstance(job, SparseJob):
-                w, report, lines, *curves = self._sparse(panel, job, ready)
-            else:
-                w, report, lines, *curves = self._linear(panel, tag_paths.job_on(self, job, ready.n), ready, w0)
-            report |= {"columns": ready.layout.columns, "labels": ready.model.labels}
+        with (self._partitions if over else self._sentences)(panel, job, layout, model) as ready:
+            w, fit = self._fit(panel, job, ready, w0)
+            report = fit.fields | {"columns": ready.layout.columns, "labels": ready.model.labels}
             report["train"] = None if over and report["interrupted"] else ready.scored(w)
         report["test"] = None if ready.test is None else _scores(ready.model, w, ready.test, self.scheme)
         report.setdefault("seconds", time.perf_counter() - ready.started)
-        lines += [] if report["train"] is None else tagging_lines("train", report["train"], types=False)
+        lines = [] if report["train"] is None else tagging_lines("train", report["train"], types=False)
         lines += [] if report["test"] is None else tagging_lines("test", report["test"])
-        return Report(report, lines, *curves)
+        return fit._replace(fields=report, lines=[*fit.lines, *lines])
 
-    def _sparse(self, panel: ModuleType, job: SparseJob, ready: Ready) -> tuple[Any, ...]:
-        """Weights, report and lines of a sparse CRF."""
-        file, model, data = ", ".join(self.file), ready.model, ready.data
+    def _fit(self, panel: ModuleType, job: Any, ready: Ready, w0: np.ndarray | None) -> tuple[np.ndarray, Report]:
+        """Train by one solver, along a path of l1, or a sparse CRF."""
+        file, model, over = ", ".join(self.file), ready.model, isinstance(ready.data, Partitioned)
         what, info = {"file": file, "sentences": ready.n}, {"file": file, **tag_files.info_of(ready.layout)}
-        fit = SparseRun(panel, self, job, what, lambda some: panel.LogLoss(model, sequences_of(data, some)), ready.n,
-            info, partial(without_zeros, model))()  # fmt: skip
-        return fit.w, fit.report, [f"sparse CRF on {ready.n} sentences of {file}", *fit.lines]
-
-    def _linear(self, panel: ModuleType, job: Job, ready: Ready, w0: np.ndarray | None) -> tuple[Any, ...]:
-        """Weights, report, lines, curves and their title."""
-        file, model, over = ", ".join(self.file), ready.model, self.over_partitions
+        of = f"{ready.n} sentences of {file}"
+        if isinstance(job, SparseJob):
+            part = partial(sequences_of, ready.data)
+            w, fit = SparseRun(panel, self, job, what, lambda examples: panel.LogLoss(model, part(examples)), ready.n,
+                info, partial(without_zeros, model))()  # fmt: skip
+            return w, fit._replace(lines=[f"sparse CRF on {of}", *fit.lines])
+        job = self.job_on(job, ready.n)
         objective = ready.data if over else job.loss_in(panel)(model, ready.data)
-        what = {"file": file, "sentences": ready.n, "start": self.start, "job": job.as_dict()}
-        info = {"file": file, "start": self.start, **tag_files.info_of(ready.layout), **job.as_dict()}
+        what |= {"start": self.start, "job": job.as_dict()}
+        info = {"file": file, "start": self.start, **info, **job.as_dict()}
         if self.path is not None:
-            w, report, lines = tag_paths.train_path(panel, self, job, objective, what, info, ready.dev)
-            return w, report | ready.report, [f"{ready.n} sentences of {file}", *lines]
+            w, fit = tag_paths.PathRun(panel, self, job, objective, what, info, ready.dev)()
+            return w, fit._replace(fields=fit.fields | ready.report, lines=[of, *fit.lines])
         kept = {"kept": without_zeros} if job.optimizer == "elastic-net" else {}
-        run = partial(train, panel, job, objective, w0=w0)
-        result, report = trained(
-            panel, self, what, job.epochs or 0, run, model, info, objective if over else None, **kept
-        )
+        run, split = partial(train, panel, job, objective, w0=w0), objective if over else None
+        result, report = trained(panel, self, what, job.epochs or 0, run, model, info, split, **kept)
         report |= {"weights": model.size, "seconds": time.perf_counter() - ready.started, **ready.report}
-        first = f"{ready.n} sentences of {file}: {model.size} weights, objective {result.fun:.6f}, "
+        first = f"{of}: {model.size} weights, objective {result.fun:.6f}, "
         if kept:
             report |= {"nonzeros": int(np.count_nonzero(result.x))}
             first += f"gap {result.certificate:.1e}, {report['nonzeros']} of the weights not 0, "
         lines = [f"{first}{report['seconds']:.2f} seconds", *([executors.line_of(report)] if over else [])]
-        title = f"{job.loss}, {job.optimizer}, lam = {job.lam:g}"
-        return result.x, report, lines, {panel.__name__: result.history}, title
+        return result.x, Report(report, lines, curve(panel, result, job.title))
 
-    def _sentences(self, panel: ModuleType, files: list[str], layout: Layout, model: Any) -> Ready:
+    @contextmanager
+    def _sentences(self, panel: ModuleType, job: Any, layout: Layout, model: Any) -> Iterator[Ready]:
         """The sentences of all files, packed together."""
+        files = tag_files.paths_of(self.file)
         layout, training, _ = tag_files.labelled(files[0], layout, self.most_bytes)
         known = {label for sentence in training for label in sentence["label"]}
         for path in files[1:]:
             training = training + tag_files.labelled(path, layout, self.most_bytes, known=known).sentences
         test = self._test(layout, known)
         training = spread(training, self.limit)
-        announce_compilation(panel, self.quiet)
         started = time.perf_counter()
         attributes: Any = training
         Y = [sentence["label"] for sentence in training]
-        if model is None:
-            templates = self._templates(layout, len(training))
-            with named(training):
+        with named(training):
+            if model is None:
+                templates = tag_files.templates_of(self, layout, len(training))
                 attributes = attributes_of(training, templates and check_templates(templates))
                 check_scheme(self.transitions, Y)
                 model = panel.TaggingModel.of(attributes, Y, templates, least=max(self.least or 1, 1), **self._pairs)
-        with named(training):
             data = model.pack(attributes, Y)
         report = {"seconds_packing": time.perf_counter() - started}
         scored = partial(_scores, model, sentences=training, scheme=self.scheme, data=data)
-        return Ready(layout, model, len(training), data, test, scored, started, report, self._dev(layout, known, model))
+        yield Ready(layout, model, len(training), data, test, scored, started, report, self._dev(layout, known, model))
 
-    def _partitions(self, panel: ModuleType, job: Job, layout: Layout, model: Any, stack: ExitStack) -> Ready:
+    @contextmanager
+    def _partitions(self, panel: ModuleType, job: Any, layout: Layout, model: Any) -> Iterator[Ready]:
         """The objective over partitions of the files."""
         files, paths, parts = self.files(self.file)
         layout, sample, _ = tag_files.labelled(paths[0], layout, self.most_bytes, parts[0])
@@ -191,27 +182,26 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
         test = self._test(layout, known)
         each = zip(paths, parts, strict=True)
         loaders = [x for path, n in each for x in column_parts([path], n, layout, most_bytes=self.most_bytes)]
-        few, small, started = sample[:FEW], model, time.perf_counter()
+        few, started = sample[:FEW], time.perf_counter()
         Y = [sentence["label"] for sentence in few]
-        templates = () if model is not None else self._templates(layout, None)
-        if model is None:
-            with named(few):
-                small = panel.TaggingModel.of(few, Y, templates, **self._pairs)
+        templates = () if model is not None else tag_files.templates_of(self, layout, None)
+        with named(few):
+            small = model or panel.TaggingModel.of(few, Y, templates, **self._pairs)
 
         def model_of(executor: Any) -> Any:
             least = max(self.least or 1, 1)
             return model or tagging_model(panel, loaders, templates, executor, least=least, **self._pairs)
 
-        run = partial(train, panel, tag_paths.job_on(self, replace(job, epochs=1), 1, l1=1.0))
+        run = partial(train, panel, self.job_on(replace(job, epochs=1), 1, l1=1.0))
         rehearsal = executors.Rehearsal(small, job.loss_in(panel), run, few, Y)
-        objective = stack.enter_context(self.partitioned(panel, rehearsal, model_of, lambda _: loaders))
-        score = partial(of_partition, scheme=self.scheme)
+        with self.partitioned(panel, rehearsal, model_of, lambda _: loaders) as objective:
+            dev, score = self._dev(layout, known, objective.model), partial(of_partition, scheme=self.scheme)
 
-        def scored(w: np.ndarray) -> dict[str, Any]:
-            return tagging_scores(objective.sum_of(score, w))
+            def scored(w: np.ndarray) -> dict[str, Any]:
+                return tagging_scores(objective.sum_of(score, w))
 
-        dev, found = self._dev(layout, known, objective.model), {"files": files}
-        return Ready(layout, objective.model, objective.n, objective, test, scored, started, found, dev)
+            found = {"files": files}
+            yield Ready(layout, objective.model, objective.n, objective, test, scored, started, found, dev)
 
     @property
     def _pairs(self) -> dict[str, Any]:
@@ -222,9 +212,8 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
         """The saved model to start from (or None), its weights (or None), and the layout of the files."""
         if self.start is None:
             return None, None, tag_files.told_layout(self)
-        for name in ("columns", "templates", "bits", "pairs", "least", "transitions"):
-            if getattr(self, name) is not None:
-                raise ValueError(f"--{name} has no effect with --start: the saved model has its own")
+        settings = ("columns", "templates", "bits", "pairs", "least", "transitions")
+        refuse(vars(self), settings, "with --start: the saved model has its own")
         return _tagger(panel, self.start, self)
 
     def _test(self, layout: Layout, known: set[str]) -> list[Columns] | None:
@@ -239,17 +228,13 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
             data = model.pack(sentences)
         return partial(_scores, model, sentences=sentences, scheme=self.scheme, data=data)
 
-    def _templates(self, layout: Layout, sentences: int | None) -> tuple[str, ...] | None:
-        """The templates that are given, or those for the columns; what was inferred is said."""
-        file = ", ".join(self.file)
-        name, templates = tag_files.templates_of(self.templates, file, layout.columns or ())
-        tag_files.say_read(self, file, layout, sentences, name)
-        return templates
-
     def _job(self) -> Job:
         """The job, with this command's defaults."""
-        refuse_options(self, (name for name in SPARSE_OPTIONS if name not in ("path", "ratio")), "sparse-crf")
-        usual, hinge, command = tag_paths.usual_optimizer(self), "sgd", self
+        others = (name for name in SPARSE_OPTIONS if name not in ("path", "ratio"))
+        refuse(vars(self), others, "without --learner sparse-crf")
+        usual, hinge, command = self.usual_optimizer, "sgd", self
+        if self.path is not None:
+            refuse(vars(self), ["start"], "with --path, which starts where all weights are 0")
         if self.over_partitions:
             all_pairs = self.pairs == "all" and self.transitions is None and self.start is None
             hinge = "cocoa" if all_pairs else "cutting-planes"
@@ -274,7 +259,7 @@ class Evaluate(Columned, Saved):
         found = tag_files.labelled(self.file, layout, self.most_bytes, known=model.labels)
         sentences = spread(found.sentences, self.limit)
         scores = _scores(model, w, sentences, self.scheme)
-        report = {"model": str(self.model), "file": self.file, "sentences": len(sentences), **scores}
+        report = {"file": self.file, "sentences": len(sentences), **scores}
         return Report(report, tagging_lines(f"{len(sentences)} sentences:", scores))
 
 
@@ -304,11 +289,10 @@ class Predict(Columned, Saved):
         if many and self.out is None:
             raise ValueError("--out: several files are tagged into a folder; give one")
         model, w, layout = _tagger(panel, self.model, self)
-        report: dict[str, Any] = {"model": str(self.model)}
         if many:
-            return tag_files.write_each(self, paths, report, lambda path: self._tagged(path, model, w, layout))
+            return tag_files.write_each(self, paths, lambda path: self._tagged(path, model, w, layout))
         tagged, text, codec = self._tagged(paths[0], model, w, layout)
-        return Report(report | {"sentences": tagged}, [text], out=self.out, codec=codec, end="")
+        return Report({"sentences": tagged}, [text], out=self.out, codec=codec, end="")
 
     def _tagged(self, path: str, model: Any, w: np.ndarray, layout: Layout) -> tuple[list[dict[str, Any]], str, str]:
         """The sentences of a file with their labels, the text to write and its encoding."""
@@ -324,7 +308,11 @@ class Predict(Columned, Saved):
         for piece in model.chunks(data, np.arange(data.n)) if self.top or self.probabilities else ():
             structure = model.structure_type.unchecked(model.scores(data, piece, w))
             if self.top:
-                _add_best(model, structure.topk(self.top), [tagged[i] for i in piece])
+                best = structure.topk(self.top)
+                scores, labels, counts = host(best.scores), host(best.labels), host(best.count)
+                for b, each in enumerate(tagged[i] for i in piece):  # best first
+                    several = ([model.labels[i] for i in labels[b, j, : len(each["labels"])]] for j in range(counts[b]))
+                    each["best"] = [{"score": float(scores[b, j]), "labels": y} for j, y in enumerate(several)]
             if self.probabilities:
                 marginals = host(structure.expectation()[1].unary)
                 for each, p in zip((tagged[i] for i in piece), marginals, strict=True):
@@ -332,15 +320,6 @@ class Predict(Columned, Saved):
         if self.tokens:
             return tagged, "".join(f"{line}\n" for each in tagged for line in _tagged_lines(each)), "utf-8"
         return tagged, *tagged_text(path, found, dict(zip(chosen, tagged, strict=True)), most_bytes=self.most_bytes)
-
-
-def _add_best(model: Any, best: Any, tagged: list[dict[str, Any]]) -> None:
-    """Add to each sentence its best label sequences, best first."""
-    scores, labels, counts = host(best.scores), host(best.labels), host(best.count)
-    for b, each in enumerate(tagged):
-        n = len(each["labels"])
-        named = ([model.labels[i] for i in labels[b, j, :n]] for j in range(int(counts[b])))
-        each["best"] = [{"score": float(scores[b, j]), "labels": y} for j, y in enumerate(named)]
 
 
 def _tagged_lines(each: dict[str, Any]) -> list[str]:

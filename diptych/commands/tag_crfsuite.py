@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
+from typing import ClassVar
 
 from diptych.commands.options import Command, Saved, argument, flag
 from diptych.commands.output import Report
@@ -44,9 +45,7 @@ class Export(Saved):
     file: str = argument("the file to write")
     most_bytes: int = flag()
 
-    @property
-    def written(self) -> list[str | None]:
-        return [self.file, None]
+    writes: ClassVar[tuple[str, ...]] = ("file",)
 
     def run(self, panel: ModuleType) -> Report:
         model, w, _ = load_model(self.model, panel, most_bytes=self.most_bytes)
@@ -57,5 +56,5 @@ class Export(Saved):
         write_model(self.file, theirs)
         if model.templates is not None and not self.quiet:
             print(f"{self.file}: its attributes are those of the model's templates", file=sys.stderr)
-        fields = {"model": self.model, "labels": len(theirs.labels), "weights": int((w != 0).sum()), "saved": self.file}
+        fields = {"labels": len(theirs.labels), "weights": int((w != 0).sum()), "saved": self.file}
         return Report(fields, [f"{fields['weights']} weights of {fields['labels']} labels", f"saved {self.file}"])

@@ -212,12 +212,13 @@ def _say(guess: str) -> None:
         print(guess, file=sys.stderr)
 
 
-def templates_of(name: str | None, path: str, columns: tuple[str, ...]) -> tuple[str, tuple[str, ...] | None]:
-    """The name and templates of a set, without those of a column tag where there is none, or a file, or the default;
-    None for items.
+def templates_of(command: Any, layout: Layout, sentences: int | None) -> tuple[str, ...] | None:
+    """The templates of the set that is given, without those of a column tag where there is none, or of a file, or the
+    default; None for items. What was inferred about the file and its sentences (None: unknown) is said on stderr.
     """
+    name, columns, file = command.templates, layout.columns or (), ", ".join(command.file)
     if name == "items":
-        return name, None
+        return None
     if name is None:
         name = next((each for each in DEFAULTS if set(columns_of(TOKEN_TEMPLATES[each])) <= set(columns)), DEFAULTS[0])
     hint = "" if name in TOKEN_TEMPLATES or Path(name).is_file() else did_you_mean(name, TOKEN_TEMPLATES)
@@ -229,23 +230,16 @@ def templates_of(name: str | None, path: str, columns: tuple[str, ...]) -> tuple
         told = f"{name} without tag"
     for column in columns_of(templates):
         if column not in columns:
-            others = f"{path} has {', '.join(columns)} (--columns names them)"
+            others = f"{file} has {', '.join(columns)} (--columns names them)"
             raise ValueError(f"--templates {name}: expected a column {column}, {others}")
-    return told, templates
-
-
-def say_read(command: Any, file: str, layout: Layout, sentences: int | None, templates: str) -> None:
-    """Print on stderr what was inferred about the file and its sentences (None: unknown), unless ``--quiet``."""
-    inferred = (command.columns is None or command.templates is None) and layout.form != "items"
-    if command.quiet or not inferred or command.start is not None:
-        return
-    form = f"columns {', '.join(layout.columns or ())}{' apart by tabs' * (layout.separator == 'tab')}"
-    if layout.form == "conllu" and command.columns is None:
-        form = "CoNLL-U, label = UPOS"
-    several = {None: "", 1: "one sentence (an empty line ends a sentence), "}
-    read = several.get(sentences, f"{sentences} sentences, ")
-    hint = f"{form} (--columns names others); templates {templates} (--templates)"
-    print(f"{file}: {read}{hint}", file=sys.stderr)
+    if not command.quiet and (command.columns is None or command.templates is None):
+        form = f"columns {', '.join(columns)}{' apart by tabs' * (layout.separator == 'tab')}"
+        if layout.form == "conllu" and command.columns is None:
+            form = "CoNLL-U, label = UPOS"
+        several = {None: "", 1: "one sentence (an empty line ends a sentence), "}
+        read = several.get(sentences, f"{sentences} sentences, ")
+        _say(f"{file}: {read}{form} (--columns names others); templates {told} (--templates)")
+    return templates
 
 
 # many files -----------------------------------------------------------------------------------------------------------
@@ -281,13 +275,12 @@ def _is_pattern(word: str) -> bool:
 def write_each(
     command: Any,
     paths: Sequence[str],
-    report: dict[str, Any],
     result_of: Callable[[str], tuple[Sequence[Any], str, str]],
 ) -> Report:
     """Write a result for each file into the folder ``--out``, under the file's name, and report a summary.
 
     Files whose result is there are skipped, so that a run that was cut goes on. A result is complete or not there.
-    report: the first fields of the summary; result_of: from a file to its sentences, its result and the encoding.
+    result_of: from a file to its sentences, its result and the encoding.
     """
     folder, results = Path(command.out), _results(Path(command.out), paths)
     folder.mkdir(parents=True, exist_ok=True)
@@ -300,7 +293,7 @@ def write_each(
         done.append({**each, "sentences": None if sentences is None else len(sentences)})
     skipped = sum(each["skipped"] for each in done)
     there = f", {skipped} were there already" if skipped else ""
-    return Report(report | {"files": done}, [f"{len(done) - skipped} files tagged into {folder}{there}"])
+    return Report({"files": done}, [f"{len(done) - skipped} files tagged into {folder}{there}"])
 
 
 def _results(folder: Path, paths: Sequence[str]) -> dict[str, Path]:

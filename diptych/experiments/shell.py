@@ -143,7 +143,7 @@ def add_folder(parser: Parser, more: str = "") -> None:
 
 def add_workers(parser: Parser) -> None:
     """Add the options of :func:`executor_of_one_thread`."""
-    add_executor(parser, "perform runs")
+    add_executor(parser, what="perform runs")
 
 
 @contextmanager

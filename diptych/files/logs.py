@@ -18,7 +18,7 @@ import os
 import sys
 import warnings
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, Self
 
 from reference.archives import parse_json
 from reference.files import NotWritten, append
@@ -114,7 +114,7 @@ class LogWriter:
         self.file: IO[bytes] | None = None
         self.epoch = 0  # epoch of the last written row
 
-    def __enter__(self) -> LogWriter:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: Any) -> None:
