@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from diptych import collector
 from diptych.commands import align, localize, others, parse, segment, sequences, tag
 from diptych.commands.executors import EXECUTOR, Workers, executor_of, workers
 from diptych.commands.options import Command, Parser, add_command, argument, command_of, flag, option
@@ -92,8 +93,9 @@ def report_of(options: argparse.Namespace) -> tuple[Command, Report]:
     """What was parsed, as the command that it is, and its report."""
     if options.kind.no_panel and "panel" in options:
         raise ValueError(f"--panel {options.panel}: {options.kind.no_panel}")
-    command = command_of(options)
-    return command, performed(panel_of(getattr(options, "panel", "accelerated")), command)
+    command, panel = command_of(options), panel_of(getattr(options, "panel", "accelerated"))
+    collector.resume()
+    return command, performed(panel, command)
 
 
 class _Completion(argparse.Action):
