@@ -6,6 +6,7 @@ Otherwise (:func:`accelerated.problems.problem_of` returns None) the reference's
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,10 @@ __all__ = ["Corners", "Linearization", "LogLoss", "StructuralHinge"]
 
 
 class StructuralHinge(reference.StructuralHinge):
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        import_module("accelerated.counterparts")  # a process that unpickles may not have used a name of the panel
+        vars(self).update(state)
+
     def _sum(self, w: Array, batch: np.ndarray, mu: float) -> tuple[float, Array]:
         if problem_of(self, mu) is None:
             return super()._sum(w, batch, mu)

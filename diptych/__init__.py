@@ -5,9 +5,12 @@ and writes files, ``diptych.pictures`` draws. The panel that computes is an argu
 ``reference`` and ``accelerated``.
 """
 
+from diptych.collector import pause as _pause_collector
 from diptych.installation import is_command as _is_command
 from diptych.installation import refuse_foreign as _refuse_foreign
 
+if _is_command("diptych"):
+    _pause_collector()
 try:
     from diptych.interrupts import handle as _handle_interrupts
 

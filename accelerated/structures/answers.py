@@ -21,6 +21,8 @@ def feasible(value: Array, where: str) -> Array:
 
 @mirrors(reference.k_best)
 def k_best(scores: Array, labels: Array, k: int) -> KBest:
+    if type(scores) is np.ndarray and scores.shape == (k,) and scores.item(k - 1) > -np.inf:  # the last is the lowest
+        return KBest(scores, labels, np.int64(k))
     if type(scores) is np.ndarray and scores.shape[-1] == k:
         count = (scores > -np.inf).sum(axis=-1)
         if (count == k).all():

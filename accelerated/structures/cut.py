@@ -10,7 +10,7 @@ import numpy as np
 import reference.structures.cut as reference
 from accelerated.arrays import are_sound, view
 from accelerated.compiled.rows import within
-from accelerated.compiled.structures.cut import SIDE, SOURCE, Search, augment_all, new_search, start
+from accelerated.compiled.structures.cut import SIDE, SOURCE, Search, augment_all, best_labels, new_search, start
 from accelerated.compiled.structures.cut_marginals import all_margins, new_journal, node_margins, roving_margins
 from accelerated.compiled.structures.cut_network import (
     BUILT,
@@ -65,16 +65,20 @@ class _Solved(NamedTuple):
         return lost <= np.maximum(np.abs(values), least)
 
 
-def _solved(scores: CutScores) -> _Solved | None:
-    """A maximum flow; None if every labelling is forbidden."""
+def _arrays(scores: CutScores) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """unary, pairwise, edges, and the rounding of the scores, relative."""
     unary, pairwise = (view("scores", host(x)) for x in (scores.unary, scores.pairwise))
     edges = view("edges", scores.edges, np.int64)
     if len(edges) != len(pairwise) or not within(edges.reshape(-1), 0, len(unary) - 1):
         raise ValueError(
             f"edges: expected {len(pairwise)} pairs of variables in 0..{len(unary) - 1}, got {edges.tolist()[:9]}"
         )
-    eps = EPS if pairwise is scores.pairwise else rounding(scores)
-    return _solved_in(1.0, scores, unary, pairwise, edges, eps)
+    return unary, pairwise, edges, EPS if pairwise is scores.pairwise else rounding(scores)
+
+
+def _solved(scores: CutScores) -> _Solved | None:
+    """A maximum flow; None if every labelling is forbidden."""
+    return _solved_in(1.0, scores, *_arrays(scores))
 
 
 def _solved_in(
@@ -102,11 +106,17 @@ def _solved_in(
 
 @mirrors(reference.minimum_cut)
 def minimum_cut(scores: CutScores) -> tuple[Array, Array]:
+    unary, pairwise, edges, eps = _arrays(scores)
+    if unary is scores.unary:
+        labels = np.empty(len(unary), np.int64)
+        answer, capacities, value, size = best_labels(unary, pairwise, edges, eps, labels)
+        # the first check of is_accurate, and that of score
+        if answer == BUILT and max(ROUNDING * capacities, 2.0**-20 * size) <= abs(value) < np.inf and size < np.inf:
+            return np.asarray(value), labels
     solved = _solved(scores)
-    if solved is None:
-        return _answer(scores, None)
-    quick = ROUNDING * solved.capacities <= abs(solved.score)  # the first check of is_accurate, without NumPy's calls
-    return _answer(scores, solved.labels if quick or solved.is_accurate(solved.score) else Constrained(scores).labels)
+    if solved is None or solved.is_accurate(solved.score):
+        return _answer(scores, None if solved is None else solved.labels)
+    return _answer(scores, Constrained(scores).labels)
 
 
 @mirrors(reference.score)

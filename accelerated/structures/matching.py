@@ -27,17 +27,20 @@ __all__ = ["Matching", "MatchingScores", "assignment", "by_networkx", "by_scipy"
 
 @mirrors(reference.assignment)
 def assignment(scores: MatchingScores) -> tuple[Array, Array]:
-    if scores.values.ndim > 2 or scores.lengths is not None:
+    given, lengths = scores
+    if given.ndim > 2 or lengths is not None:
         highest, columns = matching_batch.best(*_flat(scores))
-        shape = scores.values.shape[:-1]
-        return like(highest.reshape(shape[:-1]), scores.values), like(columns.reshape(shape), scores.values)
-    values = view("values", scores.values)
-    if values.shape[0] <= values.shape[1]:
-        columns = np.empty(len(values), np.int64)
+        shape = given.shape[:-1]
+        return like(highest.reshape(shape[:-1]), given), like(columns.reshape(shape), given)
+    values, (p, q) = view("values", given), given.shape
+    if p <= q:
+        columns = np.empty(p, np.int64)
         value = best_matching(values, columns)
+        if values is given:
+            return np.asarray(value), columns
     else:
         value, columns = _solved(values, _columns)
-    return like(np.asarray(value), scores.values), like(columns, scores.values)
+    return like(np.asarray(value), given), like(columns, given)
 
 
 def _flat(scores: MatchingScores) -> tuple[np.ndarray, np.ndarray]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import json
 import shutil
 import sys
@@ -12,7 +14,7 @@ import pytest
 
 import reference
 from conformance.application.processes import ROOT, finished
-from diptych import check, metrics
+from diptych import check, collector, metrics
 from diptych.commands.jobs import OPTIMIZERS
 from diptych.commands.solvers import epochs_of
 from diptych.files import load_model, load_sequences, models, save_model
@@ -34,6 +36,21 @@ def test_letters_are_the_data_set(backend):
     assert len(one.X) == len(test.X) and len(rest.X) == len(train.X)
     with pytest.raises(ValueError, match="fold: expected one of 0, 1"):
         letters.split(10)
+
+
+def test_the_collector_pauses_and_leaves_alone_what_it_did_not_pause():
+    frozen = gc.get_freeze_count()
+    collector.resume()
+    assert gc.isenabled() and gc.get_freeze_count() == frozen
+    collector.pause()
+    try:
+        assert not gc.isenabled()
+        collector.resume()
+        assert gc.isenabled() and gc.get_freeze_count() > frozen
+    finally:
+        atexit.unregister(gc.freeze)
+        gc.unfreeze()
+        gc.enable()
 
 
 def test_metrics_by_hand():

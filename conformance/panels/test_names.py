@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import inspect
 import json
+import pickle
 import pkgutil
 import subprocess
 import sys
@@ -130,11 +131,26 @@ def test_no_file_of_a_panel_imports_the_application():
 @pytest.mark.beyond("starts processes")
 @pytest.mark.parametrize(
     ("panel", "absent"),
-    [("reference", "diptych numba networkx scipy matplotlib tqdm"), ("accelerated", "diptych")],
+    [("reference", "diptych numba networkx scipy matplotlib tqdm"), ("accelerated", "diptych numba scipy networkx")],
 )
 def test_import_of_a_panel_is_light(panel, absent):
     code = f"import sys, {panel}; print([name for name in '{absent}'.split() if name in sys.modules])"
     assert said("-c", code) == (0, "[]\n", "")
+
+
+@pytest.mark.beyond("starts processes")
+def test_an_objective_that_is_unpickled_before_all_else_has_its_kernels(tmp_path):
+    model = accelerated.SequenceModel(2, 2)
+    objective = accelerated.LogLoss(model, model.pack([np.ones((2, 2))], [[0, 1]]))
+    (tmp_path / "loss").write_bytes(pickle.dumps(objective))
+    code = f"""
+import pathlib, pickle
+objective = pickle.loads(pathlib.Path({str(tmp_path / "loss")!r}).read_bytes())
+from reference.algorithms import SVRG
+from reference.training.counterparts import counterpart
+print(type(counterpart(SVRG(), objective)).__module__)
+"""
+    assert said("-c", code) == (0, "accelerated.optimizers.svrg\n", "")
 
 
 def test_a_panel_by_name_or_as_it_is():

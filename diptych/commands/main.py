@@ -17,6 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from diptych import collector
 from diptych.commands import align, localize, others, parse, segment, sequences, tag
 from diptych.commands.executors import EXECUTOR, Workers, add_executor, executor_of
 from diptych.commands.options import Command, Parser, add_command, argument, command_of, declared, flag, option
@@ -93,8 +94,9 @@ def report_of(options: argparse.Namespace) -> tuple[Command, Report]:
     """What was parsed, as the command that it is, and its report."""
     if options.kind.no_panel and "panel" in options:
         raise ValueError(f"--panel {options.panel}: {options.kind.no_panel}")
-    command = command_of(options)
-    return command, performed(panel_of(getattr(options, "panel", "accelerated")), command)
+    command, panel = command_of(options), panel_of(getattr(options, "panel", "accelerated"))
+    collector.resume()
+    return command, performed(panel, command)
 
 
 class _Completion(argparse.Action):

@@ -178,9 +178,10 @@ def untagged(path: str, layout: Layout, model: Any, tokens: bool, most_bytes: in
         raise ValueError(f"{path}: global.columns: no column for the labels; got {', '.join(found.sentences[0])}")
     if not tokens and layout.form not in ("conllu", "items"):
         *_, last = first = found.sentences[0]
-        column, start = "label" if "label" in first else last, f"{last}[0]="
-        values = {name.removeprefix(start) for name in model.vocabulary or () if name.startswith(start)}
-        known = model.labels if "label" in first else values
+        column, known = "label", model.labels
+        if "label" not in first:
+            column, start = last, f"{last}[0]="
+            known = {name.removeprefix(start) for name in model.vocabulary or () if name.startswith(start)}
         if len(first) > 1 and known:
             _say(refuse_comments(path, found, column, known))
         _say_guesses(path, found)

@@ -118,7 +118,7 @@ class TaggingModel(SequenceModel):
             raise ValueError("vocabulary: expected either a vocabulary or bits")
         self.bits = None if bits is None else _checked_bits(bits, len(names))
         self.vocabulary = None if vocabulary is None else tuple(vocabulary)
-        if self.vocabulary is not None and len(set(self.vocabulary)) < len(self.vocabulary):
+        if len(self._index) < len(self.vocabulary or ()):
             raise ValueError("vocabulary: expected different attributes")
         width = 2**self.bits // len(names) if self.bits is not None else len(self.vocabulary or ())
         super().__init__(width, names, cost=cost, start_stop=False, max_cells=max_cells)

@@ -14,10 +14,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelerated.compiled.structures.cut_network import ONE
+from accelerated.compiled.structures.cut_network import BUILT, NO_LABEL, ONE, build, new_graph, score_of_labels
 from accelerated.kernel import inlined, kernel
 
-__all__ = ["FREE", "SINK", "SOURCE", "Search", "activate", "adopt", "augment_all", "new_search", "orphan_add", "start"]
+__all__ = [
+    "FREE",
+    "SINK",
+    "SOURCE",
+    "Search",
+    "activate",
+    "adopt",
+    "augment_all",
+    "best_labels",
+    "new_search",
+    "orphan_add",
+    "start",
+]
 
 SIDE, PARENT, STAMP, DISTANCE = 0, 1, 2, 3  # columns of Search.node
 FREE, SOURCE, SINK = np.uint32(0), np.uint32(1), np.uint32(2)  # the tree that a node is in
@@ -43,6 +55,24 @@ class Search(NamedTuple):
     waiting: np.ndarray
     orphan: np.ndarray
     clock: np.ndarray
+
+
+@kernel
+def best_labels(unary, pairwise, edges, eps, labels):
+    """Fill labels (p,) by a minimum cut. Returns what ``build`` does, NO_LABEL if there are none, and their score
+    with the sum of its absolute terms. One call, because small cuts take as long as calls.
+    """
+    graph, search = new_graph(len(unary), len(edges)), new_search(len(unary))
+    answer, capacities = build(unary, pairwise, edges, eps, graph)
+    if answer != BUILT:
+        return answer, capacities, 0.0, 0.0
+    start(graph, search)
+    if augment_all(graph, search, None) == np.inf:
+        return NO_LABEL, capacities, 0.0, 0.0
+    for v in range(len(labels)):
+        labels[v] = search.node[v, SIDE] == SOURCE
+    score, size = score_of_labels(unary, pairwise, edges, labels)
+    return answer, capacities, score, size
 
 
 @kernel
