@@ -179,7 +179,8 @@ def _prepare(plain: bool) -> tuple[Path | None, bool]:
                     shutil.rmtree(other, ignore_errors=True)
     except (OSError, RuntimeError) as problem:
         kept = folder is not None and _holds_kernels(folder)
-        how = "new kernels are not kept" if kept else "kernels are compiled in each process: no cache folder"
+        some = kept or (not plain and companion() is not None)
+        how = "new kernels are not kept" if some else "kernels are compiled in each process: no cache folder"
         logging.getLogger(__name__).warning("%s (%s)", how, problem)
         return folder if kept else None, False
     return folder, True

@@ -17,7 +17,7 @@ import numba
 from accelerated.kernel_archive import Archive, obstacle
 from reference.files import replacing
 
-__all__ = ["SUFFIX", "KernelFiles", "Place", "is_whole", "warn_once"]
+__all__ = ["SUFFIX", "KernelFiles", "Place", "warn_once"]
 
 SUFFIX = ".nbc"  # files of compiled code
 DIGEST = hashlib.sha256
@@ -77,10 +77,11 @@ class KernelFiles:
         """What a file's content, found in ``path``, has under a key."""
         if content is None:
             return None
-        if not is_whole(name, content):
+        size = DIGEST().digest_size
+        if content[:size] != _digest(name, content[size:]):
             return self._damaged(path, "not as it was written")
         try:
-            saved, code = pickle.loads(memoryview(content)[DIGEST().digest_size :])
+            saved, code = pickle.loads(memoryview(content)[size:])
         except (AttributeError, ImportError):  # a type of the key or the code has moved
             return None
         return code if saved == (self.place.stamp, key) else None
@@ -115,12 +116,6 @@ class KernelFiles:
         """
         hashed = DIGEST(repr((numba.__version__, self.name, key)).encode()).hexdigest()[:16]
         return f"{self.name}-{hashed}{SUFFIX}"
-
-
-def is_whole(name: str, content: bytes) -> bool:
-    """Whether a kernel's file has this name and is as it was written."""
-    size = DIGEST().digest_size
-    return content[:size] == _digest(name, content[size:])
 
 
 def _digest(name: str, content: bytes) -> bytes:
