@@ -11,7 +11,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
-import zlib
 from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
@@ -22,6 +21,11 @@ import numba
 from llvmlite.binding import get_default_triple, get_host_cpu_features
 
 from reference.files import save_bytes
+
+try:
+    import lzma
+except ImportError:  # a Python that was built without it
+    lzma = None  # type: ignore[assignment]
 
 __all__ = ["FOR_LEVEL", "LEVEL", "PROCESSOR", "PYTHON", "SETTINGS", "Archive", "companion", "obstacle", "save_archive"]
 
@@ -57,6 +61,8 @@ def companion() -> Path | None:
 @cache
 def obstacle() -> str | None:
     """Why code for the level is not used in this process; None if it is."""
+    if lzma is None:
+        return "this Python has no module lzma"
     for name, usual in SETTINGS.items():
         if getattr(numba.config, name, usual) != usual:
             return f"numba's setting {name} is changed"
@@ -76,7 +82,7 @@ def _here(stamp: str) -> dict[str, str]:
 
 def save_archive(path: str | Path, stamp: str, kernels: Mapping[str, bytes]) -> None:
     """Write a file of kernels, given by the names of their files. Raises OSError."""
-    packed = {name: zlib.compress(kernels[name], 9) for name in sorted(kernels)}
+    packed = {name: lzma.compress(kernels[name]) for name in sorted(kernels)}
     sizes = {name: len(content) for name, content in packed.items()}
     head = json.dumps({"made for": _here(stamp), "sizes": sizes}).encode() + b"\n"
     rest = head + b"".join(packed.values())
@@ -118,4 +124,4 @@ class Archive:
     def read(self, name: str) -> bytes | None:
         """The content of a kernel's file; None if there is none of this name."""
         place = self._places.get(name)
-        return None if place is None else zlib.decompress(self._content[place])
+        return None if place is None else lzma.decompress(self._content[place])

@@ -20,7 +20,7 @@ from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
-from llvmlite.binding import parse_assembly, parse_bitcode
+from llvmlite.binding import parse_assembly
 from numba import _dynfunc, types  # type: ignore[attr-defined]
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.codegen import JITCodeLibrary
@@ -163,13 +163,14 @@ class _Implementation(CompileResultCacheImpl):
         self._lineno, self._locator = code.co_firstlineno, SimpleNamespace(_py_file=code.co_filename)
 
     def reduce(self, cres: Any) -> Any:
-        """What is kept of a compiled kernel. Of LLVM's code only the names of its functions stay: the rest is for
-        kernels that call this one, which take its part.
+        """What is kept of a compiled kernel: neither its types as a text, nor LLVM's code, which is for kernels that
+        call this one and take its part instead. Numba reads in LLVM's code which functions the machine code has.
         """
-        (name, kind, (code, bitcode)), *others = super().reduce(cres)
-        defined = [function.name for function in parse_bitcode(bitcode).functions if not function.is_declaration]
-        stub = parse_assembly("".join(f'define void @"{function}"() {{ ret void }}\n' for function in defined))
-        return ((name, kind, (code, stub.as_bitcode())), *others)
+        (name, kind, (code, _)), description, *others = super().reduce(cres)
+        functions = (description.llvm_func_name, description.llvm_cpython_wrapper_name)
+        stub = parse_assembly("".join(f'define void @"{function}"() {{ ret void }}\n' for function in functions))
+        others = ["" if isinstance(each, str) else each for each in others]
+        return ((name, kind, (code, stub.as_bitcode())), description, *others)
 
 
 class _Cache(FunctionCache):

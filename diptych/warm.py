@@ -63,6 +63,11 @@ def _kernels(sp: ModuleType) -> None:
         sp.mkl(model, data, lam=0.1, step_size=0.2, loss=loss, epochs=1, rng=0)
 
 
+def _sparse(sp: ModuleType) -> None:
+    for solver in (None, sp.AcceleratedProximalGradient()):
+        sp.solve_sparse(_log(sp), beta=0.01, solver=solver, iterations=20)
+
+
 def _predict(sp: ModuleType) -> None:
     log = _log(sp)
     log.model.predict(log.data, None, log.zeros())
@@ -107,7 +112,7 @@ FIRST_CALLS: dict[str, Callable[[ModuleType], Any]] = {  # those that compile lo
     "lbfgs": lambda sp: sp.lbfgs(_log(sp), lam=0.1, iterations=2),
     "lbfgs of a tagger": _tagger,
     "prox_linear": lambda sp: sp.prox_linear(_smooth(sp), lam=0.1, mu=0.5, iterations=1, rng=0),
-    "solve_sparse": lambda sp: sp.solve_sparse(_log(sp), beta=0.01, iterations=20),
+    "solve_sparse": _sparse,
     "sparse_path": lambda sp: sp.sparse_path(_log(sp), count=3, iterations=20),
     "cutting_planes": lambda sp: sp.cutting_planes(_hinge(sp), lam=0.1, epochs=2),
     "sgd on the hinge": lambda sp: sp.sgd(_hinge(sp), lam=0.1, epochs=1, rng=0),
