@@ -23,7 +23,7 @@ handler.emit = lambda record: compiled.append(record.getMessage())  # type: igno
 logging.getLogger("accelerated.kernel").setLevel(logging.INFO)
 logging.getLogger("accelerated.kernel").addHandler(handler)
 Path("sentences.txt").write_text(SENTENCES)
-USUAL = "--limit 20 --epochs 1 --quiet"
+USUAL = "--limit 20 --epochs 20 --quiet"
 COMMANDS = [f"train letters {USUAL} --optimizer {name} {MORE.get(name, '')}" for name in OPTIMIZERS]
 COMMANDS += [f"train letters {USUAL} --loss hinge", f"train letters {USUAL} --learner mkl --step-size 0.1"]
 COMMANDS += [f"train letters {USUAL} --learner sparse-crf", "tag train sentences.txt --quiet --save model.npz"]

@@ -126,7 +126,7 @@ def _cache() -> tuple[str, str]:
     if folder is None and shipped is None:
         return "not kept", "no folder can be written: compiled in each process (NUMBA_CACHE_DIR names another folder)"
     writable = "writable" if cache_is_writable() else "not writable: what is compiled now is not kept"
-    where = f"{folder}: " if shipped is None else f"{folder}, then {shipped.path}: "
+    where = ", then ".join(str(each) for each in (folder, shipped and shipped.path) if each is not None) + ": "
     if kernels_are_plain():
         return ("cold" if cache_is_cold() else "ok", f"{where}plain kernels, {writable}")
     names = [name.removeprefix("accelerated.compiled.") for name in kernel_names()]

@@ -106,7 +106,7 @@ FIRST_CALLS: dict[str, Callable[[ModuleType], Any]] = {  # those that compile lo
     "online_proximal": _proximal,
     "multisample": lambda sp: sp.multisample(_hinge(sp), lam=0.1, epochs=2, rng=0),
     "bcfw of a parser": _parser,
-    "bcfw": lambda sp: sp.bcfw(_hinge(sp), lam=0.1, epochs=2, rng=0),
+    "bcfw": lambda sp: sp.bcfw(_hinge(sp), lam=0.1, epochs=200, rng=0),  # until working sets grow
     "exponentiated_gradient": lambda sp: sp.exponentiated_gradient(_log(sp), lam=0.1, epochs=2, rng=0),
     "sgd on the log loss": lambda sp: sp.sgd(_log(sp), lam=0.1, epochs=1, rng=0),
     "lbfgs": lambda sp: sp.lbfgs(_log(sp), lam=0.1, iterations=2),
