@@ -6,8 +6,6 @@ import logging
 import sys
 from pathlib import Path
 
-import accelerated as sp
-from diptych.check import problem
 from diptych.commands.jobs import HINGE_ONLY, OPTIMIZERS
 from diptych.commands.main import main
 from diptych.warm import FIRST_CALLS, first_call
@@ -17,11 +15,9 @@ MORE |= {name: "--loss hinge --smoothing entropy" for name in OPTIMIZERS if name
 MORE |= {"casimir-svrg-const": "--loss hinge --smoothing top-k --k 5", "online-proximal": "--step-size 0.1"}
 SENTENCES = "Birds N\nfly V\nsouth A\n\nfish N\nswim V\n\nducks N\nswim V\n\n"
 
-compiled: list[str] = []
-handler = logging.Handler()
-handler.emit = lambda record: compiled.append(record.getMessage())  # type: ignore[method-assign]
+compiled: list[str] = []  # lines of the log
 logging.getLogger("accelerated.kernel").setLevel(logging.INFO)
-logging.getLogger("accelerated.kernel").addHandler(handler)
+logging.getLogger("accelerated.kernel").addFilter(lambda record: compiled.append(record.getMessage()) or True)
 Path("sentences.txt").write_text(SENTENCES)
 USUAL = "--limit 20 --epochs 20 --quiet"
 COMMANDS = [f"train letters {USUAL} --optimizer {name} {MORE.get(name, '')}" for name in OPTIMIZERS]
@@ -32,9 +28,6 @@ for command in COMMANDS:
     print("diptych", command, flush=True)
     if status := main(command.split()):
         sys.exit(f"exit status {status}")
-for name in FIRST_CALLS:
+for name in FIRST_CALLS:  # those from Python alone
     first_call(name)
-smooth = problem(sp, 1, "StructuralHinge", smoothing=sp.smoothings.Entropy())
-sp.prox_linear(smooth, lam=0.2, mu=0.3, iterations=2, rng=1)
-sp.solve_sparse(problem(sp, 1, "LogLoss"), beta=0.02)
 sys.exit("\n".join(compiled) or 0)

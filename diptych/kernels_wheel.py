@@ -39,22 +39,20 @@ def build(file: str | Path, folder: str | Path) -> Path:
     """Write the wheel into a folder; its path. Raises ValueError for kernels that cannot be used here, and OSError."""
     kernels = Archive(file, source_hash())
     numba = importlib.metadata.distribution("numba")
-    lines = (numba.read_text("WHEEL") or "").splitlines()
-    tags = [line.removeprefix("Tag: ").split("-") for line in lines if line.startswith("Tag: ")]
+    lines = [line for line in (numba.read_text("WHEEL") or "").splitlines() if line.startswith("Tag: ")]
+    tags = [line.removeprefix("Tag: ").split("-") for line in lines]
     if not tags:
         raise ValueError("numba: expected one installed from a wheel, whose tags say where the kernels can be")
     name = f"diptych_kernels-{__version__}"
     python, abi, systems = ({tag[i] for tag in tags} for i in range(3))
     tag = "-".join(".".join(sorted(each)) for each in (python, abi, systems))
-    version = "{}.{}".format(*sys.version_info)
-    about = {"version": __version__, "numba": numba.version, "python": version, "level": LEVEL}
+    minor = "{}.{}".format(*sys.version_info)
+    about = {"version": __version__, "numba": numba.version, "python": minor, "level": LEVEL}
     contents = {
         f"{PACKAGE}/__init__.py": f'"""Compiled kernels of Diptych {__version__}."""\n'.encode(),
         f"{PACKAGE}/{NAME}": kernels.path.read_bytes(),
         f"{name}.dist-info/METADATA": METADATA.format(**about).encode(),
-        f"{name}.dist-info/WHEEL": WHEEL.format(
-            version=__version__, tags="\n".join(f"Tag: {'-'.join(each)}" for each in tags)
-        ).encode(),
+        f"{name}.dist-info/WHEEL": WHEEL.format(version=__version__, tags="\n".join(lines)).encode(),
     }
     record = f"{name}.dist-info/RECORD"
     contents[record] = "".join([*map(_recorded, contents, contents.values()), f"{record},,\n"]).encode()

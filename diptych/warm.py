@@ -162,15 +162,13 @@ def saved_for_level(path: str) -> Iterator[None]:
     if reason := obstacle():
         raise ValueError(f"--to: kernels for other machines cannot be compiled here: {reason}")
     with tempfile.TemporaryDirectory() as folder:
-        settings = {**FOR_LEVEL, "NUMBA_CACHE_DIR": folder}
-        before = {name: os.environ.get(name) for name in settings}
-        os.environ.update(settings)  # the processes that compile read it
+        before = dict(os.environ)
+        os.environ.update(FOR_LEVEL, NUMBA_CACHE_DIR=folder)  # the processes that compile read it
         try:
             yield
         finally:
-            os.environ.update({name: value for name, value in before.items() if value is not None})
-            for name in [name for name, value in before.items() if value is None]:
-                del os.environ[name]
+            os.environ.clear()
+            os.environ.update(before)
         files = [each for each in Path(folder).rglob("*") if each.is_file()]
         save_archive(path, source_hash(), {each.name: each.read_bytes() for each in files})
 
