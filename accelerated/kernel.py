@@ -2,12 +2,12 @@
 
 Numba's disk cache does not notice that a function called from another file has changed, and would run stale machine
 code. So the cache lies in ``BASE/diptych-<hash>``: a hash of all modules that hold kernels or decide how they are
-compiled (SOURCES), of the files of ``reference`` that kernels take constants from, of the processor and of numba's
-settings. An edit of one of them compiles all kernels afresh, without any setting; the same sources in another place
-find what is compiled. BASE is ``NUMBA_CACHE_DIR`` where set, else ``diptych`` in the user's cache directory. A file
-holds one function's code for one signature behind a digest. A damaged file is never used, and processes that compile at
-the same time lose nothing. From a folder that cannot be written, kept kernels are loaded, and those compiled now are
-not kept.
+compiled (SOURCES), of the files of ``reference`` that kernels take constants from and of numba's settings. An edit of
+one of them compiles all kernels afresh, without any setting; the same sources in another place find what is compiled.
+BASE is ``NUMBA_CACHE_DIR`` where set, else ``diptych`` in the user's cache directory. A file holds one function's code
+for one signature and one processor behind a digest. A damaged file is never used, and processes that compile at the
+same time lose nothing. From a folder that cannot be written, kept kernels are loaded, and those compiled now are not
+kept. What the folder lacks may have arrived compiled (:mod:`accelerated.kernel_archive`).
 Kernels are float64 loops over arrays. They are compiled without fastmath (it breaks -inf), divide as NumPy does, and
 release the GIL.
 
@@ -27,15 +27,16 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numba
-from llvmlite.binding import get_host_cpu_features, get_host_cpu_name
 
 import reference
-from accelerated.kernel_files import SUFFIX
+from accelerated.kernel_archive import PYTHON, SETTINGS, Archive, companion
+from accelerated.kernel_files import SUFFIX, Place, warn_once
 
 __all__ = [
     "TRIED",
@@ -44,8 +45,11 @@ __all__ = [
     "cache_is_writable",
     "inlined",
     "kernel",
+    "kernel_names",
     "kernels_are_plain",
     "part_options",
+    "shipped_kernels",
+    "source_hash",
 ]
 
 TRIED = "0.68.1"  # the last numba whose private names are known to work; newer ones compile a small kernel first
@@ -53,14 +57,7 @@ SOURCES = ("kernel.py", "kernel_files.py", "numba_inside.py", "compiled/**/*.py"
 KEEP_SECONDS = 30 * 24 * 3600.0  # folders of other versions are deleted after this long without use
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 config: Any = numba.config
-SETTINGS = (
-    "BOUNDSCHECK",
-    "OPT",
-    "LOOP_VECTORIZE",
-    "SLP_VECTORIZE",
-    "CPU_NAME",
-    "CPU_FEATURES",
-)  # settings of numba that change the code but not its cache keys
+KEYED = ("ENABLE_AVX", "CPU_NAME", "CPU_FEATURES")  # settings that numba's keys of a kernel contain
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -95,17 +92,42 @@ def cache_is_writable() -> bool:
 
 def cache_is_cold() -> bool:
     """Whether no kernel of this version has been compiled yet (the first use then takes some seconds more)."""
-    return _folder is None or not _holds_kernels(_folder)
+    return (_folder is None or not _holds_kernels(_folder)) and shipped_kernels() is None
+
+
+def kernel_names() -> list[str]:
+    """The names of the files of compiled kernels, in the folder and of those that arrived compiled."""
+    kept = [] if _folder is None else [path.name for path in _folder.glob(f"*{SUFFIX}")]
+    return kept + ([] if (shipped := shipped_kernels()) is None else shipped.names)
+
+
+def source_hash() -> str:
+    """The hash of what kernels are compiled from."""
+    return _source_hash(kernels_are_plain())
+
+
+@cache
+def shipped_kernels() -> Archive | None:
+    """The kernels that the wheel ``diptych-kernels`` brought. None if it is not installed or kernels are plain; None
+    and one logged line if they do not fit this process.
+    """
+    path = None if kernels_are_plain() else companion()
+    try:
+        return None if path is None else Archive(path, source_hash())
+    except (OSError, ValueError) as problem:
+        warn_once("shipped kernels are not used, kernels are compiled: %s", problem)
+        return None
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:
-    folder = _folder if os.path.exists(function.__code__.co_filename) else None  # not if typed at a prompt
+    folder, typed = _folder, not os.path.exists(function.__code__.co_filename)  # at a prompt: not kept
     if _inside is not None:
-        return _inside.entry(function, {"nopython": True, **OPTIONS, **options}, folder, _writable)
+        place = None if typed else Place(folder, source_hash(), _writable, shipped_kernels)
+        return _inside.entry(function, {"nopython": True, **OPTIONS, **options}, place)
     before = config.CACHE_DIR
     config.CACHE_DIR = str(folder)  # read by the decorator
     try:
-        return numba.njit(cache=_writable and folder is not None, **OPTIONS)(function)
+        return numba.njit(cache=_writable and folder is not None and not typed, **OPTIONS)(function)
     finally:
         config.CACHE_DIR = before
 
@@ -113,11 +135,11 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
 # the folder -----------------------------------------------------------------------------------------------------------
 
 
+@cache
 def _source_hash(plain: bool) -> str:
     root = Path(__file__).parent
-    processor = get_host_cpu_name(), get_host_cpu_features().flatten()
-    settings = [getattr(config, name, None) for name in SETTINGS]
-    digest = sha256(f"{sys.implementation.cache_tag} {processor} {settings} {plain}".encode())
+    settings = [getattr(config, name, None) for name in SETTINGS if name not in KEYED]
+    digest = sha256(f"{PYTHON} {settings} {plain}".encode())
     paths = [path for pattern in SOURCES for path in root.glob(pattern)]
     sources = {path.relative_to(root.parent).as_posix(): path.read_bytes() for path in paths}
     for path in (root / "compiled").rglob("*.py"):
@@ -157,7 +179,8 @@ def _prepare(plain: bool) -> tuple[Path | None, bool]:
                     shutil.rmtree(other, ignore_errors=True)
     except (OSError, RuntimeError) as problem:
         kept = folder is not None and _holds_kernels(folder)
-        how = "new kernels are not kept" if kept else "kernels are compiled in each process: no cache folder"
+        some = kept or (not plain and companion() is not None)
+        how = "new kernels are not kept" if some else "kernels are compiled in each process: no cache folder"
         logging.getLogger(__name__).warning("%s (%s)", how, problem)
         return folder if kept else None, False
     return folder, True

@@ -17,10 +17,10 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from llvmlite.binding import parse_assembly
 from numba import _dynfunc, types  # type: ignore[attr-defined]
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.codegen import JITCodeLibrary
@@ -32,18 +32,19 @@ from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 from numba.core.typed_passes import NativeLowering
 
-from accelerated.kernel_files import KernelFiles, warn_once
+from accelerated.kernel_archive import PROCESSOR
+from accelerated.kernel_files import KernelFiles, Place, warn_once
 
 __all__ = ["AS_PART", "CACHE_LINE", "entry"]
 
 CACHE_LINE = 64  # bytes; also of the widest registers
 
 
-def entry(function: Callable[..., Any], options: dict[str, Any], folder: Path | None, writable: bool) -> Any:
-    """A function as a kernel that Python calls, kept in a folder (None: not kept) if that is writable."""
+def entry(function: Callable[..., Any], options: dict[str, Any], place: Place | None) -> Any:
+    """A function as a kernel that Python calls. place: where it is kept; None: nowhere."""
     dispatcher: Any = EntryDispatcher(function, options)
-    if folder is not None:
-        dispatcher._cache = _Cache(function, folder, writable)
+    if place is not None:
+        dispatcher._cache = _Cache(function, place)
     return dispatcher
 
 
@@ -161,15 +162,25 @@ class _Implementation(CompileResultCacheImpl):
         code = function.__code__  # named in numba's warnings
         self._lineno, self._locator = code.co_firstlineno, SimpleNamespace(_py_file=code.co_filename)
 
+    def reduce(self, cres: Any) -> Any:
+        """What is kept of a compiled kernel: neither its types as a text, nor LLVM's code, which is for kernels that
+        call this one and take its part instead. Numba reads in LLVM's code which functions the machine code has.
+        """
+        (name, kind, (code, _)), description, *others = super().reduce(cres)
+        functions = (description.llvm_func_name, description.llvm_cpython_wrapper_name)
+        stub = parse_assembly("".join(f'define void @"{function}"() {{ ret void }}\n' for function in functions))
+        others = ["" if isinstance(each, str) else each for each in others]
+        return ((name, kind, (code, stub.as_bitcode())), description, *others)
+
 
 class _Cache(FunctionCache):
     """Numba's cache of a function, in files of our own."""
 
-    def __init__(self, function: Callable[..., Any], folder: Path, writable: bool) -> None:
+    def __init__(self, function: Callable[..., Any], place: Place) -> None:
         self._py_func, self._name = function, f"{function.__module__}.{function.__qualname__}"
-        self._impl, self._cache_path = _Implementation(function), str(folder)
-        self._cache_file = KernelFiles(folder, self._name, dumps)
-        self._writable = writable
+        self._impl, self._cache_path = _Implementation(function), str(place.folder)
+        self._cache_file = KernelFiles(place, self._name, dumps)
+        self._writable = place.writable
         self.enable()
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
@@ -179,10 +190,13 @@ class _Cache(FunctionCache):
         by itself. Kept code needs only the runtime, which allocates arrays.
         """
         rtsys.initialize(target_context)
-        compiled = self._load_overload(sig, target_context)
-        if compiled is None:
-            logging.getLogger("accelerated.kernel").info("compiling %s: the first use on this machine", self._name)
-        return compiled
+        signature, (system, *processor), hashes = self._index_key(sig, target_context.codegen())
+        keys = ((signature, (system, *each), hashes) for each in (processor, PROCESSOR))
+        code = self._cache_file.load(*keys) if self._enabled else None
+        if code is not None:
+            return self._impl.rebuild(target_context, code)
+        logging.getLogger("accelerated.kernel").info("compiling %s: the first use on this machine", self._name)
+        return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         if not (self._writable and self._enabled and self._impl.check_cachable(data)):  # said at the start

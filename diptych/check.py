@@ -113,18 +113,19 @@ def _machine() -> Iterator[Line]:
 
 def _cache() -> tuple[str, str]:
     """Status and folder of the kernel cache; "cold" if some kernels of the checks are not compiled yet."""
-    from accelerated.kernel import cache_folder, cache_is_cold, cache_is_writable, kernels_are_plain
+    from accelerated import kernel
 
-    folder = cache_folder()
-    writable = "writable" if cache_is_writable() else "not writable: what is compiled now is not kept"
-    if folder is None:
+    folder, shipped = kernel.cache_folder(), kernel.shipped_kernels()
+    if folder is None and shipped is None:
         return "not kept", "no folder can be written: compiled in each process (NUMBA_CACHE_DIR names another folder)"
-    if kernels_are_plain():
-        return ("cold" if cache_is_cold() else "ok", f"{folder}: plain kernels, {writable}")
-    kept = [path.name.removeprefix("accelerated.compiled.") for path in folder.iterdir()]
-    if all(any(name.startswith(kernels) for name in kept) for kernels in KERNELS):
-        return "ok", f"{folder}: warm, {writable}"
-    return "cold", f"{folder}: {writable}; the checks compile what is not there, which may take minutes"
+    writable = "writable" if kernel.cache_is_writable() else "not writable: what is compiled now is not kept"
+    where = ", then ".join(str(each) for each in (folder, shipped and shipped.path) if each is not None)
+    if kernel.kernels_are_plain():
+        return ("cold" if kernel.cache_is_cold() else "ok", f"{where}: plain kernels, {writable}")
+    names = [name.removeprefix("accelerated.compiled.") for name in kernel.kernel_names()]
+    if all(any(name.startswith(kernels) for name in names) for kernels in KERNELS):
+        return "ok", f"{where}: warm, {writable}"
+    return "cold", f"{where}: {writable}; the checks compile what is not there, which may take minutes"
 
 
 # laws --------------------------------------------------------------------------------------------------------------

@@ -1,10 +1,16 @@
-"""First calls: what ``diptych warm`` runs, so that the kernels of everyday work are compiled before they are needed."""
+"""First calls: what ``diptych warm`` runs, so that the kernels of everyday work are compiled before they are needed;
+and files of these kernels, for other machines.
+"""
 
 from __future__ import annotations
 
 import multiprocessing
+import os
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -12,6 +18,7 @@ import numpy as np
 
 from diptych.check import STRUCTURES, problem
 from diptych.panels import panel_of
+from reference.files import save_bytes
 
 
 def _questions(name: str) -> Callable[[ModuleType], Any]:
@@ -30,13 +37,44 @@ def _hinge(sp: ModuleType, smoothing: Any = None) -> Any:
     return problem(sp, 0, "StructuralHinge", smoothing=smoothing)
 
 
+def _smooth(sp: ModuleType) -> Any:
+    return _hinge(sp, sp.smoothings.Entropy())
+
+
+def _log(sp: ModuleType) -> Any:
+    return problem(sp, 0, "LogLoss")
+
+
+def _proximal(sp: ModuleType) -> None:
+    """The lasso, the group lasso and its square."""
+    log = _log(sp)
+    groups = np.arange(log.model.size) // 4
+    for regularizer in (sp.L1(0.1), sp.L21(0.1, groups), sp.SquaredL21(0.1, groups)):
+        sp.online_proximal(log, regularizer, step_size=0.1, epochs=1, rng=0)
+
+
+def _kernels(sp: ModuleType) -> None:
+    """Both losses over two kernels."""
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(n, 3)) for n in (2, 3)]
+    model = sp.KernelSequenceModel([sp.kernels.Linear(), sp.kernels.Gaussian(1.0)], 3)
+    data = model.pack(X, [rng.integers(0, 3, len(x)) for x in X])
+    for loss in ("hinge", "crf"):
+        sp.mkl(model, data, lam=0.1, step_size=0.2, loss=loss, epochs=1, rng=0)
+
+
+def _sparse(sp: ModuleType) -> None:
+    for solver in (None, sp.AcceleratedProximalGradient()):
+        sp.solve_sparse(_log(sp), beta=0.01, solver=solver, iterations=20)
+
+
 def _predict(sp: ModuleType) -> None:
-    log = problem(sp, 0, "LogLoss")
+    log = _log(sp)
     log.model.predict(log.data, None, log.zeros())
 
 
 def _value(sp: ModuleType) -> None:
-    log = problem(sp, 0, "LogLoss")
+    log = _log(sp)
     log.value(log.zeros())
     log.value_and_gradient(log.zeros())
 
@@ -61,15 +99,22 @@ def _parser(sp: ModuleType) -> None:
 
 FIRST_CALLS: dict[str, Callable[[ModuleType], Any]] = {  # those that compile longest come first
     "casimir with top-K smoothing": lambda sp: sp.casimir(_hinge(sp, sp.smoothings.TopK(5)), lam=0.1, epochs=1, rng=0),
-    "casimir with entropy smoothing": lambda sp: sp.casimir(
-        _hinge(sp, sp.smoothings.Entropy()), lam=0.1, epochs=1, rng=0
-    ),
+    "casimir with entropy smoothing": lambda sp: sp.casimir(_smooth(sp), lam=0.1, epochs=1, rng=0),
+    "casimir by saga": lambda sp: sp.casimir(_smooth(sp), lam=0.1, mu=0.5, inner="saga", epochs=1, rng=0),
+    "svrg": lambda sp: sp.svrg(_log(sp), lam=0.1, epochs=1, rng=0),
+    "mkl": _kernels,
+    "online_proximal": _proximal,
+    "multisample": lambda sp: sp.multisample(_hinge(sp), lam=0.1, epochs=2, rng=0),
     "bcfw of a parser": _parser,
-    "bcfw": lambda sp: sp.bcfw(_hinge(sp), lam=0.1, epochs=2, rng=0),
-    "exponentiated_gradient": lambda sp: sp.exponentiated_gradient(problem(sp, 0, "LogLoss"), lam=0.1, epochs=2, rng=0),
-    "sgd on the log loss": lambda sp: sp.sgd(problem(sp, 0, "LogLoss"), lam=0.1, epochs=1, rng=0),
-    "lbfgs": lambda sp: sp.lbfgs(problem(sp, 0, "LogLoss"), lam=0.1, iterations=2),
+    "bcfw": lambda sp: sp.bcfw(_hinge(sp), lam=0.1, epochs=200, rng=0),  # until working sets grow
+    "exponentiated_gradient": lambda sp: sp.exponentiated_gradient(_log(sp), lam=0.1, epochs=2, rng=0),
+    "sgd on the log loss": lambda sp: sp.sgd(_log(sp), lam=0.1, epochs=1, rng=0),
+    "lbfgs": lambda sp: sp.lbfgs(_log(sp), lam=0.1, iterations=2),
     "lbfgs of a tagger": _tagger,
+    "prox_linear": lambda sp: sp.prox_linear(_smooth(sp), lam=0.1, mu=0.5, iterations=1, rng=0),
+    "solve_sparse": _sparse,
+    "sparse_path": lambda sp: sp.sparse_path(_log(sp), count=3, iterations=20),
+    "cutting_planes": lambda sp: sp.cutting_planes(_hinge(sp), lam=0.1, epochs=2),
     "sgd on the hinge": lambda sp: sp.sgd(_hinge(sp), lam=0.1, epochs=1, rng=0),
     "predict": _predict,
     "value and gradient of the log loss": _value,
@@ -100,3 +145,51 @@ def warm(processes: int, names: Iterable[str] = FIRST_CALLS) -> Iterator[tuple[s
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
         for done in as_completed([pool.submit(_first_call, name) for name in names]):
             yield done.result()
+
+
+# files of kernels -----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def saved_for_level(path: str) -> Iterator[None]:
+    """First calls made in the block compile for every processor of a level (:mod:`accelerated.kernel_archive`), and
+    their kernels are written to a file, not kept here. Raises ValueError where this cannot be done, and OSError.
+    """
+    from accelerated.kernel import source_hash
+    from accelerated.kernel_archive import FOR_LEVEL, obstacle, save_archive
+
+    _check_not_plain("--to")
+    if reason := obstacle():
+        raise ValueError(f"--to: kernels for other machines cannot be compiled here: {reason}")
+    with tempfile.TemporaryDirectory() as folder:
+        before = dict(os.environ)
+        os.environ.update(FOR_LEVEL, NUMBA_CACHE_DIR=folder)  # the processes that compile read it
+        try:
+            yield
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+        files = [each for each in Path(folder).rglob("*") if each.is_file()]
+        save_archive(path, source_hash(), {each.name: each.read_bytes() for each in files})
+
+
+def kept_from(path: str, folder: Path) -> list[str]:
+    """Put the kernels of a file into the folder of compiled kernels; their names.
+
+    Raises ValueError for a file that is damaged or made for anything else than what is here, and OSError.
+    """
+    from accelerated.kernel import source_hash
+    from accelerated.kernel_archive import Archive
+
+    _check_not_plain("--from")
+    archive = Archive(path, source_hash())
+    for name in archive.names:
+        save_bytes(folder / name, archive.read(name) or b"")
+    return archive.names
+
+
+def _check_not_plain(option: str) -> None:
+    from accelerated.kernel import kernels_are_plain
+
+    if kernels_are_plain():
+        raise ValueError(f"{option}: kernels are plain here, and only others can be taken to another machine")

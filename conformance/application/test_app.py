@@ -14,6 +14,7 @@ import pytest
 
 import reference
 from conformance.application.processes import ROOT, finished
+from conformance.specimens.learners import LEARNERS
 from diptych import check, collector, metrics
 from diptych.commands.jobs import OPTIMIZERS
 from diptych.commands.solvers import epochs_of
@@ -235,6 +236,7 @@ def test_what_is_broken_is_reported(few, message, monkeypatch, reference_cli):
 def test_a_first_call_is_one_that_works(name):
     assert first_call(name) == name
     assert {name.split(":")[0] for name in FIRST_CALLS} >= check.STRUCTURES.keys() - {"Table"}
+    assert {name.split()[0] for name in FIRST_CALLS} >= LEARNERS.keys()
 
 
 @pytest.mark.beyond("starts processes")

@@ -27,6 +27,7 @@ rows = Rows.of([[0, 1], [1]], width=2)
 assert gather_sum(rows, np.array([[1.0, 2.0], [3.0, 4.0]])).tolist() == [[4.0, 6.0], [3.0, 4.0]]
 assert scatter_sum(rows, np.array([[1.0, 0.0], [0.0, 1.0]])).tolist() == [[1.0, 0.0], [1.0, 1.0]]
 """
+ALONE = "import sys\nsys.modules['diptych_kernels'] = None\n"  # without what may be installed
 FULL = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
 
 
@@ -34,6 +35,7 @@ def started(cache, code=CALLS, place=ROOT, **settings):
     environment = dict(os.environ, NUMBA_CACHE_DIR=str(cache), PYTHONPATH=str(place))
     environment |= {"DIPTYCH_PLAIN_KERNELS": "0", **settings}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    code = code if "PYTHONPATH" in settings else ALONE + code
     return subprocess.Popen([sys.executable, "-c", code], env=environment, cwd=place, **pipes)
 
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -26,7 +27,7 @@ from diptych.commands.output import Report, say
 from diptych.experiments.registry import EXPERIMENTS
 from diptych.files.logs import Log, load_log
 from diptych.pictures import plots
-from diptych.warm import FIRST_CALLS, warm
+from diptych.warm import FIRST_CALLS, kept_from, saved_for_level, warm
 
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 AXES = {"calls": "oracle_calls", "seconds": "seconds", "epochs": "epoch"}
@@ -188,22 +189,34 @@ class Warm(Command):
     """Compile the kernels of everyday work now, in several processes.
 
     Compile the kernels of the structures and of the usual trainings, which their first use would compile, in
-    several processes. The kernels are kept for this version of diptych on this kind of processor.
+    several processes. The kernels are kept for this version of diptych on this kind of processor. --to FILE writes
+    them to a file for the processors of a site, of the level x86-64-v3 (AVX2), and --from FILE keeps those of a file:
+    same versions of diptych, numba and Python. A file is run like a program: take it from where you take programs.
     """
 
     opens: ClassVar[bool] = False
+    writes: ClassVar[tuple[str, ...]] = ("to",)
     processes: int = option("general", "processes that compile (default: one a core)", type=positive,
         default=os.cpu_count())  # fmt: skip
+    to: str | None = option("general", "compile into a file, for other machines", metavar="FILE")
+    source: str | None = option("general", "keep the kernels of such a file", "--from", metavar="FILE")
 
     def run(self, panel: ModuleType) -> Report:
         from accelerated.kernel import cache_folder
 
-        folder = cache_folder()
-        if folder is None:
+        started, folder = time.perf_counter(), cache_folder()
+        if self.to is not None and self.source is not None:
+            raise ValueError("--to writes a file and --from reads one: expected one of them")
+        if self.to is None and folder is None:
             raise OSError("no folder for compiled kernels can be written; NUMBA_CACHE_DIR names another")
-        started = time.perf_counter()
-        done = dict(tqdm(warm(self.processes), total=len(FIRST_CALLS), disable=None, unit="call"))
+        if self.source is not None:
+            assert folder is not None
+            kept = len(kept_from(self.source, folder))
+            report = {"command": "warm", "from": self.source, "kept": kept, "folder": str(folder)}
+            return Report(report, [f"{kept} kernels of {self.source} kept in {folder}"])
+        with nullcontext() if self.to is None else saved_for_level(self.to):
+            done = dict(tqdm(warm(self.processes), total=len(FIRST_CALLS), disable=None, unit="call"))
         seconds, compiled = time.perf_counter() - started, len(set().union(*done.values()))
-        report = {"command": "warm", "calls": list(done), "compiled": compiled, "seconds": seconds}
-        line = f"{compiled} kernels compiled in {seconds:.1f} s, in {folder}"
-        return Report(report | {"folder": str(folder)}, [line])
+        where = {"folder": str(folder)} if self.to is None else {"to": self.to, "bytes": os.path.getsize(self.to)}
+        report = {"command": "warm", "calls": list(done), "compiled": compiled, "seconds": seconds, **where}
+        return Report(report, [f"{compiled} kernels compiled in {seconds:.1f} s, in {self.to or folder}"])
