@@ -1,0 +1,31 @@
+"""Each benchmark once with each of its parameters, all in one process (asv starts one for each): none is broken."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+
+from asv_runner.discovery import disc_benchmarks
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def main() -> int:
+    sys.path.insert(0, str(ROOT))
+    ran, sound = 0, True
+    for benchmark in disc_benchmarks(str(ROOT / "benchmarks")):
+        sound &= benchmark.check(str(ROOT))
+        benchmark.set_cache(benchmark.do_setup_cache())
+        for k in range(math.prod(map(len, benchmark.params))):
+            benchmark.set_param_idx(k)
+            if not benchmark.do_setup():  # else it says that a library is not installed
+                benchmark.func(*benchmark._build_params())
+                ran += 1
+            benchmark.do_teardown()
+    print(f"{ran} runs of benchmarks")
+    return 0 if sound and ran else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
