@@ -294,7 +294,7 @@ def _further(item: pytest.Item) -> bool:
 
 
 def _drawn(item: pytest.Item) -> bool:
-    """Whether a test draws random instances: few of them in the first tier and on further spaces, DRAWS in the rest."""
+    """Whether a test draws random instances: few of them in the first tier and on other spaces, DRAWS in the rest."""
     return hypothesis.is_hypothesis_test(getattr(item, "obj", None))
 
 
@@ -326,8 +326,9 @@ def pytest_runtest_makereport(
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
     """On a device that its backend does not declare, a test passes or ends in a refusal: no other error, no copy."""
-    asked, drawn = pyfuncitem.config.getoption, _drawn(pyfuncitem) and _further(pyfuncitem)
-    few = drawn and asked("--tier") == "rest" and asked("--examples") is None
+    asked, space = pyfuncitem.config.getoption, _space(pyfuncitem)
+    elsewhere = _drawn(pyfuncitem) and isinstance(space, namespaces.Space) and not _first(space)
+    few = elsewhere and asked("--tier") == "rest" and asked("--examples") is None
     try:
         with _few_draws(getattr(pyfuncitem.obj, "__func__", pyfuncitem.obj)) if few else contextlib.nullcontext():
             return (yield)

@@ -33,6 +33,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.beyond("a long training through a command or learner")
 @pytest.mark.parametrize("more", [[], ["--loss", "hinge"], ["--loss", "hinge", "--pairs", "all", "--bits", 9]])
 def test_partitions_reach_the_objective_of_the_whole(folder, cli, more):
     """By defaults that work: L-BFGS; for the hinge cutting planes, or CoCoA where there are weights for all pairs."""

@@ -75,6 +75,7 @@ class Tagger(torch.nn.Module):
         return self.decoder(self.encoder(words), mask)
 
 
+@pytest.mark.beyond("exports a network")
 def test_an_exported_tagger_gives_the_same_tags_in_onnxruntime(tmp_path):
     onnx, runtime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
