@@ -28,7 +28,7 @@ PROMISES = (
     "exact selections",
     "checked kernels",
 )  # values of a module's __conformance_promises__: more than equality up to rounding
-DRAWS, FEW_DRAWS = 16, 5  # random instances of a test; in the first tier
+DRAWS = {"first": 5, "rest": 8, "all": 16}  # random instances of a test, by tier
 FEW = 3  # instances of a test on a backend in the first tier, of those that it is parametrised by
 SPREAD = 5  # one instance in so many of a test on a backend runs on each further space in the rest
 _BACKENDS = pytest.StashKey[list[str]]()
@@ -113,7 +113,7 @@ def pytest_configure(config: pytest.Config) -> None:
     phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate, hypothesis.Phase.shrink]
     hypothesis.settings.register_profile(
         "conformance",
-        max_examples=given or (FEW_DRAWS if first else DRAWS),
+        max_examples=given or DRAWS[config.getoption("--tier")],
         derandomize=seed is None,
         deadline=None,
         database=None,
@@ -152,7 +152,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def _header(config: pytest.Config) -> list[str]:
     lines = [f"backend {name}: {importlib.import_module(name).__file__}" for name in _names(config)]
     if (seed := config.getoption("--seed")) is not None:
-        count = config.getoption("--examples") or DRAWS
+        count = config.getoption("--examples") or DRAWS[config.getoption("--tier")]
         lines.append(f"{count} random instances a test: --examples {count} --seed {seed} draws the same")
     return (
         lines
@@ -294,14 +294,14 @@ def _further(item: pytest.Item) -> bool:
 
 
 def _drawn(item: pytest.Item) -> bool:
-    """Whether a test draws random instances: few of them in the first tier and on other spaces, DRAWS in the rest."""
+    """Whether a test draws random instances: few of them in the first tier and on other spaces."""
     return hypothesis.is_hypothesis_test(getattr(item, "obj", None))
 
 
 @contextlib.contextmanager
 def _few_draws(function: Any) -> Generator[None]:
     usual = function._hypothesis_internal_use_settings
-    few = hypothesis.settings(usual, max_examples=min(FEW_DRAWS, usual.max_examples))
+    few = hypothesis.settings(usual, max_examples=min(DRAWS["first"], usual.max_examples))
     function._hypothesis_internal_use_settings = few
     try:
         yield
