@@ -16,6 +16,7 @@ def main() -> int:
     sys.path.insert(0, str(ROOT))
     ran, sound = 0, True
     for benchmark in disc_benchmarks(str(ROOT / "benchmarks")):
+        print(benchmark.name, flush=True)
         sound &= benchmark.check(str(ROOT))
         benchmark.set_cache(benchmark.do_setup_cache())
         last = math.prod(map(len, benchmark.params)) - 1
