@@ -41,6 +41,7 @@ def rows(labels: Any) -> list[list[int]]:
     return [[int(y) for y in row if y >= 0] for row in labels]
 
 
+@pytest.mark.beyond("exports a network")
 @pytest.mark.parametrize("rule", [False, True])
 def test_tags_are_those_of_decode(rule):
     crf = crf_of(True, rule)
