@@ -8,6 +8,7 @@ import gc
 import importlib
 import importlib.metadata
 import tempfile
+import zlib
 from collections.abc import Generator
 from types import ModuleType
 from typing import Any
@@ -27,8 +28,9 @@ PROMISES = (
     "exact selections",
     "checked kernels",
 )  # values of a module's __conformance_promises__: more than equality up to rounding
-DRAWS, FEW_DRAWS = 16, 5  # random instances of a test; in the first tier
+DRAWS = {"first": 5, "rest": 8, "all": 16}  # random instances of a test, by tier
 FEW = 3  # instances of a test on a backend in the first tier, of those that it is parametrised by
+SPREAD = 5  # one instance in so many of a test on a backend runs on each further space in the rest
 _BACKENDS = pytest.StashKey[list[str]]()
 _SPACES: list[namespaces.Space] = []  # of this run
 _MISSING: dict[str, str] = {}
@@ -111,7 +113,7 @@ def pytest_configure(config: pytest.Config) -> None:
     phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate, hypothesis.Phase.shrink]
     hypothesis.settings.register_profile(
         "conformance",
-        max_examples=given or (FEW_DRAWS if first else DRAWS),
+        max_examples=given or DRAWS[config.getoption("--tier")],
         derandomize=seed is None,
         deadline=None,
         database=None,
@@ -150,7 +152,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def _header(config: pytest.Config) -> list[str]:
     lines = [f"backend {name}: {importlib.import_module(name).__file__}" for name in _names(config)]
     if (seed := config.getoption("--seed")) is not None:
-        count = config.getoption("--examples") or DRAWS
+        count = config.getoption("--examples") or DRAWS[config.getoption("--tier")]
         lines.append(f"{count} random instances a test: --examples {count} --seed {seed} draws the same")
     return (
         lines
@@ -205,7 +207,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     tier = config.getoption("--tier")
     if tier != "all":
         first = _first_tier(items)
-        kept = {item for item in items if (item in first if tier == "first" else item not in first or _drawn(item))}
+        kept = first if tier == "first" else _rest_tier(items, first)
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = [item for item in items if item in kept]
     selected = config.option.keyword or config.getoption("--namespace") or tier != "all"
@@ -249,7 +251,7 @@ def _first_tier(items: list[pytest.Item]) -> set[pytest.Item]:
     """What is not marked beyond, on NumPy in float64; of a test on a backend FEW instances, from first to last."""
     tests: dict[tuple[str, str], list[pytest.Item]] = {}
     for item in items:
-        space = parameters(item).get("space", parameters(item).get("layer"))
+        space = _space(item)
         first = not isinstance(space, namespaces.Space) or _first(space)
         backend = backend_of(item) or item.nodeid  # of none: each instance
         if item.get_closest_marker("beyond") is None and first:
@@ -261,9 +263,50 @@ def _first_tier(items: list[pytest.Item]) -> set[pytest.Item]:
     }
 
 
+def _rest_tier(items: list[pytest.Item], first: set[pytest.Item]) -> set[pytest.Item]:
+    """What the first tier leaves out, and all that is drawn; of a test on a further space one instance in SPREAD, each
+    space another one: all of them together have them all.
+    """
+    kept, further = set(), {}
+    for item in items:
+        if _further(item):
+            law = item.nodeid.partition("[")[0], str(backend_of(item))
+            further.setdefault(law, {}).setdefault(repr(_space(item)), []).append(item)
+        elif item not in first or _drawn(item):
+            kept.add(item)
+    for law, spaces in further.items():
+        start = zlib.crc32("".join(law).encode())
+        for k, instances in enumerate(spaces.values(), start):
+            step = min(SPREAD, len(instances))
+            kept.update(instances[k % step :: step])
+    return kept
+
+
+def _space(item: pytest.Item) -> Any:
+    return parameters(item).get("space", parameters(item).get("layer"))
+
+
+def _further(item: pytest.Item) -> bool:
+    """Whether a test runs on another space than those which have all its instances: NumPy and layers in float64."""
+    space = _space(item)
+    own = ("numpy", *namespaces.LAYERS)
+    return isinstance(space, namespaces.Space) and (space.name not in own or space.dtype != "float64")
+
+
 def _drawn(item: pytest.Item) -> bool:
-    """Whether a test draws random instances: few of them in the first tier, the usual number in the rest."""
+    """Whether a test draws random instances: few of them in the first tier and on other spaces."""
     return hypothesis.is_hypothesis_test(getattr(item, "obj", None))
+
+
+@contextlib.contextmanager
+def _few_draws(function: Any) -> Generator[None]:
+    usual = function._hypothesis_internal_use_settings
+    few = hypothesis.settings(usual, max_examples=min(DRAWS["first"], usual.max_examples))
+    function._hypothesis_internal_use_settings = few
+    try:
+        yield
+    finally:
+        function._hypothesis_internal_use_settings = usual
 
 
 @pytest.hookimpl(wrapper=True)
@@ -283,8 +326,12 @@ def pytest_runtest_makereport(
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
     """On a device that its backend does not declare, a test passes or ends in a refusal: no other error, no copy."""
+    asked, space = pyfuncitem.config.getoption, _space(pyfuncitem)
+    elsewhere = _drawn(pyfuncitem) and isinstance(space, namespaces.Space) and not _first(space)
+    few = elsewhere and asked("--tier") == "rest" and asked("--examples") is None
     try:
-        return (yield)
+        with _few_draws(getattr(pyfuncitem.obj, "__func__", pyfuncitem.obj)) if few else contextlib.nullcontext():
+            return (yield)
     except Exception as problem:
         backend, space = backend_of(pyfuncitem), parameters(pyfuncitem).get("space")
         if backend is not None and space is not None and backend.refuses(problem, space.device):

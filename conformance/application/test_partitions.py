@@ -33,6 +33,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.beyond("a long training through a command or learner")
 @pytest.mark.parametrize("more", [[], ["--loss", "hinge"], ["--loss", "hinge", "--pairs", "all", "--bits", 9]])
 def test_partitions_reach_the_objective_of_the_whole(folder, cli, more):
     """By defaults that work: L-BFGS; for the hinge cutting planes, or CoCoA where there are weights for all pairs."""
@@ -90,14 +91,14 @@ def test_several_files_are_one_training_set(folder, reference_cli):
 )
 def test_the_number_of_workers_changes_no_bit(folder, reference_cli, words):
     saved = []
-    for workers in (0, 1, 2):
+    for workers in (0, 2):
         where = ["--workers", workers, "--save", "m.npz", "--partitions", 6, "--quiet"]
         report = reference_cli.reported(*words.split(), *where)
         assert report["workers"] == max(workers, 1) and report["repeated"] == 0
         assert (report["bytes_a_pass"] > 0) == (workers > 0)
         with np.load("m.npz") as archive:
             saved.append({name: array.tobytes() for name, array in archive.items()})
-    assert saved[0] == saved[1] == saved[2]
+    assert saved[0] == saved[1]
 
 
 def test_this_process_needs_no_dask_and_workers_say_what_to_install(folder, reference_cli, monkeypatch):

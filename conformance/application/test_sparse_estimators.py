@@ -99,6 +99,7 @@ def test_nothing_to_tell_classes_by(estimators):
         np.testing.assert_allclose(learner.predict_proba(X), 0.5)
 
 
+@pytest.mark.beyond("a long training through a command or learner")
 def test_beta_is_the_best_of_what_is_held_out(both):
     """By fits of single betas to the training examples, and the losses of the held-out ones."""
     for single, make, X, y in both:
@@ -180,6 +181,7 @@ def test_what_is_held_out(rng):
     assert again[0] == again[1] != again[2] and len(again[0]) == 9
 
 
+@pytest.mark.beyond("a long training through a command or learner")
 def test_a_path_goes_as_deep_as_it_gains(both):
     """Four values a decade, each a solution; the loss at the end falls no more, and all folds go as deep."""
     for _, make, X, y in both:

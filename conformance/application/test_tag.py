@@ -90,6 +90,7 @@ TAGGERS += ["--loss hinge --templates words --columns word,tag,label --least 2"]
 TAGGERS += ["--loss hinge --optimizer casimir-svrg-adapt --epochs 30 --lam 0.01"]
 
 
+@pytest.mark.beyond("a long training through a command or learner")
 @pytest.mark.parametrize("how", TAGGERS)
 def test_train_evaluate_predict_show(backend, bank, write, cli, how):
     """Scores, the best labellings and probabilities by enumeration; weights as show has them."""

@@ -162,6 +162,7 @@ def test_sparse_weights_are_those_of_the_learners(backend, data_file, cli, words
         assert f"{report['iterations']:7}" in cli.printed("curves run.jsonl")
 
 
+@pytest.mark.beyond("a long training through a command or learner")
 def test_what_is_said_of_sparse_weights(data_file, cli):
     """Which value of a path, what has not converged, warnings; where no feature tells labels, beta_max = 0."""
     pytest.importorskip("matplotlib")

@@ -66,6 +66,7 @@ def test_only_allowed_labels_are_decoded_and_have_probability():
     assert torch.all(first[:, ~rule.starts] == 0) and torch.allclose(first.sum(-1), torch.ones(4, dtype=torch.float64))
 
 
+@pytest.mark.beyond("another library")
 def test_values_are_those_of_pytorch_crf():
     theirs_of = pytest.importorskip("torchcrf").CRF
     emissions, tags, mask = problem()

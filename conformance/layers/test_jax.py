@@ -16,6 +16,8 @@ import jax.numpy as jnp  # noqa: E402
 
 import diptych.layers.jax as layers  # noqa: E402
 
+pytestmark = pytest.mark.beyond("compiles")
+
 SHARED = {name: case for name, case in CASES.items() if "edges" not in case and name != "no chain"}
 
 

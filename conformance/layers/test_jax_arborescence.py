@@ -18,6 +18,8 @@ import jax.numpy as jnp  # noqa: E402
 
 from diptych.layers.jax import arborescence as layers  # noqa: E402
 
+pytestmark = pytest.mark.beyond("compiles")
+
 B, N = 8, 4  # every test has batches of this shape, which is compiled once
 ROWS = ["1111", "1111", "1110", "0101", "0010", "0000", "1111", "1111"]
 MASK = np.array([list(row) for row in ROWS]) == "1"

@@ -41,6 +41,7 @@ def rows(labels: Any) -> list[list[int]]:
     return [[int(y) for y in row if y >= 0] for row in labels]
 
 
+@pytest.mark.beyond("exports a network")
 @pytest.mark.parametrize("rule", [False, True])
 def test_tags_are_those_of_decode(rule):
     crf = crf_of(True, rule)
@@ -75,6 +76,7 @@ class Tagger(torch.nn.Module):
         return self.decoder(self.encoder(words), mask)
 
 
+@pytest.mark.beyond("exports a network")
 def test_an_exported_tagger_gives_the_same_tags_in_onnxruntime(tmp_path):
     onnx, runtime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")

@@ -86,6 +86,7 @@ def test_laws_of_structures(layer, specimen, law, data):
     test(**{name: given[name] for name in inspect.signature(test).parameters})
 
 
+@pytest.mark.beyond("other libraries")
 @pytest.mark.parametrize(("namespace", "kind"), [(name, kind) for name, kinds in KINDS.items() for kind in kinds])
 def test_functions_are_there_or_listed_as_absent(namespace, kind):
     pytest.importorskip(namespace.partition("-")[0])

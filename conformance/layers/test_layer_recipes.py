@@ -24,6 +24,7 @@ def sentences(size, rng):
         yield words, [WORDS[word] for word in words]
 
 
+@pytest.mark.beyond("trains networks")
 def test_a_token_classifier_learns_from_the_first_pieces_alone(rng):
     torch, _ = pytest.importorskip("torch"), pytest.importorskip("transformers")
     from conformance.recipes.token_classifier import TokenClassifier, align, first_pieces, small, train

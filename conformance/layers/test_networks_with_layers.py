@@ -15,6 +15,8 @@ from diptych.chunks import chunk_scores  # noqa: E402
 from diptych.experiments import lstm  # noqa: E402
 from diptych.experiments.registry import perform  # noqa: E402
 
+pytestmark = pytest.mark.beyond("trains networks")
+
 
 def sentences(count, seed=0):
     """A chunk is an article and what follows up to the next verb; verbs hang on the first one, the rest on the word

@@ -124,6 +124,7 @@ class reference_table:
         return float(np.max(self.scores + cost * wrong))
 
 
+@pytest.mark.beyond("second differences in every entry")
 @pytest.mark.parametrize("case", MASKS)
 def test_first_and_second_derivatives_are_those_of_differences(path, case):
     chains = drawn(**MASKS[case])

@@ -115,7 +115,7 @@ def test_a_start_where_all_ranks_tie_does_not_stall(backend, smoothing):
     at_zero = objective.value_and_gradient(objective.zeros(), None, 0.0)[0]
     result = backend.casimir(objective, lam=0.05, epochs=12, rng=0)
     assert all(0 <= row.exact <= 1 for row in result.history) and result.history[0].exact < 1
-    best = bracket(objective, 0.05)[0]
+    best = backend.bcfw(backend.StructuralHinge(model, data), lam=0.05, epochs=40, rng=0).history[-1].dual  # or less
     assert result.fun - best <= 0.5 * (at_zero - best)
 
 

@@ -151,7 +151,10 @@ def test_the_spy_sees_a_counterpart_that_falls_back(monkeypatch):
         box.epoch(loss, box.init(loss, loss.zeros()), rng)
 
 
-@pytest.mark.parametrize("name", [*MODELS, None])
+every_other = [pytest.param(name, marks=pytest.mark.beyond("long runs")) for name in [*MODELS][1::2]]
+
+
+@pytest.mark.parametrize("name", [*[*MODELS][::2], *every_other, None])
 def test_the_fast_panel_never_calls_what_it_replaced(monkeypatch, name):
     armed = arm(monkeypatch)
     watch(monkeypatch)

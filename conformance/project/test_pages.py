@@ -54,12 +54,14 @@ def having(pages: list[Path], *languages: str) -> list:
     return [pytest.param(page, id=page.stem) for page in pages if any(blocks(page, each) for each in languages)]
 
 
+@pytest.mark.beyond("long runs")
 @pytest.mark.parametrize("page", having(PAGES, "python"))
 def test_python_blocks_run(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     exec("\n".join(blocks(page, "python")), {})
 
 
+@pytest.mark.beyond("long runs")
 @pytest.mark.parametrize("page", having(ALL, "console"))
 def test_console_blocks_run(page, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)

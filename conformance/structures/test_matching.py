@@ -5,6 +5,8 @@ and against the panels: ties, forbidden parts, every scale and namespace.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -238,13 +240,21 @@ def test_others_and_the_panels_match_alike(backend, match, rng, kind, shape):
             close(backend.Matching(*scores).score(y), v)
 
 
+@cache
+def spanned(kind, n, single_root):
+    """Scores, and the best value and heads by networkx, which are slow to find: once for both panels."""
+    rng, found = np.random.default_rng(20), []
+    for _ in range(2 if n < 20 else 1):
+        scores = ArborescenceScores(TREES[kind](rng, n))
+        found.append((scores, *arborescence.by_networkx(scores, single_root)))
+    return found
+
+
 @pytest.mark.parametrize("single_root", [False, True], ids=["roots", "one root"])
 @pytest.mark.parametrize("kind", TREES)
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 8, 12, 30])
-def test_networkx_and_the_panels_span_alike(backend, rng, kind, n, single_root):
-    for _ in range(2 if n < 20 else 1):
-        scores = ArborescenceScores(TREES[kind](rng, n))
-        value, heads = arborescence.by_networkx(scores, single_root)
+def test_networkx_and_the_panels_span_alike(backend, kind, n, single_root):
+    for scores, value, heads in spanned(kind, n, single_root):
         best, tree = backend.Arborescence.ops.maximum_arborescence(scores, single_root)
         close(best, value)
         if value > -np.inf and n:
