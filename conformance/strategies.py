@@ -33,15 +33,3 @@ def tables(draw: Any, forbidden: bool = True) -> np.ndarray:
     """Scores (..., m) of small lists of outputs."""
     batch = draw(st.sampled_from([(), (1,), (3,)]))
     return draw(arrays((*batch, draw(st.integers(1, 5))), forbidden))
-
-
-@st.composite
-def forests(draw: Any, p: int) -> np.ndarray:
-    """Parents (p,) of a forest whose nodes come in any order: trees, paths and stars, or single nodes."""
-    order = draw(st.permutations(range(p)))
-    parents = np.full(p, -1)
-    shape = draw(st.sampled_from(["tree", "path", "star", "nodes"]))
-    for i in range(1, p):
-        if shape != "nodes" and draw(st.integers(0, 5)) > 0:
-            parents[order[i]] = order[{"tree": draw(st.integers(0, i - 1)), "path": i - 1, "star": 0}[shape]]
-    return parents

@@ -18,6 +18,7 @@ import reference
 from conformance.application.test_chunks import written
 from conformance.listed_crf import ListedCRF
 from conformance.specimens.outputs import OUTPUTS
+from conformance.specimens.scores import forest
 from diptych.chunks import chunks
 from reference.models.tagging import attributes_of
 
@@ -185,15 +186,6 @@ def classes(X: Any, Y: Any, L: int, **options: Any) -> Problem:
         lambda i, y: np.outer(X[i], np.eye(L)[y]).ravel(),
         lambda i, y: table[Y[i], y],
     )
-
-
-def forest(rng: np.random.Generator, p: int) -> np.ndarray:
-    """Parents (p,) of a forest whose nodes come in any order: trees, paths and stars, or single nodes."""
-    order, parents, kind = rng.permutation(p), np.full(p, -1), rng.choice(["tree", "path", "star", "nodes"])
-    for i in range(1, p):
-        if kind != "nodes" and rng.random() > 0.15:
-            parents[order[i]] = order[{"tree": rng.integers(i), "path": i - 1, "star": 0}[kind]]
-    return parents
 
 
 def _trees(rng, number, n, largest):
