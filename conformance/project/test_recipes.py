@@ -25,11 +25,11 @@ from reference import ListModel, StructuralHinge
 from reference.prox.base import Regularizer
 from reference.training.counterparts import counterpart
 
-SIZES = st.integers(0, 4)
+POINTS = st.integers(0, 4).flatmap(regularizers.points)
 PAGE = modules.HERE.parent / "CONTRIBUTING.md"
 
 
-@given(scores=SIZES.flatmap(lambda p: strategies.arrays((p,), forbidden=False)))
+@given(scores=POINTS)
 def test_the_structure_recipe_obeys_the_laws(scores):
     check_structure(Subset(scores))
 
@@ -110,7 +110,7 @@ def test_the_compiled_structure_never_calls_what_it_replaced(monkeypatch, rng):
         Combination(np.zeros(3), 1).log_partition()
 
 
-@given(x=SIZES.flatmap(regularizers.points))
+@given(x=POINTS)
 def test_the_regularizer_recipe_obeys_the_laws(x):
     check_regularizer(NonNegative(), x)
 
