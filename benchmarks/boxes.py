@@ -17,6 +17,7 @@ from reference.algorithms import SGD, counterpart
 
 NOISES = (0.0, 0.5, 1.0)  # standard deviation of the noise, beside scores of -1 and +1
 IMAGES, CANDIDATES, SHAPE = 500, 200, (3, 3, 64)  # of the localisation task
+MODEL = accelerated.CandidateModel(SHAPE)
 SMOOTHINGS: dict[str, tuple[Any, float | None]] = {
     "max": (accelerated.smoothings.Max(), None),
     "10 best": (accelerated.smoothings.TopK(10), 1.0),
@@ -51,15 +52,15 @@ def boxes_of(side: int) -> int:
     return (side * (side + 1) // 2) ** 2
 
 
-def candidates() -> Any:
+def candidates(model: Any = MODEL, images: int = IMAGES, **options: Any) -> Any:
     """Packed images of candidates with random features; the first candidate of each is the true one."""
     rng = np.random.default_rng(0)
-    n = IMAGES * CANDIDATES
+    n = images * CANDIDATES
     corner = rng.integers(0, 80, (n, 2))
     boxes = np.concatenate([corner, corner + rng.integers(8, 48, (n, 2))], axis=1)
     features = rng.standard_normal((n, *SHAPE), dtype=np.float32)
-    offsets = CANDIDATES * np.arange(IMAGES + 1)
-    return accelerated.CandidateModel(SHAPE).pack(accelerated.Candidates(boxes, features, offsets), boxes[offsets[:-1]])
+    offsets = CANDIDATES * np.arange(images + 1)
+    return model.pack(accelerated.Candidates(boxes, features, offsets), boxes[offsets[:-1]], **options)
 
 
 def products(data: Any) -> Callable[[], None]:
@@ -77,7 +78,7 @@ def products(data: Any) -> Callable[[], None]:
 def epoch(data: Any, smoothing: str) -> Callable[[], Any]:
     """One epoch of SGD from small weights."""
     kind, mu = SMOOTHINGS[smoothing]
-    objective = accelerated.StructuralHinge(accelerated.CandidateModel(SHAPE), data, smoothing=kind)
+    objective = accelerated.StructuralHinge(MODEL, data, smoothing=kind)
     box = counterpart(SGD(0.01, accelerated.steps.Constant(1e-4), mu), objective)
     state = box.init(objective, 0.01 * np.random.default_rng(3).normal(size=objective.model.size))
     order = np.random.default_rng(2).permutation(IMAGES)

@@ -21,9 +21,7 @@ SIZES = [128, 256]
 
 def grid(n: int, coupling: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """unary (n^2, 2): Gaussian; pairwise (e, 2, 2): coupling times a uniform number for equal labels; edges (e, 2)."""
-    rng, nodes = np.random.default_rng(0), np.arange(n * n).reshape(n, n)
-    across, down = (nodes[:, :-1], nodes[:, 1:]), (nodes[:-1], nodes[1:])
-    edges = np.concatenate([np.stack([a.ravel(), b.ravel()], axis=1) for a, b in (across, down)])
+    rng, edges = np.random.default_rng(0), accelerated.grid_edges(n, n)
     unary, pairwise = rng.normal(size=(n * n, 2)), np.zeros((len(edges), 2, 2))
     pairwise[:, 0, 0] = pairwise[:, 1, 1] = 2 * coupling * rng.random(len(edges))
     return unary, pairwise, edges

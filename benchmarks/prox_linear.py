@@ -10,24 +10,19 @@ import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
+from benchmarks.boxes import SHAPE, candidates
 from diptych.experiments.clock import best_of
 from reference.linearized import LinearizedObjective, linearized
 from reference.optimizers.prox_linear import regularised
 
-IMAGES, CANDIDATES, SHAPE, HIDDEN = 100, 200, (3, 3, 64), 16
+IMAGES, HIDDEN = 100, 16
 BUDGET = 5
 
 
 def problem() -> tuple[accelerated.StructuralHinge, np.ndarray]:
     """Images of random candidates with float32 features and float32 weights, K = 10; and a starting point."""
-    rng = np.random.default_rng(0)
-    corners = rng.integers(0, 80, (IMAGES * CANDIDATES, 2))
-    boxes = np.concatenate([corners, corners + rng.integers(8, 48, corners.shape)], axis=1)
-    features = rng.normal(size=(len(boxes), *SHAPE)).astype(np.float32)
-    offsets = np.arange(IMAGES + 1) * CANDIDATES
-    true = boxes[offsets[:-1] + rng.integers(0, CANDIDATES, IMAGES)]
     model = accelerated.TwoLayerModel(SHAPE, HIDDEN)
-    data = model.pack(accelerated.Candidates(boxes, features, offsets), true, like=np.zeros(0, np.float32))
+    data = candidates(model, IMAGES, like=np.zeros(0, np.float32))
     return accelerated.StructuralHinge(model, data, smoothing=accelerated.smoothings.TopK(10)), model.initial(data, 0)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
+
+from conformance.specimens.models import labellings
 
 
 class Listed:
@@ -40,41 +40,18 @@ class Listed:
         return np.mean(worst) + 0.5 * self.lam * w @ w
 
 
-def features(x, y, L, start_stop):
-    """The joint feature vector of a labelling, written out."""
-    n, F = x.shape
-    x = np.concatenate([x, np.zeros((n, 2 * start_stop))], axis=1)
-    if start_stop and n:
-        x[0, F] = x[-1, F + 1] = 1.0
-    weights, pairs = np.zeros((x.shape[1], L)), np.zeros((L, L))
-    for t in range(n):
-        weights[:, y[t]] += x[t]
-        if t:
-            pairs[y[t - 1], y[t]] += 1
-    return np.concatenate([weights.ravel(), pairs.ravel()])
-
-
-def listed(X, Y, L, lam, *, start_stop=True, cost=None):
+def listed(X, Y, L, lam):
     """A small labelling problem, listed."""
-    problem, cost = Listed(lam), 1.0 - np.eye(L) if cost is None else cost
-    for x, y in zip(X, Y, strict=True):
-        y = tuple(int(label) for label in y)
-        others = sorted(set(itertools.product(range(L), repeat=len(y))) - {y}, key=lambda z: z[::-1])
-        outputs = [y, *others]
-        problem.add(
-            [features(np.asarray(x), z, L, start_stop) for z in outputs],
-            [sum(cost[a, b] for a, b in zip(y, z, strict=True)) for z in outputs],
-        )
-    return problem
+    return svm(labellings(X, Y, X[0].shape[1], L), lam)
 
 
-def listed_classes(X, Y, cost, lam):
-    """A multiclass problem, listed."""
-    problem, K = Listed(lam), len(cost)
-    for x, y in zip(X, Y, strict=True):
-        order = [y, *(c for c in range(K) if c != y)]
-        problem.add([np.outer(x, np.eye(K)[c]).ravel() for c in order], cost[y, order])
-    return problem
+def svm(problem, lam):
+    """A problem of the catalogue, listed."""
+    found = Listed(lam)
+    for outputs, phi, loss, gold in problem.listed:
+        order = sorted(range(len(loss)), key=lambda k: (k != gold, np.ravel(outputs[k]).tolist()[::-1]))
+        found.add(phi[order], loss[order])
+    return found
 
 
 def by_hand(problem, epochs, seed, *, cached_passes, average, line_search=True):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+
+from conformance.specimens.scores import joined, supermodular
 
 __all__ = ["MET", "instances", "numbers", "shown"]  # and the names of kinds
 
@@ -41,15 +44,12 @@ def chain(draw: Any, kind: str, L: int, *lengths: int) -> dict[str, Any]:
 
 
 def cut(draw: Any, kind: str, p: int) -> dict[str, Any]:
-    """Supermodular edges: the first pair of equal labels is raised until it is ahead."""
-    pairs = [(a, b) for a in range(p) for b in range(p) if a != b]
-    edges = draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=6)) if pairs else []
+    edges = draw(joined(p, 6, least=1))
     unary, pairwise = scores(draw, (p, 2), kind), scores(draw, (len(edges), 2, 2), kind)
     diagonal = pairwise[:, [0, 1], [0, 1]]
     pairwise[:, [0, 1], [0, 1]] = np.where(diagonal == -np.inf, 0.0, diagonal)  # of equal labels none is forbidden
-    least = pairwise[:, 0, 1] + pairwise[:, 1, 0] - pairwise[:, 1, 1]
-    pairwise[:, 0, 0] = np.maximum(pairwise[:, 0, 0], least)
-    return {"unary": unary, "pairwise": pairwise, "edges": np.array(edges, np.int64).reshape(-1, 2)}
+    supermodular(pairwise)
+    return {"unary": unary, "pairwise": pairwise, "edges": edges}
 
 
 def tree(draw: Any, kind: str, n: int) -> dict[str, Any]:
@@ -57,16 +57,14 @@ def tree(draw: Any, kind: str, n: int) -> dict[str, Any]:
     return {**instance, "single_root": True} if kind.startswith("one root") else instance
 
 
-def matching(draw: Any, kind: str, p: int, q: int) -> dict[str, Any]:
-    return {"values": scores(draw, (p, q), kind)}
-
-
-def span_tree(draw: Any, kind: str, n: int) -> dict[str, Any]:
-    return {"values": np.triu(scores(draw, (n, n), kind))}
-
-
-DRAWN = {"Chain": chain, "Arborescence": tree, "ProjectiveTree": tree, "SpanTree": span_tree}
-DRAWN |= {"Cut": cut, "Matching": matching}
+DRAWN: dict[str, Callable[..., dict[str, Any]]] = {
+    "Chain": chain,
+    "Arborescence": tree,
+    "ProjectiveTree": tree,
+    "SpanTree": lambda draw, kind, n: {"values": np.triu(scores(draw, (n, n), kind))},
+    "Cut": cut,
+    "Matching": lambda draw, kind, p, q: {"values": scores(draw, (p, q), kind)},
+}
 
 
 def instances(structure: str, kind: str) -> list[st.SearchStrategy[dict[str, Any]]]:

@@ -17,6 +17,8 @@ from conformance.adapters import instances as kinds
 from conformance.adapters.checks import Wrong, check
 from conformance.adapters.instances import instances, numbers, shown
 from conformance.specimens.outputs import Listing, listing
+from conformance.specimens.scores import members
+from reference import ChainScores
 
 __all__ = ["EXAMPLES", "LAWS", "Law", "Outcome", "fits", "hold", "note_of"]
 
@@ -163,10 +165,8 @@ def ask(law: Law, structure: type, instance: dict[str, Any], k: int) -> Outcome:
 
 def listed(structure: str, instance: dict[str, Any]) -> list[Listing]:
     """The outputs of an instance, or of each member of a batch of chains."""
-    if "lengths" not in instance:
-        return [listing(structure, instance)]
-    unary, pairwise, lengths = instance.values()
-    return [listing(structure, {"unary": x[:n], "pairwise": pairwise}) for x, n in zip(unary, lengths, strict=True)]
+    each = [one._asdict() for one in members(ChainScores(**instance))] if "lengths" in instance else [instance]
+    return [listing(structure, one) for one in each]
 
 
 def offers(structure: type, law: Law) -> bool:

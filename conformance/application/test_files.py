@@ -22,7 +22,7 @@ from diptych.files import load_log, load_model, load_sequences, save_model
 from diptych.files.columns import load_columns, read_columns
 from diptych.files.localization import LocalizationImage, load_localization, save_localization
 from diptych.files.treebank import load_treebank, read_sentences
-from reference.archives import MOST_BYTES
+from reference.archives import MOST_BYTES, read_npz
 from reference.models.token_templates import load_templates
 
 COPIES, MEMORY = 200, 64 << 20
@@ -59,6 +59,15 @@ def zipped(members, method=zipfile.ZIP_DEFLATED, said=None):
         entry = whole.rindex(b"PK\1\2")
         whole[entry + 24 : entry + 28] = whole[22:26] = said.to_bytes(4, "little")
     return bytes(whole)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["<f8", ">f8", ">i4", "<U3"])
+def test_arrays_are_read_in_either_order_of_axes_and_of_bytes(tmp_path, order, dtype):
+    x = np.arange(24).reshape(2, 3, 4).astype(dtype)
+    np.savez(tmp_path / "x.npz", x=np.asarray(x, order=order))
+    found = read_npz(tmp_path / "x.npz", "file")["x"]
+    assert np.array_equal(found, x) and found.dtype == x.dtype.newbyteorder("=")
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 from conformance.export.numbers import (
     RELATIVE,
@@ -21,24 +21,16 @@ from conformance.export.numbers import (
 )
 from conformance.export.proxes import simplex
 from conformance.export.spaces import Inputs, Space
-from conformance.specimens.outputs import Part
+from conformance.specimens.outputs import Exact, exact
 
-__all__ = ["answers", "listed"]
+__all__ = ["answers"]
 
 NOTHING = -math.inf
 
 
-class Listed(NamedTuple):
-    """An output that is not forbidden."""
-
-    output: Any
-    score: Fraction
-    parts: list[Part]
-
-
 def answers(space: Space, inputs: Inputs, mus: Sequence[float], k: int) -> dict[str, Any]:
     """All answers of a file for an instance; null for those that do not exist because every output is forbidden."""
-    outputs = listed(space, inputs)
+    outputs = list(exact(space.outputs, inputs))
     size = _size(inputs)
     told: dict[str, Any] = {"count": len(outputs), "best": None}
     if outputs:
@@ -55,21 +47,10 @@ def answers(space: Space, inputs: Inputs, mus: Sequence[float], k: int) -> dict[
     return told
 
 
-def listed(space: Space, inputs: Inputs) -> list[Listed]:
-    """Every output that is not forbidden, with its exact score."""
-    found = []
-    for output in space.outputs.all(inputs):
-        parts = space.outputs.parts(inputs, output)
-        terms = [(_entry(inputs[field], index), weight) for field, index, weight in parts]
-        if all(value > NOTHING for value, _ in terms):
-            found.append(Listed(output, sum((Fraction(v) * weight for v, weight in terms), Fraction(0)), parts))
-    return found
-
-
-def _max_marginals(space: Space, inputs: Inputs, outputs: list[Listed], tolerance: float) -> dict[str, Any]:
+def _max_marginals(space: Space, inputs: Inputs, outputs: list[Exact], tolerance: float) -> dict[str, Any]:
     """The highest score of an output that has each part; one entry for each position, shared scores or not."""
     best: dict[Any, Fraction] = {}
-    for _, score, parts in outputs:
+    for _, score, _, parts in outputs:
         for field, index, _ in parts:
             best[field, index] = max(score, best.get((field, index), score))
     return {
@@ -78,7 +59,7 @@ def _max_marginals(space: Space, inputs: Inputs, outputs: list[Listed], toleranc
     }
 
 
-def _sums(space: Space, inputs: Inputs, outputs: list[Listed], mu: float, size: float, k: int) -> dict[str, Any]:
+def _sums(space: Space, inputs: Inputs, outputs: list[Exact], mu: float, size: float, k: int) -> dict[str, Any]:
     """mu log sum_y exp(score(y) / mu), the probabilities of parts and the entropy, at 90 digits."""
     top = max(each.score for each in outputs)
     gaps = [(top - each.score) / Fraction(mu) for each in outputs]
@@ -98,7 +79,7 @@ def _sums(space: Space, inputs: Inputs, outputs: list[Listed], mu: float, size: 
     }
 
 
-def _squared_l2(space: Space, inputs: Inputs, outputs: list[Listed], mu: float, size: float, k: int) -> dict[str, Any]:
+def _squared_l2(space: Space, inputs: Inputs, outputs: list[Exact], mu: float, size: float, k: int) -> dict[str, Any]:
     """The max of <scores, u> + (mu/2)(1 - ||u||^2) over the simplex, of all outputs and of the k best."""
     scores = [each.score for each in outputs]
     u, value = _smoothed(scores, Fraction(mu))
@@ -119,7 +100,7 @@ def _smoothed(scores: list[Fraction], mu: Fraction) -> tuple[list[Fraction], Fra
 
 
 def _expected(
-    space: Space, inputs: Inputs, outputs: list[Listed], p: Sequence[Any], zero: Any, tolerance: float
+    space: Space, inputs: Inputs, outputs: list[Exact], p: Sequence[Any], zero: Any, tolerance: float
 ) -> dict[str, Any]:
     """The expected parts in the shapes of the scores, summed over positions that share scores."""
     shapes = {field: inputs[field].shape for field in space.outputs.shapes(inputs)}
@@ -147,10 +128,6 @@ def _size(inputs: Inputs) -> float:
     """The sum of the magnitudes of all finite scores, to which rounding is relative."""
     floats = [v for given in inputs.values() for v in (given.values if isinstance(given, Array) else [given])]
     return math.fsum(abs(v) for v in floats if type(v) is float and v > NOTHING)
-
-
-def _entry(given: Any, index: tuple[int, ...]) -> float:
-    return given.at(index) if isinstance(given, Array) else given
 
 
 def _written(output: Any) -> Any:

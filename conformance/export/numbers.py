@@ -40,10 +40,10 @@ class Array:
     values: list[Any]
     dtype: str = "float64"
 
-    def at(self, index: Sequence[int]) -> Any:
-        """An entry; of an index that is longer than the shape, the last axes count: a matrix that positions share."""
+    def __getitem__(self, index: Sequence[int]) -> Any:
+        """An entry."""
         place = 0
-        for size, i in zip(self.shape, index[len(index) - len(self.shape) :], strict=True):
+        for size, i in zip(self.shape, index, strict=True):
             place = place * size + i
         return self.values[place]
 

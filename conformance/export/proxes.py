@@ -55,6 +55,8 @@ def l1_ball(x: Vector, radius: Fraction) -> Vector:
     """x, or the simplex's point with the signs of x."""
     if sum(map(abs, x), ZERO) <= radius:
         return x
+    if not radius:
+        return [ZERO] * len(x)
     return _signed(x, simplex([abs(v) for v in x], radius))
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from conformance.golden.problems import LABELS, Problems, Runs, over
+from conformance.golden.problems import Problems, Runs, over
+from conformance.specimens.fixed import LABELS, numbers
 
 __all__ = ["bcfw", "cutting_planes", "exponentiated_gradient", "mkl", "multisample", "solve_sparse", "sparse_path"]
 
@@ -111,7 +112,7 @@ def kernels(P: Problems, transitions: str = "own", storage: str = "auto", groups
         "mean": [B.kernels.Mean([B.kernels.Linear(), B.kernels.Gaussian(2.0)]), B.kernels.Polynomial(2)],
         "one": [B.kernels.Gaussian(2.0)],
     }
-    X = [P.numbers(120 + i, max(len(y), 1), 2) for i, y in enumerate(LABELS)]
+    X = [numbers(120 + i, max(len(y), 1), 2) for i, y in enumerate(LABELS)]
     if groups == "spline":  # distances of whole numbers are exact, those near 0 lose half their digits
         X = [np.round(2.0 * x) for x in X]
     model = B.KernelSequenceModel(choices[groups], 3, transitions=transitions)

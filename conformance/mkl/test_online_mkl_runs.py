@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import accelerated
 import reference
-from conformance.listed_svm import features
 from conformance.mkl.test_online_mkl import box_of, labellings, model_of, states, theta, words  # noqa: F401 (a fixture)
 from conformance.mkl.test_online_mkl import features as explicit
+from conformance.specimens.models import chain_features
 from conformance.tolerances import close
 from reference import bounds, kernels
 from reference.identities import martins
@@ -161,7 +161,7 @@ def test_subgradients_are_no_longer_than_stated(backend, loss, seed):
     model = backend.SequenceModel(2, 2, start_stop=False)
     objective = getattr(backend, loss)(model, model.pack(X, Y))
     outputs = [(x, y) for x in X for y in itertools.product(range(2), repeat=len(x))]
-    largest = max(np.linalg.norm(features(x, y, 2, False)) for x, y in outputs)
+    largest = max(np.linalg.norm(chain_features(x, y, 2, False)) for x, y in outputs)
     sigma, radius = 0.7, 10 ** rng.uniform(-1, 2)
     w = rng.normal(size=model.size)
     w *= radius / np.linalg.norm(w)

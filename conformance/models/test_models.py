@@ -10,25 +10,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
-from conformance.specimens.models import LABELS, MODELS, sequence_model  # noqa: F401 (other files draw sequences by it)
+from conformance.specimens.fixed import FIXED
+from conformance.specimens.models import LABELS, MODELS
 from conformance.specimens.pages import check_refusals
 from conformance.tolerances import close
 from diptych.files import load_model, save_model
 from reference.arrays import Place, host
 from reference.models.nonlinear import NonlinearModel
 from reference.screening.restricted import restrict
-from reference.structures.scores import add, flatten, inner
+from reference.structures.scores import add, flatten, inner, score_fields
 
 seeds = given(seed=st.integers(0, 2**32 - 1))
 every_model = pytest.mark.parametrize("name", MODELS)
 
 
-@every_model
+@pytest.mark.parametrize("name", [*MODELS, *FIXED])
 @seeds
 def test_scores_are_features_times_weights(backend, name, seed):
     """The score, task loss and features of every output; the true one; how many there are, and how far apart."""
-    kind = MODELS[name]
-    problem = kind.draw(seed)
+    problem = FIXED[name]() if name in FIXED else MODELS[name].draw(seed)
     model, data = problem.packed(backend)
     w = problem.weights(backend, 1)
     assert model.counts(data) == [len(each.outputs) for each in problem.listed]
@@ -37,8 +37,10 @@ def test_scores_are_features_times_weights(backend, name, seed):
         one = np.array([i])
         scores, loss, true = model.scores(data, one, w), model.task_loss(data, one), model.gold(data, one)
         structure = model.structure_type.unchecked(scores)
+        batched = score_fields(scores)[0].ndim > len(structure.axes)
         for y, features, cost in zip(outputs, phi, losses, strict=True):
-            parts = structure.parts(kind.lift(problem.label(i, y)))
+            label = problem.label(i, y)
+            parts = structure.parts(np.asarray(label)[None] if batched else label)
             close(model.pullback(data, one, w, parts), features)
             close(inner(scores, parts), features @ w)
             close(inner(loss, parts), cost)

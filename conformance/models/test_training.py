@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 
 import reference
+from conformance.specimens.learners import loss_of
 from conformance.specimens.models import MODELS
 from conformance.tolerances import close
 from reference.optimizers.bcfw import BCFW
@@ -18,8 +17,8 @@ from reference.optimizers.svrg import SVRG
 from reference.training.counterparts import counterpart
 from reference.training.smoothness import Backtracking
 
-SUMS = {"entropy": 0.5, "entropy at 1e-3": 1e-3, "log": None}  # losses that need expectations, and their mu
-LOSSES = {"hinge": None, "top": 0.7, "l2": 0.5, **SUMS}
+SUMS = {"entropy": 0.5, "entropy at 1e-3": 1e-3, "log loss": None}  # losses that need expectations, and their mu
+LOSSES = {"hinge": None, "top-k": 0.7, "l2": 0.5, **SUMS}
 PAIRS = [(name, loss) for name, kind in MODELS.items() for loss in LOSSES if kind.sums or loss not in SUMS]
 FORMS = [{"average": "weighted", "capacity": 3}, {"capacity": 1}, {"line_search": False}]  # of bcfw
 
@@ -30,12 +29,7 @@ def seed_of(name, usual):
 
 
 def objective_of(panel, problem, loss, like=None):
-    model, data = problem.packed(panel, like)
-    if loss == "log":
-        return panel.LogLoss(model, data)
-    smoothings = {"hinge": panel.smoothings.Max, "top": partial(panel.smoothings.TopK, 3)}
-    smoothings["l2"] = panel.smoothings.SquaredL2
-    return panel.StructuralHinge(model, data, smoothing=smoothings.get(loss, panel.smoothings.Entropy)())
+    return loss_of(panel, loss.split(" at ")[0], *problem.packed(panel, like))
 
 
 def scales(t, lam):
@@ -117,7 +111,7 @@ def test_gradients_agree_where_outputs_tie(other, rng, name):
 @pytest.mark.parametrize("name", MODELS)
 def test_training_works_in_every_namespace(backend, space, name):
     problem = MODELS[name].training(4, 3)
-    loss = "log" if MODELS[name].sums else "top"
+    loss = "log loss" if MODELS[name].sums else "top-k"
     objective = objective_of(backend, problem, loss, space.put(0.0))
     for average in ("last", "weighted"):
         result = backend.sgd(objective, lam=0.1, mu=LOSSES[loss], step_size=0.1, epochs=2, rng=0, average=average)

@@ -16,7 +16,8 @@ from scipy.optimize import minimize_scalar
 import accelerated
 import reference
 from conformance.finite_sums import bracket
-from conformance.listed_svm import Listed, by_hand, hinge, labelling, listed, listed_classes
+from conformance.listed_svm import Listed, by_hand, hinge, labelling, listed, svm
+from conformance.specimens.models import classes as classes_of
 from conformance.tolerances import close
 from reference.optimizers.nonnegative import best_step, clipped
 from reference.training.counterparts import counterpart
@@ -44,7 +45,7 @@ def test_bcfw_is_its_equations(backend, rng, average, cached_passes, line_search
 def test_multiclass_and_listed_outputs(backend, rng):
     X, Y = rng.normal(size=(8, 2)), rng.integers(0, 3, 8)
     cost = np.array([[0.0, 1.0, 2.0], [1.0, 0.0, 1.0], [3.0, 1.0, 0.0]])
-    problem = listed_classes(X, Y, cost, 0.1)
+    problem = svm(classes_of(X, Y, 3, cost=cost), 0.1)
     classes = backend.MulticlassModel(2, 3, cost=cost)
     lists = backend.ListModel(lambda x: np.kron(x[None], np.eye(3)), backend.Table, lambda x, y: cost[y], size=6)
     for model in (classes, lists):

@@ -8,14 +8,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
 
 import reference
-from conformance import finite_sums, strategies
+from conformance import finite_sums
 from conformance.finite_sums import bracket
 from conformance.golden.problems import Problems
-from conformance.listed_svm import labelling, listed
-from conformance.models.test_models import sequence_model
+from conformance.listed_svm import labelling, svm
+from conformance.models.test_models import seeds
 from conformance.models.test_nonlinear_models import two_layer
 from conformance.specimens.learners import (
     LEARNERS,
@@ -33,6 +32,7 @@ from conformance.specimens.learners import (
     unit,
     value,
 )
+from conformance.specimens.models import MODELS
 from conformance.tolerances import close
 
 LAM = 1 / 64
@@ -271,16 +271,16 @@ def test_runs_in_every_namespace(backend, space, case):
 
 
 @duals
-@given(problem=strategies.sequence_problems(integer=True))
-def test_ties_zeros_and_empty_sequences(backend, name, way, problem):
+@seeds
+def test_ties_zeros_and_empty_sequences(backend, name, way, seed):
     """Integer features tie all over: trajectories may differ, bounds may not."""
-    objective = loss_of(backend, way.loss, *sequence_model(backend, problem))
+    problem = MODELS["sequences"].draw(seed, ties=True)
+    objective = loss_of(backend, way.loss, *problem.packed(backend))
     passes = {"cutting_planes": 20, "multisample": 2}.get(name, 4)
     result = run(backend, name, objective, **{unit(name): passes, **seeded(name), **way.options, "lam": 0.5})
     x, mu = result.x, way.options.get("mu") if name == "exponentiated_gradient" else None
     if way.loss == "hinge":
-        given = {"start_stop": problem.options["start_stop"], "cost": problem.options.get("cost")}
-        close(result.fun, listed(problem.X, problem.Y, problem.n_labels, 0.5, **given).primal(x))
+        close(result.fun, svm(problem, 0.5).primal(x))
     else:
         close(result.fun, objective.value_and_gradient(x, None, mu)[0] + 0.25 * x @ x)
     assert min(row.gap for row in result.history) >= -1e-9

@@ -4,36 +4,35 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
 
 import reference
 from accelerated.threads import get_num_threads, set_num_threads
-from conformance import strategies
-from conformance.models.test_models import sequence_model
+from conformance.models.test_models import seeds
+from conformance.specimens.models import MODELS
 from conformance.tolerances import close
 
 
 @pytest.mark.parametrize("average", ["last", "uniform", "weighted"])
-@given(problem=strategies.sequence_problems())
-def test_sgd_takes_the_same_steps_where_weights_vanish(other, average, problem):
+@seeds
+def test_sgd_takes_the_same_steps_where_weights_vanish(other, average, seed):
     """To 0 in the first step of Pegasos; by 1e-5 in each of other steps."""
     for lam, steps in ((1.0, reference.steps.Pegasos()), (100.0, reference.steps.Constant(0.0099999))):
         runs = []
         for b in (reference, other):
-            loss = b.LogLoss(*sequence_model(b, problem))
+            loss = b.LogLoss(*MODELS["sequences"].draw(seed).packed(b))
             w0 = np.random.default_rng(10).normal(size=loss.model.size)
             runs.append(b.sgd(loss, w0, lam=lam, step_size=steps, epochs=2, rng=3, average=average))
         for field in ("x", "fun"):
             np.testing.assert_allclose(*(getattr(run, field) for run in runs), rtol=1e-11, atol=1e-11)
 
 
-@given(problem=strategies.sequence_problems(integer=True))
-def test_hinge_trajectories_are_bit_equal_in_exact_arithmetic(other, problem):
+@seeds
+def test_hinge_trajectories_are_bit_equal_in_exact_arithmetic(other, seed):
     """Integer features and costs, dyadic steps, lam = 0: every sum is exact, so ties break alike and weights are
     equal bits."""
     runs = []
     for b in (reference, other):
-        model, data = sequence_model(b, problem)
+        model, data = MODELS["sequences"].draw(seed, ties=True).packed(b)
         w0 = np.random.default_rng(11).integers(-2, 3, model.size).astype(np.float64)
         runs.append(b.sgd(b.StructuralHinge(model, data), w0, lam=0.0, step_size=0.25, epochs=3, rng=5, average="last"))
     assert np.array_equal(runs[0].x, runs[1].x)

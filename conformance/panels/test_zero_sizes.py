@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import reference
 from conformance.degenerate import CASES, SINGLE, learners, none, packed, some
-from conformance.specimens.regularizers import KINDS, instances
 from conformance.tolerances import close
 
 
@@ -49,34 +46,6 @@ def test_a_single_output_teaches_nothing(backend, case):
         if not refused(answer):
             assert not isinstance(answer, str), (name, answer)
             np.testing.assert_allclose(answer[np.isfinite(answer)], 0.0, atol=1e-12, err_msg=name)
-
-
-@pytest.mark.parametrize("n", [0, 1, 2])
-def test_batches_of_none(backend, n):
-    for space in (
-        backend.Chain(none(0, n, 2), none(2, 2)),
-        backend.Chain(none(0, n, 2), none(0, max(n - 1, 0), 2, 2)),
-        backend.Tree(none(0, n, 2), none(2, 2), np.arange(n) - 1),
-        backend.Tree(none(0, n, 2), none(0, n, 2, 2), np.arange(n) - 1),
-    ):
-        value, labels = space.best()
-        assert value.shape == (0,) and labels.shape == (0, n) and space.topk(2).scores.shape == (0, 2)
-        assert space.log_partition().shape == (0,) and space.max_marginals().unary.shape == (0, n, 2)
-        assert space.sample(3, rng=0).shape == (0, 3, n)
-    trees, matchings = backend.Arborescence(none(0, n, n + 1)), backend.Matching(none(0, n, 2))
-    for space in (trees, matchings):
-        value, y = space.best()
-        assert value.shape == (0,) and y.shape == (0, n) and space.topk(2).scores.shape == (0, 2)
-        assert space.max_marginals().values.shape == space.scores.values.shape and space.score(y).shape == (0,)
-    assert trees.log_partition().shape == (0,) and trees.sample(3, rng=0).shape == (0, 3, n)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@given(data=st.data())
-def test_proxes_of_an_empty_batch(backend, kind, data):
-    instance = data.draw(instances(kind))
-    phi, x = instance.make(backend), none(0, instance.p)
-    assert phi.prox(x, 0.7).shape == x.shape and phi.value(x).shape == (0,)
 
 
 SEQUENCES = {

@@ -18,17 +18,20 @@ from conformance.recipes.optimizer import Momentum, momentum
 from conformance.recipes.regularizer import NonNegative
 from conformance.recipes.structure import LogLoss, Subset, train
 from conformance.recipes.structure_with_kernel import Combination, CombinationScores, CompiledCombination
+from conformance.specimens import regularizers
+from conformance.specimens.models import MODELS, classes
 from conformance.tolerances import close
 from reference import ListModel, StructuralHinge
 from reference.prox.base import Regularizer
 from reference.training.counterparts import counterpart
 
+POINTS = st.integers(0, 4).flatmap(regularizers.points)
 PAGE = modules.HERE.parent / "CONTRIBUTING.md"
 
 
-@given(scores=st.lists(st.floats(-3, 3), min_size=0, max_size=4))
+@given(scores=POINTS)
 def test_the_structure_recipe_obeys_the_laws(scores):
-    check_structure(Subset(np.array(scores)))
+    check_structure(Subset(scores))
 
 
 @pytest.mark.parametrize(
@@ -107,9 +110,9 @@ def test_the_compiled_structure_never_calls_what_it_replaced(monkeypatch, rng):
         Combination(np.zeros(3), 1).log_partition()
 
 
-@given(x=st.lists(st.floats(-3, 3), min_size=0, max_size=4))
+@given(x=POINTS)
 def test_the_regularizer_recipe_obeys_the_laws(x):
-    check_regularizer(NonNegative(), np.array(x))
+    check_regularizer(NonNegative(), x)
 
 
 def test_the_laws_of_regularizers_can_fail_and_what_is_not_defined_is_named():
@@ -128,9 +131,7 @@ def test_the_laws_of_regularizers_can_fail_and_what_is_not_defined_is_named():
 
 def test_the_optimizer_recipe_learns(rng):
     """Near the optimum that L-BFGS finds; and options, rows, checkpoints are those of every run."""
-    model = accelerated.MulticlassModel(3, 2)
-    data = model.pack(rng.normal(size=(40, 3)), rng.integers(0, 2, 40))
-    objective = accelerated.LogLoss(model, data)
+    objective = accelerated.LogLoss(*classes(rng.normal(size=(40, 3)), rng.integers(0, 2, 40), 2).packed(accelerated))
     best = accelerated.lbfgs(objective, lam=0.1).fun
     found = momentum(objective, lam=0.1, step_size=0.002, epochs=40, rng=0)
     assert found.success and len(found.history) == 40 and best <= found.fun < best + 1e-3
@@ -139,13 +140,11 @@ def test_the_optimizer_recipe_learns(rng):
         momentum(objective, lam=0.1, step_size=-1.0)
 
 
-def test_the_kernel_recipe_is_the_loop(rng):
-    X, Y = [rng.normal(size=(n, 3)) for n in (2, 0, 4, 1)], [rng.integers(0, 2, n) for n in (2, 0, 4, 1)]
-    words, classes = accelerated.SequenceModel(3, 2), accelerated.MulticlassModel(3, 2)
-    for model, data in ((words, words.pack(X, Y)), (classes, classes.pack(np.concatenate(X), np.concatenate(Y)))):
-        objective = accelerated.LogLoss(model, data)
-        assert type(counterpart(Momentum(0.1, 0.01), objective)) is kernel.Momentum
-        assert kernel.difference(objective) < 1e-12
+@pytest.mark.parametrize("name", ["sequences", "classes"])
+def test_the_kernel_recipe_is_the_loop(name):
+    objective = accelerated.LogLoss(*MODELS[name].training().packed(accelerated))
+    assert type(counterpart(Momentum(0.1, 0.01), objective)) is kernel.Momentum
+    assert kernel.difference(objective) < 1e-12
 
 
 @pytest.mark.beyond("starts processes")

@@ -98,16 +98,16 @@ def test_the_conjugates_prox_is_a_minimiser(backend, kind, data, step):
 
 @every_kind
 @settings(max_examples=8)
-@given(data=st.data(), step=regularizers.STEPS)
-def test_a_batch_is_its_rows_in_every_namespace(backend, space, kind, data, step):
+@given(data=st.data(), step=regularizers.STEPS, batch=st.sampled_from([(2, 2), (2, 2), (0,)]))
+def test_a_batch_is_its_rows_in_every_namespace(backend, space, kind, data, step, batch):
     p, make = data.draw(regularizers.instances(kind))
-    phi, x = make(backend), data.draw(regularizers.points(p, 2, 2)).astype(space.dtype)
+    phi, x = make(backend), data.draw(regularizers.points(p, *batch)).astype(space.dtype)
     steps = {"value": (), "conjugate": ()}  # the others take one
     for method in ("value", "prox", "conjugate", "prox_conjugate", "envelope"):
         arguments = steps.get(method, (step,))
         got = space.get(getattr(phi, method)(space.put(x), *arguments))
-        rows = [getattr(phi, method)(row, *arguments) for row in x.reshape(4, p)]
-        assert got.dtype == space.dtype and got.shape[:2] == (2, 2)
+        rows = [getattr(phi, method)(row, *arguments) for row in x.reshape(-1, p)]
+        assert got.dtype == space.dtype and got.shape[: len(batch)] == batch
         close(got, np.array(rows).reshape(got.shape), space.dtype)
 
 

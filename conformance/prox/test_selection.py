@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import accelerated
+from conformance.export.proxes import l1_ball, simplex, soft
 from conformance.tolerances import close
 
 F = Fraction
@@ -28,26 +29,9 @@ def rows(top: int = 6) -> st.SearchStrategy[np.ndarray]:
     return st.lists(st.integers(-top, top).map(float), min_size=1, max_size=9).map(np.array)
 
 
-def exact_soft_threshold(x, tau):
-    return [(1 if v > 0 else -1) * max(abs(F(v)) - F(tau), F(0)) for v in x]
-
-
-def exact_simplex(x, radius):
-    """max(x_i - theta, 0), with the theta of the longest prefix whose last entry stays positive."""
-    total = theta = F(0)
-    for j, v in enumerate(sorted(map(F, x), reverse=True), 1):
-        total += v
-        if v > (total - F(radius)) / j:
-            theta = (total - F(radius)) / j
-    return [max(F(v) - theta, F(0)) for v in x]
-
-
-def exact_l1_ball(x, radius):
-    if sum(abs(F(v)) for v in x) <= F(radius):
-        return [F(v) for v in x]
-    if radius == 0:
-        return [F(0)] * len(x)
-    return [(1 if v > 0 else -1) * u for v, u in zip(x, exact_simplex(np.abs(x), radius), strict=True)]
+def in_rationals(answer, x, level):
+    """The answer of a file of instances (:mod:`conformance.export.proxes`)."""
+    return answer([F(v) for v in x], F(level))
 
 
 def exact_weighted(x, weights, lam):
@@ -79,7 +63,7 @@ def as_promised(backend, got, exact, x, support=True):
 
 @given(x=rows(), tau=st.integers(0, 7), scale=SCALES)
 def test_soft_threshold(backend, x, tau, scale):
-    agrees(backend.soft_threshold(scale * x, scale * tau), exact_soft_threshold(scale * x, scale * tau))
+    agrees(backend.soft_threshold(scale * x, scale * tau), in_rationals(soft, scale * x, scale * tau))
 
 
 @given(x=rows(), radius=st.integers(1, 9), scale=SCALES, near=NEAR)
@@ -87,14 +71,14 @@ def test_project_simplex(backend, x, radius, scale, near):
     """Radii at which a coordinate has just vanished, or is about to, among them."""
     x, radius = scale * x, (near if backend.promises("exact selections") else float)(scale * radius)
     u = backend.project_simplex(x, radius)
-    agrees(u, exact_simplex(x, radius))
+    agrees(u, in_rationals(simplex, x, radius))
     np.testing.assert_allclose(u.sum() / radius, 1.0, rtol=1e-14)
 
 
 @given(x=rows(), radius=st.integers(0, 30), scale=SCALES, near=NEAR)
 def test_project_l1_ball(backend, x, radius, scale, near):
     x, radius = scale * x, (near if radius and backend.promises("exact selections") else float)(scale * radius)
-    agrees(backend.project_l1_ball(x, radius), exact_l1_ball(x, radius))
+    agrees(backend.project_l1_ball(x, radius), in_rationals(l1_ball, x, radius))
 
 
 @given(x=rows(), lam=LAMS, scale=SCALES, near=NEAR)
@@ -128,8 +112,8 @@ def test_any_mixture_of_scales(backend, seed, p, spread, weights):
 def all_agree(backend, x, radius, lam, d):
     """Projections and proxes, within 1e-14 of the largest number."""
     top = float(np.abs(x).max())
-    agrees(backend.project_simplex(x, radius), exact_simplex(x, radius), max(top, radius), support=False)
-    agrees(backend.project_l1_ball(x, radius), exact_l1_ball(x, radius), top, support=False)
+    agrees(backend.project_simplex(x, radius), in_rationals(simplex, x, radius), max(top, radius), support=False)
+    agrees(backend.project_l1_ball(x, radius), in_rationals(l1_ball, x, radius), top, support=False)
     agrees(backend.prox_squared_l1(x, lam), exact_weighted(x, np.ones(len(x)), lam), top, support=False)
     agrees(backend.prox_weighted_squared_l1(x, d, lam), exact_weighted(x, d, lam), top, support=False)
 
@@ -138,8 +122,8 @@ def all_agree(backend, x, radius, lam, d):
 def test_an_offset_does_no_harm(backend, offset):
     """u(x + c) = u(x) as far as x + c tells x's differences; radius 1 is below one unit of the largest."""
     x = offset + np.array([3.0, 0.0, 4.0, 4.0, -9.0])
-    agrees(backend.project_simplex(x, 1.0), exact_simplex(x, 1.0), 1.0)
-    agrees(backend.project_l1_ball(x, 1.0), exact_l1_ball(x, 1.0), 1.0)
+    agrees(backend.project_simplex(x, 1.0), in_rationals(simplex, x, 1.0), 1.0)
+    agrees(backend.project_l1_ball(x, 1.0), in_rationals(l1_ball, x, 1.0), 1.0)
 
 
 def test_hard_rows(backend):

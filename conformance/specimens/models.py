@@ -17,8 +17,8 @@ import numpy as np
 import reference
 from conformance.application.test_chunks import written
 from conformance.listed_crf import ListedCRF
-from conformance.listed_svm import features as chain_features
 from conformance.specimens.outputs import OUTPUTS
+from conformance.specimens.scores import forest
 from diptych.chunks import chunks
 from reference.models.tagging import attributes_of
 
@@ -91,20 +91,21 @@ class Listed(NamedTuple):
 class Model(NamedTuple):
     """build(rng, number, n, largest): n examples of at most ``largest`` positions, features drawn by ``number``.
 
-    sums: it has expectations, so the log loss and entropies. batched: structures come in batches of examples.
+    sums: it has expectations, so the log loss and entropies.
     """
 
     build: Callable[..., Problem]
     sums: bool = True
-    batched: bool = False
 
-    def draw(self, seed: int) -> Problem:
-        """One to four examples that can be enumerated: ties and zeros, examples without positions."""
+    def draw(self, seed: int, ties: bool = False) -> Problem:
+        """One to four examples that can be enumerated: ties and zeros (or small integers, whose sums are exact),
+        examples without positions.
+        """
         rng = np.random.default_rng(seed)
         style = rng.integers(3)
 
         def number(*shape: int) -> np.ndarray:
-            if style == 0:
+            if ties or style == 0:
                 return rng.integers(-1, 2, shape).astype(np.float64)
             return rng.normal(size=shape) * (rng.integers(0, 2, shape) if style == 1 else 1.0)
 
@@ -115,10 +116,6 @@ class Model(NamedTuple):
         rng = np.random.default_rng(seed)
         number = lambda *shape: rng.integers(-1, 2, shape) * 1.0 if ties else rng.normal(size=shape)  # noqa: E731
         return self.build(rng, number, n, largest)
-
-    def lift(self, y: Any) -> Any:
-        """An output for the structure of one example."""
-        return np.asarray(y)[None] if self.batched else y
 
 
 def _sizes(rng: np.random.Generator, n: int, largest: int) -> list[int]:
@@ -142,12 +139,6 @@ def _labellings(L: int, Y: list[Any], cost: np.ndarray | None) -> tuple[Any, Any
     )
 
 
-def sequence_model(backend: Any, problem: Any, like: Any = None) -> tuple[Any, Any]:
-    """The model and the data of a drawn sequence problem."""
-    model = backend.SequenceModel(problem.n_features, problem.n_labels, **problem.options)
-    return model, model.pack(problem.X, problem.Y, like=like)
-
-
 def _sequences(rng, number, n, largest):
     L, F, start_stop = int(rng.integers(1, 4)), int(rng.integers(0, 3)), bool(rng.integers(2))
     if largest > 4:
@@ -155,6 +146,20 @@ def _sequences(rng, number, n, largest):
     sizes, cost = _sizes(rng, n, largest), _cost(rng, L)
     options = {"start_stop": start_stop, "cost": cost, "max_cells": int(rng.choice([1, 3, 8192]))}
     return labellings([number(m, F) for m in sizes], [rng.integers(0, L, m) for m in sizes], F, L, **options)
+
+
+def chain_features(x, y, L, start_stop):
+    """The joint feature vector of a labelling, written out."""
+    n, F = x.shape
+    x = np.concatenate([x, np.zeros((n, 2 * start_stop))], axis=1)
+    if start_stop and n:
+        x[0, F] = x[-1, F + 1] = 1.0
+    weights, pairs = np.zeros((x.shape[1], L)), np.zeros((L, L))
+    for t in range(n):
+        weights[:, y[t]] += x[t]
+        if t:
+            pairs[y[t - 1], y[t]] += 1
+    return np.concatenate([weights.ravel(), pairs.ravel()])
 
 
 def labellings(X: Any, Y: Any, F: int, L: int, start_stop: bool = True, **options: Any) -> Problem:
@@ -183,19 +188,15 @@ def classes(X: Any, Y: Any, L: int, **options: Any) -> Problem:
     )
 
 
-def forest(rng: np.random.Generator, p: int) -> np.ndarray:
-    """Parents (p,) of a forest whose nodes come in any order: trees, paths and stars, or single nodes."""
-    order, parents, kind = rng.permutation(p), np.full(p, -1), rng.choice(["tree", "path", "star", "nodes"])
-    for i in range(1, p):
-        if kind != "nodes" and rng.random() > 0.15:
-            parents[order[i]] = order[{"tree": rng.integers(i), "path": i - 1, "star": 0}[kind]]
-    return parents
-
-
 def _trees(rng, number, n, largest):
     L, F = (3, 3) if largest > 4 else (int(rng.integers(1, 4)), int(rng.integers(0, 3)))
     sizes, cost = _sizes(rng, n, largest + 1), _cost(rng, L)
-    X, Y = [(number(p, F), forest(rng, p)) for p in sizes], [rng.integers(0, L, p) for p in sizes]
+    X = [(number(p, F), forest(rng, p)) for p in sizes]
+    return trees(X, [rng.integers(0, L, p) for p in sizes], F, L, cost)
+
+
+def trees(X: Any, Y: Any, F: int, L: int, cost: np.ndarray | None) -> Problem:
+    """Of a TreeModel."""
 
     def phi(i, y):
         (x, parents), y = X[i], np.array(y, np.int64)
@@ -237,8 +238,12 @@ def sentences(rng: np.random.Generator, n: int = 6, scheme: str = "bio", lengths
 
 
 def _tags(rng, number, n, largest, **options):
-    X, Y = sentences(rng, n, lengths=_sizes(rng, n, largest))
-    own = reference.TaggingModel.of(X, Y, "chunks", **options)
+    return tags(*sentences(rng, n, lengths=_sizes(rng, n, largest)), "chunks", **options)
+
+
+def tags(X: Any, Y: Any, templates: Any, **options: Any) -> Problem:
+    """Of a TaggingModel."""
+    own = reference.TaggingModel.of(X, Y, templates, **options)
     L, names, scheme = len(own.labels), own.labels, options.get("transitions")
     seen = attributes_of(X, own.templates)
     rows = np.asarray(own._rows_of(seen.names), np.int64)  # the row of weights of each attribute, -1 without
@@ -254,25 +259,18 @@ def _tags(rng, number, n, largest, **options):
         found = np.zeros(own.size)
         for t, label in enumerate(y):
             p = seen.offsets[i] + t
-            attributes = rows[seen.numbers[seen.indptr[p] : seen.indptr[p + 1]]]
-            for cell in (int(row) * L + label for row in attributes if row >= 0):
-                if cell in place:
-                    found[place[cell]] += 1
+            here = slice(seen.indptr[p], seen.indptr[p + 1])
+            for row, value in zip(rows[seen.numbers[here]], seen.values[here], strict=True):
+                if row >= 0 and (cell := int(row) * L + label) in place:
+                    found[place[cell]] += value
             if t and (y[t - 1], label) in place:
                 found[place[y[t - 1], label]] += 1
         return found
 
-    def gold(i):
-        return [names.index(label) for label in Y[i]]
-
+    gold = [[names.index(label) for label in y] for y in Y]
+    loss = _labellings(L, gold, options.get("cost"))[1]
     return Problem(
-        lambda b: b.TaggingModel.of(X, Y, "chunks", **options),
-        X,
-        Y,
-        outputs,
-        phi,
-        lambda i, y: sum(a != b for a, b in zip(gold(i), y, strict=True)),
-        best=gold,
+        lambda b: b.TaggingModel.of(X, Y, templates, **options), X, Y, outputs, phi, loss, best=gold.__getitem__
     )
 
 
@@ -292,14 +290,21 @@ TEMPLATE_LISTS = (
 )
 
 
-def _arcs(rng, number, n, largest, single_root=False, blocks=False, listed=False):
+def _arcs(rng, number, n, largest, blocks=False, **options):
     templates = TEMPLATE_LISTS[rng.integers(4) if largest < 4 else 0]
     sizes = _sizes(rng, n, largest)
     X = [{"tag": [*map(str, rng.integers(0, 3, m))], "word": [*rng.choice(["a", "bird", "\0"], m)]} for m in sizes]
     Y = [heads_of(rng, m) for m in sizes]
-    options = {"single_root": single_root, "blocks": blocks, "bits": 4 if blocks else 6}
+    return arcs(X, Y, templates, 4 if blocks else 6, blocks, **options)
+
+
+def arcs(
+    X: Any, Y: Any, templates: Any, bits: int, blocks: bool = False, single_root: bool = False, listed: bool = False
+) -> Problem:
+    """Of a ParsingModel, hashed or with a vocabulary."""
+    options = {"single_root": single_root, "blocks": blocks, "bits": bits}
     own = reference.ParsingModel(templates, **options)
-    parts = [reference.ParsingModel([t], bits=options["bits"]) for t in own.templates] if blocks else [own]
+    parts = [reference.ParsingModel([t], bits=bits) for t in own.templates] if blocks else [own]
     if listed:  # blocks are models of one template
         options["vocabulary"] = own.vocabulary(own.pack(X, Y))
         keys = [part.vocabulary(part.pack(X, Y)) for part in parts]
@@ -346,6 +351,11 @@ def _alignments(rng, number, n, largest, null=False):
         y, m = np.full(p, -1), rng.integers(min(p, q) + 1) if null else min(p, q)
         y[rng.permutation(p)[:m]] = rng.permutation(q)[:m]
         Y.append(y)
+    return aligned(X, Y, F, null)
+
+
+def aligned(X: Any, Y: Any, F: int, null: bool) -> Problem:
+    """Of an AlignmentModel."""
 
     def phi(i, y):
         pairs = sum((X[i][r, c] for r, c in enumerate(y) if c >= 0), np.zeros(F))
@@ -361,7 +371,7 @@ def _alignments(rng, number, n, largest, null=False):
         Y,
         lambda i: alignments(*X[i].shape[:2], null),
         phi,
-        lambda i, y: np.sum(np.array(y) != Y[i]),
+        lambda i, y: np.sum(np.array(y) != np.array(Y[i])),
         label=label,
     )
 
@@ -373,6 +383,11 @@ def _images(rng, number, n, largest):
         ends = [rng.choice(p, 2, replace=False) for _ in range(rng.integers(0, 2 * p))] if p > 1 else []
         X.append((number(p, F), np.array(ends, np.int64).reshape(-1, 2), np.abs(number(len(ends), G))))
         Y.append(rng.integers(0, 2, p))
+    return images(X, Y, F, G)
+
+
+def images(X: Any, Y: Any, F: int, G: int) -> Problem:
+    """Of a SegmentationModel."""
 
     def phi(i, y):
         (x, edges, g), y = X[i], np.array(y, np.int64)
@@ -413,9 +428,14 @@ def _candidates(rng, number, n, largest):
         X.append((boxes, x))
         top, left, bottom, right = boxes[rng.integers(len(boxes))]
         Y.append([max(0, top - rng.integers(2)), left, bottom, min(SIDE, right + rng.integers(2))])
+    return candidates(X, Y, shape, max_candidates=most)
+
+
+def candidates(X: Any, Y: Any, shape: Any, **options: Any) -> Problem:
+    """Of a CandidateModel."""
     best = [int(np.argmax([round(overlap(box, y), 12) for box in x[0]])) for x, y in zip(X, Y, strict=True)]
     return Problem(
-        lambda b: b.CandidateModel(shape, max_candidates=most),
+        lambda b: b.CandidateModel(shape, **options),
         X,
         Y,
         lambda i: list(range(len(X[i][0]))),
@@ -434,22 +454,30 @@ def all_boxes(H: int, W: int) -> list[tuple[int, int, int, int]]:
 def _windows(rng, number, n, largest, words=False):
     F, shapes = int(rng.integers(1, 4)), rng.integers(1, largest + 1, (n, 2))
     X = [rng.integers(-1, F, shape) if words else number(*shape, F) for shape in shapes]
-    each = [(x[:, :, None] == np.arange(F)) * 1.0 if words else x for x in X]
     Y = [all_boxes(*shape)[rng.integers(len(all_boxes(*shape)))] for shape in shapes]
+    return windows(X, Y, F)
+
+
+def windows(X: Any, Y: Any, F: int) -> Problem:
+    """Of a SubwindowModel, over features or numbers of words."""
+    each = [x if x.ndim > 2 else (x[:, :, None] == np.arange(F)) * 1.0 for x in X]
     return Problem(
         lambda b: b.SubwindowModel(F),
         X,
         Y,
-        lambda i: all_boxes(*shapes[i]),
+        lambda i: all_boxes(*X[i].shape[:2]),
         lambda i, y: np.sum([each[i][p] for p in _pixels(y)], axis=0),
         lambda i, y: 1 - overlap(y, Y[i]),
     )
 
 
 def _lists(rng, number, n, largest):
-    F = 4
-    X = [number(m, F) for m in rng.integers(1, largest + 2, n)]
-    Y = [int(rng.integers(len(x))) for x in X]
+    X = [number(m, 4) for m in rng.integers(1, largest + 2, n)]
+    return lists(X, [int(rng.integers(len(x))) for x in X], 4)
+
+
+def lists(X: Any, Y: Any, F: int) -> Problem:
+    """Of a ListModel, of outputs with given features; the callables are the user's."""
     loss = lambda x, y: 0.3 * np.abs(np.arange(len(x)) - int(y)) ** 1.1  # noqa: E731
     return Problem(
         lambda b: b.ListModel(lambda x: x, b.Table, loss, size=F),
@@ -465,10 +493,10 @@ TAGGERS = ({}, {"pairs": "all"}, {"transitions": "bio"}, {"pairs": "all", "trans
 TAGGERS += ({"bits": 8, "pairs": "all", "transitions": "bio"}, {"least": 3})
 
 MODELS = {
-    "sequences": Model(_sequences, batched=True),
-    "classes": Model(_classes, batched=True),
+    "sequences": Model(_sequences),
+    "classes": Model(_classes),
     "trees": Model(_trees),
-    **{f"tags {options}": Model(partial(_tags, **options), batched=True) for options in TAGGERS},
+    **{f"tags {options}": Model(partial(_tags, **options)) for options in TAGGERS},
     "arcs": Model(_arcs),
     "arcs, one root": Model(partial(_arcs, single_root=True)),
     "arcs, vocabulary": Model(partial(_arcs, listed=True)),
@@ -477,7 +505,7 @@ MODELS = {
     "alignments": Model(_alignments, sums=False),
     "alignments with null": Model(partial(_alignments, null=True), sums=False),
     "images": Model(_images, sums=False),
-    "candidates": Model(_candidates, batched=True),
+    "candidates": Model(_candidates),
     "windows": Model(_windows, sums=False),
     "windows of words": Model(partial(_windows, words=True), sums=False),
     "lists": Model(_lists),

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["OUTPUTS", "Listing", "Outputs", "listing", "log_sum_exp"]
+__all__ = ["OUTPUTS", "Exact", "Listing", "Outputs", "exact", "listing", "log_sum_exp"]
 
 Arguments = Mapping[str, Any]
 Part = tuple[str, tuple[int, ...], Fraction | int]  # a field, an index, and how often the output has it
@@ -140,6 +140,31 @@ OUTPUTS = {
     "SpanTree": Outputs(_span_trees, lambda given, y: [("values", span, 1) for span in y], _values),
     "Boxes": Outputs(_boxes, _box_parts, lambda given: {"pixels": given["pixels"].shape, "loss": ()}),
 }
+
+
+class Exact(NamedTuple):
+    """An output that is not forbidden: its score, the sum of the magnitudes that it adds up, and its parts."""
+
+    output: Any
+    score: Fraction
+    size: Fraction
+    parts: list[Part]
+
+
+def exact(enumeration: Outputs, given: Arguments) -> Iterator[Exact]:
+    """Every output of an instance that is not forbidden, in rational arithmetic."""
+    for output in enumeration.all(given):
+        parts = enumeration.parts(given, output)
+        terms = [(_entry(given[field], index), weight) for field, index, weight in parts]
+        if all(value > -np.inf for value, _ in terms):
+            values = [Fraction(value) * weight for value, weight in terms]
+            yield Exact(output, sum(values, Fraction(0)), sum(map(abs, values), Fraction(0)), parts)
+
+
+def _entry(given: Any, index: tuple[int, ...]) -> float:
+    """An entry; of an index that is longer than the shape, the last axes count: a matrix that positions share."""
+    shape = getattr(given, "shape", ())
+    return float(given[index[len(index) - len(shape) :]] if shape else given)
 
 
 class Listing(NamedTuple):

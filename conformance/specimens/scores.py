@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import reference as sp
 from conformance.namespaces import Space
-from conformance.strategies import arrays, forests, tables
+from conformance.strategies import arrays, tables
 
-BATCHES = st.sampled_from([(), (1,), (3,), (2, 2)])
+BATCHES = st.sampled_from([(), (1,), (3,), (2, 2), (0,)])
 
 
 @st.composite
@@ -57,17 +57,30 @@ def trees(draw: Any, forbidden: bool = True, batched: bool = True) -> sp.TreeSco
     batch = draw(BATCHES) if batched else ()
     unary = draw(arrays((*batch, p, L), forbidden))
     pairwise = draw(arrays((L, L) if draw(st.booleans()) else (*batch, p, L, L), forbidden))
-    return sp.TreeScores(unary, pairwise, draw(forests(p)), counts(draw, p, L))
+    parents = forest(np.random.default_rng(draw(st.integers(0, 2**32 - 1))), p)
+    return sp.TreeScores(unary, pairwise, parents, counts(draw, p, L))
 
 
 @st.composite
 def graphs(draw: Any, forbidden: bool = True, batched: bool = True) -> sp.GraphScores:
     """Up to 5 variables: none, no edges, disconnected, edges twice and in either order, fewer states here and there."""
     p, L = draw(st.integers(0, 5)), draw(st.integers(1, 3))
-    pairs = [(a, b) for a in range(p) for b in range(p) if a != b]
-    edges = draw(st.lists(st.sampled_from(pairs), max_size=8)) if pairs else []
+    edges = draw(joined(p, 8))
     unary, pairwise = draw(arrays((p, L), forbidden)), draw(arrays((len(edges), L, L), forbidden))
-    return sp.GraphScores(unary, pairwise, np.array(edges, np.int64).reshape(-1, 2), counts(draw, p, L))
+    return sp.GraphScores(unary, pairwise, edges, counts(draw, p, L))
+
+
+def joined(p: int, most: int, least: int = 0) -> st.SearchStrategy[np.ndarray]:
+    """Edges (e, 2) between p variables in either order, some of them twice."""
+    pairs = [(a, b) for a in range(p) for b in range(p) if a != b]
+    drawn = st.lists(st.sampled_from(pairs), min_size=least, max_size=most) if pairs else st.just([])
+    return drawn.map(lambda edges: np.array(edges, np.int64).reshape(-1, 2))
+
+
+def supermodular(pairwise: np.ndarray) -> None:
+    """Raise the first pair of equal labels of each edge until equal labels are ahead, in place."""
+    least = pairwise[:, 0, 1] + pairwise[:, 1, 0] - pairwise[:, 1, 1]
+    pairwise[:, 0, 0] = np.maximum(pairwise[:, 0, 0], least)
 
 
 @st.composite
@@ -78,8 +91,7 @@ def cuts(
     pairs.
     """
     p = draw(st.integers(0, 5))
-    pairs = [(a, b) for a in range(p) for b in range(p) if a != b]
-    edges = draw(st.lists(st.sampled_from(pairs), max_size=7)) if pairs else []
+    edges = draw(joined(p, 7))
     e = len(edges)
     unary, pairwise = draw(arrays((p, 2), forbidden=False)), draw(arrays((e, 2, 2), forbidden=False))
     if integer:
@@ -91,12 +103,12 @@ def cuts(
         unary = unary * 10.0 ** np.array(draw(st.lists(st.sampled_from(powers), min_size=p, max_size=p))).reshape(p, 1)
         pairwise = pairwise * 10.0 ** draw(st.sampled_from(powers))
         unary, pairwise = np.clip(unary, -1e300, 1e300), np.clip(pairwise, -1e300, 1e300)
-    pairwise[:, 0, 0] = np.maximum(pairwise[:, 0, 0], pairwise[:, 0, 1] + pairwise[:, 1, 0] - pairwise[:, 1, 1])
+    supermodular(pairwise)
     if forbidden and draw(st.booleans()):
         bans = np.array(draw(st.lists(st.integers(0, 4), min_size=2 * p + 2 * e, max_size=2 * p + 2 * e))) == 0
         unary[bans[: 2 * p].reshape(p, 2)] = -np.inf
         pairwise[:, [0, 1], [1, 0]] = np.where(bans[2 * p :].reshape(e, 2), -np.inf, pairwise[:, [0, 1], [1, 0]])
-    return sp.CutScores(unary, pairwise, np.array(edges, np.int64).reshape(e, 2))
+    return sp.CutScores(unary, pairwise, edges)
 
 
 @st.composite
@@ -214,8 +226,7 @@ def random_parents(rng: np.random.Generator, p: int, shape: str) -> np.ndarray:
     return parents
 
 
-def grid_edges(rows: int) -> np.ndarray:
-    """The edges of a square 4-connected grid, variables row by row."""
-    at = np.arange(rows * rows).reshape(rows, rows)
-    right = np.stack([at[:, :-1].ravel(), at[:, 1:].ravel()], axis=1)
-    return np.concatenate([right, np.stack([at[:-1].ravel(), at[1:].ravel()], axis=1)])
+def forest(rng: np.random.Generator, p: int) -> np.ndarray:
+    """Parents (p,) of a forest of either shape, nodes in random order, or of nodes alone."""
+    parents = random_parents(rng, p, rng.choice(["tree", "path", "star"]))
+    return np.where(rng.random(p) < rng.choice([0.15, 0.15, 0.15, 1.0]), -1, parents)

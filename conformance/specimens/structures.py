@@ -148,9 +148,9 @@ STRUCTURES: list[StructureSpecimen] = [
             ),
         },
         large={
-            "Graph, grid": lambda draw: sp.GraphScores(draw((16, 3)), draw((24, 3, 3)), scores.grid_edges(4)),
+            "Graph, grid": lambda draw: sp.GraphScores(draw((16, 3)), draw((24, 3, 3)), sp.grid_edges(4, 4)),
             "Graph, counts": lambda draw: sp.GraphScores(
-                draw((16, 3)), draw((24, 3, 3)), scores.grid_edges(4)[:, ::-1], 1 + np.arange(16) % 3
+                draw((16, 3)), draw((24, 3, 3)), sp.grid_edges(4, 4)[:, ::-1], 1 + np.arange(16) % 3
             ),
         },
         ends=lambda instance: (instance.edges, np.arange(len(instance.edges))),
@@ -160,7 +160,7 @@ STRUCTURES: list[StructureSpecimen] = [
         "Cut",
         scores.cuts,
         small={"Cut": lambda draw: scores.alike(draw, RING), "Cut, tree": lambda draw: scores.alike(draw, CROSS)},
-        large={"Cut": lambda draw: scores.alike(draw, scores.grid_edges(4), 16)},
+        large={"Cut": lambda draw: scores.alike(draw, sp.grid_edges(4, 4), 16)},
         first=lambda instance, y: y,  # the fewest ones: the best labellings have a meet
     ),
     _specimen(

@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from conformance.specimens.outputs import listing
+from conformance.specimens.outputs import OUTPUTS, exact, listing
 from conformance.tolerances import close
 
 EPS = np.finfo(np.float64).eps
@@ -141,19 +141,19 @@ KINDS = (tied, nearly_tied, some_forbidden, hard_to_leave, root_far_below, const
 
 def enumerated(values, mu, single_root):
     """The best score and mu log sum exp(score / mu) as Fractions, and the marginals; None if there is no tree."""
-    outputs = listing("Arborescence", {"values": values, "single_root": single_root}).possible().outputs
-    if not outputs:
+    trees = list(exact(OUTPUTS["Arborescence"], {"values": values, "single_root": single_root}))
+    if not trees:
         return None
-    scores = [sum((Fraction(float(values[m, h])) for m, h in enumerate(y)), Fraction(0)) for y in outputs]
-    top, marginals = max(scores), np.zeros(values.shape)
+    top, marginals = max(tree.score for tree in trees), np.full(values.shape, Decimal(0))
     with localcontext() as context:
         context.prec = 60
-        away = [max((s - top) / Fraction(mu), Fraction(-10000)) for s in scores]
+        away = [max((tree.score - top) / Fraction(mu), Fraction(-10000)) for tree in trees]
         weights = [(Decimal(x.numerator) / Decimal(x.denominator)).exp() for x in away]
         total = sum(weights)
-        for m, h in np.ndindex(values.shape):
-            marginals[m, h] = sum((w for w, y in zip(weights, outputs, strict=True) if y[m] == h), Decimal(0)) / total
-        return top, top + Fraction(mu) * Fraction(total.ln()), marginals
+        for weight, tree in zip(weights, trees, strict=True):
+            for m, h in enumerate(tree.output):
+                marginals[m, h] += weight / total
+        return top, top + Fraction(mu) * Fraction(total.ln()), marginals.astype(np.float64)
 
 
 def agrees(backend, values, mu, single_root):

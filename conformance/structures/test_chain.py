@@ -16,7 +16,7 @@ from hypothesis import given
 import reference
 from conformance import laws
 from conformance.specimens.outputs import listing
-from conformance.specimens.scores import graphs, grid_edges, random_parents
+from conformance.specimens.scores import graphs, random_parents
 from conformance.tolerances import close
 from reference.structures.clique_tree import clique_tree, min_fill
 
@@ -196,7 +196,7 @@ def wide_clique(rng):
     return edges
 
 
-@pytest.mark.parametrize("edges_of", [lambda rng: grid_edges(3), wide_clique], ids=["grid", "clique"])
+@pytest.mark.parametrize("edges_of", [lambda rng: reference.grid_edges(3, 3), wide_clique], ids=["grid", "clique"])
 @pytest.mark.parametrize("ties", [False, True])
 def test_graphs_are_tables_of_all_labellings(backend, rng, edges_of, ties):
     edges = edges_of(rng)

@@ -12,15 +12,16 @@ from hypothesis import strategies as st
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from accelerated.structures.cut import by_networkx
-from conformance.specimens.scores import grid_edges
+from conformance.specimens.outputs import OUTPUTS, exact
+from conformance.specimens.scores import joined
 from conformance.tolerances import close
-from reference import CutScores
+from reference import CutScores, grid_edges
 
 
 def grid(n, coupling, seed=0):
     """A 4-connected n x n grid with random submodular energies."""
     rng = np.random.default_rng(seed)
-    edges = grid_edges(n)
+    edges = grid_edges(n, n)
     pairwise = rng.normal(size=(len(edges), 2, 2))
     pairwise[:, 0, 0] += pairwise[:, 0, 1] + pairwise[:, 1, 0] - pairwise[:, 0, 0] - pairwise[:, 1, 1]
     pairwise[:, 0, 0] += coupling * rng.random(len(edges))
@@ -135,8 +136,7 @@ def penalised(draw):
     unary = np.array([[draw(small), draw(small)] for _ in range(p)])
     for row in unary:
         row[draw(st.integers(0, 1))] += draw(st.sampled_from([0.0] * 8 + [-big, -np.inf, big]))
-    pairs = list(itertools.permutations(range(p), 2))
-    edges = draw(st.lists(st.sampled_from(pairs), max_size=6)) if pairs else []
+    edges = draw(joined(p, 6))
     pairwise = np.array([draw(small) for _ in range(4 * len(edges))]).reshape(-1, 2, 2)
     for psi in pairwise:
         for labels, factor in draw(st.sampled_from(FORMS)).items():
@@ -144,16 +144,7 @@ def penalised(draw):
         if psi[0, 1] > -np.inf:
             lack = sum(map(Fraction, (psi[0, 1], psi[1, 0], -psi[0, 0], -psi[1, 1])))
             psi[0, 0] += float(lack) + 0.5 if 0 < lack < 1e5 else 0.0
-    return unary, pairwise, np.array(edges, np.int64).reshape(-1, 2)
-
-
-def outputs(unary, pairwise, edges):
-    """Every labelling that is not forbidden: its score, and the sum of the absolute scores that it uses."""
-    for y in itertools.product((0, 1), repeat=len(unary)):
-        used = [unary[v, j] for v, j in enumerate(y)] + [pairwise[e, y[a], y[b]] for e, (a, b) in enumerate(edges)]
-        if -np.inf not in used:
-            terms = [Fraction(float(x)) for x in used]
-            yield y, (sum(terms, Fraction(0)), sum(map(abs, terms), Fraction(0)))
+    return unary, pairwise, edges
 
 
 def is_best(found, listed):
@@ -167,7 +158,8 @@ def is_best(found, listed):
 
 @given(instance=penalised())
 def test_penalties_that_are_not_paid_do_not_change_accuracy(backend, instance):
-    found, cut, edges = dict(outputs(*instance)), backend.Cut(*instance), instance[2]
+    given, cut, edges = CutScores(*instance)._asdict(), backend.Cut(*instance), instance[2]
+    found = {each.output: (each.score, each.size) for each in exact(OUTPUTS["Cut"], given)}
     listed = list(found.values())
     solvers = [cut.best, lambda: by_networkx(cut.scores)]
     for solve in solvers if listed else ():

@@ -133,9 +133,10 @@ def test_a_batch_is_its_members(backend, space, specimen, data, k):
     for name, filler, fields in found:
         for i, field in enumerate(fields):
             whole, each = space.get(field), [answer[name][i] for answer in alone]
-            if name in ("marginals", "expected_parts", "parts") and whole.ndim == each[0].ndim == 2 and i == 1:
+            if name in ("marginals", "expected_parts", "parts") and whole.ndim == 2 == instance[i].ndim and i == 1:
                 close(whole, sum(each), space.dtype, 100.0)
                 continue
+            assert whole.shape[: len(batch)] == batch
             for found_one, one in zip(whole.reshape(len(each), *whole.shape[len(batch) :]), each, strict=True):
                 there = tuple(map(slice, one.shape))
                 close(found_one[there], one, space.dtype, 1e2)
