@@ -68,7 +68,8 @@ def best_step(
         return 0.0
 
     def weights(entries: np.ndarray) -> np.ndarray:
-        return entries - np.clip(entries, low, threshold)
+        result: np.ndarray = entries - np.clip(entries, low, threshold)
+        return result
 
     def slope(gamma: float) -> float:
         moved = weights(inside - gamma / lam_n * along) - weights(inside)
