@@ -30,6 +30,7 @@ PAIRWISE_STEPS = 10  # the most pairwise steps in a visit
 PAIRWISE_SHARE = 0.05  # pairwise steps stop at this share of the visit's first violation
 # scores closer than this share of the violation are equal; a violation below this share of the largest loss is none
 EQUAL = 1e-6
+FLAT = 1e-12  # with l1, a slope below this share of its terms is rounding
 
 
 class WorkingSet(NamedTuple):
@@ -195,11 +196,13 @@ def moved(
     xp, (threshold, constrained) = array_namespace(x), shrink
     weights = xp.asarray(delta, dtype=x.dtype, device=device(x))
     v = weights @ working_set.directions
-    gain, length = float(delta @ scores(working_set, shrunk(x, *shrink))), float(xp.sum(v * v))
+    g, length = scores(working_set, shrunk(x, *shrink)), float(xp.sum(v * v))
+    gain = float(delta @ g)
     gamma = fixed
     if gamma is None:
         if constrained is not None or threshold > 0:
-            gamma = best_step(x, v, gain, gamma_max, lam_n, constrained, threshold)
+            flat = FLAT * float(np.abs(delta) @ (np.abs(g) + working_set.losses)) if threshold > 0 else 0.0
+            gamma = best_step(x, v, gain, gamma_max, lam_n, constrained, threshold, flat)
         elif length > 0:
             gamma = min(gamma_max, max(0.0, lam_n * gain / length))
         else:

@@ -44,13 +44,22 @@ def shrunk(x: Array, threshold: float, constrained: slice | None = None) -> Arra
 
 
 def best_step(
-    x: Array, v: Array, gain: float, gamma_max: float, lam_n: float, constrained: slice | None, threshold: float = 0.0
+    x: Array,
+    v: Array,
+    gain: float,
+    gamma_max: float,
+    lam_n: float,
+    constrained: slice | None,
+    threshold: float = 0.0,
+    flat: float = 0.0,
 ) -> float:
     """The gamma in [0, gamma_max] that maximises the dual along w(alpha) = x - gamma/(lam n) v.
 
     n dual'(gamma) = gain + <shrunk(x - gamma/(lam n) v) - shrunk(x), v>; gain = n dual'(0)
 
     This slope never increases. It is linear between the kinks: the gamma where a weight becomes 0 or ceases to be 0.
+    It is constant while all weights that v moves are 0. A slope up to ``flat``, the rounding of the gain, counts as 0,
+    and the least of several maximisers is taken.
 
     Notes
     -----
@@ -64,7 +73,7 @@ def best_step(
         low[constrained] = -np.inf
     low = low[kinked]  # a weight is 0 for entries in [low, threshold]
     free = float(np.sum(v[: kinked.start] ** 2) + np.sum(v[kinked.stop :] ** 2))
-    if not np.isfinite(free + np.sum(along**2)) or not gain > 0:
+    if not np.isfinite(free + np.sum(along**2)) or not gain > flat:
         return 0.0
 
     def weights(entries: np.ndarray) -> np.ndarray:
@@ -75,15 +84,15 @@ def best_step(
         moved = weights(inside - gamma / lam_n * along) - weights(inside)
         return float(gain - gamma / lam_n * free + moved @ along)
 
-    if slope(gamma_max) >= 0:
+    if slope(gamma_max) >= flat:
         return gamma_max
     moves = along != 0
     kinks = np.concatenate([lam_n * (inside - end)[moves] / along[moves] for end in (low, threshold)])
     kinks = np.concatenate([[0.0], np.sort(kinks[(kinks > 0) & (kinks < gamma_max)]), [gamma_max]])
-    first, last = 0, len(kinks) - 1  # slope(kinks[first]) > 0 > slope(kinks[last]), up to rounding
+    first, last = 0, len(kinks) - 1  # slope(kinks[first]) > flat >= slope(kinks[last])
     while last - first > 1:
         middle = (first + last) // 2
-        first, last = (middle, last) if slope(kinks[middle]) > 0 else (first, middle)
+        first, last = (middle, last) if slope(kinks[middle]) > flat else (first, middle)
     start, end = float(kinks[first]), float(kinks[last])
     nonzero = weights(inside - 0.5 * (start + end) / lam_n * along) != 0
     length = free + float(np.sum(along[nonzero] ** 2))

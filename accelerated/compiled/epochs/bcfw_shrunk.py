@@ -13,7 +13,7 @@ import numpy as np
 
 from accelerated.compiled.problems import add_dense, add_rows, flush, oracle, prepared, room, task_loss
 from accelerated.kernel import inlined, kernel
-from reference.optimizers.bcfw import EQUAL, PAIRWISE_SHARE, PAIRWISE_STEPS
+from reference.optimizers.bcfw import EQUAL, FLAT, PAIRWISE_SHARE, PAIRWISE_STEPS
 
 __all__ = ["DirectionSets", "Point", "more_room", "new_direction_sets", "shrunk_pass"]
 
@@ -289,20 +289,23 @@ def step(sets, i, u, most, lam_n, fixed, point, scratch):
     """alpha_i <- alpha_i + gamma towards, with x and w to match. gamma in [0, most] maximises the dual, or is ``fixed``
     if that is >= 0.
     """
-    v, x, m, first, gain = scratch.v[:u], scratch.x[:u], sets.outputs[i], sets.slots[i], 0.0
+    v, x, m, first, gain, terms = scratch.v[:u], scratch.x[:u], sets.outputs[i], sets.slots[i], 0.0, 0.0
     v[:] = 0.0
     for a in range(m):
         gain += scratch.towards[a] * scratch.scores[a]
+        terms += abs(scratch.towards[a]) * (abs(scratch.scores[a]) + sets.losses[first + a])
         size = sets.sizes[first + a] if scratch.towards[a] != 0.0 else 0
         for e in range(sets.starts[first + a], sets.starts[first + a] + size):
             v[scratch.number[sets.cells[e]]] += scratch.towards[a] * sets.values[e]
-    gamma = fixed if fixed >= 0.0 else best_step(x, v, scratch.low[:u], point, gain, most, lam_n, scratch)
+    gamma, high = fixed, point.threshold
+    if fixed < 0.0:
+        gamma = best_step(x, v, scratch.low[:u], high, gain, most, lam_n, FLAT * terms if high > 0.0 else 0.0)
     if gamma == 0.0:
         return
     for c in range(u):
         j = scratch.here[c]
         x[c] -= gamma / lam_n * v[c]
-        point.x[j], point.w[j] = x[c], shrink(x[c], scratch.low[c], point.threshold)
+        point.x[j], point.w[j] = x[c], shrink(x[c], scratch.low[c], high)
     sets.alpha[first : first + m] += gamma * scratch.towards[:m]
 
 
@@ -317,20 +320,20 @@ def slope(x, v, low, high, gain, free, ratio):
 
 
 @kernel
-def best_step(x, v, low, point, gain, most, lam_n, scratch):
+def best_step(x, v, low, high, gain, most, lam_n, flat):
     """As :func:`reference.optimizers.nonnegative.best_step`: bisection over the gammas where a weight becomes 0 or
     ceases to be 0, then a linear root.
     """
-    free, bound, count, high = 0.0, 0.0, 0, point.threshold
+    free, bound, count = 0.0, 0.0, 0
     turns = np.empty(2 * len(x) + 2)
     for j in range(len(v)):
         if low[j] < high:
             bound += v[j] * v[j]
         else:
             free += v[j] * v[j]
-    if not np.isfinite(free + bound) or not gain > 0.0:
+    if not np.isfinite(free + bound) or not gain > flat:
         return 0.0
-    if slope(x, v, low, high, gain, free, most / lam_n) >= 0.0:
+    if slope(x, v, low, high, gain, free, most / lam_n) >= flat:
         return most
     for j in range(len(v)):
         for end in (low[j], high):
@@ -343,7 +346,7 @@ def best_step(x, v, low, point, gain, most, lam_n, scratch):
     first, last = 0, count + 1
     while last - first > 1:
         middle = (first + last) // 2
-        if slope(x, v, low, high, gain, free, turns[middle] / lam_n) > 0.0:
+        if slope(x, v, low, high, gain, free, turns[middle] / lam_n) > flat:
             first = middle
         else:
             last = middle
