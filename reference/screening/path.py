@@ -1,4 +1,4 @@
-"""A path of elastic-net CRFs: beta decreases from beta_max, or pairs (alpha, beta) are given, and each problem starts at
+"""A path of elastic-net CRFs: beta decreases from beta_max, or pairs (alpha, beta) are given. Each problem starts at
 the last solution.
 
 The rule screens first at that starting point, for the whole problem (static, sequential screening). Then the solver
@@ -112,7 +112,7 @@ def sparse_path(
     iterations: Annotated[int, Ge(0)] = 10000,
     callback: Callable[[PathPoint], Any] | None = None,
 ) -> SparsePath:
-    """Solve for a sequence of beta, or of (alpha, beta); each problem starts at the last solution and screens there first.
+    """Solve for a sequence of beta, or of pairs; each problem starts at the last solution and screens there first.
 
     Parameters
     ----------
