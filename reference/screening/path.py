@@ -157,9 +157,11 @@ def sparse_path(
     ------
     Zhang and Qiu, Algorithm 1 and section 4; the pairs (alpha_i, beta_i) are those of section 3.2.
     """
+    if np.ndim(alpha) == 0:
+        number("alpha", alpha)
     largest = beta_max(objective)
     values = _betas(betas, largest, count, ratio)
-    alphas = _alphas(alpha, None if betas is None else len(values)) or [number("alpha", alpha)] * len(values)
+    alphas = _alphas(alpha, len(values), betas is not None)
     place = Place.of(objective.zeros())
     problem = ElasticNetCRF(objective, alpha=alphas[0], beta=values[0])
     memory: Any = None
@@ -196,11 +198,11 @@ def _copied(point: PathPoint) -> PathPoint:
     return replace(point, support=read_only_copy(point.support), values=read_only_copy(point.values))
 
 
-def _alphas(alpha: Any, count: int | None) -> list[float]:
-    """The alpha of each of ``count`` given betas; [] if there is one for all."""
+def _alphas(alpha: Any, count: int, given: bool) -> list[float]:
+    """The alpha of each of ``count`` betas, which may be ``given``."""
     if np.ndim(alpha) == 0:
-        return []
-    if count is None:
+        return [number("alpha", alpha)] * count
+    if not given:
         raise ValueError(f"alpha: expected a number without betas, got a sequence of {len(alpha)}")
     if len(alpha) != count:
         raise ValueError(f"alpha: expected as many numbers as betas has, {count}, got {len(alpha)}")
