@@ -45,8 +45,8 @@ class BCFW(reference.BCFW):
     def fits(cls, box: reference.BCFW, objective: Any) -> bool:
         """A hinge whose model finds best outputs itself, and whose layout is known where some weights must be >= 0."""
         kind, free = type(objective.model), objective.nonnegative is None
-        known = kind is SegmentationModel or (free and (box.l1 == 0 or kind is not ParsingModel))
-        return objective.loss_augmented and known and finds_itself(objective)
+        laid_out = kind is SegmentationModel or (free and (box.l1 == 0 or kind is not ParsingModel))
+        return objective.loss_augmented and laid_out and finds_itself(objective)
 
     def sweep(self, objective: Cornered, state: BCFWState, orders: Sequence[np.ndarray]) -> BCFWState:
         target: Any = objective
