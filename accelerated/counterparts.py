@@ -19,7 +19,7 @@ from accelerated.models.tree import TreeModel
 from accelerated.models.two_layer import TwoLayerModel
 from accelerated.objectives import LogLoss, StructuralHinge
 from accelerated.online_mkl.rounds import MKL
-from accelerated.optimizers import bcfw_clipped, online_proximal_trees, sgd_trees, sgd_two_layer
+from accelerated.optimizers import online_proximal_trees, sgd_trees, sgd_two_layer
 from accelerated.optimizers.bcfw import BCFW
 from accelerated.optimizers.exponentiated_gradient import ExponentiatedGradient
 from accelerated.optimizers.multisample import Multisample
@@ -51,7 +51,7 @@ OBJECTIVES: dict[type, tuple[type, ...]] = {
     CandidateModel: (SGD, SVRG, Backtracking, BCFW),
     MulticlassModel: (SGD, OffsetSearch, SVRG, SAGA, Backtracking, BCFW),
     AlignmentModel: (SGD, BCFW),
-    SegmentationModel: (SGD, bcfw_clipped.BCFW),
+    SegmentationModel: (SGD, BCFW),
     TwoLayerModel: (sgd_two_layer.SGD,),
 }
 TABLE: dict[tuple[type, type], tuple[type, ...]] = {

@@ -21,7 +21,7 @@ __all__ = ["uncompiled"]
 
 NONE: Any = None  # for fields of boxes that do not decide whether there is a kernel
 ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
-    "bcfw": lambda **_: BCFW(1.0),
+    "bcfw": lambda l1=0.0, **_: BCFW(1.0, l1=l1),
     "casimir": lambda **_: SVRG(),
     "casimir_svrg_adapt": lambda **_: SVRG(),
     "casimir_svrg_const": lambda **_: SVRG(),

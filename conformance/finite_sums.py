@@ -97,9 +97,9 @@ def total(objective, w, lam, mu=None):
     return objective.value_and_gradient(w, None, mu)[0] + 0.5 * lam * w @ w
 
 
-def bracket(objective, lam):
-    """A proved lower and upper bound on the least of a hinge + lam/2 ||w||^2, and the weights of the upper one: SciPy's
-    SLSQP on the dual over all outputs, of which an example may have 100.
+def bracket(objective, lam, l1=0.0):
+    """A proved lower and upper bound on the least of a hinge + l1 ||w||_1 + lam/2 ||w||^2, and the weights of the upper
+    one: SciPy's SLSQP on the dual over all outputs, of which an example may have 100.
     """
     planes, n, where = objective.corners(objective.zeros(), None, 100), objective.n, objective.nonnegative
     counts = np.asarray(planes.count)
@@ -108,6 +108,7 @@ def bracket(objective, lam):
 
     def weights(alpha):
         w = -(alpha @ V) / (lam * n)
+        w = np.sign(w) * np.maximum(np.abs(w) - l1 / lam, 0.0)
         if where is not None:
             w[where] = np.maximum(w[where], 0.0)
         return w
@@ -129,7 +130,7 @@ def bracket(objective, lam):
     alpha /= (member @ alpha) @ member
     w = weights(alpha)
     hinge = reference.StructuralHinge.value_and_gradient(objective, w, None, 0.0)[0]
-    return dual(alpha)[0], hinge + 0.5 * lam * w @ w, w
+    return dual(alpha)[0], hinge + 0.5 * lam * w @ w + l1 * np.sum(np.abs(w)), w
 
 
 def lasso(objective, tau, size, sigma=0.0):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.optimize import brentq
 
 from conformance.specimens.models import labellings
 
@@ -11,11 +12,12 @@ class Listed:
     """A structural SVM with every output listed: for example i, directions V[i] (m, d) and losses loss[i] (m,), the
     truth first.
 
-    The others follow by the smallest last label, then backwards: the order in which ties are broken.
+    The others follow by the smallest last label, then backwards: the order in which ties are broken. The regulariser is
+    l1 ||w||_1 + lam/2 ||w||^2.
     """
 
-    def __init__(self, lam):
-        self.lam, self.V, self.loss = lam, [], []
+    def __init__(self, lam, l1=0.0):
+        self.lam, self.l1, self.V, self.loss = lam, l1, [], []
 
     def add(self, features, cost):
         """An example: features and task losses of its outputs, the truth first."""
@@ -23,7 +25,8 @@ class Listed:
         self.loss.append(np.array(cost, dtype=np.float64))
 
     def w(self, alpha):
-        return -sum(a @ V for a, V in zip(alpha, self.V, strict=True)) / (self.lam * len(self.V))
+        x = -sum(a @ V for a, V in zip(alpha, self.V, strict=True)) / (self.lam * len(self.V))
+        return np.sign(x) * np.maximum(np.abs(x) - self.l1 / self.lam, 0.0)
 
     def dual(self, alpha):
         w = self.w(alpha)
@@ -31,23 +34,36 @@ class Listed:
 
     def step(self, alpha, i, towards, most):
         """The length up to ``most`` of the step of alpha[i] along ``towards`` that makes the dual highest."""
+        if self.l1 > 0:
+            return self.searched(alpha, i, towards, most)
         v = towards @ self.V[i]
         slope = towards @ (self.loss[i] + self.V[i] @ self.w(alpha))
         return min(most, self.lam * len(self.V) * slope / (v @ v)) if v @ v > 0 else 0.0
 
+    def searched(self, alpha, i, towards, most):
+        """The same by a search for the root of the dual's slope, which never increases."""
+
+        def slope(gamma):
+            w = self.w([*alpha[:i], alpha[i] + gamma * towards, *alpha[i + 1 :]])
+            return towards @ (self.loss[i] + self.V[i] @ w)
+
+        if slope(0.0) <= 0 or slope(most) >= 0:
+            return 0.0 if slope(0.0) <= 0 else most
+        return brentq(slope, 0.0, most, xtol=1e-15)
+
     def primal(self, w):
         worst = [np.max(loss + V @ w) for V, loss in zip(self.V, self.loss, strict=True)]
-        return np.mean(worst) + 0.5 * self.lam * w @ w
+        return np.mean(worst) + 0.5 * self.lam * w @ w + self.l1 * np.sum(np.abs(w))
 
 
-def listed(X, Y, L, lam):
+def listed(X, Y, L, lam, *, l1=0.0):
     """A small labelling problem, listed."""
-    return svm(labellings(X, Y, X[0].shape[1], L), lam)
+    return svm(labellings(X, Y, X[0].shape[1], L), lam, l1)
 
 
-def svm(problem, lam):
+def svm(problem, lam, l1=0.0):
     """A problem of the catalogue, listed."""
-    found = Listed(lam)
+    found = Listed(lam, l1)
     for outputs, phi, loss, gold in problem.listed:
         order = sorted(range(len(loss)), key=lambda k: (k != gold, np.ravel(outputs[k]).tolist()[::-1]))
         found.add(phi[order], loss[order])

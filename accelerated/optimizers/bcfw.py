@@ -1,4 +1,5 @@
-"""Block-coordinate Frank-Wolfe: passes as calls of a kernel.
+"""Block-coordinate Frank-Wolfe: passes as calls of a kernel, or of another where weights are a shrunk point
+(:mod:`accelerated.optimizers.bcfw_shrunk`).
 
 Working sets are packed and change in place. They hold labellings instead of directions: a sequence of length n with m
 outputs takes about 8 n^2 + 16 m^2 + 8 n m bytes (the letters, 6251 words: some 25 MB).
@@ -16,6 +17,9 @@ from accelerated.arrays import like, view
 from accelerated.compiled.epochs.bcfw import Done, Visits, bcfw_pass
 from accelerated.compiled.problems.weights import zeros_like
 from accelerated.compiled.problems.working_sets import WorkingSets, new_sets, with_room
+from accelerated.models.parsing import ParsingModel
+from accelerated.models.segmentation import SegmentationModel
+from accelerated.optimizers.bcfw_shrunk import shrunk_sweep
 from accelerated.problems import finds_itself, finite, problem_of
 from reference.optimizers.base import Cornered
 from reference.optimizers.bcfw import BCFWState, WorkingSet
@@ -39,8 +43,10 @@ class Alpha(NamedTuple):
 class BCFW(reference.BCFW):
     @classmethod
     def fits(cls, box: reference.BCFW, objective: Any) -> bool:
-        """A hinge without constraints, whose model finds best outputs itself."""
-        return objective.loss_augmented and objective.nonnegative is None and finds_itself(objective)
+        """A hinge whose model finds best outputs itself, and whose layout is known where some weights must be >= 0."""
+        kind, free = type(objective.model), objective.nonnegative is None
+        laid_out = kind is SegmentationModel or (free and (box.l1 == 0 or kind is not ParsingModel))
+        return objective.loss_augmented and laid_out and finds_itself(objective)
 
     def sweep(self, objective: Cornered, state: BCFWState, orders: Sequence[np.ndarray]) -> BCFWState:
         target: Any = objective
@@ -49,7 +55,9 @@ class BCFW(reference.BCFW):
         if problem is None:
             return super().sweep(objective, state, orders)
         if not finite(state.x):  # the weights are no longer finite
-            return state if isinstance(previous, WorkingSets) else super().sweep(objective, state, orders)
+            return super().sweep(objective, state, orders) if isinstance(previous, dict) else state
+        if self.l1 > 0 or isinstance(model, SegmentationModel):
+            return shrunk_sweep(self, objective, problem, state, orders)
         w, mean = model.padded(view("w", state.x)), view("mean", state.mean)
         sets, progress = previous or new_sets(problem, len(w.rows)), Done(state.t, state.loss, state.mean_loss)
         for number, order in enumerate(orders):

@@ -13,6 +13,7 @@ from conformance.specimens.models import labellings
 from conformance.tolerances import close
 from diptych.distributed import Partitioned, cocoa
 from diptych.distributed.ascent import Change, CoCoA, CoCoAState, Duals, Round, Stand, next_share, passed
+from reference.structures.base import UnsupportedError
 from reference.training.counterparts import counterpart
 
 LAM = 0.05
@@ -210,3 +211,9 @@ def test_a_checkpoint_is_never_older_than_its_files(tmp_path, sp, monkeypatch, l
         file.unlink()
     with pytest.raises(FileNotFoundError, match="^folder: .*no dual variables of partition"):
         cocoa(objective, lam=LAM, epochs=12, tol=0.0, rng=0, resume=left / "run.npz")
+
+
+def test_l1_is_refused(sp):
+    objective = Partitioned(LOADERS, sp.SequenceModel(2, 3), sp.StructuralHinge)
+    with pytest.raises(UnsupportedError, match="^local: cocoa has no l1, expected l1 = 0, got BCFW"):
+        cocoa(objective, lam=LAM, local=local_of(sp, False, l1=0.1))

@@ -1,6 +1,6 @@
 """Block-coordinate Frank-Wolfe against its equations with every output listed, and where numbers end: small weights of
-the norm, gaps of rounding, values that are no numbers. Weights that must be >= 0: the clipped dual against a generic
-solver, its line search against a grid, projections.
+the norm, gaps of rounding, values that are no numbers. An l1 norm and weights that must be >= 0: the dual against a
+generic solver, its line search against a grid, projections.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import minimize_scalar
 
 import accelerated
 import reference
@@ -19,19 +18,20 @@ from conformance.finite_sums import bracket
 from conformance.listed_svm import Listed, by_hand, hinge, labelling, listed, svm
 from conformance.specimens.models import classes as classes_of
 from conformance.tolerances import close
-from reference.optimizers.nonnegative import best_step, clipped
+from reference.optimizers.nonnegative import best_step, clipped, shrunk
 from reference.training.counterparts import counterpart
 
 
+@pytest.mark.parametrize("l1", [0.0, 0.02])
 @pytest.mark.parametrize("average", ["weighted", "last"])
 @pytest.mark.parametrize(("cached_passes", "line_search"), [(0, True), (0, False), (1, True), (3, True)])
-def test_bcfw_is_its_equations(backend, rng, average, cached_passes, line_search):
-    """x = w(alpha) and the dual of the averaged alpha, after each epoch; the gap is that of the iterate returned."""
+def test_bcfw_is_its_equations(backend, rng, average, cached_passes, line_search, l1):
+    """The weights and the dual of the averaged alpha, after each epoch; the gap is that of the iterate returned."""
     X, Y = labelling(rng, (2, 3, 1, 3, 0))
-    problem = listed(X, Y, 3, 0.07)
+    problem = listed(X, Y, 3, 0.07, l1=l1)
     options = {"cached_passes": cached_passes, "average": average, "line_search": line_search}
     expected = by_hand(problem, 6, 4, **options)
-    result = backend.bcfw(hinge(backend, X, Y), lam=0.07, epochs=6, tol=0.0, rng=4, **options)
+    result = backend.bcfw(hinge(backend, X, Y), lam=0.07, l1=l1, epochs=6, tol=0.0, rng=4, **options)
     close(result.x, expected[-1][0])
     for row, (w, dual) in zip(result.history, expected, strict=True):
         close(row.dual, dual)
@@ -123,8 +123,8 @@ def test_bcfw_works_up_to_rounding_and_says_no_more(backend, space, rng):
 class Problem(Listed):
     """Listed outputs: example i has features A[i] (m, d), true output y[i], 0/1 losses; w[where] >= 0."""
 
-    def __init__(self, A, y, where, lam):
-        super().__init__(lam)
+    def __init__(self, A, y, where, lam, l1=0.0):
+        super().__init__(lam, l1)
         self.A, self.y, self.where = A, y, where
         for a, i in zip(A, y, strict=True):
             self.add([a[i], *np.delete(a, i, axis=0)], np.arange(len(a)) > 0)
@@ -137,14 +137,7 @@ class Problem(Listed):
     def w(self, alpha):
         return self.clip(super().w(alpha))
 
-    def step(self, alpha, i, towards, most):
-        """By bisection on the dual itself."""
-
-        def value(gamma):
-            return -self.dual([*alpha[:i], alpha[i] + gamma * towards, *alpha[i + 1 :]])
-
-        inner = minimize_scalar(value, bounds=(0.0, most), method="bounded", options={"xatol": 1e-12}).x
-        return min((0.0, most, inner), key=value)
+    step = Listed.searched
 
     def hinge(self, backend, like=None):
         model = backend.ListModel(
@@ -154,33 +147,58 @@ class Problem(Listed):
         return backend.StructuralHinge(model, model.pack(range(len(self.A)), list(self.y), like=like))
 
 
-def drawn(rng, where=slice(1, 4), lam=0.1, n=6, m=4, d=5):
-    return Problem([rng.normal(size=(m, d)) for _ in range(n)], rng.integers(0, m, n), where, lam)
+def drawn(rng, where=slice(1, 4), lam=0.1, n=6, m=4, d=5, l1=0.0):
+    return Problem([rng.normal(size=(m, d)) for _ in range(n)], rng.integers(0, m, n), where, lam, l1)
 
 
-@pytest.mark.parametrize("lam", [0.1, 0.5, 10.0])
+@pytest.mark.parametrize(("lam", "l1"), [(0.1, 0.0), (0.5, 0.0), (10.0, 0.0), (0.1, 0.05), (0.5, 0.2), (0.01, 0.3)])
 @pytest.mark.parametrize("where", [slice(0, 5), slice(1, 4), slice(4, 5), slice(2, 2)])
-def test_bcfw_finds_the_constrained_optimum(backend, rng, where, lam):
-    """Some constraints hold with equality and some do not; the same optimum as a generic solver of the primal."""
+def test_bcfw_finds_the_constrained_optimum(backend, rng, where, lam, l1):
+    """Some constraints hold with equality and some do not; the same optimum as a generic solver of the dual."""
     for _ in range(2):
-        problem = drawn(rng, where, lam, m=3)
-        low, high, w = bracket(problem.hinge(backend), lam)
+        problem = drawn(rng, where, lam, m=3, l1=l1)
+        low, high, w = bracket(problem.hinge(backend), lam, l1)
         assert abs(high - low) <= 1e-6 * high
-        result = backend.bcfw(problem.hinge(backend), lam=lam, tol=1e-4, epochs=200, rng=0)
+        result = backend.bcfw(problem.hinge(backend), lam=lam, l1=l1, tol=1e-4, epochs=200, rng=0)
         assert result.success and np.all(result.x[where] >= 0)
         close(result.fun, problem.primal(result.x))
         assert low * (1 - 1e-6) <= result.fun <= high * (1 + 2e-4)
         assert 0.5 * lam * np.sum((result.x - w) ** 2) <= 2e-4 * high  # strong convexity
 
 
+@pytest.mark.parametrize("l1", [0.0, 0.05])
 @pytest.mark.parametrize("average", ["last", "weighted"])
-def test_bcfw_clips_as_its_equations_do(backend, rng, average):
+def test_bcfw_clips_as_its_equations_do(backend, rng, average, l1):
     """The average's dual point is the average of the dual points: weights are averaged first and clipped then."""
-    problem = drawn(rng, slice(0, 4))
-    result = backend.bcfw(problem.hinge(backend), lam=0.1, epochs=4, tol=0.0, cached_passes=0, average=average, rng=3)
-    expected = by_hand(problem, 4, 3, cached_passes=0, average=average)
+    problem, options = drawn(rng, slice(0, 4), l1=l1), {"cached_passes": 0, "average": average}
+    result = backend.bcfw(problem.hinge(backend), lam=0.1, l1=l1, epochs=4, tol=0.0, rng=3, **options)
+    expected = by_hand(problem, 4, 3, **options)
     for row, (w, dual) in zip(result.history, expected, strict=True):
-        np.testing.assert_allclose([row.dual, row.objective], [dual, problem.primal(w)], rtol=1e-5)
+        close([row.dual, row.objective], [dual, problem.primal(w)])
+    close(result.x, expected[-1][0])
+
+
+def test_weights_of_an_l1_norm_at_the_ends_of_its_range(backend, rng, tmp_path):
+    """All are 0 from a bound on, where the dual is the objective; the gap is that of the problem, at any scale."""
+    X, Y = labelling(rng, (2, 3, 1))
+    objective, file = hinge(backend, X, Y), tmp_path / "run.npz"
+    steepest = max(np.max(np.abs(V)) for V in listed(X, Y, 3, 1.0).V)
+    for lam, l1 in ((1.0, steepest), (1e-300, 1e-3 * steepest), (1e-3, 1e300)):
+        result = backend.bcfw(objective, lam=lam, l1=l1, tol=1e-9, rng=0)
+        if l1 >= steepest:
+            assert result.success and np.all(result.x == 0) and result.fun == 2.0
+        assert result.history[-1].dual <= result.fun + 1e-12
+    options = {"lam": 0.1, "tol": 0.0, "rng": 0}
+    plain, tiny = (backend.bcfw(objective, epochs=5, l1=l1, **options) for l1 in (0.0, 1e-300))
+    close(plain.x, tiny.x)
+    whole = backend.bcfw(objective, epochs=5, l1=0.02, **options)
+    backend.bcfw(objective, epochs=2, l1=0.02, checkpoint=file, **options)
+    resumed = backend.bcfw(objective, epochs=5, l1=0.02, resume=file, **options)
+    assert np.array_equal(resumed.x, whole.x) and 0 < np.sum(whole.x == 0) < np.sum(whole.x != 0)
+    with pytest.raises(ValueError, match=r"l1 = 0\.02, this one has 0\.03"):
+        backend.bcfw(objective, epochs=5, l1=0.03, resume=file, **options)
+    with pytest.raises(ValueError, match="l1: expected a finite number >= 0, got -1"):
+        backend.bcfw(objective, lam=0.1, l1=-1.0)
 
 
 numbers = st.one_of(st.integers(-2, 2).map(float), st.floats(-3, 3, width=32))
@@ -192,18 +210,19 @@ numbers = st.one_of(st.integers(-2, 2).map(float), st.floats(-3, 3, width=32))
     loss=numbers,
     most=st.sampled_from([0.1, 0.5, 1.0]),
     lam_n=st.sampled_from([1e-3, 1.0, 50.0]),
-    where=st.sampled_from([slice(0, 4), slice(1, 3), slice(3, 4)]),
+    where=st.sampled_from([slice(0, 4), slice(1, 3), slice(3, 4), None]),
+    threshold=st.sampled_from([0.0, 0.7, 1.0]),
 )
-def test_no_step_has_a_higher_dual(x, v, loss, most, lam_n, where):
+def test_no_step_has_a_higher_dual(x, v, loss, most, lam_n, where, threshold):
     """Against a dense grid with every kink in it: the dual along the line is concave and piecewise quadratic."""
 
     def dual(gamma):
-        w = clipped(x - gamma / lam_n * v, where)
+        w = shrunk(x - gamma / lam_n * v, threshold, where)
         return gamma * loss - 0.5 * lam_n * w @ w
 
-    gamma = best_step(x, v, float(loss + clipped(x, where) @ v), most, lam_n, where)
+    gamma = best_step(x, v, float(loss + shrunk(x, threshold, where) @ v), most, lam_n, where, threshold)
     assert 0 <= gamma <= most
-    kinks = lam_n * x[v != 0] / v[v != 0]
+    kinks = np.concatenate([lam_n * (x - end)[v != 0] / v[v != 0] for end in (-threshold, threshold)])
     kinks = kinks[(kinks >= 0) & (kinks <= most)]
     grid = np.concatenate([np.linspace(0, most, 400), kinks, [gamma - 1e-6, gamma + 1e-6]])
     best = max(dual(g) for g in np.clip(grid, 0, most))
@@ -238,8 +257,15 @@ def test_who_cannot_says_so(backend, rng):
 
 
 def test_clipping_every_slice():
+    """And shrinking, whose weights are where the subgradient of 1/2 ||w - x||^2 + t ||w||_1 has a 0."""
     x = np.array([-1.0, 2.0, -3.0, -0.0])
     for a, b in itertools.combinations_with_replacement(range(5), 2):
         expected = np.concatenate([x[:a], np.maximum(x[a:b], 0.0), x[b:]])
-        assert np.array_equal(clipped(x, slice(a, b)), expected)
-    assert clipped(x, None) is x
+        assert np.array_equal(clipped(x, slice(a, b)), expected) and np.array_equal(
+            shrunk(x, 0.0, slice(a, b)), expected
+        )
+        for t in (0.5, 1.0, 2.0):
+            w, inside = shrunk(x, t, slice(a, b)), np.isin(np.arange(4), np.arange(4)[a:b])
+            assert np.all(w[inside] >= 0) and np.array_equal((x - w)[w != 0], t * np.sign(w[w != 0]))
+            assert np.all((x <= t)[w == 0]) and np.all((x >= -t)[(w == 0) & ~inside])
+    assert clipped(x, None) is x and shrunk(x, 0.0) is x

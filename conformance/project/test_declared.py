@@ -18,7 +18,7 @@ POSITIONAL = {"objective", "w0", "model", "data", "regularizer", "betas", "optio
 # checked by the objects that they become, or taken for true or false
 ELSEWHERE = {"rng", "callback", "checkpoint", "resume", "schedule", "penalty", "project", "rule", "solver"}
 ELSEWHERE |= {"line_search", "online", "fixed_eta"}
-ELSEWHERE |= {"inner"}  # of prox_linear: a function alone
+ELSEWHERE |= {"inner", "alpha"}  # of prox_linear: a function alone; of sparse_path: a number or a sequence
 
 
 def parameters(name):

@@ -325,6 +325,31 @@ def test_values_in_any_order_beyond_the_largest(backend, rng, make, options, alp
         close(point.fun, listed.primal(listed.solve()))
 
 
+@pytest.mark.parametrize("make", [random_list, words], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("solver", ["ProximalNewton", "AcceleratedProximalGradient"])
+def test_a_path_of_pairs_is_its_problems(backend, rng, make, solver):
+    """Each point is that of its pair alone within both certificates; what was screened at the last pair's solution is 0
+    at the optimum with every output listed, also where alpha falls to 0 and rises again.
+    """
+    objective, listed_at = make(backend, rng)
+    betas = backend.beta_max(objective) * np.array([0.7, 0.5, 0.5, 0.3, 0.3, 0.1])
+    alphas, options = [3.0, 0.5, 0.0, 2.0, 1e-3, 1.0], {"tol": 1e-7, "solver": getattr(backend, solver)()}
+    path, removed = backend.sparse_path(objective, betas, alpha=np.array(alphas), **options), 0
+    assert np.isnan(path.alpha) and [point.alpha for point in path.points] == alphas
+    for k, (alpha, beta, point) in enumerate(zip(alphas, betas, path.points, strict=True)):
+        alone = backend.solve_sparse(objective, alpha=alpha, beta=beta, **options)
+        listed, w = listed_at(alpha, beta), np.asarray(path.weights(k))
+        assert point.success and -alone.certificate <= point.fun - alone.fun <= point.gap
+        close(point.fun, listed.primal(w))
+        best = listed.solve()
+        assert point.fun - point.gap <= listed.primal(best) * (1 + 1e-12)
+        for screening in point.screenings if alpha > 0 else ():
+            assert screening.kept >= np.sum(np.abs(best) > 1e-5)
+            removed += path.size - screening.kept
+    assert removed > 0
+    assert backend.sparse_path(objective, betas, alpha=[2.0] * 6, **options).alpha == 2.0
+
+
 def test_a_callback_sees_copies_and_ends_a_path(backend, rng):
     objective, _ = random_list(backend, rng)
     most, seen = backend.beta_max(objective), []

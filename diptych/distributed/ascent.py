@@ -443,4 +443,6 @@ def _local(objective: Partitioned, lam: float, local: Any) -> BCFW | Exponentiat
     box: BCFW | ExponentiatedGradient = local
     if isinstance(box, BCFW) and (box.average != "last" or not box.line_search):
         raise ValueError(f"local: expected BCFW with line search and without averages, got {box}")
+    if isinstance(box, BCFW) and box.l1 > 0:
+        raise UnsupportedError(f"local: cocoa has no l1, expected l1 = 0, got {box}; bcfw on one machine has it")
     return box

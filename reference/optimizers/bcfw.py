@@ -4,8 +4,8 @@
     max_alpha  (1/n) sum_i sum_y alpha_i(y) loss_i(y) - lam/2 ||w(alpha)||^2,
     w(alpha) = -1/(lam n) sum_i sum_y alpha_i(y) v_i(y)
 
-with each alpha_i in the simplex over the outputs of example i. If some weights must be >= 0
-(``objective.nonnegative``), clip(w(alpha)) replaces w(alpha): see :mod:`reference.optimizers.nonnegative`. Source:
+with each alpha_i in the simplex over the outputs of example i. With l1 ||w||_1, and if some weights must be >= 0
+(``objective.nonnegative``), shrunk(w(alpha)) replaces w(alpha): see :mod:`reference.optimizers.nonnegative`. Source:
 Lacoste-Julien et al. (2013), "Block-coordinate Frank-Wolfe optimization for structural SVMs", Algorithm 4, one of the
 methods in Pillutla et al., section 7.2. Pairwise steps and cached outputs are from Osokin et al. (2016), "Minding the
 gaps for block Frank-Wolfe optimization of structured SVMs".
@@ -22,7 +22,7 @@ from array_api_compat import array_namespace, device
 
 from reference.arrays import Array, host
 from reference.optimizers.base import Algorithm, Cornered, traits
-from reference.optimizers.nonnegative import best_step, clipped
+from reference.optimizers.nonnegative import best_step, shrunk
 
 __all__ = ["BCFW", "BCFWState", "WorkingSet"]
 
@@ -30,6 +30,7 @@ PAIRWISE_STEPS = 10  # the most pairwise steps in a visit
 PAIRWISE_SHARE = 0.05  # pairwise steps stop at this share of the visit's first violation
 # scores closer than this share of the violation are equal; a violation below this share of the largest loss is none
 EQUAL = 1e-6
+FLAT = 1e-12  # with l1, a slope below this share of its terms is rounding
 
 
 class WorkingSet(NamedTuple):
@@ -45,7 +46,7 @@ class WorkingSet(NamedTuple):
 
 
 class BCFWState(NamedTuple):
-    """x = w(alpha) (d,), not clipped; loss = (1/n) sum_i sum_y alpha_i(y) loss_i(y); t steps done.
+    """x = w(alpha) (d,), not shrunk; loss = (1/n) sum_i sum_y alpha_i(y) loss_i(y); t steps done.
 
     mean, mean_loss: the averages of x and loss over steps 1..t. sets: maps the number of an example to its
     :class:`WorkingSet`; an example without a working set has all weight on its true output.
@@ -72,6 +73,7 @@ class BCFW(Algorithm):
     average: str = "last"
     line_search: bool = True
     cached_passes: int = 5
+    l1: float = 0.0
 
     def init(self, objective: Cornered, w0: Array | None = None) -> BCFWState:
         """All weight on the true outputs, which have direction 0 and loss 0."""
@@ -92,26 +94,27 @@ class BCFW(Algorithm):
 
     def visit(self, objective: Cornered, state: BCFWState, i: int, *, oracle: bool) -> BCFWState:
         """Weight moves to the oracle's output for example i, then by pairwise steps from the worst to the best."""
-        n, lam_n, constrained = objective.n, self.lam * objective.n, traits(objective).nonnegative
+        n, lam_n = objective.n, self.lam * objective.n
+        shrink = self.l1 / self.lam, traits(objective).nonnegative
         x, working_set = state.x, state.sets.get(i)
         if working_set is None:
             working_set = WorkingSet(objective.zeros()[None, :], np.zeros(1), np.ones(1), False)
         before = working_set.alpha @ working_set.losses
         if oracle:
-            w = clipped(x, constrained)
+            w = shrunk(x, *shrink)
             s = objective.corners(w, [i])  # argmax_y loss_i(y) + <v_i(y), w>
             working_set = joined(working_set, s.directions[0, 0, :], float(s.losses[0, 0]), w, self.capacity)
-        _, best, violation = worst_pair(working_set, clipped(x, constrained))
+        _, best, violation = worst_pair(working_set, shrunk(x, *shrink))
         if oracle:
             gamma = None if self.line_search else 2 * n / (2 * n + state.t)
             delta = np.eye(len(working_set.alpha))[best] - working_set.alpha  # (1 - gamma) alpha_i + gamma e_s
-            x, working_set = moved(x, working_set, delta, 1.0, lam_n, constrained, gamma)
+            x, working_set = moved(x, working_set, delta, 1.0, lam_n, shrink, gamma)
         for _ in range(PAIRWISE_STEPS if self.cached_passes > 0 else 0):
-            worst, best, left = worst_pair(working_set, clipped(x, constrained))
+            worst, best, left = worst_pair(working_set, shrunk(x, *shrink))
             if left <= PAIRWISE_SHARE * violation:
                 break
             e, gamma_max = np.eye(len(working_set.alpha)), float(working_set.alpha[worst])
-            x, working_set = moved(x, working_set, e[best] - e[worst], gamma_max, lam_n, constrained)  # a pairwise step
+            x, working_set = moved(x, working_set, e[best] - e[worst], gamma_max, lam_n, shrink)  # a pairwise step
         working_set = working_set._replace(restless=bool(violation > EQUAL * np.max(working_set.losses)))
         loss, t = state.loss + float(working_set.alpha @ working_set.losses - before) / n, state.t + 1
         share = 1.0 if self.average == "last" else 2.0 / (t + 1)
@@ -182,22 +185,24 @@ def moved(
     delta: np.ndarray,
     gamma_max: float,
     lam_n: float,
-    constrained: slice | None,
+    shrink: tuple[float, slice | None],
     fixed: float | None = None,
 ) -> tuple[Array, WorkingSet]:
-    """alpha_i + gamma delta, and the matching w; gamma in [0, gamma_max] maximises the dual unless ``fixed`` is given.
+    """alpha_i + gamma delta, and the matching x; gamma in [0, gamma_max] maximises the dual unless ``fixed`` is given.
 
     n (dual at gamma - dual at 0) = gamma <delta, scores> - gamma^2 ||v||^2 / (2 lam n), v = sum_y delta(y) v_i(y),
-    if all weights are unconstrained
+    if w = x. shrink: the other arguments of :func:`shrunk`.
     """
-    xp = array_namespace(x)
+    xp, (threshold, constrained) = array_namespace(x), shrink
     weights = xp.asarray(delta, dtype=x.dtype, device=device(x))
     v = weights @ working_set.directions
-    gain, length = float(delta @ scores(working_set, clipped(x, constrained))), float(xp.sum(v * v))
+    g, length = scores(working_set, shrunk(x, *shrink)), float(xp.sum(v * v))
+    gain = float(delta @ g)
     gamma = fixed
     if gamma is None:
-        if constrained is not None:
-            gamma = best_step(x, v, gain, gamma_max, lam_n, constrained)
+        if constrained is not None or threshold > 0:
+            flat = FLAT * float(np.abs(delta) @ (np.abs(g) + working_set.losses)) if threshold > 0 else 0.0
+            gamma = best_step(x, v, gain, gamma_max, lam_n, constrained, threshold, flat)
         elif length > 0:
             gamma = min(gamma_max, max(0.0, lam_n * gain / length))
         else:

@@ -1,4 +1,5 @@
-"""A path of elastic-net CRFs: beta decreases from beta_max, and each problem starts at the last solution.
+"""A path of elastic-net CRFs: beta decreases from beta_max, or pairs (alpha, beta) are given. Each problem starts at
+the last solution.
 
 The rule screens first at that starting point, for the whole problem (static, sequential screening). Then the solver
 runs with dynamic screening. Source: Zhang and Qiu, sections 3.2 and 4.
@@ -25,7 +26,7 @@ __all__ = ["PathPoint", "SparsePath", "sparse_path"]
 
 @dataclass(frozen=True)
 class PathPoint:
-    """The solution at one beta.
+    """The solution at one beta, and the alpha that belongs to it.
 
     support: numbers of the nonzero weights, int64. values: these weights, in the data's place. fun, gap: P and a bound
     on P minus its optimum. iterations, oracle_calls, work (active weights summed over iterations), solver_seconds,
@@ -44,6 +45,7 @@ class PathPoint:
     screening_seconds: float
     screenings: tuple[Screening, ...] = field(repr=False)
     success: bool
+    alpha: float = np.nan
 
     @property
     def nonzeros(self) -> int:
@@ -65,7 +67,8 @@ class PathPoint:
 class SparsePath:
     """The solutions along a path: ``points`` has one :class:`PathPoint` for each beta.
 
-    size: number of weights d. interrupted: whether Ctrl-C ended the path, at the last point.
+    alpha: nan if the points have several. size: number of weights d. interrupted: whether Ctrl-C ended the path, at the
+    last point.
     """
 
     alpha: float
@@ -99,7 +102,7 @@ def sparse_path(
     objective: LogLoss,
     betas: Sequence[float] | np.ndarray | None = None,
     *,
-    alpha: Annotated[float, Ge(0)] = 1.0,
+    alpha: float | Sequence[float] | np.ndarray = 1.0,
     count: Annotated[int, Ge(1)] | None = None,
     ratio: Annotated[float, OpenUnit()] | None = None,
     tol: Annotated[float, Ge(0)] = 1e-6,
@@ -109,7 +112,7 @@ def sparse_path(
     iterations: Annotated[int, Ge(0)] = 10000,
     callback: Callable[[PathPoint], Any] | None = None,
 ) -> SparsePath:
-    """Solve for a sequence of beta; each problem starts at the last solution and screens there first.
+    """Solve for a sequence of beta, or of pairs; each problem starts at the last solution and screens there first.
 
     Parameters
     ----------
@@ -118,7 +121,8 @@ def sparse_path(
     betas : sequence (k,) of floats > 0, optional
         Preferably in decreasing order; default: ``count`` values from :func:`beta_max` to ``ratio`` times that, equally
         spaced on the logarithmic scale.
-    alpha : float >= 0
+    alpha : float >= 0, or sequence (k,) of these
+        A sequence has an alpha for each of ``betas``: the problems are those of the pairs (alpha_i, beta_i).
     count : int >= 1, optional
         Default 100.
     ratio : float in (0, 1), optional
@@ -135,8 +139,8 @@ def sparse_path(
     Raises
     ------
     ValueError, TypeError
-        Options out of range; without ``betas``, data with beta_max = 0: no feature separates the true outputs from
-        others.
+        Options out of range; a sequence ``alpha`` without ``betas``, or of another length than theirs; without
+        ``betas``, data with beta_max = 0: no feature separates the true outputs from others.
     UnsupportedError
         A rule that needs bounds which the model does not have.
 
@@ -151,16 +155,19 @@ def sparse_path(
 
     Source
     ------
-    Zhang and Qiu, Algorithm 1 and section 4.
+    Zhang and Qiu, Algorithm 1 and section 4; the pairs (alpha_i, beta_i) are those of section 3.2.
     """
+    if np.ndim(alpha) == 0:
+        number("alpha", alpha)
     largest = beta_max(objective)
     values = _betas(betas, largest, count, ratio)
+    alphas = _alphas(alpha, len(values), betas is not None)
     place = Place.of(objective.zeros())
-    problem = ElasticNetCRF(objective, alpha=alpha, beta=values[0])
+    problem = ElasticNetCRF(objective, alpha=alphas[0], beta=values[0])
     memory: Any = None
     points: list[PathPoint] = []
-    for beta in values:
-        problem = problem.with_beta(beta)
+    for beta, own in zip(values, alphas, strict=True):
+        problem = problem.with_beta(beta, own)
         result, memory = solve_problem(problem, None, tol, rule, gamma, solver, iterations, before=memory)
         w = host(result.x).astype(np.float64)
         points.append(
@@ -177,16 +184,29 @@ def sparse_path(
                 screening_seconds=result.screening_seconds,
                 screenings=result.screenings,
                 success=result.success,
+                alpha=own,
             )
         )
         if result.interrupted or (callback is not None and callback(_copied(points[-1])) is True):
             break
-    return SparsePath(float(alpha), largest, problem.size, tuple(points), result.interrupted)
+    common = alphas[0] if len(set(alphas)) == 1 else np.nan
+    return SparsePath(common, largest, problem.size, tuple(points), result.interrupted)
 
 
 def _copied(point: PathPoint) -> PathPoint:
     """The point with copies of its arrays, for a callback."""
     return replace(point, support=read_only_copy(point.support), values=read_only_copy(point.values))
+
+
+def _alphas(alpha: Any, count: int, given: bool) -> list[float]:
+    """The alpha of each of ``count`` betas, which may be ``given``."""
+    if np.ndim(alpha) == 0:
+        return [number("alpha", alpha)] * count
+    if not given:
+        raise ValueError(f"alpha: expected a number without betas, got a sequence of {len(alpha)}")
+    if len(alpha) != count:
+        raise ValueError(f"alpha: expected as many numbers as betas has, {count}, got {len(alpha)}")
+    return [number(f"alpha[{i}]", each) for i, each in enumerate(alpha)]
 
 
 def _betas(betas: Any, largest: float, count: int | None, ratio: float | None) -> list[float]:

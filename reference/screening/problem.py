@@ -236,8 +236,8 @@ class ElasticNetCRF:
     def resumed(self, state: State) -> tuple[State, int]:
         """The state of this problem at the weights of ``state``, and the oracle calls made.
 
-        ``state`` belongs to this problem with another beta, or reduced. If its gradient is that at its weights, no
-        calls are needed, only a product back for the weights that had left.
+        ``state`` belongs to this problem with another beta or alpha, or reduced. If its gradient is that at its
+        weights, no calls are needed, only a product back for the weights that had left.
         """
         w, inside = np.zeros(self.size), np.searchsorted(self.columns, state.problem.columns)
         w[inside] = state.w
@@ -313,10 +313,11 @@ class ElasticNetCRF:
         smaller.scored = self.scored.narrow(smaller, columns)
         return smaller
 
-    def with_beta(self, beta: float) -> ElasticNetCRF:
-        """The same problem with another beta; it shares the bounds on the features."""
+    def with_beta(self, beta: float, alpha: float | None = None) -> ElasticNetCRF:
+        """The same problem with another beta, and another alpha if given; it shares the bounds on the features."""
         problem = self._copy()
         problem.beta = number("beta", beta, positive=True)
+        problem.alpha = self.alpha if alpha is None else number("alpha", alpha)
         return problem
 
     def _copy(self) -> ElasticNetCRF:

@@ -78,7 +78,7 @@ def check_identity(theirs: Mapping[str, Any], ours: Mapping[str, Any], path: Any
         other = theirs.get(name)
         if mine == other or (name == "rng" and (mine is None or other is None)):
             continue
-        if name == "partitions" and name not in theirs:  # older files have none
+        if name not in theirs and (name == "partitions" or (name == "l1" and mine == 0)):  # older files have none
             continue
         if name == "form":
             if other is None:  # a state that every panel reads

@@ -115,11 +115,6 @@ def exact(problem, work):
     return work.state[1] == 1
 
 
-@answers(oracles.touched, CandidateProblem)
-def touched(problem, i):
-    return np.empty(0, np.int64)
-
-
 @room_for.register
 def _(problem: CandidateProblem) -> StoredAnswers:
     n = len(problem.best)

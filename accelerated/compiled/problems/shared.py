@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from accelerated.compiled.problems import oracles
 from accelerated.compiled.problems.alignments import AlignmentProblem
 from accelerated.compiled.problems.arcs import ArcProblem
@@ -36,6 +38,11 @@ def room_of_sequences(problem, batch, lo, hi, A):
 @answers(oracles.touched, *SEQUENCES, *TREES)
 def touched_by_positions(problem, i):
     return rows_of(problem, i)
+
+
+@answers(oracles.touched, AlignmentProblem, CandidateProblem, SegmentationProblem)
+def none_touched(problem, i):
+    return np.empty(0, np.int64)
 
 
 @answers(oracles.prepared, MaxProblem, TopKProblem)
