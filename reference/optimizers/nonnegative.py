@@ -14,7 +14,7 @@ from array_api_compat import array_namespace
 
 from reference.arrays import Array, host
 
-__all__ = ["best_step", "clipped"]
+__all__ = ["best_step", "clipped", "shrunk"]
 
 
 def clipped(x: Array, constrained: slice | None) -> Array:
@@ -26,6 +26,16 @@ def clipped(x: Array, constrained: slice | None) -> Array:
     return xp.concat(
         [x[: constrained.start], xp.where(inside < 0, xp.zeros_like(inside), inside), x[constrained.stop :]]
     )
+
+
+def shrunk(x: Array, threshold: float, constrained: slice | None = None) -> Array:
+    """soft(x, threshold) (d,), and max(x - threshold, 0) in ``constrained``.
+
+    argmin_{w, w_N >= 0}  1/2 ||w - x||^2 + threshold ||w||_1
+    """
+    if threshold == 0:
+        return clipped(x, constrained)
+    return clipped(x - array_namespace(x).clip(x, -threshold, threshold), constrained)
 
 
 def best_step(x: Array, v: Array, gain: float, gamma_max: float, lam_n: float, constrained: slice) -> float:
