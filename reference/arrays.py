@@ -312,6 +312,11 @@ def squared_norm(x: Array) -> float:
     return float(flat @ flat)
 
 
+def absolute_sum(x: Array) -> float:
+    """||x||_1, summed in float64 on the host."""
+    return float(np.sum(np.abs(host(x).astype(np.float64, copy=False))))
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Rows(Packed):
     """N sparse rows of ``width`` columns in compressed form: row i holds ``indices[indptr[i]:indptr[i+1]]``.
