@@ -1,6 +1,7 @@
 """L1 and the elastic net of taggers and sequence learners: F(w) + l1 ||w||_1 + lam/2 ||w||^2, F the mean log loss.
 
-Commands and learners call :func:`elastic_net`; another solver of this problem replaces its body.
+Commands and learners call :func:`elastic_net`, which chooses the solver: exponentiated gradient on the dual where it
+has kernels (sequences and taggers of the accelerated panel), else proximal Newton steps with screening.
 
 crfsuite's objective is n times ours for n sequences, sum of log losses + c1 ||w||_1 + c2 ||w||^2, so that l1 = c1/n and
 lam = 2 c2/n.
@@ -20,14 +21,21 @@ from reference.arrays import Array, Place, host, number, squared_norm
 from reference.declared import Ge, Gt, Lam, checked
 from reference.files import NotWritten
 from reference.objectives import LogLoss
+from reference.optimizers.centre import Centred, default_kappa
+from reference.optimizers.exponentiated_gradient import ExponentiatedGradient
 from reference.records import write_records
 from reference.screening.path import PathPoint, SparsePath
 from reference.screening.problem import beta_max
 from reference.screening.solvers import SparseResult, solve_sparse
 from reference.training.checkpoints import check_identity, read_checkpoint, same_value
+from reference.training.counterparts import counterpart
+from reference.training.exponentiated_gradient import CentredRun
 from reference.training.result import Row
+from reference.training.solver import minimize
 
 TOL = 1e-5
+STEP = 0.3  # the first step size of exponentiated gradient
+EVERY = 3  # its epochs from one evaluation to the next, which follows a move of the centre
 
 
 @checked
@@ -50,23 +58,23 @@ def elastic_net(
     objective : LogLoss or Partitioned
         A log loss, perhaps over partitions, of either panel.
     w0 : array (d,), optional
-        Start; default ``objective.zeros()``.
+        Start; default ``objective.zeros()``. The dual starts at its marginals.
     l1 : float > 0
         Weight of the sum of the absolute weights; crfsuite's c1 = n l1.
     lam : float >= 0
         Weight of half the squared norm; crfsuite's c2 = n lam / 2. 0: the lasso.
     iterations : int >= 0
-        The most iterations.
+        The most iterations; epochs of exponentiated gradient.
     tol : float >= 0
         Stop when the duality gap is at most tol times the objective, or is only rounding.
     callback, checkpoint, resume
-        As in :func:`reference.solve_sparse`.
+        As in :func:`reference.solve_sparse`; rows of exponentiated gradient are three epochs apart.
 
     Returns
     -------
     SparseResult
         ``certificate`` is the duality gap, a bound on ``fun`` minus the optimum. Most weights of x are exactly 0;
-        ``support`` numbers the others.
+        ``support`` numbers the others. ``screenings`` is empty after exponentiated gradient.
 
     Raises
     ------
@@ -85,13 +93,20 @@ def elastic_net(
     """
     if not np.isfinite(lam / l1):
         raise ValueError(f"l1: expected at least lam/1.8e308, got l1 = {l1} with lam = {lam}; without l1 it is lbfgs")
-    options: dict[str, Any] = {
-        "iterations": iterations,
-        "callback": callback,
-        "checkpoint": checkpoint,
-        "resume": resume,
-    }
-    return solve_sparse(objective, w0, alpha=lam / l1, beta=l1, tol=tol, **options)
+    options: dict[str, Any] = {"callback": callback, "checkpoint": checkpoint, "resume": resume}
+    if not has_dual_kernels(objective):
+        return solve_sparse(objective, w0, alpha=lam / l1, beta=l1, tol=tol, iterations=iterations, **options)
+    solver = CentredRun(Centred(lam, default_kappa(objective, l1), ExponentiatedGradient(lam, 1.0, STEP, l1=l1)))
+    options |= {"every": EVERY, "epochs": iterations, "tol": tol, "same": {"l1": l1, "lam": lam, "rng": 0}}
+    run = minimize(objective, solver, w0, rng=0, **options)
+    result = run.result
+    return SparseResult(**vars(result), support=np.flatnonzero(host(result.x)), solver_seconds=run.seconds)
+
+
+def has_dual_kernels(objective: Any) -> bool:
+    """Whether exponentiated gradient on this objective runs in kernels."""
+    box = ExponentiatedGradient(1.0, 1.0, STEP)
+    return counterpart(box, objective) is not box
 
 
 def elastic_net_path(

@@ -61,7 +61,8 @@ from reference.structures.search import branch_and_bound
 from reference.structures.table import Table, TableScores
 from reference.structures.tree import Tree, TreeScores
 from reference.training.casimir import casimir, casimir_svrg_adapt, casimir_svrg_const
-from reference.training.dual import bcfw, cutting_planes, exponentiated_gradient, multisample
+from reference.training.dual import bcfw, cutting_planes, multisample
+from reference.training.exponentiated_gradient import exponentiated_gradient
 from reference.training.prox_linear import prox_linear
 from reference.training.result import Result, Row
 from reference.training.smooth import lbfgs, svrg

@@ -310,6 +310,11 @@ def squared_norm(x: Array) -> float:
     return float(flat @ flat)
 
 
+def absolute_sum(x: Array) -> float:
+    """||x||_1, summed in float64 on the host."""
+    return float(np.sum(np.abs(host(x).astype(np.float64, copy=False))))
+
+
 def epsilon(x: Array) -> float:
     """The machine epsilon of an array's dtype."""
     return float(array_namespace(x).finfo(x.dtype).eps)

@@ -12,8 +12,15 @@ import numpy as np
 
 import reference.optimizers.exponentiated_gradient as reference
 from accelerated.arrays import like, view
-from accelerated.compiled.epochs.exponentiated_gradient import Visits, eg_between, eg_epoch, no_points
+from accelerated.compiled.epochs.exponentiated_gradient import (
+    Visits,
+    eg_between,
+    eg_epoch,
+    eg_from_weights,
+    no_points,
+)
 from accelerated.problems import problem_of
+from reference.arrays import Array
 from reference.objectives import StructuralHinge
 from reference.optimizers.exponentiated_gradient import EGState, Point
 
@@ -31,8 +38,17 @@ class ExponentiatedGradient(reference.ExponentiatedGradient):
         w = model.padded(view("w", state.x))
         points = state.points or no_points(problem, model.n_labels)
         visits = Visits(state.values.copy(), state.steps.copy(), state.rates.copy())
-        calls = eg_epoch(problem, order, model.cost, lam * objective.n, mu, points, visits, w)
+        threshold = self.l1 / lam if self.l1 > 0 else None
+        calls = eg_epoch(problem, order, model.cost, lam * objective.n, mu, threshold, points, visits, w)
         return EGState(like(model.flat(*w), state.x), *visits, state.calls + calls, points, state.k)
+
+    def from_weights(self, objective: StructuralHinge, state: EGState, w: Array) -> EGState:
+        model, mu, problem = objective.model, self.mu, _examples(objective, self.mu)
+        x, points = model.padded(view("w", objective.zeros())), no_points(problem, model.n_labels)
+        values, weights = np.empty(objective.n), model.padded(view("w", w))
+        eg_from_weights(problem, model.cost, self.lam * objective.n, mu, weights, points, values, x)
+        calls = state.calls + objective.n
+        return state._replace(x=like(model.flat(*x), w), values=values, calls=calls, points=points)
 
     def between(self, objective: StructuralHinge, state: EGState, before: EGState, share: float) -> EGState:
         model, problem = objective.model, _examples(objective, self.mu)

@@ -22,7 +22,8 @@ from reference.arrays import Array, Rows
 from reference.optimizers.subproblem import UserPass
 from reference.packed import lock
 from reference.training.casimir import CasimirRun
-from reference.training.dual import DualUpdates, Exponentiated, FrankWolfe, Planes
+from reference.training.dual import DualUpdates, FrankWolfe, Planes
+from reference.training.exponentiated_gradient import CentredRun, Exponentiated
 from reference.training.result import Report
 from reference.training.run import Ending, Run
 from reference.training.smooth import Backtracked, Smooth
@@ -96,7 +97,9 @@ class Narrow(Solver):
 
 SOLVERS: dict[type, type] = {
     solver: type(solver.__name__, (Narrow, solver), {"__doc__": Narrow.__doc__})
-    for solver in (Descent, Backtracked, CasimirRun, Smooth, FrankWolfe, Exponentiated, DualUpdates, Planes)
+    for solver in (
+        *(Descent, Backtracked, CasimirRun, Smooth, FrankWolfe, Exponentiated, CentredRun, DualUpdates, Planes),
+    )
 }
 
 

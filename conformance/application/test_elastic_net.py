@@ -51,9 +51,10 @@ def by_bounds(objective, l1, lam):
 @pytest.mark.parametrize(("l1", "lam"), [(0.02, 0.01), (1e-4, 1e-3), (0.05, 0.0), (1e-3, 10.0), (0.2, 1e-9)])
 def test_the_solution_is_the_optimum(objective, l1, lam):
     """By the optimality conditions, and by another method; the certificate bounds the distance from either."""
-    result = elastic_net(objective, l1=l1, lam=lam, tol=1e-11, iterations=100000)
+    tol = 1e-11 if lam > 0 else 1e-8  # a dual that rounding hides from 1e-16 on is maximised to 1e-8 in its variables
+    result = elastic_net(objective, l1=l1, lam=lam, tol=tol, iterations=100000)
     w, gap = result.x, result.certificate
-    assert result.success and 0 <= gap <= 1e-11 * result.fun + 1e-12
+    assert result.success and 0 <= gap <= tol * result.fun + 1e-12
     close(result.fun, objective.value_and_gradient(w)[0] + l1 * np.sum(np.abs(w)) + 0.5 * lam * w @ w)
     rough = elastic_net(objective, l1=l1, lam=lam, tol=1e-2)
     assert rough.fun - result.fun <= rough.certificate <= 1e-2 * rough.fun
@@ -83,14 +84,14 @@ def test_above_the_largest_l1_all_weights_are_0(objective):
 
 
 def test_a_checkpoint_of_other_scores_is_refused(objective, tmp_path):
-    """The panels keep the scores of sequences in different forms; over other data the objective is another."""
+    """The panels have different solvers; over other data the objective is another."""
     elastic_net(objective, l1=0.02, lam=0.01, iterations=2, checkpoint=tmp_path / "run.npz")
     panel = import_module(next(name for name in PANELS if name != type(objective).__module__.partition(".")[0]))
     model = panel.TaggingModel.of(X, Y, None, pairs="all")
-    with pytest.raises(ValueError, match="is of a run with scores = (Pieces|ChainLoss), this one has"):
+    with pytest.raises(ValueError, match="is of a run with objective = (ElasticNetCRF|LogLoss), this one has"):
         elastic_net(panel.LogLoss(model, model.pack(X, Y)), l1=0.02, lam=0.01, resume=tmp_path / "run.npz")
     other = type(objective)(objective.model, objective.model.pack(X, [y[::-1] for y in Y]))
-    with pytest.raises(ValueError, match="the checkpoint is of other data: the objective at its weights is"):
+    with pytest.raises(ValueError, match="is of other data: the objective at its weights is"):
         elastic_net(other, l1=0.02, lam=0.01, resume=tmp_path / "run.npz")
 
 

@@ -54,8 +54,12 @@ class EveryOutput(Listed):
                         alpha, logs[i] = tried, new
                         break
                 eta[i] = (min(1.1 * eta[i], 1.0) if self.mu else 1.1 * eta[i]) if taken else 0.5 * eta[i]
-            returned.append((self.w(alpha), self.dual(alpha)))
+            returned.append(self.ended(alpha))
         return returned
+
+    def ended(self, alpha):
+        """The weights and the dual after an epoch."""
+        return self.w(alpha), self.dual(alpha)
 
 
 @pytest.mark.parametrize("kind", TEMPERATURES)

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from diptych.certificates import SCALE, advised, scaling
+from diptych.elastic_net import elastic_net, has_dual_kernels
 from diptych.estimators.examples import packed
 from diptych.estimators.features import Linear
 from diptych.estimators.protocol import BaseEstimator, ConvergenceWarning, InPanel, check_fitted, generator_of
@@ -52,7 +53,12 @@ class Sparse(Linear, InPanel, BaseEstimator):
     def _options(self, rng: np.random.Generator, alpha: float) -> dict[str, Any]:
         """The common arguments of ``solve_sparse`` and ``sparse_path``."""
         options = {"alpha": alpha, "tol": self.tol, "solver": self.solver, "iterations": self.iterations}
-        return {**options, "rule": rule_of(self._panel, self.rule, rng, listed=self.listed, alpha=alpha)}
+        rule = "l1-gap" if self._by_itself else self.rule
+        return {**options, "rule": rule_of(self._panel, rule, rng, listed=self.listed, alpha=alpha)}
+
+    @property
+    def _by_itself(self) -> bool:
+        return isinstance(self.rule, str) and self.rule == "auto"
 
     def _keep(self, model: Any, w: Any, iterations: int) -> None:
         self.model_, self.weights_, self.n_iter_ = model, w, max(iterations, 1)
@@ -85,6 +91,7 @@ class SparseLabels(LabelSequences, Sparse):
     """A sparse model of label sequences."""
 
     listed = False
+    rule: Any = "auto"
     transitions: str | None = None
     pairs: str | None = None
     bits: int | None = None
@@ -114,7 +121,12 @@ class OneBeta(Sparse):
         self.beta_max_ = self._panel.beta_max(objective)
         self.beta_ = beta_of(self.beta, self.beta_share, self.beta_max_)
         options = self._options(generator_of(self.random_state), number("alpha", self.alpha))
-        result = self._panel.solve_sparse(objective, beta=self.beta_, **self._start_from(last, model), **options)
+        start = self._start_from(last, model)
+        if self._by_itself and self.solver is None and has_dual_kernels(objective):
+            same = {name: options[name] for name in ("tol", "iterations")}
+            result = elastic_net(objective, l1=self.beta_, lam=options["alpha"] * self.beta_, **same, **start)
+        else:
+            result = self._panel.solve_sparse(objective, beta=self.beta_, **start, **options)
         self.result_ = advised(self._panel, result, objective, {})
         self._keep(model, self.result_.x, self.result_.nit)
         if not self.result_.success or SCALE in self.result_.message:
@@ -331,7 +343,9 @@ class SparseCRF(OneBeta, SparseLabels):
     beta_share : float > 0, optional
         beta as a share of ``beta_max_``, the beta at which all weights are 0. Default: 0.1, unless beta is given.
     alpha, tol, rule, solver, iterations, warm_start, random_state, panel
-        As in :class:`SparseClassifier`. The rules for sequences are "l1-gap", "count" and "union" of these two.
+        As in :class:`SparseClassifier`. The rules for sequences are "l1-gap", "count" and "union" of these two. "auto",
+        the default: exponentiated gradient on the dual where it has kernels (:func:`diptych.elastic_net.elastic_net`),
+        else "l1-gap".
     transitions, pairs, bits, least
         Named features only, as in :class:`SequenceLabeler`.
 

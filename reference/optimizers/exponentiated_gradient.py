@@ -8,8 +8,15 @@
 with each alpha_i in the simplex over the outputs of example i, and H its entropy. The log loss has mu = 1 and no task
 loss; the hinge has mu = 0. An alpha_i is kept as local scores theta_i, alpha_i(y) ~ exp(score of y under theta_i). The
 structure's exp oracle gives its marginals and its exact entropy, H = log Z(theta_i) - <theta_i, marginals>.
+
+With l1 ||w||_1 in the objective, w = soft(x, l1/lam) for x = w(alpha) above, and the dual is the same in that w:
+
+    max_w [lam <x, w> - l1 ||w||_1 - lam/2 ||w||^2]
+        = sum_j soft(lam |x_j|, l1)^2 / (2 lam) = lam/2 ||soft(x, l1/lam)||^2
+
 Source: Collins, Globerson, Koo, Carreras and Bartlett (2008), "Exponentiated gradient algorithms for conditional random
-fields and max-margin Markov networks"; a baseline of Pillutla et al., Table 1.
+fields and max-margin Markov networks"; a baseline of Pillutla et al., Table 1. The dual with l1: Shalev-Shwartz and
+Zhang (2014), "Accelerated proximal stochastic dual coordinate ascent for regularized loss minimization", section 1.
 """
 
 from __future__ import annotations
@@ -23,7 +30,7 @@ from array_api_compat import array_namespace
 from reference.arrays import Array, host
 from reference.objectives import StructuralHinge, _total
 from reference.optimizers.base import Algorithm, traits
-from reference.optimizers.nonnegative import clipped
+from reference.optimizers.nonnegative import shrunk
 from reference.structures.base import feasible
 from reference.structures.scores import Scores, add, inner
 
@@ -44,7 +51,7 @@ class Point(NamedTuple):
 
 
 class EGState(NamedTuple):
-    """x = w(alpha) (d,), not clipped; k epochs and ``calls`` calls of the exp oracle done.
+    """x = w(alpha) (d,), neither clipped nor shrunk; k epochs and ``calls`` calls of the exp oracle done.
 
     points: maps the number of an example to its :class:`Point`; an example without a point has all weight on its true
     output. On the host, (n,) each: values, mu H(alpha_i) + sum_y alpha_i(y) loss_i(y); steps, the next step sizes;
@@ -72,11 +79,34 @@ class ExponentiatedGradient(Algorithm):
     mu: float
     step_size: float
     sampling: str = "gains"
+    l1: float = 0.0
 
     def init(self, objective: StructuralHinge, w0: Array | None = None) -> EGState:
         """All weight on the true outputs, which have task loss 0."""
         n = objective.n
         return EGState(objective.zeros(), np.zeros(n), np.full(n, float(self.step_size)), np.zeros(n), 0, {})
+
+    def weights(self, objective: StructuralHinge, x: Array) -> Array:
+        """w (d,) of x = w(alpha): soft(x, l1/lam), and clipped."""
+        return shrunk(x, self.l1 / self.lam, traits(objective).nonnegative)
+
+    def value(self, state: EGState) -> float:
+        """(1/n) sum_i [mu H(alpha_i) + sum_y alpha_i(y) loss_i(y)]."""
+        return float(np.mean(state.values))
+
+    def from_weights(self, objective: StructuralHinge, state: EGState, w: Array) -> EGState:
+        """The state with each alpha_i ~ exp([loss_i(y) + score_i(y; w)] / mu), for mu > 0."""
+        model, data, x, points, values = objective.model, objective.data, objective.zeros(), {}, state.values
+        for i in range(objective.n):
+            (piece,) = model.chunks(data, np.array([i]))
+            task_loss, gold = model.task_loss(data, piece), model.gold(data, piece)
+            scores = model.scores(data, piece, w)
+            scores = add(scores, task_loss) if objective.loss_augmented else scores
+            theta = mixed(scores, scores, 0.0, 1.0 / self.mu)
+            value, _, parts = _expected(objective, self.mu, theta, task_loss)
+            x = x + model.pullback(data, piece, w, add(gold, parts, -1.0)) / (self.lam * objective.n)
+            points[i], values = Point(theta, parts), _put(values, i, value)
+        return state._replace(x=x, values=values, calls=state.calls + objective.n, points=points)
 
     def epoch(self, objective: StructuralHinge, state: EGState, rng: np.random.Generator) -> EGState:
         """Visit n examples, as ``sampling`` selects them."""
@@ -100,8 +130,9 @@ class ExponentiatedGradient(Algorithm):
 
         n (new dual - old dual) = new value - old value - lam n/2 (||new w||^2 - ||old w||^2)
         """
-        model, data, constrained, mu = objective.model, objective.data, traits(objective).nonnegative, self.mu
-        w, lam_n, eta, calls = clipped(state.x, constrained), self.lam * objective.n, float(state.steps[i]), state.calls
+        model, data, mu = objective.model, objective.data, self.mu
+        w, lam_n = self.weights(objective, state.x), self.lam * objective.n
+        eta, calls = float(state.steps[i]), state.calls
         (piece,) = model.chunks(data, np.array([i]))
         scores, task_loss = model.scores(data, piece, w), model.task_loss(data, piece)
         target = add(scores, task_loss) if objective.loss_augmented else scores
@@ -112,7 +143,7 @@ class ExponentiatedGradient(Algorithm):
             value, used, parts = _expected(objective, mu, theta, task_loss)
             calls += 1
             x = state.x + model.pullback(data, piece, w, add(old.parts, parts, -1.0)) / lam_n
-            growth = 0.5 * lam_n * _growth(w, clipped(x, constrained))
+            growth = 0.5 * lam_n * _growth(w, self.weights(objective, x))
             gain = value - float(state.values[i]) - growth
             lost = ROUNDING * float(array_namespace(x).finfo(x.dtype).eps) * (abs(value) + mu * abs(used) + abs(growth))
             if gain >= -lost or (first and tries_left == 0 and np.isfinite(gain)):

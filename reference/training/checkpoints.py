@@ -25,6 +25,8 @@ from reference.training.smoothness import Spent
 
 __all__ = ["check_identity", "identity", "read_checkpoint", "same_value"]
 
+NEW_OPTIONS = (("l1", 0.0), ("kappa", None))  # with the values that older files stand for
+
 # states of older files, by their names there: from the fields that they had to what they are
 FORMER: dict[str, Callable[..., Any]] = {
     "reference.training.sgd.Descending": lambda state, offset, calls: RunState(state, offset, Counts(calls=calls)),
@@ -78,7 +80,7 @@ def check_identity(theirs: Mapping[str, Any], ours: Mapping[str, Any], path: Any
         other = theirs.get(name)
         if mine == other or (name == "rng" and (mine is None or other is None)):
             continue
-        if name not in theirs and (name == "partitions" or (name == "l1" and mine == 0)):  # older files have none
+        if name not in theirs and (name == "partitions" or (name, mine) in NEW_OPTIONS):  # of an older file
             continue
         if name == "form":
             if other is None:  # a state that every panel reads

@@ -5,24 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, Unpack
 
-import numpy as np
-
-from reference.arrays import host, squared_norm
-from reference.declared import DualLam, Ge, Gt, Temperature
-from reference.objectives import StructuralHinge
+from reference.arrays import absolute_sum, squared_norm
+from reference.declared import DualLam, Ge, Temperature
 from reference.optimizers.base import Cornered, Linearized, Objective, regularised, traits, value_of
 from reference.optimizers.bcfw import BCFW, BCFWState
 from reference.optimizers.cutting_planes import CuttingPlanes, CuttingPlanesState
-from reference.optimizers.exponentiated_gradient import EGState, ExponentiatedGradient
 from reference.optimizers.multisample import Multisample, MultisampleState
-from reference.optimizers.nonnegative import clipped, shrunk
-from reference.smoothings import Entropy
-from reference.structures.base import UnsupportedError, at_most, check_offers
+from reference.optimizers.nonnegative import shrunk
+from reference.structures.base import UnsupportedError, at_most
 from reference.structures.proposals import Sampler
-from reference.training.solver import Report, Result, RunOptions, Solver, Terms, check_needs, minimize, runs
-from reference.weighted import Weighted
+from reference.training.solver import Report, Result, RunOptions, Solver, Terms, minimize, runs
 
-__all__ = ["bcfw", "cutting_planes", "exponentiated_gradient", "multisample"]
+__all__ = ["bcfw", "cutting_planes", "multisample"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +32,7 @@ class FrankWolfe(Solver):
         quadratic = 0.5 * lam * squared_norm(w)
         fun, dual = value_of(objective, w, None) + quadratic, state.mean_loss - quadratic
         if l1 > 0:
-            fun += l1 * float(np.sum(np.abs(host(w)), dtype=np.float64))
+            fun += l1 * absolute_sum(w)
         return Report(w, fun, dual, fun - dual)
 
 
@@ -195,111 +189,6 @@ def cutting_planes(
         )
     accuracy = 0.0 if run["tol"] is None else run["tol"]
     return minimize(objective, Planes(CuttingPlanes(lam, capacity, accuracy)), **run).result
-
-
-@dataclass(frozen=True)
-class Exponentiated(Solver):
-    """A run of :class:`ExponentiatedGradient`."""
-
-    name: ClassVar[str] = "exponentiated_gradient"
-    terms: ClassVar[Terms] = Terms(("zeros", "model", "data", "loss_augmented"), constrained=True, panel_state=True)
-
-    def evaluate(self, objective: Objective, state: EGState) -> Report:
-        w = clipped(state.x, traits(objective).nonnegative)
-        quadratic = 0.5 * self.box.lam * squared_norm(w)
-        fun = value_of(objective, w, self.box.mu) + quadratic
-        dual = float(np.mean(state.values)) - quadratic
-        return Report(w, fun, dual, fun - dual, calls=state.calls)
-
-
-@runs("evaluation", epochs=100, tol=1e-3, rng=None)
-def exponentiated_gradient(
-    objective: StructuralHinge,
-    *,
-    lam: DualLam,
-    mu: float | None = None,
-    step_size: Annotated[float, Gt(0)] | None = None,
-    sampling: Literal["gains", "permutation"] = "gains",
-    evaluate_every: Annotated[int, Ge(1)] = 1,
-    **run: Unpack[RunOptions],
-) -> Result:
-    """Train a CRF, or a structural SVM, by online exponentiated gradient on its dual, until the duality gap is small.
-
-    A visit of example i multiplies its probabilities by exponentials of the dual's gradient, which is a step of its
-    local scores:
-
-    alpha_i(y) <- alpha_i(y)^(1 - eta) exp(eta [loss_i(y) + score_i(y; w)] / mu) / norm,
-    theta_i <- (1 - eta) theta_i + eta [loss_i + scores_i(w)] / mu,
-
-    and for mu = 0, theta_i <- theta_i + eta [loss_i + scores_i(w)]. A step that would decrease the dual is rejected,
-    and eta is halved for the next visit; otherwise eta grows by a tenth, to at most 1 if mu > 0.
-
-    Parameters
-    ----------
-    objective : LogLoss or StructuralHinge
-        The structure of its model needs ``expectation``. The weights in its slice ``nonnegative`` are kept >= 0.
-    mu : float >= 0, optional
-        Temperature; default the objective's own: 1 for the log loss, 0 for an unsmoothed hinge. A hinge with mu > 0
-        needs ``smoothing=smoothings.Entropy()``.
-    step_size : float > 0, optional
-        The first eta of each example. For mu > 0 at most 1, default 0.3; for mu = 0 in units of 1/score, default 3.
-    epochs : int >= 0
-        The most epochs of n visits.
-    sampling : {"gains", "permutation"}
-        Which examples are visited, from the third epoch on: four in five visits are drawn in proportion to the gain of
-        an example's last step divided by its size; or each example once.
-    evaluate_every : int >= 1
-        Epochs from one evaluation of the objective to the next. Each evaluation adds a row, calls the callback and
-        compares the gap with ``tol``. It costs about half an epoch.
-
-    Returns
-    -------
-    Result
-        ``certificate`` is the duality gap of the weights. ``success`` is False if a ``tol`` > 0 was not reached.
-
-    Raises
-    ------
-    ValueError, UnsupportedError, IntractableError, TypeError
-        Options out of range; a smoothing other than the entropy at mu > 0; a structure without ``expectation``, or for
-        which it is intractable; an objective other than these two, as its dual is unknown.
-
-    Notes
-    -----
-    The dual never decreases, up to rounding, unless outputs other than the truth have task loss 0. A visit makes one
-    call of the exp oracle. The first visit of an example makes up to twelve, as it tries distributions that are more
-    and more concentrated on the truth. Memory: local scores and marginals of each example. For an unsmoothed hinge the
-    gap decreases like 1/epochs, and ``bcfw`` is the better choice.
-
-    Source
-    ------
-    Collins et al. (2008), sections 3 to 6 (the online updates); the step sizes and the sampling are not from there.
-
-    Examples
-    --------
-    >>> from reference import LogLoss, MulticlassModel, exponentiated_gradient
-    >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
-    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # active features and labels of three examples
-    >>> result = exponentiated_gradient(LogLoss(model, data), lam=0.1, tol=1e-6, rng=0)
-    >>> result.success, result.certificate <= 1e-6 * result.fun
-    (True, True)
-    """
-    if isinstance(objective, Weighted):
-        raise TypeError(
-            "objective: exponentiated_gradient does not support weights of examples, got Weighted; use lbfgs, svrg or "
-            "bcfw"
-        )
-    check_needs(Exponentiated, objective, traits(objective))
-    mu = objective._mu(mu)
-    check_offers(objective.model.structure_type, "expectation", "exponentiated_gradient")
-    if mu > 0 and not isinstance(objective.smoothing, Entropy):
-        raise ValueError(
-            f"objective: the dual at mu = {mu:g} is that of smoothing=Entropy(), got smoothing={objective.smoothing}"
-        )
-    eta = (0.3 if mu > 0 else 3.0) if step_size is None else float(step_size)
-    if mu > 0 and eta > 1:
-        raise ValueError(f"step_size: expected at most 1 for mu > 0, got {eta}")
-    solver, resolved = Exponentiated(ExponentiatedGradient(lam, mu, eta, sampling)), {"mu": mu, "step_size": eta}
-    return minimize(objective, solver, every=evaluate_every, resolved=resolved, **run).result
 
 
 @dataclass(frozen=True)

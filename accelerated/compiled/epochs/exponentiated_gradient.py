@@ -1,8 +1,9 @@
 """Exponentiated gradient over packed sequences: visits that change a sequence's local scores, its marginals and its
 features' weights.
 
-Weights W (F, Lp), A (1, L, L). A visit changes the weights at once, so that the growth of their squared norm, and with
-it the dual's gain, is a sum over what the sequence touches. If the dual falls, the change is undone.
+W (F, Lp) and A (1, L, L) hold the dual's x; the weights are soft(x, threshold), or x itself if threshold is None, which
+has kernels of its own. A visit changes x at once, so that the growth of the weights' squared norm, and with it the
+dual's gain, is a sum over what the sequence touches. If the dual falls, the change is undone.
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from accelerated.compiled.arithmetic import muladd
 from accelerated.compiled.entries import entry
 from accelerated.compiled.problems import gather, longest_of, new_work
 from accelerated.compiled.reductions import only_if, plus
 from accelerated.compiled.structures.chain import finish, prepare, sum_product
-from accelerated.compiled.sweeps import fill, padded
+from accelerated.compiled.sweeps import fill, larger, padded, smaller
 from accelerated.kernel import inlined, kernel
 from reference.optimizers.exponentiated_gradient import CONCENTRATION, FIRST_TRIES, GROWTH, ROUNDING, SHARPER, SHRINKAGE
 
-__all__ = ["Points", "Visits", "eg_epoch", "no_points"]
+__all__ = ["Points", "Visits", "eg_between", "eg_epoch", "eg_from_weights", "no_points"]
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -40,9 +42,9 @@ class Scratch(NamedTuple):
     """The new state of one sequence: target scores, theta, marginals (n, Lp), changes of weights. Target scores are
     those at w plus the task loss.
 
-    ends (T, 2): the labels of each transition that has a weight; A, theta_A, edges and moves_A (T,) are of these, A the
-    weights. table_A and table (1, L, L) are theta_A and edges of all transitions: those without a weight have a score
-    of 0, or of -inf where they are forbidden.
+    ends (T, 2): the labels of each transition that has a weight; A, target_A, theta_A, edges and moves_A (T,) are of
+    these, A the dual's x and target_A the weights. table_A and table (1, L, L) are theta_A and edges of all
+    transitions: those without a weight have a score of 0, or of -inf where they are forbidden.
     """
 
     scores: np.ndarray
@@ -51,6 +53,7 @@ class Scratch(NamedTuple):
     moves: np.ndarray
     ends: np.ndarray
     A: np.ndarray
+    target_A: np.ndarray
     theta_A: np.ndarray
     edges: np.ndarray
     moves_A: np.ndarray
@@ -75,10 +78,60 @@ class Visits(NamedTuple):
     rates: np.ndarray
 
 
+@inlined
+def shrunk(x, threshold):
+    """soft(x, threshold)."""
+    if threshold is None:
+        return x
+    return x - smaller(larger(x, -threshold), threshold)
+
+
+@inlined
+def growth_of(x, change, threshold):
+    """The growth of the square of a weight whose x changes."""
+    if threshold is None:
+        return change * (2.0 * x + change)
+    before, after = shrunk(x, threshold), shrunk(x + change, threshold)
+    return (after - before) * (after + before)
+
+
+@inlined
+def gather_weights(problem, position, W, threshold, scores, t):
+    """:func:`gather` of soft(W, threshold)."""
+    if threshold is None:
+        gather(problem, position, W, scores, t)
+    else:
+        gather_shrunk(problem, position, W, threshold, scores, t)
+
+
+@inlined
+def gather_shrunk(problem, position, W, threshold, scores, t):
+    data, indices, first, last = problem.data, problem.indices, problem.indptr[position], problem.indptr[position + 1]
+    fill(0.0, scores, t)
+    for b in range((last - first) // 4):
+        e = first + 4 * b
+        x0, x1, x2, x3 = entry(data, e), entry(data, e + 1), entry(data, e + 2), entry(data, e + 3)
+        j0, j1, j2, j3 = indices[e], indices[e + 1], indices[e + 2], indices[e + 3]
+        for label in range(scores.shape[1]):
+            one = muladd(x0, shrunk(W[j0, label], threshold), scores[t, label])
+            two = muladd(x1, shrunk(W[j1, label], threshold), one)
+            three = muladd(x2, shrunk(W[j2, label], threshold), two)
+            scores[t, label] = muladd(x3, shrunk(W[j3, label], threshold), three)
+    for e in range(last - (last - first) % 4, last):
+        x, j = entry(data, e), indices[e]
+        for label in range(scores.shape[1]):
+            scores[t, label] = muladd(x, shrunk(W[j, label], threshold), scores[t, label])
+    pairs = problem.pairs
+    if len(pairs.rows) > 0:
+        for e in range(pairs.indptr[position], pairs.indptr[position + 1]):
+            weight = shrunk(W[pairs.rows[e], pairs.columns[e]], threshold)
+            scores[t, pairs.labels[e]] += entry(pairs.data, e) * weight
+
+
 @kernel
-def eg_epoch(problem, order, cost, lam_n, mu, points, visits, w):
-    """A visit for each sequence in ``order``: points, ``visits`` and the weights change in place. Returns the number of
-    oracle calls.
+def eg_epoch(problem, order, cost, lam_n, mu, threshold, points, visits, w):
+    """A visit for each sequence in ``order``: points, ``visits`` and the dual's x change in place. Returns the number
+    of oracle calls.
 
     cost (L, L) is the model's; problem.cost is that of the objective, 0 for the log loss.
     """
@@ -92,15 +145,17 @@ def eg_epoch(problem, order, cost, lam_n, mu, points, visits, w):
         if first:
             begin(problem, i, cost, points, new)
         for t in range(problem.offsets[i + 1] - problem.offsets[i]):
-            gather(problem, problem.offsets[i] + t, W, new.scores, t)
+            gather_weights(problem, problem.offsets[i] + t, W, threshold, new.scores, t)
             for label in range(A.shape[1]):
                 new.scores[t, label] += problem.cost[problem.labels[problem.offsets[i] + t], label]
+        for e in range(len(new.ends)):
+            new.target_A[e] = shrunk(new.A[e], threshold)
         tries, done = FIRST_TRIES if first else 1, False
         while tries > 0 and not done:
             tries -= 1
-            take_step(problem, i, keep, share, points, new.A, new)
+            take_step(problem, i, keep, share, points, new.target_A, new)
             value, size = expected(problem, i, mu, new, work)
-            growth = 0.5 * lam_n * move(problem, i, points, 1.0 / lam_n, W, new)
+            growth = 0.5 * lam_n * move(problem, i, points, 1.0 / lam_n, threshold, W, new)
             gain = value - values[i] - growth
             calls += 1
             done = gain >= -ROUNDING * EPS * (size + abs(growth)) or (first and tries == 0 and np.isfinite(gain))
@@ -122,7 +177,7 @@ def eg_epoch(problem, order, cost, lam_n, mu, points, visits, w):
 @kernel
 def eg_between(problem, lam_n, mu, before, share, points, values, w):
     """Move the theta of each sequence to (1 - share) times that of ``before`` plus share times its own: points, values
-    and weights change in place. Returns the number of oracle calls. Sequences not visited in ``before`` stay.
+    and the dual's x change in place. Returns the number of oracle calls. Sequences not visited in ``before`` stay.
     """
     W, A = w
     n = len(problem.offsets) - 1
@@ -134,7 +189,7 @@ def eg_between(problem, lam_n, mu, before, share, points, values, w):
             new.scores[: last - first] = points.theta[first:last]
             take_step(problem, i, 1.0 - share, share, before, points.theta_A[i], new)
             values[i], _ = expected(problem, i, mu, new, work)
-            move(problem, i, points, 1.0 / lam_n, W, new)
+            move(problem, i, points, 1.0 / lam_n, None, W, new)
             store(problem, i, new, points)
             calls += 1
     put(new, A)
@@ -142,8 +197,32 @@ def eg_between(problem, lam_n, mu, before, share, points, values, w):
 
 
 @kernel
+def eg_from_weights(problem, cost, lam_n, mu, weights, points, values, w):
+    """Set the theta of each sequence to its local scores at ``weights``: points, values and the dual's x, which is 0
+    before, change in place.
+    """
+    (W, A), (V, B) = w, weights
+    n = len(problem.offsets) - 1
+    longest = longest_of(problem, np.arange(n), 0, n)
+    work, new = new_work(longest, A.shape[1]), new_scratch(problem, longest, W, A)
+    for e in range(len(new.ends)):
+        new.target_A[e] = B[0, new.ends[e, 0], new.ends[e, 1]]
+    for i in range(n):
+        begin(problem, i, cost, points, new)
+        for t in range(problem.offsets[i + 1] - problem.offsets[i]):
+            gather(problem, problem.offsets[i] + t, V, new.scores, t)
+            for label in range(A.shape[1]):
+                new.scores[t, label] += problem.cost[problem.labels[problem.offsets[i] + t], label]
+        take_step(problem, i, 0.0, 1.0 / mu, points, new.target_A, new)
+        values[i], _ = expected(problem, i, mu, new, work)
+        move(problem, i, points, 1.0 / lam_n, None, W, new)
+        store(problem, i, new, points)
+    put(new, A)
+
+
+@kernel
 def new_scratch(problem, longest, W, A):
-    """Room for the new state of a sequence of at most this length; it takes over the weights A."""
+    """Room for the new state of a sequence of at most this length; it takes over the x of transitions."""
     rows, has_weight, T = (longest, W.shape[1]), problem.pairs.transitions, 0
     for a in range(A.shape[1]):
         for b in range(A.shape[1]):
@@ -154,6 +233,7 @@ def new_scratch(problem, longest, W, A):
         np.empty(rows),
         np.empty(rows),
         np.empty((T, 2), np.int64),
+        np.empty(T),
         np.empty(T),
         np.empty(T),
         np.empty(T),
@@ -173,7 +253,7 @@ def new_scratch(problem, longest, W, A):
 
 @kernel
 def put(new, A):
-    """Put the weights of transitions into A."""
+    """Put the x of transitions into A."""
     for e in range(len(new.ends)):
         A[0, new.ends[e, 0], new.ends[e, 1]] = new.A[e]
 
@@ -256,8 +336,8 @@ def expected(problem, i, mu, new, work):
 
 
 @kernel
-def move(problem, i, points, factor, W, new):
-    """Move the weights as the marginals change from those of ``points`` to ``new``. Returns the growth of their squared
+def move(problem, i, points, factor, threshold, W, new):
+    """Move x as the marginals change from those of ``points`` to ``new``. Returns the growth of the weights' squared
     norm.
     """
     first, free, growth = problem.offsets[i], problem.pairs.free, 0.0
@@ -269,38 +349,38 @@ def move(problem, i, points, factor, W, new):
             if free.shape[0] > 0:
                 for label in range(W.shape[1]):
                     change = x * new.moves[t, label] * free[j, label]
-                    growth = plus(growth, change * (2.0 * W[j, label] + change))
+                    growth = plus(growth, growth_of(W[j, label], change, threshold))
                     W[j, label] += change
             else:
                 for label in range(W.shape[1]):
                     change = x * new.moves[t, label]
-                    growth = plus(growth, change * (2.0 * W[j, label] + change))
+                    growth = plus(growth, growth_of(W[j, label], change, threshold))
                     W[j, label] += change
-        growth += move_pairs(problem.pairs, first + t, 1.0, new.moves, t, W)
+        growth += move_pairs(problem.pairs, first + t, 1.0, new.moves, t, threshold, W)
     for e in range(len(new.ends)):
         change = factor * (points.edges[i, e] - new.edges[e])
         new.moves_A[e] = change
-        growth = plus(growth, only_if(change != 0.0, change * (2.0 * new.A[e] + change)))
+        growth = plus(growth, only_if(change != 0.0, growth_of(new.A[e], change, threshold)))
         new.A[e] += change
     return growth
 
 
 @inlined
-def move_pairs(pairs, position, factor, moves, t, W):
-    """Move the weights of a position's pairs; weights of -inf stay. Returns the growth of their squared norm."""
+def move_pairs(pairs, position, factor, moves, t, threshold, W):
+    """Move the x of a position's pairs; -inf stays. Returns the growth of the weights' squared norm."""
     growth = 0.0
     if len(pairs.rows) > 0:
         for e in range(pairs.indptr[position], pairs.indptr[position + 1]):
             change = factor * entry(pairs.data, e) * moves[t, pairs.labels[e]]
             if change != 0.0:
-                growth += change * (2.0 * W[pairs.rows[e], pairs.columns[e]] + change)
+                growth += growth_of(W[pairs.rows[e], pairs.columns[e]], change, threshold)
                 W[pairs.rows[e], pairs.columns[e]] += change
     return growth
 
 
 @kernel
 def move_back(problem, i, W, new):
-    """Undo the last move of the weights."""
+    """Undo the last move of x."""
     first, free = problem.offsets[i], problem.pairs.free
     for t in range(problem.offsets[i + 1] - first):
         for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
@@ -311,7 +391,7 @@ def move_back(problem, i, W, new):
             else:
                 for label in range(W.shape[1]):
                     W[j, label] -= x * new.moves[t, label]
-        move_pairs(problem.pairs, first + t, -1.0, new.moves, t, W)
+        move_pairs(problem.pairs, first + t, -1.0, new.moves, t, None, W)
     for e in range(len(new.ends)):
         new.A[e] -= new.moves_A[e]
 
