@@ -19,7 +19,7 @@ from reference.structures.base import InfeasibleError
 torch = pytest.importorskip("torch")
 
 import diptych.layers.torch as layers  # noqa: E402
-from diptych.layers.torch import operators, oracles  # noqa: E402
+from diptych.layers.torch import operators  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of PyTorch, about itself
 
@@ -39,13 +39,13 @@ def path(request: Any, monkeypatch: Any) -> Iterator[str]:
             pytest.skip("no GPU is at hand")
         torch.set_default_device("cuda")
     if request.param == "elsewhere":
-        import reference.structures.chain as plain
+        import reference
         from reference.structures import chain_scaled
 
         monkeypatch.setattr(operators, "fused", lambda unary, pairwise: False)
         monkeypatch.setattr("diptych.layers.torch.chain.fused", lambda unary, pairwise: False)
         monkeypatch.setattr(operators, "kernels", chain_scaled)
-        monkeypatch.setattr(oracles, "kernels", plain)
+        monkeypatch.setattr("diptych.layers.torch.chain.accelerated", reference)
     yield request.param
     torch.set_default_device(None)
 
