@@ -115,7 +115,9 @@ def topk(given: Batch, k: int) -> KBest:
     """The k best distinct outputs."""
     labels, count = k_best_outputs(*given.asked, integer("k", k, 1))
     there = torch.arange(k, device=labels.device) < count[..., None]
-    scores = torch.where(there, given.score(labels), -torch.inf)
+    each = given.score(labels)
+    each = each + (each.detach().cummin(-1).values - each.detach())  # of ties, whose sums are rounded in another order
+    scores = torch.where(there, each, -torch.inf)
     return KBest(given.shaped(scores), given.shaped(given.outputs(labels)), given.shaped(count))
 
 
