@@ -60,7 +60,6 @@ class Trees(Batch):
     """
 
     kind = "arborescence"
-    extra = 1
     mask: Any = None
     places: Tensor | None = None
 

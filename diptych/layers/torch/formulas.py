@@ -51,8 +51,7 @@ class KBest(NamedTuple):
 @dataclass
 class Batch:
     """scores: tensors (B, ...), of chains (1, B, ...); shape: the leading axes of the caller; where: the mask or the
-    lengths of each, or None. A structure has its kind, the length of a sample's numbers less that of an output, and
-    the methods that raise here.
+    lengths of each, or None. A structure has its kind, and the methods that raise here.
     """
 
     kind: ClassVar[str]
@@ -62,7 +61,6 @@ class Batch:
     parents: Any = None
     single_root: bool = False
     axes: ClassVar[int] = 1  # before those of an example
-    extra: ClassVar[int] = 0
 
     @property
     def asked(self) -> tuple[Any, ...]:
@@ -128,10 +126,8 @@ def max_marginals(given: Batch) -> list[Tensor]:
 
 def sample(given: Batch, size: int, mu: float, generator: Any) -> Tensor:
     """Outputs (..., size, n) drawn with probability proportional to exp(score / mu)."""
-    x, size = given.scores[0], integer("size", size, 1)
-    shape = (*x.shape[:-2], size, x.shape[-2] + given.extra)
-    uniforms = torch.rand(shape, generator=generator, dtype=torch.float64, device=x.device)
-    drawn: Tensor = sampled(*given.asked, uniforms, number("mu", mu, positive=True))
+    seeds = torch.randint(2**62, (1,), generator=generator, device=None if generator is None else generator.device)
+    drawn: Tensor = sampled(*given.asked, seeds, integer("size", size, 1), number("mu", mu, positive=True))
     return given.shaped(given.outputs(drawn))
 
 

@@ -14,8 +14,6 @@ import torch
 from torch import Tensor
 
 from diptych.layers.torch.operators import more_groups
-from reference.structures.base import feasible
-from reference.structures.chain_masks import front, labels_back
 from reference.structures.scores import score_fields
 
 __all__ = ["KINDS", "Kind", "best_outputs", "highest_scores", "k_best_outputs", "sampled"]
@@ -65,26 +63,17 @@ def sampled(
     where: Tensor | None,
     parents: Tensor | None,
     single_root: bool,
-    uniforms: Tensor,
+    seeds: Tensor,
+    size: int,
     mu: float,
 ) -> Tensor:
-    """Outputs (..., size, n) drawn with probability proportional to exp(score / mu), by uniform numbers (..., size, n),
-    of dependency trees (..., size, n + 1). Raises ValueError, InfeasibleError.
+    """Outputs (..., size, n) drawn with probability proportional to exp(score / mu), by the seeds (G,) of groups of
+    chains, of others by the first. Raises ValueError, InfeasibleError.
     """
-    groups = iter(uniforms if kind == "chain" else [uniforms])
-
-    def ask(each: Any) -> Any:
-        if kind == "chain":
-            value, labels = each.ops.sample(front(each.scores), next(groups)[None], mu)
-            labels = labels_back(each.scores, labels)
-        elif kind == "tree":
-            value, labels = each.ops.sample(each.scores, next(groups), mu)
-        else:
-            value, labels = each.ops.sample(each.scores, next(groups).cpu(), mu, single_root)
-        feasible(value, "sample")
-        return (labels,)
-
-    (labels,) = _joined(ask, kind, scores, where, parents, single_root)
+    of_groups = iter(seeds.tolist())
+    (labels,) = _joined(
+        lambda each: (each.sample(size, mu, next(of_groups)),), kind, scores, where, parents, single_root
+    )
     return labels
 
 
@@ -111,7 +100,7 @@ def _(kind: str, scores: Any, where: Any, parents: Any, single_root: bool, k: in
 @sampled.register_fake
 def _(kind: str, scores: Any, *rest: Any) -> Tensor:
     *batch, n, _ = scores[0].shape
-    return scores[0].new_empty((*batch, rest[3].shape[-2], n), dtype=torch.int64)
+    return scores[0].new_empty((*batch, rest[-2], n), dtype=torch.int64)
 
 
 @highest_scores.register_fake
