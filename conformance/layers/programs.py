@@ -9,15 +9,11 @@ import numpy as np
 import torch
 
 from conformance.layers.minibatches import drawn
-from conformance.layers.structures import ENDS, functions, offered
-from reference.smoothings import TopK
+from conformance.layers.structures import ENDS, OPTIONS, functions, offered
 
-__all__ = ["OPTIONS", "Program"]
+__all__ = ["Program"]
 
-OPTIONS: dict[str, dict[str, Any]] = {
-    "log_partition": {"mu": 0.6}, "marginals": {}, "best": {}, "topk": {"k": 2}, "entropy": {}, "kl": {},
-    "smooth_max": {"smoothing": TopK(2), "mu": 0.5}, "crf_loss": {}, "hinge_loss": {}, "score": {},
-}  # fmt: skip
+OTHERS = ("max_marginals", "sample", "smooth_hinge_loss")  # without derivatives, or not to be compiled
 
 
 class Program:
@@ -28,7 +24,7 @@ class Program:
         self.kind, self.batch = batch.kind, batch
         self.fields = tuple(torch.tensor(np.nan_to_num(x)) for x in batch.fields)
         self.where = {key: torch.tensor(x) if isinstance(x, np.ndarray) else x for key, x in batch.where.items()}
-        self.offered = [name for name in OPTIONS if name in offered("torch-autograd", self.kind)]
+        self.offered = [name for name in offered("torch-autograd", self.kind) if name not in OTHERS]
 
     def of(self, name: str, **options: Any) -> Callable[..., Any]:
         """The value, or the first answer."""

@@ -19,10 +19,11 @@ from unittest.mock import patch
 
 import reference
 from conformance.tolerances import close
+from reference.smoothings import SquaredL2, TopK
 from reference.structures.base import KBest
 from reference.structures.scores import score_fields
 
-__all__ = ["ABSENT", "FUNCTIONS", "KINDS", "backend", "evaluate", "offered"]
+__all__ = ["ABSENT", "FUNCTIONS", "KINDS", "OPTIONS", "backend", "elsewhere", "evaluate", "offered"]
 
 # The structures of each namespace, whose functions are in modules of their names.
 KINDS = {
@@ -38,6 +39,9 @@ ABSENT = {  # functions that need not be there; all others must be
     ("jax-jit", "Chain"): ("max_marginals", *SUMS[3:], "smooth_hinge_loss"),
     ("jax-jit", "Arborescence"): ("best", "topk", "hinge_loss", "max_marginals", *SUMS[3:], "smooth_hinge_loss"),
 }
+OPTIONS: dict[str, dict[str, Any]] = {"log_partition": {"mu": 0.7}, "hinge_loss": {"cost": 0.3}, "topk": {"k": 3}}
+OPTIONS |= {"smooth_max": {"smoothing": TopK(3), "mu": 0.5}}
+OPTIONS |= {"smooth_hinge_loss": {"smoothing": SquaredL2(), "mu": 0.5, "cost": 0.3}}
 STATIC = ("mu", "k", "cost", "single_root")  # arguments that jit does not trace
 ENDS = ("starts", "ends")  # the names of a third and a fourth field
 

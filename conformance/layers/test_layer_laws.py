@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import reference
 from conformance import plugin
 from conformance.layers.minibatches import CASES, Minibatch, drawn
-from conformance.layers.structures import ABSENT, FUNCTIONS, KINDS, backend, evaluate, offered
+from conformance.layers.structures import ABSENT, FUNCTIONS, KINDS, OPTIONS, backend, evaluate, offered
 from conformance.namespaces import Space
 from conformance.specimens.outputs import log_sum_exp
 from conformance.specimens.structures import STRUCTURES, StructureSpecimen
@@ -38,9 +38,6 @@ LAWS = {
 }
 LABELLED = ("score", "crf_loss", "hinge_loss", "smooth_hinge_loss")
 VALUES = (*LABELLED, "best", "log_partition", "entropy", "kl", "smooth_max")  # functions of a value for each row
-OPTIONS: dict[str, dict[str, Any]] = {"log_partition": {"mu": 0.7}, "hinge_loss": {"cost": 0.3}, "topk": {"k": 3}}
-OPTIONS |= {"smooth_max": {"smoothing": TopK(3), "mu": 0.5}}
-OPTIONS |= {"smooth_hinge_loss": {"smoothing": SquaredL2(), "mu": 0.5, "cost": 0.3}}
 DRAWN = {"seed": st.integers(0, 2**32 - 1), "scale": st.sampled_from([1.0, 1e-3, 30.0]), "forbidden": st.booleans()}
 
 

@@ -301,15 +301,8 @@ def _check(value: Tensor, values: Tensor, lengths: Tensor) -> None:
     """Say what is wrong where a value is not finite."""
     wrong = ~torch.isfinite(value)
     if wrong.any():
-        _check_scores(values, lengths)
+        _made([values], lengths, None, False)  # raises the error, which names the score
         raise InfeasibleError(f"every tree of example {torch.nonzero(wrong)[0].item()} has a forbidden arc")
-
-
-def _check_scores(values: Tensor, lengths: Tensor) -> None:
-    bad = ~(values < torch.inf) & _arcs(values, lengths)
-    if bad.any():
-        place, got = tuple(torch.nonzero(bad)[0].tolist()), float(values[bad][0])
-        raise ValueError(f"values: expected finite scores, or -inf for a forbidden arc, got {got} at {place}")
 
 
 def _trees(values: Any, mask: Tensor | None = None, lengths: Tensor | None = None, single_root: bool = False) -> Trees:

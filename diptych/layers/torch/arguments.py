@@ -14,6 +14,7 @@ __all__ = [
     "label_tensor",
     "lengths_tensor",
     "mask_of",
+    "pair_tensor",
     "undifferentiated",
 ]
 
@@ -82,6 +83,18 @@ def beside(name: str, x: Any, unary: Tensor) -> Tensor:
     if x.device != unary.device:
         raise ValueError(f"{name}: expected a tensor on {unary.device}, as unary is, got one on {x.device}")
     return x
+
+
+def pair_tensor(pairwise: Any, unary: Tensor, fewer: int) -> Tensor:
+    """Scores of pairs (L, L), or (..., n - fewer, L, L), beside unary (..., n, L)."""
+    if unary.ndim < 2 or unary.shape[-1] < 1:
+        raise ValueError(f"unary: expected shape (..., n, L) with L >= 1, got {tuple(unary.shape)}")
+    pairwise = beside("pairwise", pairwise, unary)
+    *batch, n, L = unary.shape
+    shared, each = (L, L), (*batch, max(n - fewer, 0), L, L)
+    if tuple(pairwise.shape) not in (shared, each):
+        raise ValueError(f"pairwise: expected shape {shared} or {each}, got {tuple(pairwise.shape)}")
+    return pairwise
 
 
 def mask_of(

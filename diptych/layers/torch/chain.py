@@ -24,7 +24,7 @@ from torch import Tensor
 import accelerated
 import reference
 from diptych.layers.torch import formulas
-from diptych.layers.torch.arguments import beside, floating, label_tensor, mask_of
+from diptych.layers.torch.arguments import beside, floating, label_tensor, mask_of, pair_tensor
 from diptych.layers.torch.formulas import Batch, Best, KBest
 from diptych.layers.torch.operators import (
     Mean,
@@ -36,7 +36,7 @@ from diptych.layers.torch.operators import (
     gradient_of,
     value_of,
 )
-from diptych.layers.torch.oracles import KINDS, Kind
+from diptych.layers.torch.oracles import KINDS, Kind, best_outputs
 from reference.arrays import number
 from reference.smoothings import Max
 
@@ -112,7 +112,8 @@ def best(unary: Tensor, pairwise: Tensor, **where: Any) -> Best:
 
 def best_labels(unary: Tensor, pairwise: Tensor, **where: Any) -> Tensor:
     """The labels (..., n) of :func:`best` alone."""
-    return formulas.best_labels(_chains(unary, pairwise, **where))
+    given = _chains(unary, pairwise, **where)
+    return given.shaped(best_outputs(*given.asked))
 
 
 def topk(unary: Tensor, pairwise: Tensor, k: int, **where: Any) -> KBest:
@@ -220,20 +221,14 @@ def _chains(
 ) -> Chains:
     """The arguments, checked. Raises ValueError, TypeError."""
     unary = floating("unary", unary)
-    if unary.ndim < 2 or unary.shape[-1] < 1:
-        raise ValueError(f"unary: expected shape (..., n, L) with L >= 1, got {tuple(unary.shape)}")
+    pairwise, tables = pair_tensor(pairwise, unary, 1), []
     *batch, n, L = unary.shape
-    pairwise = beside("pairwise", pairwise, unary)
-    shared, each = (L, L), (*batch, max(n - 1, 0), L, L)
-    if tuple(pairwise.shape) not in (shared, each):
-        raise ValueError(f"pairwise: expected shape {shared} or {each}, got {tuple(pairwise.shape)}")
-    tables = []
     for name, x in (("starts", starts), ("ends", ends)):
         x = unary.new_zeros(L) if x is None else beside(name, x, unary)
         if tuple(x.shape) != (L,):
             raise ValueError(f"{name}: expected shape {(L,)}, got {tuple(x.shape)}")
         tables.append(x[None])
     kept, B = mask_of(mask, lengths, tuple(batch), n, unary.device), math.prod(batch)
-    pairs = pairwise[None] if tuple(pairwise.shape) == shared else pairwise.reshape(1, B, max(n - 1, 0), L, L)
+    pairs = pairwise[None] if pairwise.ndim == 2 else pairwise.reshape(1, B, max(n - 1, 0), L, L)
     kept = None if kept is None else kept.reshape(1, B, n)
     return Chains((unary.reshape(1, B, n, L), pairs, *tables), tuple(batch), kept)

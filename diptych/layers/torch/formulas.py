@@ -21,7 +21,6 @@ __all__ = [
     "KBest",
     "augmented",
     "best",
-    "best_labels",
     "entropy",
     "kl",
     "log_partition",
@@ -102,11 +101,6 @@ def best(given: Batch) -> Best:
     labels = best_outputs(*given.asked)[..., None, :]
     value, labels = given.shaped(given.score(labels)), given.shaped(given.outputs(labels))
     return Best(value[..., 0], labels[..., 0, :])
-
-
-def best_labels(given: Batch) -> Tensor:
-    """The best output alone."""
-    return given.shaped(given.outputs(best_outputs(*given.asked)[..., None, :]))[..., 0, :]
 
 
 def topk(given: Batch, k: int) -> KBest:

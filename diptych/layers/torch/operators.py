@@ -61,7 +61,6 @@ def chain_value(
         nan or +inf among scores, labels that are none of 0..L-1 or forbidden; InfeasibleError.
     """
     unary, pairwise, *_ = scores
-    gradient = _nothing(unary)
     if not fused(unary, pairwise):
         check_scores(scores, mask)
     if keep:
@@ -72,7 +71,7 @@ def chain_value(
     else:
         value = torch.stack([each.value(mu) for each in _groups(scores, mask)])
     _check_values(value, scores, labels, mask)
-    return [value.to(unary.dtype), *gradient]
+    return [value.to(unary.dtype), *(gradient if keep else _nothing(unary))]
 
 
 @torch.library.custom_op("diptych::chain_gradient", mutates_args=())
@@ -172,6 +171,8 @@ class _Value(Function):
         ctx.mu = given[-2]
         ctx.mark_non_differentiable(*found[1:])
         ctx.save_for_backward(*found[1:], *given[:-2])
+        if not torch.compiler.is_compiling():
+            ctx.save_for_forward(*given[:-2])
 
     @staticmethod
     def backward(ctx: Any, weights: Tensor, *_: Any) -> Any:
@@ -196,6 +197,8 @@ class _Gradient(Function):
     def setup_context(ctx: Any, given: Any, found: Any) -> None:
         ctx.mu = given[-1]
         ctx.save_for_backward(given[0], *given[5:-1])
+        if not torch.compiler.is_compiling():
+            ctx.save_for_forward(*given[:-1])
 
     @staticmethod
     def backward(ctx: Any, *along: Tensor) -> Any:
@@ -236,11 +239,6 @@ class _ForwardValue(_Value):
     """With a rule for forward mode, which compiled programs cannot have."""
 
     @staticmethod
-    def setup_context(ctx: Any, given: Any, found: Any) -> None:
-        _Value.setup_context(ctx, given, found)
-        ctx.save_for_forward(*given[:-2])
-
-    @staticmethod
     def jvp(ctx: Any, *along: Any) -> Any:
         *scores, labels, mask = ctx.saved_tensors
         tangents = _tangents(along, scores)
@@ -249,11 +247,6 @@ class _ForwardValue(_Value):
 
 
 class _ForwardGradient(_Gradient):
-    @staticmethod
-    def setup_context(ctx: Any, given: Any, found: Any) -> None:
-        _Gradient.setup_context(ctx, given, found)
-        ctx.save_for_forward(*given[:-1])
-
     @staticmethod
     def jvp(ctx: Any, change: Tensor | None, *along: Any) -> Any:
         weights, *kept, u, A, s, e, labels, mask = ctx.saved_tensors

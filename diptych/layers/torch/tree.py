@@ -17,7 +17,7 @@ from torch import Tensor
 
 import accelerated.structures.tree as kernels
 from diptych.layers.torch import formulas, sums
-from diptych.layers.torch.arguments import beside, floating, label_tensor
+from diptych.layers.torch.arguments import floating, label_tensor, pair_tensor
 from diptych.layers.torch.chain import Parts
 from diptych.layers.torch.formulas import Batch, Best, KBest
 from diptych.layers.torch.operators import checked_labels, more_groups
@@ -186,28 +186,23 @@ def _upwards(unary: Tensor, pairwise: Tensor, parents: Tensor) -> Tensor:
     parent; those of roots go to one more node.
     """
     p, roots = unary.shape[1], (parents < 0)[:, None, None]
-    tables, above = torch.where(roots, 0.0, pairwise.double()), torch.where(parents < 0, p, parents)
-    nodes = torch.nn.functional.pad(unary.double(), (0, 0, 0, 1))
+    tables, above = torch.where(roots, 0.0, pairwise), torch.where(parents < 0, p, parents)
+    nodes = torch.nn.functional.pad(unary, (0, 0, 0, 1))
     for v in upward(parents).reshape(p, 1).unbind():
         pair = tables.index_select(1, v)[:, 0] + nodes.index_select(1, v)
         nodes = nodes.index_add(1, above[v], log_total(pair, -1)[:, None])
-    return nodes[:, p, 0].to(unary.dtype)
+    return nodes[:, p, 0]
 
 
 def _trees(unary: Any, pairwise: Any, parents: Any) -> Trees:
     unary = floating("unary", unary)
-    if unary.ndim < 2 or unary.shape[-1] < 1:
-        raise ValueError(f"unary: expected shape (..., p, L) with L >= 1, got {tuple(unary.shape)}")
     if unary.device.type != "cpu":
         raise ValueError(f"unary: expected a tensor on the CPU, got one on {unary.device}")
-    pairwise = beside("pairwise", pairwise, unary)
+    pairwise = pair_tensor(pairwise, unary, 0)
     *batch, p, L = unary.shape
-    shared, own = (L, L), (*batch, p, L, L)
-    if tuple(pairwise.shape) not in (shared, own):
-        raise ValueError(f"pairwise: expected shape {shared} or {own}, got {tuple(pairwise.shape)}")
     B = math.prod(batch)
     above = torch.as_tensor(np.asarray(parents) if not isinstance(parents, Tensor) else parents)
     if above.dtype not in (torch.int64, torch.int32) or tuple(above.shape) != (p,):
         raise ValueError(f"parents: expected integers of shape {(p,)}, got {above.dtype} {tuple(above.shape)}")
-    tables = pairwise.expand(B, p, L, L) if tuple(pairwise.shape) == shared else pairwise.reshape(B, p, L, L)
+    tables = pairwise.expand(B, p, L, L) if pairwise.ndim == 2 else pairwise.reshape(B, p, L, L)
     return Trees((unary.reshape(B, p, L), tables.contiguous()), tuple(batch), parents=above.long())
