@@ -94,7 +94,8 @@ def _(kind: str, scores: Any, *_: Any) -> Tensor:
 @k_best_outputs.register_fake
 def _(kind: str, scores: Any, where: Any, parents: Any, single_root: bool, k: int) -> tuple[Tensor, Tensor]:
     *batch, n, _ = scores[0].shape
-    return tuple(scores[0].new_empty(shape, dtype=torch.int64) for shape in ((*batch, k, n), batch))  # type: ignore[return-value]
+    labels, count = (scores[0].new_empty(shape, dtype=torch.int64) for shape in ((*batch, k, n), batch))
+    return labels, count
 
 
 @sampled.register_fake
