@@ -86,14 +86,14 @@ def hinge_loss(unary: Array, pairwise: Array, labels: Array, cost: Any = 1.0, **
     if table.shape != (L, L):
         raise ValueError(f"cost: expected a number or shape {(L, L)}, got {table.shape}")
     augmented = unary + table[jnp.clip(y, 0, L - 1)]
-    found = best(jax.lax.stop_gradient(augmented), jax.lax.stop_gradient(pairwise), **where)
+    found = best(augmented, pairwise, **where)
     chains = _chains(augmented, pairwise, **where)
     return _score(chains, jnp.maximum(found, 0)) - _score(chains, _checked(chains, y))
 
 
 def best(unary: Array, pairwise: Array, **where: Any) -> Array:
     """The best labels (..., n), -1 off the mask."""
-    chains = _chains(unary, pairwise, **where)
+    chains = jax.lax.stop_gradient(_chains(unary, pairwise, **where))  # labels have no derivatives
     shape = jax.ShapeDtypeStruct(chains.mask.shape, _int())
     return jax.pure_callback(_best, shape, *chains, vmap_method="expand_dims")
 
