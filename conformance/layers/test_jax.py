@@ -18,6 +18,8 @@ import jax.numpy as jnp  # noqa: E402
 
 from diptych.layers.jax import arborescence, chain  # noqa: E402
 
+pytestmark = pytest.mark.beyond("compiles")
+
 MASK = jnp.asarray([[True, True, True, True], [False, True, False, True], [False] * 4])
 
 
