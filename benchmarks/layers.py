@@ -49,41 +49,31 @@ def trees(n: int, peer: bool) -> Callable[[], Any]:
 class Layers:
     """Seconds of a call, on the threads of PyTorch."""
 
-    params = ([*SIZES], CALLS, ["ours", "pytorch-crf"], [1, 2])
-    param_names = ("size", "call", "library", "threads")
+    params: tuple[list[Any], ...] = ([*SIZES], CALLS, ["ours", "pytorch-crf"], [1, 2])
+    param_names: tuple[str, ...] = ("size", "call", "library", "threads")
+    made = staticmethod(call)
 
-    def setup(self, size: str, what: str, library: str, threads: int) -> None:
+    def setup(self, *given: Any) -> None:
+        *what, library, threads = given
         try:
             import torch
 
-            self.run = call(size, what, library != "ours")
+            self.run = self.made(*what, library != "ours")
         except ImportError:
             raise NotImplementedError(f"{library}: not installed") from None  # tells asv to skip
         torch.set_num_threads(threads)
         self.run()
 
-    def time_call(self, size: str, what: str, library: str, threads: int) -> None:
+    def time_call(self, *given: Any) -> None:
         self.run()
 
 
-class Trees:
+class Trees(Layers):
     """Seconds of log-partitions with gradients, on one thread."""
 
-    params = ([30, 60], ["ours", "torch-struct"])
-    param_names = ("n", "library")
-
-    def setup(self, n: int, library: str) -> None:
-        try:
-            import torch
-
-            self.run = trees(n, library != "ours")
-        except ImportError:
-            raise NotImplementedError(f"{library}: not installed") from None  # tells asv to skip
-        torch.set_num_threads(1)
-        self.run()
-
-    def time_call(self, n: int, library: str) -> None:
-        self.run()
+    params = ([30, 60], ["ours", "torch-struct"], [1])
+    param_names = ("n", "library", "threads")
+    made = staticmethod(trees)
 
 
 def figures() -> Iterator[tuple[str, float, str, float | None, bool]]:
@@ -101,22 +91,25 @@ def figures() -> Iterator[tuple[str, float, str, float | None, bool]]:
                 seconds.append(best_of(call(size, what, False), 20))
                 yield f"{what}, {size}, {threads} threads", 1e3 * seconds[-1], "ms", None, False
             yield f"{what}, {size}, one thread / two", seconds[0] / seconds[1], "ratio", None, True
-            torch.set_num_threads(1)
-            try:
-                theirs = best_of(call(size, what, True), 5)
-            except ImportError:
-                print("  pytorch-crf is not installed: no ratios", file=sys.stderr)
-                continue
-            yield f"{what}, {size}, pytorch-crf", 1e3 * theirs, "ms", None, False
-            yield f"{what}, {size}, pytorch-crf / ours, one thread", theirs / seconds[0], "ratio", 12.0, True
-    torch.set_num_threads(1)
+            yield from _beside(f"{what}, {size}", "pytorch-crf", call, (size, what), seconds[0], 12.0)
     for n in (30, 60):
+        torch.set_num_threads(1)
         ours = best_of(trees(n, False), 20)
         yield f"trees, B32 n{n}, one thread", 1e3 * ours, "ms", None, False
-        try:
-            theirs = best_of(trees(n, True), 20)
-        except ImportError:
-            print("  torch-struct is not installed: no ratios", file=sys.stderr)
-            continue
-        yield f"trees, B32 n{n}, torch-struct", 1e3 * theirs, "ms", None, False
-        yield f"trees, B32 n{n}, torch-struct / ours, one thread", theirs / ours, "ratio", 3.0, True
+        yield from _beside(f"trees, B32 n{n}", "torch-struct", trees, (n,), ours, 3.0)
+
+
+def _beside(
+    name: str, peer: str, made: Callable[..., Any], given: tuple[Any, ...], ours: float, target: float
+) -> Iterator[tuple[str, float, str, float | None, bool]]:
+    """Of a peer, on one thread: its milliseconds, and how many times ours they are."""
+    import torch
+
+    torch.set_num_threads(1)
+    try:
+        theirs = best_of(made(*given, True), 5)
+    except ImportError:
+        print(f"  {peer} is not installed: no ratios", file=sys.stderr)
+        return
+    yield f"{name}, {peer}", 1e3 * theirs, "ms", None, False
+    yield f"{name}, {peer} / ours, one thread", theirs / ours, "ratio", target, True

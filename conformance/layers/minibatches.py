@@ -10,7 +10,7 @@ from conformance.specimens.outputs import Listing, listing
 
 __all__ = ["CASES", "Minibatch", "drawn"]
 
-FIELDS = {"Chain": ("unary", "pairwise"), "Tree": ("unary", "pairwise")}
+FIELDS = {"Chain": ("unary", "pairwise"), "Tree": ("unary", "pairwise")}  # of chains, scores of both ends follow
 PARENTS = np.array([2, -1, 1, -1])
 CASES: dict[str, tuple[str, dict[str, Any]]] = {  # the structure, and what is its own
     "chains with lengths": ("Chain", {}),
@@ -49,8 +49,12 @@ class Minibatch(NamedTuple):
         return np.searchsorted([0, *(at + 1)], y[at]) if self.kind == "Arborescence" else y[at]
 
     def listing(self, factor: float = 1.0) -> Listing:
-        """The possible outputs of a row alone, of scores times a factor."""
-        named = zip(FIELDS.get(self.kind, ("values",)), (factor * x for x in self.fields), strict=True)
+        """The possible outputs of a row alone, of scores times a factor, but for those of ends."""
+        first, *rest = (factor * x for x in self.fields[:2])
+        if self.kind == "Chain" and len(first):
+            first[0] += self.fields[2]
+            first[-1] += self.fields[3]
+        named = zip(FIELDS.get(self.kind, ("values",)), (first, *rest), strict=True)
         return listing(self.kind, {**dict(named), **self.where}).possible()
 
 
@@ -61,9 +65,10 @@ def drawn(case: str, seed: int, scale: float, forbidden: bool, dtype: str, B: in
     mask = rng.random((B, n)) < 0.6 if "holes" in options else np.arange(n) < rng.integers(0, n + 1, (B, 1))
     padded = {"mask": mask} if "holes" in options else {"lengths": mask.sum(1)}
     if kind == "Chain":
-        fields = [rng.normal(size=(B, n, 2)), rng.normal(size=(B, n - 1, 2, 2) if own else (2, 2))]
+        sizes = (B, n, 2), (B, n - 1, 2, 2) if own else (2, 2), (2,), (2,)
+        fields = [rng.normal(size=size) for size in sizes]
         where, kept = padded, list(map(np.flatnonzero, mask))
-        places = [[(b, at), (b, at[1:] - 1) if own else ...] for b, at in enumerate(kept)]
+        places = [[(b, at), (b, at[1:] - 1) if own else ..., ..., ...] for b, at in enumerate(kept)]
         fields[0][~mask] = np.nan
     elif kind == "Tree":
         p, where = len(PARENTS), {"parents": PARENTS}
@@ -79,7 +84,8 @@ def drawn(case: str, seed: int, scale: float, forbidden: bool, dtype: str, B: in
         fields, places = [rng.normal(size=(B, *options["shape"]))], [[b] for b in range(B)]
     fields = [(scale * x).astype(dtype).astype(np.float64) for x in fields]
     if forbidden:
-        fields[-1][..., 0, 1] = np.where(np.isnan(fields[-1][..., 0, 1]), np.nan, -np.inf)
+        pairs = fields[:2][-1]
+        pairs[..., 0, 1] = np.where(np.isnan(pairs[..., 0, 1]), np.nan, -np.inf)
     labels = np.where(rng.random((B, fields[0].shape[1])) < 0.5, -100, 10**9)
     batch = Minibatch(kind, fields, where, labels, kept, places)
     for b, at in enumerate(kept):

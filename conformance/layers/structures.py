@@ -1,5 +1,6 @@
 """Structures that answer by the layers, so that the laws of structures run on these: in PyTorch on tensors that require
-a gradient (``torch-autograd``), in JAX under ``jit`` (``jax-jit``).
+a gradient (``torch-autograd``; ``torch-elsewhere``: what devices other than the CPU run, on the CPU), in JAX under
+``jit`` (``jax-jit``).
 
 Values are those of functions, and parts are derivatives: those of an output are the gradient of its score, marginals
 that of the log-partition, expected parts that of a weighted sum of scores. What does not read scores (the checks of
@@ -10,27 +11,39 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import reference
 from conformance.tolerances import close
+from reference.smoothings import SquaredL2, TopK
 from reference.structures.base import KBest
 from reference.structures.scores import score_fields
 
-__all__ = ["ABSENT", "FUNCTIONS", "KINDS", "backend", "evaluate", "offered"]
+__all__ = ["ABSENT", "FUNCTIONS", "KINDS", "OPTIONS", "backend", "elsewhere", "evaluate", "offered"]
 
 # The structures of each namespace, whose functions are in modules of their names.
-KINDS = {"torch-autograd": ("Chain", "Tree", "Arborescence", "Matching"), "jax-jit": ("Chain", "Arborescence")}
-SUMS = ("log_partition", "marginals", "crf_loss", "sample", "entropy", "kl", "smooth_max")
-FUNCTIONS = ("best", "topk", "score", "hinge_loss", "max_marginals", *SUMS)
-ABSENT = {  # functions that need not be there; all others must be
-    ("torch-autograd", "Matching"): ("max_marginals", *SUMS),  # sums are #P-complete
-    ("jax-jit", "Chain"): ("max_marginals", *SUMS[3:]),
-    ("jax-jit", "Arborescence"): ("best", "topk", "hinge_loss", "max_marginals", *SUMS[3:]),
+KINDS = {
+    "torch-autograd": ("Chain", "Tree", "Arborescence", "Matching"),
+    "torch-elsewhere": ("Chain", "Arborescence"),
+    "torch-cuda": ("Chain", "Arborescence"),
+    "jax-jit": ("Chain", "Arborescence"),
 }
+SUMS = ("log_partition", "marginals", "crf_loss", "sample", "entropy", "kl", "smooth_max")
+FUNCTIONS = ("best", "topk", "score", "hinge_loss", "max_marginals", *SUMS, "smooth_hinge_loss")
+ABSENT = {  # functions that need not be there; all others must be
+    ("torch-autograd", "Matching"): ("max_marginals", *SUMS, "smooth_hinge_loss"),  # sums are #P-complete
+    ("jax-jit", "Chain"): ("max_marginals", *SUMS[3:], "smooth_hinge_loss"),
+    ("jax-jit", "Arborescence"): ("best", "topk", "hinge_loss", "max_marginals", *SUMS[3:], "smooth_hinge_loss"),
+}
+OPTIONS: dict[str, dict[str, Any]] = {"log_partition": {"mu": 0.7}, "hinge_loss": {"cost": 0.3}, "topk": {"k": 3}}
+OPTIONS |= {"smooth_max": {"smoothing": TopK(3), "mu": 0.5}}
+OPTIONS |= {"smooth_hinge_loss": {"smoothing": SquaredL2(), "mu": 0.5, "cost": 0.3}}
 STATIC = ("mu", "k", "cost", "single_root")  # arguments that jit does not trace
+ENDS = ("starts", "ends")  # the names of a third and a fourth field
 
 
 def functions(namespace: str, kind: str) -> Any:
@@ -41,6 +54,18 @@ def functions(namespace: str, kind: str) -> Any:
 def offered(namespace: str, kind: str) -> list[str]:
     """The functions of a structure by name; what is not there is left out."""
     return [name for name in FUNCTIONS if hasattr(functions(namespace, kind), name)]
+
+
+def elsewhere() -> ExitStack:
+    """A context in which the CPU runs what other devices do."""
+    from reference.structures import chain_scaled
+
+    names = {"operators.kernels": chain_scaled, "chain.accelerated": reference}
+    never = "operators.fused", "chain.fused", "arborescence.on_host"
+    stack = ExitStack()
+    for name, other in {**names, **dict.fromkeys(never, lambda *given: False)}.items():
+        stack.enter_context(patch(f"diptych.layers.torch.{name}", other))
+    return stack
 
 
 def evaluate(
@@ -60,12 +85,13 @@ def evaluate(
     import torch
 
     leaves = [x.detach().clone().requires_grad_() for x in fields]
-    answer = function(*leaves, *more, **where)
-    if not slopes:
-        return type(answer)(*(x.detach() for x in answer)) if isinstance(answer, tuple) else answer.detach()
-    value = answer[0] if isinstance(answer, tuple) else answer
-    total = torch.where(value > -torch.inf, weights * value, 0.0).sum()
-    return value.detach(), torch.autograd.grad(total, leaves, materialize_grads=True)
+    with elsewhere() if namespace == "torch-elsewhere" else ExitStack():
+        answer = function(*leaves[:2], *more, **where, **dict(zip(ENDS, leaves[2:], strict=False)))
+        if not slopes:
+            return type(answer)(*(x.detach() for x in answer)) if isinstance(answer, tuple) else answer.detach()
+        value = answer[0] if isinstance(answer, tuple) else answer
+        total = torch.where(value > -torch.inf, weights * value, 0.0).sum()
+        return value.detach(), torch.autograd.grad(total, leaves, materialize_grads=True)
 
 
 @cache
@@ -73,7 +99,8 @@ def _compiled(function: Callable[..., Any], static: tuple[tuple[str, Any], ...],
     import jax
 
     def total(fields: Any, weights: Any, more: Any, where: Any) -> Any:
-        value = function(*fields, *more, **where, **dict(static))
+        ends = dict(zip(ENDS, fields[2:], strict=False))
+        value = function(*fields[:2], *more, **where, **ends, **dict(static))
         return (weights * value).sum() if slopes else 0.0, value
 
     def both(*given: Any) -> Any:
@@ -163,7 +190,7 @@ class Layer:
 @cache
 def backend(namespace: str) -> SimpleNamespace:
     """The classes of structures that a law asks for."""
-    library = importlib.import_module("torch" if namespace == "torch-autograd" else "jax.numpy")
+    library = importlib.import_module("jax.numpy" if namespace == "jax-jit" else "torch")
     own = {"namespace": namespace, "integers": staticmethod(partial(library.asarray, dtype=library.int64))}
     made = {kind: type(kind, (Layer, getattr(reference, kind)), {**own, "kind": kind}) for kind in KINDS[namespace]}
     return SimpleNamespace(InfeasibleError=reference.InfeasibleError, **made)

@@ -1,4 +1,6 @@
-"""ChainCRF: its calls are the functions of chains; parameters and values of pytorch-crf, where that is installed."""
+"""ChainCRF and DependencyCRF: their calls are the functions of layers; parameters and values of pytorch-crf, where that
+is installed.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conformance.layers.chains import drawn
 from diptych.layers.spans import allowed_transitions
 
 torch = pytest.importorskip("torch")
@@ -22,10 +23,10 @@ LABELS = ["O", "B-A", "I-A", "B-B", "I-B"]
 
 def problem(n: int = 6, B: int = 4, L: int = 5) -> tuple[Any, Any, Any]:
     """Emissions (n, B, L), tags and a mask (n, B) with holes that is True at each first position."""
-    chains = drawn(B=B, n=n, L=L, mask=True)
-    mask = torch.tensor(chains.kept).T.contiguous()
+    rng = np.random.default_rng(0)
+    mask = rng.random((n, B)) < 0.7
     mask[0] = True
-    return torch.tensor(chains.unary).transpose(0, 1), torch.tensor(chains.labels).T, mask
+    return torch.tensor(rng.normal(size=(n, B, L))), torch.tensor(rng.integers(0, L, (n, B))), torch.tensor(mask)
 
 
 def test_calls_are_the_functions_of_chains():
@@ -82,6 +83,26 @@ def test_values_are_those_of_pytorch_crf():
             assert torch.allclose(*(torch.autograd.grad(x.sum(), crf.transitions)[0]
                                     for x, crf in ((a, ours), (b, theirs))))  # fmt: skip
         assert ours.decode(given[0], given[2]) == theirs.decode(given[0], given[2])
+
+
+def test_a_dependency_crf_is_the_trees_of_its_scores():
+    torch.manual_seed(1)  # rectified units may be 0 throughout, and then have no gradient
+    lengths, heads = torch.tensor([4, 1, 0, 3]), torch.tensor([[2, 0, 2, 1], [0] * 4, [0] * 4, [0, 3, 1, 0]])
+    crf, encodings = layers.DependencyCRF(6, 5).double(), torch.randn(4, 4, 6, dtype=torch.float64)
+    values = crf.scores(encodings)
+    d = torch.nn.functional.pad(crf.dependents(encodings[0, 1]).relu(), (0, 1), value=1.0)
+    e = torch.nn.functional.pad(crf.heads(encodings[0, 2]).relu(), (0, 1), value=1.0)
+    assert torch.allclose(values[0, 1, 3], d @ crf.biaffine @ e)  # the third token as head of the second
+    loss = layers.arborescence.crf_loss(values, heads, lengths=lengths, single_root=True)
+    for reduction, expected in (
+        ("none", -loss), ("sum", -loss.sum()), ("mean", -loss.mean()), ("token_mean", -loss.sum() / 8),
+    ):  # fmt: skip
+        assert torch.allclose(crf(encodings, heads, lengths, reduction=reduction), expected)
+    best = layers.arborescence.best(values, lengths=lengths, single_root=True).labels
+    assert crf.decode(encodings, lengths) == [row[row >= 0].tolist() for row in best]
+    assert torch.allclose(crf.marginals(encodings, lengths).sum((1, 2)), lengths.double())
+    crf(encodings, heads, lengths).backward()
+    assert all(bool(torch.any(x.grad != 0)) for x in crf.parameters())
 
 
 WRONG = {

@@ -1,4 +1,6 @@
-"""Chains in JAX: values of the reference's chains of the kept positions, under its transformations."""
+"""Layers of JAX under its transformations, in both precisions, and what they refuse. Values and first derivatives are
+held by the laws of layers.
+"""
 
 from __future__ import annotations
 
@@ -7,97 +9,131 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conformance.layers.chains import CASES, Chains, drawn
+import accelerated
 
 jax = pytest.importorskip("jax")
 jax.config.update("jax_enable_x64", True)
 
 import jax.numpy as jnp  # noqa: E402
 
-import diptych.layers.jax as layers  # noqa: E402
+from diptych.layers.jax import arborescence, chain  # noqa: E402
 
 pytestmark = pytest.mark.beyond("compiles")
 
-SHARED = {name: case for name, case in CASES.items() if "edges" not in case and name != "no chain"}
+MASK = jnp.asarray([[True, True, True, True], [False, True, False, True], [False] * 4])
 
 
-def arguments(chains: Chains) -> tuple[Any, Any, dict[str, Any]]:
-    mask = None if chains.mask is None else jnp.asarray(chains.mask)
-    return jnp.asarray(chains.unary), jnp.asarray(chains.pairwise), {
-        "starts": jnp.asarray(chains.starts), "ends": jnp.asarray(chains.ends), "mask": mask,
-    }  # fmt: skip
+def drawn(*sizes: tuple[int, ...]) -> list[Any]:
+    rng = np.random.default_rng(0)
+    return [jnp.asarray(rng.normal(size=size)) for size in sizes]
 
 
-@pytest.mark.parametrize("case", SHARED)
-def test_answers_are_those_of_the_chains_of_the_kept_positions(case):
-    chains = drawn(**SHARED[case])
-    unary, pairwise, where = arguments(chains)
-    y = jnp.asarray(chains.labels)
-    log_z = jax.jit(lambda u: layers.log_partition(u, pairwise, mu=0.7, **where))(unary)
-    nodes, edges = layers.marginals(unary, pairwise, mu=0.7, **where)
-    best, k_best = layers.best(unary, pairwise, **where), layers.topk(unary, pairwise, 3, **where)
-    loss, hinge = layers.crf_loss(unary, pairwise, y, **where), layers.hinge_loss(unary, pairwise, y, **where)
-    total = np.zeros(pairwise.shape)
-    for b, (chain, at, labels) in enumerate(chains.rows()):
-        value, marginals = chain.expectation(0.7)
-        np.testing.assert_allclose(log_z[b], value, rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(nodes[b, at], marginals.unary, atol=1e-8)
-        total += marginals.pairwise.sum(axis=0)
-        found = np.asarray(best[b])
-        np.testing.assert_allclose(chain.score(found[at]), chain.best()[0], rtol=1e-9, atol=1e-9)
-        assert np.all(np.delete(found, at) == -1)
-        np.testing.assert_allclose(k_best.scores[b], chain.topk(3).scores, rtol=1e-9, atol=1e-9)
-        z, gold = chain.expectation()[0], chain.score(labels)
-        np.testing.assert_allclose(loss[b], z - gold, rtol=1e-9, atol=1e-9 * max(1.0, abs(float(z))))
-        wrong = np.arange(chain.scores.unary.shape[-1]) != labels[:, None]
-        augmented = type(chain)(chain.scores.unary + wrong, chain.scores.pairwise).best()[0]
-        np.testing.assert_allclose(hinge[b], augmented - gold, rtol=1e-9, atol=1e-9 * max(1.0, abs(float(gold))))
-    np.testing.assert_allclose(edges, total, atol=1e-8)
+def problem(of: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Scores of a minibatch, and what follows them."""
+    x, pairs, values = drawn((3, 4, 3), (3, 3), (3, 4, 5))
+    return (x, (pairs,)) if of is chain else (values.at[0, 1, 1].set(-jnp.inf), ())
 
 
-def test_derivatives_are_those_of_differences():
-    chains = drawn(mask=True)
-    unary, pairwise, where = arguments(chains)
-    direction, h = jnp.asarray(np.random.default_rng(1).normal(size=unary.shape)), 1e-5
-
-    def loss(u: Any) -> Any:
-        return jnp.sum(layers.crf_loss(u, pairwise, jnp.asarray(chains.labels), **where) * jnp.arange(1.0, 4.0))
-
-    slope = (loss(unary + h * direction) - loss(unary - h * direction)) / (2 * h)
-    np.testing.assert_allclose(jnp.sum(jax.grad(loss)(unary) * direction), slope, rtol=1e-7)
-    np.testing.assert_allclose(jax.jvp(loss, (unary,), (direction,))[1], slope, rtol=1e-7)
-    bend = (jax.grad(loss)(unary + h * direction) - jax.grad(loss)(unary - h * direction)) / (2 * h)
-    np.testing.assert_allclose(jnp.tensordot(jax.hessian(loss)(unary), direction, 3), bend, atol=1e-7)
+KINDS = pytest.mark.parametrize("of", [chain, arborescence], ids=["chain", "arborescence"])
 
 
-def test_vmap_is_a_loop():
-    unary, pairwise, where = arguments(drawn(mask=True))
-    tables, mask = jnp.stack([pairwise, -2 * pairwise]), where["mask"]
-    for ask in (layers.log_partition, layers.best, lambda u, A, mask: layers.topk(u, A, 2, mask=mask).labels):
-        over_tables = jax.vmap(lambda A: ask(unary, A, mask=mask))(tables)  # noqa: B023
-        np.testing.assert_allclose(over_tables, np.stack([ask(unary, A, mask=mask) for A in tables]))
-        over_rows = jax.vmap(lambda u, m: ask(u, pairwise, mask=m))(unary, mask)  # noqa: B023
-        np.testing.assert_allclose(over_rows, ask(unary, pairwise, mask=mask))
+@KINDS
+def test_forward_mode_and_hessians_are_those_of_differences(of):
+    (x, more), h = problem(of), 1e-5
+    weights, along = jnp.arange(1.0, 4.0), jnp.asarray(np.random.default_rng(1).normal(size=x.shape))
+
+    def loss(x: Any) -> Any:
+        return jnp.sum(of.log_partition(x, *more, mask=MASK) * weights)
+
+    value, slope = jax.jit(loss), jax.jit(jax.grad(loss))
+    forward = jax.jit(lambda x: jax.jvp(loss, (x,), (along,))[1])(x)
+    np.testing.assert_allclose(forward, (value(x + h * along) - value(x - h * along)) / (2 * h), rtol=1e-7)
+    bend = (slope(x + h * along) - slope(x - h * along)) / (2 * h)
+    np.testing.assert_allclose(jnp.tensordot(jax.hessian(loss)(x), along, x.ndim), bend, atol=1e-7)
+
+
+@KINDS
+def test_vmap_is_a_loop(of):
+    x, more = problem(of)
+    if of is chain:
+        asked = of.log_partition, of.best, lambda *given, **where: of.topk(*given, 2, **where).labels
+        tables = jnp.stack([more[0], -2 * more[0]])
+        for ask in asked:
+            over_tables = jax.vmap(lambda A: ask(x, A, mask=MASK))(tables)  # noqa: B023
+            np.testing.assert_allclose(over_tables, np.stack([ask(x, A, mask=MASK) for A in tables]))
+    else:
+        asked = of.log_partition, of.marginals
+    for ask in asked:
+        over_rows = jax.vmap(lambda row, m: ask(row, *more, mask=m))(x, MASK)  # noqa: B023
+        np.testing.assert_allclose(over_rows, ask(x, *more, mask=MASK), atol=1e-12)
+
+
+@KINDS
+def test_empty_and_huge_scores_and_those_of_half_precision(of):
+    x, more = problem(of)
+    assert of.log_partition(x[:, :0] if of is chain else jnp.zeros((3, 0, 1)), *more).tolist() == [0.0] * 3
+    assert of.log_partition(x[:0], *more).shape == (0,)
+    half = [each.astype(jnp.bfloat16) for each in (x, *more)]
+    found = of.log_partition(*half, mask=MASK)
+    assert found.dtype == jnp.float32
+    np.testing.assert_array_equal(found, of.log_partition(*(each.astype(jnp.float32) for each in half), mask=MASK))
+    huge = [1e4 * each for each in (x, *more)]
+    panel = accelerated.Chain(*huge) if of is chain else accelerated.Arborescence(*huge)
+    np.testing.assert_allclose(of.log_partition(*huge), panel.expectation()[0])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("single_root", [False, True])
+def test_sums_over_long_sentences_are_those_of_the_kernels(dtype, single_root):
+    """Also in float32 where scores are large: a determinant would lose all digits."""
+    eps, rng = np.finfo(dtype).eps, np.random.default_rng(0)
+    asked = (arborescence.log_partition, arborescence.marginals)
+    both = jax.jit(lambda x: [ask(x, single_root=single_root, mu=0.7) for ask in asked])
+    for scale in (1.0, 30.0, 100.0):
+        values = (scale * rng.normal(size=(4, 25, 26))).astype(np.float32).astype(np.float64)
+        values[:, :, 1:][rng.random((4, 25, 25)) < 0.3] = -np.inf
+        value, shares = both(jnp.asarray(values, dtype))
+        z, expected = accelerated.Arborescence(values, single_root).expectation(0.7)
+        np.testing.assert_allclose(value, z, rtol=10 * eps, atol=100 * scale * eps)
+        np.testing.assert_allclose(shares, expected.values, atol=100 * scale * eps)
+
+
+@KINDS
+def test_scores_that_are_no_numbers_are_not_hidden(of):
+    """But where they are left out: off the mask, or a token as its own head."""
+    x, more = problem(of)
+    own = (0, 3, 1) if of is chain else (0, 1, 2)
+    ignored = x.at[1, 0, 0].set(jnp.nan).at[2, 1, 1].set(jnp.inf).at[own].set(0.0 if of is chain else jnp.nan)
+    for y, wrong in ((ignored, 0), (ignored.at[0, 0, 2].set(jnp.nan), 1), (ignored.at[0, 0, 2].set(jnp.inf), 1)):
+        slopes = jax.grad(lambda x: jnp.sum(of.log_partition(x, *more, mask=MASK)))(y)
+        assert np.isnan(of.log_partition(y, *more, mask=MASK)).tolist() == [bool(wrong), False, False]
+        assert np.all(np.isfinite(slopes[wrong:]))
 
 
 WRONG = {
-    r"unary: expected shape \(..., n, L\)": lambda u, A, y: layers.log_partition(u[0, 0], A),
-    "unary: expected floating-point scores": lambda u, A, y: layers.log_partition(y[..., None], A),
-    r"pairwise: expected shape \(3, 3\), got \(2, 3\)": lambda u, A, y: layers.best(u, A[:2]),
-    "mask: expected booleans, got int64": lambda u, A, y: layers.best(u, A, mask=y),
-    r"mask: expected shape \(3, 4\), got \(3, 3\)": lambda u, A, y: layers.best(u, A, mask=y[:, 1:] > 0),
-    "mask and lengths: expected one of them, got both": lambda u, A, y: layers.best(u, A, mask=y > 0, lengths=y[:, 0]),
-    r"starts: expected shape \(3,\), got \(2,\)": lambda u, A, y: layers.best(u, A, starts=u[0, 0, :2]),
-    r"labels: expected shape \(3, 4\), got \(3, 3\)": lambda u, A, y: layers.crf_loss(u, A, y[:, 1:]),
-    r"labels: expected 0..2, got 9 at \(0, 0\)": lambda u, A, y: jax.grad(
-        lambda x: layers.crf_loss(x, A, y.at[0, 0].set(9)).sum()
-    )(u),
-    "labels: expected integers, got float64": lambda u, A, y: layers.crf_loss(u, A, y * 1.0),
-}
+    r"unary: expected shape \(..., n, L\)": lambda u, A, y, v: chain.log_partition(u[0, 0], A),
+    "unary: expected floating-point scores": lambda u, A, y, v: chain.log_partition(y[..., None], A),
+    r"pairwise: expected shape \(3, 3\), got \(2, 3\)": lambda u, A, y, v: chain.best(u, A[:2]),
+    "mask: expected booleans, got int64": lambda u, A, y, v: chain.best(u, A, mask=y),
+    r"mask: expected shape \(3, 4\), got \(3, 3\)": lambda u, A, y, v: chain.best(u, A, mask=y[:, 1:] > 0),
+    "mask and lengths: expected one of them, got both": lambda u, A, y, v: chain.best(
+        u, A, mask=y > 0, lengths=y[:, 0]),
+    r"starts: expected shape \(3,\), got \(2,\)": lambda u, A, y, v: chain.best(u, A, starts=u[0, 0, :2]),
+    r"labels: expected shape \(3, 4\), got \(3, 3\)": lambda u, A, y, v: chain.crf_loss(u, A, y[:, 1:]),
+    r"labels: expected 0..2, got 9 at \(0, 0\)": lambda u, A, y, v: jax.grad(
+        lambda x: chain.crf_loss(x, A, y.at[0, 0].set(9)).sum())(u),
+    "labels: expected integers, got float64": lambda u, A, y, v: chain.crf_loss(u, A, y * 1.0),
+    r"values: expected shape \(..., n, n \+ 1\), got \(3, 5, 4\)": lambda u, A, y, v: arborescence.marginals(v.mT),
+    "values: expected floating-point scores, got int64": lambda u, A, y, v: arborescence.marginals(y),
+    r"lengths: expected integers \(3,\), got": lambda u, A, y, v: arborescence.log_partition(v, lengths=y),
+    r"heads: expected shape \(3, 4\), got \(3, 3\)": lambda u, A, y, v: arborescence.score(v, y[:, 1:]),
+    "heads: expected integers, got float64": lambda u, A, y, v: arborescence.crf_loss(v, y * 1.0),
+    "mu: expected a finite number > 0": lambda u, A, y, v: arborescence.log_partition(v, mu=0.0),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("message", WRONG)
 def test_wrong_arguments_are_named(message):
-    unary, pairwise, _ = arguments(drawn())
+    unary, pairwise, values = drawn((3, 4, 3), (3, 3), (3, 4, 5))
     with pytest.raises((ValueError, TypeError), match=message):
-        WRONG[message](unary, pairwise, jnp.asarray(drawn().labels))
+        WRONG[message](unary, pairwise, jnp.zeros((3, 4), int), values)

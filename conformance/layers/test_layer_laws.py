@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 import reference
 from conformance import plugin
 from conformance.layers.minibatches import CASES, Minibatch, drawn
-from conformance.layers.structures import ABSENT, FUNCTIONS, KINDS, backend, evaluate, offered
+from conformance.layers.structures import ABSENT, FUNCTIONS, KINDS, OPTIONS, backend, evaluate, offered
 from conformance.namespaces import Space
 from conformance.specimens.outputs import log_sum_exp
 from conformance.specimens.structures import STRUCTURES, StructureSpecimen
 from conformance.structures import test_laws as laws
 from conformance.tolerances import RELATIVE, close
-from reference.smoothings import TopK
+from reference.smoothings import SquaredL2, TopK
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of PyTorch, about itself
 
@@ -36,11 +36,24 @@ LAWS = {
     laws.test_the_expectation_is_the_sum_over_all_outputs: ("log_partition", "marginals"),
     laws.test_a_batch_is_its_members: ("topk", "max_marginals", "log_partition", "marginals"),
 }
-LABELLED = ("score", "crf_loss", "hinge_loss")
+LABELLED = ("score", "crf_loss", "hinge_loss", "smooth_hinge_loss")
 VALUES = (*LABELLED, "best", "log_partition", "entropy", "kl", "smooth_max")  # functions of a value for each row
-OPTIONS: dict[str, dict[str, Any]] = {"log_partition": {"mu": 0.7}, "hinge_loss": {"cost": 0.3}, "topk": {"k": 3}}
-OPTIONS |= {"smooth_max": {"smoothing": TopK(3), "mu": 0.5}}
 DRAWN = {"seed": st.integers(0, 2**32 - 1), "scale": st.sampled_from([1.0, 1e-3, 30.0]), "forbidden": st.booleans()}
+
+
+def spaces() -> list[Space]:
+    """Those of this run, and beside those of PyTorch what other devices run; one of these, if there is a GPU."""
+    found = plugin.spaces_of_layers()
+    own = [space for space in found if space.name == "torch-autograd"]
+    found += [space._replace(name="torch-elsewhere") for space in own]
+    if own:
+        import torch
+
+        if torch.cuda.is_available():
+            found += [
+                space._replace(name="torch-cuda", send=lambda x: torch.asarray(x, device="cuda")) for space in own
+            ]
+    return found
 
 
 def taken(space: Space, specimen: StructureSpecimen) -> StructureSpecimen:
@@ -59,8 +72,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Laws, or cases and functions, for each namespace whose layers offer them."""
     asked = metafunc.fixturenames
     found: dict[str, tuple[Any, ...]] = {}
-    for space in plugin.spaces_of_layers():
-        for specimen in STRUCTURES if "law" in asked else ():
+    for space in spaces():
+        for specimen in STRUCTURES if "law" in asked and space.name != "torch-cuda" else ():
             there = offered(space.name, specimen.kind) if specimen.kind in KINDS[space.name] else []
             for law, needs in LAWS.items():
                 if set(needs) <= set(there) and (len(needs) < 4 or "batches" in specimen.promises):
@@ -99,7 +112,7 @@ def test_functions_are_there_or_listed_as_absent(namespace, kind):
 def ask(layer: Space, batch: Minibatch, name: str, others: Any = None, **options: Any) -> Any:
     """A function of a minibatch, or of a row alone. The other scores of kl are half of ``others``."""
     more = [layer.integers(batch.labels)] if name in LABELLED else []
-    more += [layer.put(0.5 * x) for x in others or batch.fields] if name == "kl" else []
+    more += [layer.put(0.5 * x) for x in (others or batch.fields)[:2]] if name == "kl" else []
     where = {key: layer.send(x) if isinstance(x, np.ndarray) else x for key, x in batch.where.items()}
     fields = [layer.put(x) for x in batch.fields]
     found = evaluate(layer.name, batch.kind, name, fields, *more, **where, **options, **OPTIONS.get(name, {}))
@@ -111,18 +124,20 @@ def definition(row: Minibatch, name: str) -> float:
     outputs, scores, _ = row.listing()
     gold = outputs.index(tuple(row.labels.tolist()))
     wrong = [sum(i not in (-1, j) for i, j in zip(y, outputs[gold], strict=True)) for y in outputs]
-    z, p = log_sum_exp(scores, 1.0)
+    costly = scores + 0.3 * np.array(wrong)
+    (z, p), table = log_sum_exp(scores, 1.0), reference.Table
     others = row.listing(0.5).scores
     apart = scores - z - others + log_sum_exp(others, 1.0)[0]
     return {
         "score": lambda: scores[gold],
         "crf_loss": lambda: z - scores[gold],
-        "hinge_loss": lambda: np.max(scores + 0.3 * np.array(wrong)) - scores[gold],
+        "hinge_loss": lambda: np.max(costly) - scores[gold],
+        "smooth_hinge_loss": lambda: table(costly).smooth_max(SquaredL2(), 0.5)[0] - scores[gold],
         "best": lambda: scores.max(),
         "log_partition": lambda: log_sum_exp(scores, 0.7)[0],
         "entropy": lambda: float(p @ (z - scores)),
         "kl": lambda: float(p @ apart),
-        "smooth_max": lambda: reference.Table(scores).smooth_max(TopK(3), 0.5)[0],
+        "smooth_max": lambda: table(scores).smooth_max(TopK(3), 0.5)[0],
     }[name]()
 
 
@@ -178,6 +193,27 @@ def test_best_outputs_of_minibatches_are_those_of_their_rows(layer, case, seed, 
         assert np.all(labels == -1)  # off the mask, and beyond the number of outputs
 
 
+@given(**DRAWN)
+def test_parts_of_minibatches_are_those_of_their_rows(layer, case, seed, scale, forbidden):
+    batch = drawn(case, seed, scale, forbidden, layer.dtype)
+    for name in {"marginals", "max_marginals"} & set(offered(layer.name, batch.kind)):
+        found, *alone = (_fields(layer, ask(layer, each, name)) for each in (batch, *map(batch.row, range(4))))
+        for k, x in enumerate(found):
+            expected = np.full(x.shape, 0.0 if name == "marginals" else -np.inf)
+            for b, at in enumerate(batch.kept):
+                if x.ndim == 2:  # transitions that chains share
+                    expected += alone[b][k]
+                elif batch.places[b][k] is not ...:
+                    expected[batch.places[b][k]] = alone[b][k]
+                else:
+                    expected[b if batch.kind == "Tree" else (b, at[1:] - 1)] = alone[b][k]
+            near(layer, batch, x, expected)
+
+
+def _fields(layer: Space, answer: Any) -> list[np.ndarray]:
+    return [np.array(layer.get(x)) for x in (answer if isinstance(answer, tuple) else (answer,))]
+
+
 def test_labels_that_are_none_are_refused(layer, case):
     """By a ValueError that names the argument; under ``jit`` the value of the row, and no other, is nan."""
     batch = drawn(case, 0, 1.0, False, layer.dtype)
@@ -205,7 +241,7 @@ def test_draws_have_the_probabilities_of_their_outputs(layer, case):
     if "sample" not in offered(layer.name, batch.kind) or layer.name == "jax-jit":
         return
     torch = pytest.importorskip("torch")
-    found = ask(layer, batch, "sample", size=size, mu=0.7, generator=torch.Generator().manual_seed(0))
+    found = ask(layer, batch, "sample", size=size, mu=0.7, generator=torch.Generator(layer.device).manual_seed(0))
     for b, ys in enumerate(layer.get(found)):
         outputs, scores, _ = batch.row(b).listing()
         p = log_sum_exp(scores, 0.7)[1]

@@ -121,10 +121,15 @@ class DifferentiableModel(FromCallables, NonlinearModel):
         size: int,
         shape: Callable[[Any, Array], Scores] | None = None,
     ) -> None:
-        self.torch = _torch()
+        _torch()
         self.score, self.structure_type, self.size = score, structure_type, integer("size", size, 1)
         self._task_loss, self._shape = task_loss, shape
         self.module: Any = None
+
+    @property
+    def torch(self) -> Any:
+        """PyTorch, which a pickle does not hold."""
+        return _torch()
 
     @classmethod
     def of_module(
@@ -148,11 +153,7 @@ class DifferentiableModel(FromCallables, NonlinearModel):
             raise ValueError("module: expected parameters to train, got none with requires_grad")
         _refuse_training(torch, module)
         counts = [int(np.prod(shape_of, dtype=np.int64)) for shape_of in named.values()]
-
-        def score(w: Any, x: Any) -> Any:
-            pieces = zip(named.items(), torch.split(w, counts), strict=True)
-            return torch.func.functional_call(module, {name: piece.reshape(s) for (name, s), piece in pieces}, (x,))
-
+        score = functools.partial(_score, module, named, counts)
         model = cls(score, structure_type, task_loss, size=sum(counts), **options)
         model.module = module
         return model
@@ -301,6 +302,12 @@ def _forward_mode() -> Any:
         warnings.simplefilter("ignore", DeprecationWarning)
         forward.make_dual(torch.zeros(1), torch.zeros(1))
     return forward
+
+
+def _score(module: Any, named: dict[str, Any], counts: list[int], w: Any, x: Any) -> Any:
+    """module(x) with the parameters that are named taken from w."""
+    pieces, torch = zip(named.items(), w.split(counts), strict=True), _torch()
+    return torch.func.functional_call(module, {name: piece.reshape(s) for (name, s), piece in pieces}, (x,))
 
 
 def _torch() -> Any:

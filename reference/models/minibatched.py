@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,6 +16,15 @@ from reference.structures.scores import Scores, score_fields
 from reference.structures.table import Table, TableScores
 
 __all__ = ["MinibatchModel"]
+
+
+class _Last(threading.local):
+    """The scores that a thread made last: their data, their piece and their form. Copies and pickles are empty."""
+
+    made: Any = None
+
+    def __reduce__(self) -> Any:
+        return _Last, ()
 
 
 class MinibatchModel(DifferentiableModel):
@@ -87,7 +97,7 @@ class MinibatchModel(DifferentiableModel):
     ) -> None:
         super().__init__(score, structure_type, task_loss, size=size)
         self.batch_size = integer("batch_size", batch_size, 1)
-        self._last: Any = None  # the data, the piece and the form of the scores that were made last
+        self._last = _Last()
 
     def chunks(self, data: DifferentiableData, batch: np.ndarray) -> Iterator[np.ndarray]:
         """At most ``batch_size`` examples at a time, those with about as many parts together."""
@@ -131,15 +141,16 @@ class MinibatchModel(DifferentiableModel):
             )
         fields = given if isinstance(given, tuple) else (given,)
         form = [x.shape if any(x is each for each in scores) else x for x in fields]
-        self._last = weakref.ref(data), np.array(batch), form, type(given) if fields is given else None
+        self._last.made = weakref.ref(data), np.array(batch), form, type(given) if fields is given else None
         return self.torch.cat([x.reshape(-1) for x in scores])
 
     def _form(self, data: DifferentiableData, batch: np.ndarray) -> tuple[list[Any], Any]:
         """The fields of a piece's scores (the shapes of those that are scores) and their type; None: a tensor."""
-        if self._last is None or self._last[0]() is not data or not np.array_equal(self._last[1], batch):
+        last = self._last.made
+        if last is None or last[0]() is not data or not np.array_equal(last[1], batch):
             with self.torch.no_grad():
                 self._scored(data, batch, self._tensor(self.zeros(data)))
-        *_, form, kind = self._last
+        *_, form, kind = self._last.made
         return form, kind
 
     def _shaped(self, data: DifferentiableData, batch: np.ndarray, values: Array) -> Scores:

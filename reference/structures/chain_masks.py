@@ -23,7 +23,7 @@ def front(scores: ChainScores) -> ChainScores:
     xp, order = array_namespace(scores.unary), _order(scores)
     unary, pairwise = xp.take_along_axis(scores.unary, order[..., None], axis=-2), scores.pairwise
     if pairwise.ndim > 2:
-        edges = xp.clip(order[..., 1:] - 1, min=0)
+        edges = xp.clip(order[..., min(order.shape[-1], 1) :] - 1, min=0)
         pairwise = xp.take_along_axis(pairwise, edges[..., None, None], axis=-3)
     return ChainScores(unary, pairwise, xp.sum(xp.astype(exists(xp, scores), xp.int64), axis=-1))
 
@@ -45,7 +45,7 @@ def parts_back(scores: ChainScores, answer: ChainScores, filler: float = 0.0) ->
     xp, rank = array_namespace(scores.unary), _rank(scores)
     unary, pairwise = xp.take_along_axis(answer.unary, rank[..., None], axis=-2), answer.pairwise
     if pairwise.ndim > 2:
-        rank = rank[..., 1:, None, None]
+        rank = rank[..., min(rank.shape[-1], 1) :, None, None]
         moved = xp.take_along_axis(pairwise, xp.clip(rank - 1, min=0), axis=-3)
         pairwise = xp.where(rank > 0, moved, filler)
     return ChainScores(unary, pairwise, scores.lengths, scores.mask)

@@ -86,14 +86,14 @@ def hinge_loss(unary: Array, pairwise: Array, labels: Array, cost: Any = 1.0, **
     if table.shape != (L, L):
         raise ValueError(f"cost: expected a number or shape {(L, L)}, got {table.shape}")
     augmented = unary + table[jnp.clip(y, 0, L - 1)]
-    found = best(jax.lax.stop_gradient(augmented), jax.lax.stop_gradient(pairwise), **where)
+    found = best(augmented, pairwise, **where)
     chains = _chains(augmented, pairwise, **where)
     return _score(chains, jnp.maximum(found, 0)) - _score(chains, _checked(chains, y))
 
 
 def best(unary: Array, pairwise: Array, **where: Any) -> Array:
     """The best labels (..., n), -1 off the mask."""
-    chains = _chains(unary, pairwise, **where)
+    chains = jax.lax.stop_gradient(_chains(unary, pairwise, **where))  # labels have no derivatives
     shape = jax.ShapeDtypeStruct(chains.mask.shape, _int())
     return jax.pure_callback(_best, shape, *chains, vmap_method="expand_dims")
 
@@ -250,40 +250,26 @@ def _int() -> Any:
     return jnp.int64 if jax.config.jax_enable_x64 else jnp.int32
 
 
-def _host(unary: Any, pairwise: Any, mask: Any) -> tuple[tuple[int, ...], list[Any]]:
-    """The batch, and the chains of each table of transitions; ``vmap`` puts axes before all of them."""
+def _host(unary: Any, pairwise: Any, mask: Any) -> accelerated.Chain:
+    """The batch, to which ``vmap`` has added axes before all others, of size 1 where it does not map. Tables of
+    transitions that differ become those of each edge.
+    """
     unary, pairwise, mask = (np.asarray(x) for x in (unary, pairwise, mask))
-    batch = np.broadcast_shapes(unary.shape[:-2], mask.shape[:-1])
-    extra = pairwise.shape[:-2]
-    batch = np.broadcast_shapes(batch, (*extra, *(1,) * (len(batch) - len(extra))))
-    n, L = unary.shape[-2:]
-    unary, mask = np.broadcast_to(unary, (*batch, n, L)), np.broadcast_to(mask, (*batch, n))
-    groups, B = int(np.prod(extra)), int(np.prod(batch))
-    if groups > 1:
-        pairwise = pairwise.reshape(*extra, *(1,) * (len(batch) - len(extra)), L, L)
-        pairwise = np.broadcast_to(pairwise, (*batch, L, L)).reshape(-1, L, L)
-        flat = zip(unary.reshape(B, n, L), pairwise, mask.reshape(B, n), strict=True)
-        return batch, [accelerated.Chain(u, A, mask=m) for u, A, m in flat]
-    return batch, [accelerated.Chain(unary.reshape(B, n, L), pairwise.reshape(L, L), mask=mask.reshape(B, n))]
+    *extra, L, _ = pairwise.shape
+    batch = np.broadcast_shapes(unary.shape[:-2], mask.shape[:-1], (*extra, *(1,) * (mask.ndim - 1 - len(extra))))
+    if max(extra, default=1) > 1:
+        each = pairwise.reshape(*extra, *(1,) * (len(batch) - len(extra) + 1), L, L)
+        tables = np.broadcast_to(each, (*batch, max(mask.shape[-1] - 1, 0), L, L))
+    else:
+        tables = pairwise.reshape(L, L)
+    unary = np.broadcast_to(unary, (*batch, *unary.shape[-2:]))
+    return accelerated.Chain(unary, tables, mask=np.broadcast_to(mask, (*batch, mask.shape[-1])))
 
 
 def _best(*given: Any) -> np.ndarray:
-    batch, chains = _host(*given)
-    n = np.shape(given[0])[-2]
-    labels = [np.asarray(chain.best()[1]).reshape(-1) for chain in chains]
-    return np.concatenate(labels).reshape(*batch, n).astype(_int())
+    return np.asarray(_host(*given).best()[1]).astype(_int())
 
 
 def _k_best(k: int, *given: Any) -> tuple[np.ndarray, ...]:
-    (batch, chains), n = _host(*given), np.shape(given[0])[-2]
-    found = [chain.topk(k) for chain in chains]
-    scores, labels, count = (
-        np.concatenate([np.asarray(getattr(each, name)).reshape(-1) for each in found])
-        for name in ("scores", "labels", "count")
-    )
-    dtype = np.asarray(given[0]).dtype
-    return (
-        scores.reshape(*batch, k).astype(dtype),
-        labels.reshape(*batch, k, n).astype(_int()),
-        count.reshape(batch).astype(_int()),
-    )
+    found = _host(*given).topk(k)
+    return found.scores.astype(np.asarray(given[0]).dtype), found.labels.astype(_int()), found.count.astype(_int())

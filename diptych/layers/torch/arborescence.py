@@ -8,32 +8,33 @@ values[m, m + 1] is ignored. Trees may have arcs that cross. All functions take 
 - single_root: whether each tree has exactly one root.
 
 Errors as in :mod:`diptych.layers.torch.chain`. On the CPU sums and best trees are one call of a kernel for the whole
-batch. Elsewhere they are inverses of matrices in float64 (the matrix-tree theorem) where these are accurate. Where they
-are not, and for second derivatives, :func:`entropy` and :func:`kl`, PyTorch eliminates token after token on the device,
-in float64 and with logarithms, in time and memory O(n^3); trees are found on the host. Source: Koo et al. (2007) and
+batch. Elsewhere sums are inverses of matrices in float64 (the matrix-tree theorem) where these are accurate, and else
+found on the host, as trees are. The derivatives of :func:`entropy` and :func:`kl` are those of an elimination of token
+after token in PyTorch, in float64 and with logarithms, in time and memory O(n^3). Source: Koo et al. (2007) and
 McDonald et al. (2005).
 """
 
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 import accelerated.structures.arborescence as kernels
 from accelerated.structures import arborescence_batch
 from diptych.layers.torch import formulas, sums
-from diptych.layers.torch.arguments import beside, floating, label_tensor, mask_of, undifferentiated
-from diptych.layers.torch.chain import Best, KBest
+from diptych.layers.torch.arguments import beside, floating, label_tensor, mask_of
+from diptych.layers.torch.formulas import Batch, Best, KBest
 from diptych.layers.torch.operators import more_groups
-from diptych.layers.torch.sums import Rule, Weighted, share, total, weighted
-from reference.arrays import integer, number
+from diptych.layers.torch.oracles import KINDS, Kind
+from diptych.layers.torch.sums import finite, log_total
+from reference.arrays import number
 from reference.smoothings import Max
-from reference.structures.base import InfeasibleError, feasible
+from reference.structures.base import InfeasibleError
 
 __all__ = [
     "best",
@@ -51,81 +52,67 @@ __all__ = [
     "topk",
 ]
 
-OF = sys.modules[__name__]  # what the formulas call
 
-
-class Trees(NamedTuple):
-    """values (B, n, n + 1) and lengths (B,), tokens first; mask (B, n) of the caller; places (B, n), that of each token
-    there and then those off the mask, or None where tokens come first; and the leading axes of the caller.
+@dataclass
+class Trees(Batch):
+    """values (B, n, n + 1), tokens first, and their numbers (B,) as ``where``; mask (B, n) of the caller; places (B,
+    n): that of each token there and then those off the mask, or None where tokens come first.
     """
 
-    values: Tensor
-    lengths: Tensor
-    single_root: bool
-    mask: Tensor
-    places: Tensor | None
-    batch: tuple[int, ...]
+    kind = "arborescence"
+    mask: Any = None
+    places: Tensor | None = None
 
-    @property
-    def scores(self) -> tuple[Tensor]:
-        return (self.values,)
+    def value(self, mu: float) -> Tensor:
+        return sums.log_partition(tree_sums, *self.scores, self.where, self.single_root, mu)
 
-    def shaped(self, x: Tensor) -> Tensor:
-        return x.reshape((*self.batch, *x.shape[1:]))
+    def mean(self, direction: list[Tensor]) -> Tensor:
+        return sums.mean(lambda x: _eliminated(x, self.where, self.single_root), self.scores, direction)
 
-    def arcs(self, x: Tensor) -> Tensor:
-        """Numbers of arcs (B, n, n + 1), by the positions of the caller."""
+    def score(self, y: Tensor) -> Tensor:
+        B, k, n = y.shape
+        each = self.scores[0][:, None].expand(B, k, n, n + 1).gather(-1, y.clamp(min=0)[..., None])[..., 0]
+        return torch.where(y >= 0, each, 0.0).sum(-1)
+
+    def parts(self, x: Tensor) -> Tensor:
         return self.shaped(x if self.places is None else _moved(x, self.places.argsort(-1)))
 
-    def heads(self, y: Tensor) -> Tensor:
-        """Heads (B, k, n), by the positions of the caller."""
+    def outputs(self, y: Tensor) -> Tensor:
         return y if self.places is None else _renamed(y, self.places.argsort(-1), self.places)
 
 
 def log_partition(values: Tensor, *, mu: float = 1.0, **where: Any) -> Tensor:
     """mu log sum_y exp(score(y) / mu) over trees, (...,); 0 for a sentence without tokens."""
-    given = _trees(values, **where)
-    return given.shaped(_value(given, number("mu", mu, positive=True)))
+    return formulas.log_partition(_trees(values, **where), mu)
 
 
 def marginals(values: Tensor, *, mu: float = 1.0, **where: Any) -> Tensor:
     """The probability of each arc, (..., n, n + 1), where P(y) is proportional to exp(score(y) / mu)."""
     given, mu = _trees(values, **where), number("mu", mu, positive=True)
-    return given.arcs(sums.marginals(SUMS, given.values, given.lengths, given.single_root, mu)[0])
+    (shares,) = sums.marginals(tree_sums, *given.scores, given.where, given.single_root, mu)
+    return given.parts(shares)
 
 
 def best(values: Tensor, **where: Any) -> Best:
     """The highest score (...,), whose gradient is the indicator of the best tree's arcs, and its heads (..., n), -1 off
     the mask.
     """
-    given = _trees(values, **where)
-    heads = best_trees(given.values.detach(), given.lengths, given.single_root)[:, None]
-    return Best(given.shaped(_score(given, heads)[:, 0]), given.shaped(given.heads(heads)[:, 0]))
+    return formulas.best(_trees(values, **where))
 
 
 def topk(values: Tensor, k: int, **where: Any) -> KBest:
     """The k best distinct trees: scores (..., k), heads (..., k, n), count (...,)."""
-    given = _trees(values, **where)
-    heads, count = k_best_trees(given.values.detach(), given.lengths, given.single_root, integer("k", k, 1))
-    there = torch.arange(k, device=heads.device) < count[:, None]
-    scores = torch.where(there, _score(given, heads), -torch.inf)
-    return KBest(given.shaped(scores), given.shaped(given.heads(heads)), given.shaped(count))
+    return formulas.topk(_trees(values, **where), k)
 
 
 def max_marginals(values: Tensor, **where: Any) -> Tensor:
     """The highest score of a tree with each arc, (..., n, n + 1), -inf where there is none; no derivatives."""
-    given = _trees(values, **where)
-    highest = tree_max_marginals(given.values.detach(), given.lengths, given.single_root)
-    return given.arcs(undifferentiated(highest, given.values))
+    return formulas.max_marginals(_trees(values, **where))[0]
 
 
 def sample(values: Tensor, size: int = 1, *, mu: float = 1.0, generator: Any = None, **where: Any) -> Tensor:
     """Heads (..., size, n) of trees drawn with probability proportional to exp(score / mu)."""
-    given, mu = _trees(values, **where), number("mu", mu, positive=True)
-    shape = (len(given.values), integer("size", size, 1), given.values.shape[-1])
-    uniforms = torch.rand(shape, generator=generator, dtype=torch.float64, device=values.device)
-    heads = tree_samples(given.values.detach(), given.lengths, uniforms, given.single_root, mu)
-    return given.shaped(given.heads(heads))
+    return formulas.sample(_trees(values, **where), size, mu, generator)
 
 
 def score(values: Tensor, heads: Tensor, **where: Any) -> Tensor:
@@ -135,12 +122,12 @@ def score(values: Tensor, heads: Tensor, **where: Any) -> Tensor:
     y = checked_heads(y, given.mask, given.single_root)[:, None]
     if given.places is not None:
         y = _renamed(y, given.places, given.places.argsort(-1))
-    return given.shaped(_score(given, y)[:, 0])
+    return formulas.score(given, y[:, 0])
 
 
 def entropy(values: Tensor, **where: Any) -> Tensor:
     """-sum_y P(y) log P(y), (...,), where P(y) is proportional to exp(score(y))."""
-    return formulas.entropy(_trees(values, **where), _value, _mean)
+    return formulas.entropy(_trees(values, **where))
 
 
 def kl(values: Tensor, other_values: Tensor, **where: Any) -> Tensor:
@@ -150,7 +137,7 @@ def kl(values: Tensor, other_values: Tensor, **where: Any) -> Tensor:
     p, other = _trees(values, **where), beside("other_values", other_values, floating("values", values))
     if tuple(other.shape) != tuple(values.shape):
         raise ValueError(f"other_values: expected shape {tuple(values.shape)}, got {tuple(other.shape)}")
-    return formulas.kl(p, _trees(other, **where), _value, _mean)
+    return formulas.kl(p, _trees(other, **where))
 
 
 def smooth_max(values: Tensor, smoothing: Any, mu: float, **where: Any) -> Tensor:
@@ -158,7 +145,7 @@ def smooth_max(values: Tensor, smoothing: Any, mu: float, **where: Any) -> Tenso
 
     Source: Pillutla et al., Definition 6.
     """
-    return formulas.smooth_max(OF, (values,), smoothing, mu, where)
+    return formulas.smooth_max(_trees(values, **where), smoothing, mu)
 
 
 def crf_loss(values: Tensor, heads: Tensor, **where: Any) -> Tensor:
@@ -184,62 +171,35 @@ def tree_sums(values: Tensor, lengths: Tensor, single_root: bool, mu: float) -> 
     """The log-partitions (B,) and the marginals (B, n, n + 1). Raises ValueError, InfeasibleError."""
     if not on_host(values):
         value, shares, exact = _by_inverse(values, lengths, single_root, mu)
-        if not exact.all():
-            value, shares = _by_elimination(values, lengths, single_root, mu)
-    else:
-        x, threads = values.detach().contiguous().numpy(), torch.get_num_threads()
-        value, shares = map(torch.from_numpy, arborescence_batch.sums(x, lengths.numpy(), single_root, mu, threads))
+        if exact.all():
+            return value.to(values.dtype), shares.to(values.dtype)
+    x, of_each = _kept(values, lengths)
+    found = arborescence_batch.sums(x, of_each, single_root, mu, torch.get_num_threads())
+    value, shares = (torch.from_numpy(each).to(values.device, values.dtype) for each in found)
     _check(value, values, lengths)
-    return value.to(values.dtype), shares.to(values.dtype)
-
-
-@torch.library.custom_op("diptych::best_trees", mutates_args=())
-def best_trees(values: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
-    """The heads (B, n) of the best trees. Raises ValueError, InfeasibleError."""
-    x = values.detach().cpu().contiguous().numpy()
-    value, heads = arborescence_batch.best(x, lengths.cpu().numpy(), single_root, torch.get_num_threads())
-    _check(torch.from_numpy(value), values.cpu(), lengths.cpu())
-    return torch.from_numpy(heads).to(values.device)
-
-
-@torch.library.custom_op("diptych::k_best_trees", mutates_args=())
-def k_best_trees(values: Tensor, lengths: Tensor, single_root: bool, k: int) -> tuple[Tensor, Tensor]:
-    """The heads (B, k, n) of the k best trees, -1 beyond those there are, and their number (B,). Raises ValueError."""
-    best = kernels.top_k_arborescences(_scores(values, lengths), k, single_root)
-    heads, count = torch.from_numpy(best.labels), torch.from_numpy(best.count)
-    return heads.to(values.device), count.to(values.device)
-
-
-@torch.library.custom_op("diptych::tree_samples", mutates_args=())
-def tree_samples(values: Tensor, lengths: Tensor, uniforms: Tensor, single_root: bool, mu: float) -> Tensor:
-    """Heads (B, size, n) by uniform numbers (B, size, n + 1). Raises ValueError, InfeasibleError."""
-    value, heads = kernels.sample(_scores(values, lengths), uniforms.cpu().numpy(), mu, single_root)
-    feasible(value, "sample")
-    return torch.from_numpy(heads).to(values.device)
-
-
-@torch.library.custom_op("diptych::tree_max_marginals", mutates_args=())
-def tree_max_marginals(values: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
-    """The highest score of a tree with each arc, (B, n, n + 1). Raises ValueError."""
-    highest = kernels.max_marginals(_scores(values, lengths), single_root).values
-    return torch.from_numpy(highest).to(values.device, values.dtype)
-
-
-def _scores(values: Tensor, lengths: Tensor) -> kernels.ArborescenceScores:
-    """On the host. Raises ValueError."""
-    _check_scores(values, lengths)
-    return kernels.ArborescenceScores(values.detach().cpu().double().numpy(), lengths.cpu().numpy())
+    return value, shares
 
 
 tree_sums.register_fake(lambda values, *_: (values.new_empty(values.shape[:1]), values.new_empty(values.shape)))
-best_trees.register_fake(lambda values, lengths, *_: lengths.new_empty(values.shape[:2]))
-k_best_trees.register_fake(
-    lambda values, lengths, _, k: (lengths.new_empty((len(values), k, values.shape[1])), torch.empty_like(lengths))
-)
-tree_samples.register_fake(
-    lambda values, lengths, uniforms, *_: lengths.new_empty((*uniforms.shape[:2], values.shape[1]))
-)
-tree_max_marginals.register_fake(lambda values, *_: values.new_empty(values.shape))
+
+
+def _best(scores: Any, lengths: Any, parents: Any, single_root: bool) -> Tensor:
+    value, heads = arborescence_batch.best(*_kept(scores[0], lengths), single_root, torch.get_num_threads())
+    _check(torch.from_numpy(value).to(lengths.device), scores[0], lengths)
+    return torch.from_numpy(heads).to(lengths.device)
+
+
+def _made(scores: Any, lengths: Any, parents: Any, single_root: bool) -> list[kernels.Arborescence]:
+    values = torch.where(_arcs(scores[0], lengths), scores[0], 0.0)  # also where what is left out is nan
+    return [kernels.Arborescence(values.cpu(), single_root, lengths.cpu())]
+
+
+KINDS["arborescence"] = Kind(_made, _best)
+
+
+def _kept(values: Tensor, lengths: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """On the host, as kernels take them."""
+    return values.detach().cpu().contiguous().numpy(), lengths.cpu().numpy()
 
 
 @torch.library.custom_op("diptych::checked_heads", mutates_args=())
@@ -268,18 +228,8 @@ def checked_heads(heads: Tensor, mask: Tensor, single_root: bool) -> Tensor:
 
 
 checked_heads.register_fake(lambda heads, *_: torch.empty_like(heads))
-for each in (tree_sums, best_trees, k_best_trees, tree_samples, tree_max_marginals, checked_heads):
+for each in (tree_sums, checked_heads):
     more_groups(each)
-
-
-def tree_mean(scores: Any, direction: Any, lengths: Tensor, single_root: bool, mu: float) -> Tensor:
-    """<marginals, direction>, (B,)."""
-    steps = _eliminated(scores[0], direction[0], lengths, single_root, mu)
-    mean: Tensor = sum((z.mean[:, 0] for _, z, _, _ in steps), scores[0].new_zeros(len(lengths)))
-    return mean.to(scores[0].dtype)
-
-
-SUMS = Rule(tree_sums, tree_mean, 1)
 
 
 def on_host(values: Tensor) -> bool:
@@ -311,51 +261,33 @@ def _by_inverse(values: Tensor, lengths: Tensor, single_root: bool, mu: float) -
     return value, (weights * slopes).clamp(min=0.0), n * n * torch.finfo(torch.float64).eps * size < most
 
 
-def _by_elimination(values: Tensor, lengths: Tensor, single_root: bool, mu: float) -> tuple[Tensor, Tensor]:
-    """The log-partitions, -inf where there is no tree, and the marginals."""
-    steps = list(_eliminated(values, torch.zeros_like(values), lengths, single_root, mu))
-    zero = values.new_zeros(len(values), dtype=torch.float64)
-    log, order = (sum((z[i][:, 0] for _, z, _, _ in steps), zero) for i in range(2))
-    shares = values.new_zeros((len(values), 0, 1), dtype=torch.float64)
-    for out, z, around, x in reversed(steps):
-        of_others = shares * share(around, x.log, x.order)
-        into = of_others.sum(-1)
-        own = share(out, z.log, z.order) * (1.0 - into.sum(-1, keepdim=True)) + of_others.sum(1)
-        shares = torch.cat([shares - of_others, own[:, None]], 1)
-        shares = torch.cat([shares, torch.nn.functional.pad(into, (0, 1))[..., None]], 2)
-    shares = torch.where(_arcs(values, lengths), shares.clamp(min=0.0), 0.0)
-    value = mu * log + _highest(values, lengths).sum((1, 2))
-    return torch.where(order <= float(single_root), value, -torch.inf), shares
-
-
-def _eliminated(
-    values: Tensor, along: Tensor, lengths: Tensor, single_root: bool, mu: float
-) -> Iterator[tuple[Weighted, Weighted, Weighted, Weighted]]:
-    """The walk of each token to its heads, freed of the last token, then of the one before: the arcs out of it to those
-    that are left, their sum, the arcs of others around it, and the arcs that are left. With a single root, an arc from
-    the root is of order 1, so that of all trees those with the fewest count.
+def _eliminated(values: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
+    """The log-partitions (B,). A token is taken out, its dependents get its heads: w_ij += w_ik w_kj / (its sum, the
+    pivot), and the sum over trees is the product of the pivots. With a single root only the last pivot counts the root.
+    The largest pivot goes first, so that one that is 0 means that no tree is left.
 
     Source: Grassmann, Taksar and Heyman (1985), as in :mod:`reference.structures.arborescence_sum`.
     """
-    n, arcs = values.shape[1], _arcs(values, lengths)
-    shifted = (values.double() - _highest(values, lengths)) / mu
-    x = weighted(torch.where(arcs, shifted, -torch.inf), torch.where(arcs, along, 0.0))
-    column = torch.arange(n + 1, device=values.device)
-    order = x.order * (n + 2) + (column == 0) * float(single_root)
-    x = x._replace(order=torch.where(arcs[..., :1], order, (column > 0) * (n + 2.0)))
-    for k in reversed(range(n)):
-        out = Weighted(*(y[:, k, : k + 1] for y in x))
-        z = total(out)
-        around = Weighted(*(y[:, :k, k + 1 :] + (a - b)[:, None] for y, a, b in zip(x, out, z, strict=True)))
-        both = (torch.stack((y[:, :k, : k + 1], other), -1) for y, other in zip(x, around, strict=True))
-        x = Weighted(*(y[..., 0] for y in total(Weighted(*both))))
-        yield out, z, around, x
+    n, arcs, top = values.shape[1], _arcs(values, lengths), _highest(values, lengths)
+    w, left, value = torch.where(arcs, values - top, -torch.inf), arcs[..., 0], top.sum((1, 2))
+    token, column = (torch.arange(size, device=values.device) for size in (n, n + 1))
+    for _ in range(n):
+        early = (left.sum(1) > 1) & single_root
+        pivots = log_total(torch.where(early[:, None, None] & (column == 0), -torch.inf, w), -1)
+        k = torch.where(left, pivots.detach(), -torch.inf).argmax(1, keepdim=True)
+        pivot = pivots.gather(1, k)
+        heads = w.gather(1, k[..., None].expand(-1, 1, n + 1)) - finite(pivot)[..., None]
+        through = w.gather(2, k[:, None].expand(-1, n, 1) + 1) + heads
+        value = value + torch.where(left.any(1), pivot[:, 0], 0.0)
+        left = left & (token != k)
+        there = arcs & left[..., None] & torch.nn.functional.pad(left, (1, 0), value=True)[:, None]
+        w = torch.where(there, log_total(torch.stack((w, through), -1), -1), -torch.inf)
+    return value
 
 
 def _highest(values: Tensor, lengths: Tensor) -> Tensor:
     """Of each row, (B, n, 1), 0 if all are forbidden: what is left is exact where scores are large."""
-    top = torch.where(_arcs(values, lengths), values.detach().double(), -torch.inf).amax(-1, keepdim=True)
-    return torch.where(top > -torch.inf, top, 0.0)
+    return finite(torch.where(_arcs(values, lengths), values.detach().double(), -torch.inf).amax(-1, keepdim=True))
 
 
 def _arcs(values: Tensor, lengths: Tensor) -> Tensor:
@@ -369,30 +301,8 @@ def _check(value: Tensor, values: Tensor, lengths: Tensor) -> None:
     """Say what is wrong where a value is not finite."""
     wrong = ~torch.isfinite(value)
     if wrong.any():
-        _check_scores(values, lengths)
+        _made([values], lengths, None, False)  # raises the error, which names the score
         raise InfeasibleError(f"every tree of example {torch.nonzero(wrong)[0].item()} has a forbidden arc")
-
-
-def _check_scores(values: Tensor, lengths: Tensor) -> None:
-    bad = ~(values < torch.inf) & _arcs(values, lengths)
-    if bad.any():
-        place, got = tuple(torch.nonzero(bad)[0].tolist()), float(values[bad][0])
-        raise ValueError(f"values: expected finite scores, or -inf for a forbidden arc, got {got} at {place}")
-
-
-def _value(given: Trees, mu: float) -> Tensor:
-    return sums.log_partition(SUMS, given.values, given.lengths, given.single_root, mu)
-
-
-def _mean(given: Trees, direction: list[Tensor]) -> Tensor:
-    return tree_mean(given.scores, direction, given.lengths, given.single_root, 1.0)
-
-
-def _score(given: Trees, heads: Tensor) -> Tensor:
-    """The scores (B, k) of heads (B, k, n), -1 for none."""
-    B, k, n = heads.shape
-    each = given.values[:, None].expand(B, k, n, n + 1).gather(-1, heads.clamp(min=0)[..., None])[..., 0]
-    return torch.where(heads >= 0, each, 0.0).sum(-1)
 
 
 def _trees(values: Any, mask: Tensor | None = None, lengths: Tensor | None = None, single_root: bool = False) -> Trees:
@@ -408,7 +318,7 @@ def _trees(values: Any, mask: Tensor | None = None, lengths: Tensor | None = Non
     if mask is not None:
         places = (~kept).long().argsort(stable=True, dim=-1)
         flat = _moved(flat, places)
-    return Trees(flat, kept.sum(-1), single_root, kept, places, tuple(batch))
+    return Trees((flat,), tuple(batch), kept.sum(-1), None, single_root, kept, places)
 
 
 def _moved(x: Tensor, places: Tensor) -> Tensor:

@@ -1,21 +1,20 @@
-"""Arguments of layers: checked, and laid out as the operators take them."""
+"""Arguments of layers: checked."""
 
 from __future__ import annotations
 
-import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
 
 __all__ = [
-    "ChainArguments",
-    "chain_arguments",
+    "beside",
     "floating",
     "label_tensor",
     "lengths_tensor",
     "mask_of",
+    "pair_tensor",
     "undifferentiated",
 ]
 
@@ -67,68 +66,6 @@ def undifferentiated(x: Tensor, *scores: Tensor) -> Tensor:
 HALF = (torch.float16, torch.bfloat16)  # computed in float32
 
 
-class ChainArguments(NamedTuple):
-    """Chains of one group: unary (1, B, n, L), pairwise (1, L, L) or (1, B, n-1, L, L), starts and ends (1, L), mask
-    (1, B, n) or None; batch: the leading axes of the caller.
-    """
-
-    unary: Tensor
-    pairwise: Tensor
-    starts: Tensor
-    ends: Tensor
-    mask: Tensor | None
-    batch: tuple[int, ...]
-
-    @property
-    def scores(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        return self.unary, self.pairwise, self.starts, self.ends
-
-    @property
-    def detached(self) -> tuple[Tensor, ...]:
-        return tuple(x.detach() for x in self.scores)
-
-    def shaped(self, x: Tensor) -> Tensor:
-        """Numbers (1, B, ...) with the axes of the caller."""
-        return x.reshape((*self.batch, *x.shape[2:]))
-
-
-def chain_arguments(
-    unary: Tensor,
-    pairwise: Tensor,
-    mask: Tensor | None = None,
-    lengths: Tensor | None = None,
-    starts: Tensor | None = None,
-    ends: Tensor | None = None,
-) -> ChainArguments:
-    """Chains of unary (..., n, L), pairwise (L, L) or (..., n-1, L, L), mask (..., n), lengths (...,), ends (L,).
-
-    Raises
-    ------
-    ValueError, TypeError
-        They name the argument.
-    """
-    unary = floating("unary", unary)
-    if unary.ndim < 2 or unary.shape[-1] < 1:
-        raise ValueError(f"unary: expected shape (..., n, L) with L >= 1, got {tuple(unary.shape)}")
-    *batch, n, L = unary.shape
-    pairwise = beside("pairwise", pairwise, unary)
-    shared, each = (L, L), (*batch, max(n - 1, 0), L, L)
-    if tuple(pairwise.shape) not in (shared, each):
-        raise ValueError(f"pairwise: expected shape {shared} or {each}, got {tuple(pairwise.shape)}")
-    tables = []
-    for name, x in (("starts", starts), ("ends", ends)):
-        if x is None:
-            x = unary.new_zeros(L)
-        x = beside(name, x, unary)
-        if tuple(x.shape) != (L,):
-            raise ValueError(f"{name}: expected shape {(L,)}, got {tuple(x.shape)}")
-        tables.append(x[None])
-    kept, B = mask_of(mask, lengths, tuple(batch), n, unary.device), math.prod(batch)
-    pairs = pairwise[None] if tuple(pairwise.shape) == shared else pairwise.reshape(1, B, max(n - 1, 0), L, L)
-    kept = None if kept is None else kept.reshape(1, B, n)
-    return ChainArguments(unary.reshape(1, B, n, L), pairs, tables[0], tables[1], kept, tuple(batch))
-
-
 def floating(name: str, x: Any) -> Tensor:
     """A tensor of scores; half precision becomes float32."""
     if not isinstance(x, Tensor):
@@ -146,6 +83,18 @@ def beside(name: str, x: Any, unary: Tensor) -> Tensor:
     if x.device != unary.device:
         raise ValueError(f"{name}: expected a tensor on {unary.device}, as unary is, got one on {x.device}")
     return x
+
+
+def pair_tensor(pairwise: Any, unary: Tensor, fewer: int) -> Tensor:
+    """Scores of pairs (L, L), or (..., n - fewer, L, L), beside unary (..., n, L)."""
+    if unary.ndim < 2 or unary.shape[-1] < 1:
+        raise ValueError(f"unary: expected shape (..., n, L) with L >= 1, got {tuple(unary.shape)}")
+    pairwise = beside("pairwise", pairwise, unary)
+    *batch, n, L = unary.shape
+    shared, each = (L, L), (*batch, max(n - fewer, 0), L, L)
+    if tuple(pairwise.shape) not in (shared, each):
+        raise ValueError(f"pairwise: expected shape {shared} or {each}, got {tuple(pairwise.shape)}")
+    return pairwise
 
 
 def mask_of(

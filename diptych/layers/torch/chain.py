@@ -15,17 +15,29 @@ there are.
 
 from __future__ import annotations
 
-import sys
+import math
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+import accelerated
+import reference
 from diptych.layers.torch import formulas
-from diptych.layers.torch.arguments import ChainArguments, chain_arguments, label_tensor, undifferentiated
-from diptych.layers.torch.operators import Mean, checked_labels, fused, gold_score, gradient_of, value_of
-from diptych.layers.torch.oracles import chain_best, chain_k_best, chain_max_marginals, chain_sample
-from reference.arrays import integer, number
+from diptych.layers.torch.arguments import beside, floating, label_tensor, mask_of, pair_tensor
+from diptych.layers.torch.formulas import Batch, Best, KBest
+from diptych.layers.torch.operators import (
+    Mean,
+    best_of,
+    check_scores,
+    checked_labels,
+    fused,
+    gold_score,
+    gradient_of,
+    value_of,
+)
+from diptych.layers.torch.oracles import KINDS, Kind, best_outputs
+from reference.arrays import number
 from reference.smoothings import Max
 
 __all__ = [
@@ -48,23 +60,6 @@ __all__ = [
     "topk",
 ]
 
-OF = sys.modules[__name__]  # what the formulas call
-
-
-class Best(NamedTuple):
-    """value (...,), the highest score; labels (..., n), -1 off the mask."""
-
-    value: Tensor
-    labels: Tensor
-
-
-class KBest(NamedTuple):
-    """scores (..., k) from high to low, then -inf; labels (..., k, n), -1 off the mask and beyond count (...,)."""
-
-    scores: Tensor
-    labels: Tensor
-    count: Tensor
-
 
 class Parts(NamedTuple):
     """Numbers of labels, unary (..., n, L), and of pairs of neighbours, shaped like pairwise."""
@@ -73,10 +68,31 @@ class Parts(NamedTuple):
     pairwise: Tensor
 
 
+class Chains(Batch):
+    """unary (1, B, n, L), pairwise (1, L, L) or (1, B, n-1, L, L), starts and ends (1, L); mask (1, B, n) or None as
+    ``where``.
+    """
+
+    kind = "chain"
+    axes = 2
+
+    def value(self, mu: float) -> Tensor:
+        return value_of(self.scores, None, self.where, mu)
+
+    def mean(self, direction: list[Tensor]) -> Tensor:
+        found: Tensor = Mean.apply(*self.scores, *direction, self.where, 1.0)
+        return found
+
+    def score(self, y: Tensor) -> Tensor:
+        (_, B, k, n), kept = y.shape, None if self.where is None and y.shape[2] == 1 else y >= 0
+        each = [x[:, :, None].expand(1, B, k, *x.shape[2:]).flatten(1, 2) if x.ndim > 3 else x for x in self.scores]
+        mask = None if kept is None else kept.reshape(1, B * k, n)
+        return gold_score(each, y.reshape(1, B * k, n), mask).reshape(1, B, k)
+
+
 def log_partition(unary: Tensor, pairwise: Tensor, *, mu: float = 1.0, **where: Any) -> Tensor:
     """mu log sum_y exp(score(y) / mu), (...,); 0 for a chain without positions."""
-    given = chain_arguments(unary, pairwise, **where)
-    return given.shaped(_value(given, number("mu", mu, positive=True)))
+    return formulas.log_partition(_chains(unary, pairwise, **where), mu)
 
 
 def marginals(unary: Tensor, pairwise: Tensor, *, mu: float = 1.0, **where: Any) -> Parts:
@@ -84,71 +100,56 @@ def marginals(unary: Tensor, pairwise: Tensor, *, mu: float = 1.0, **where: Any)
 
     Of transitions that chains share: the expected number of each, in all chains together.
     """
-    given, mu = chain_arguments(unary, pairwise, **where), number("mu", mu, positive=True)
-    ones = given.unary.new_ones(given.unary.shape[:2])
-    nodes, edges, _, _ = gradient_of(ones, *given.scores, None, given.mask, mu)
+    given, mu = _chains(unary, pairwise, **where), number("mu", mu, positive=True)
+    nodes, edges, _, _ = gradient_of(given.scores, given.where, mu)
     return Parts(nodes.reshape(unary.shape), edges.reshape(pairwise.shape))
 
 
 def best(unary: Tensor, pairwise: Tensor, **where: Any) -> Best:
     """The highest score, whose gradient is the indicator of the best labels, and these; ties go to one of them."""
-    given = chain_arguments(unary, pairwise, **where)
-    labels = chain_best(*given.detached, given.mask)
-    return Best(given.shaped(gold_score(given.scores, labels, given.mask)), given.shaped(labels))
+    return formulas.best(_chains(unary, pairwise, **where))
 
 
 def best_labels(unary: Tensor, pairwise: Tensor, **where: Any) -> Tensor:
     """The labels (..., n) of :func:`best` alone."""
-    given = chain_arguments(unary, pairwise, **where)
-    labels: Tensor = given.shaped(chain_best(*given.detached, given.mask))
-    return labels
+    given = _chains(unary, pairwise, **where)
+    return given.shaped(best_outputs(*given.asked))
 
 
 def topk(unary: Tensor, pairwise: Tensor, k: int, **where: Any) -> KBest:
     """The k best distinct labellings."""
-    given = chain_arguments(unary, pairwise, **where)
-    labels, count = chain_k_best(*given.detached, given.mask, integer("k", k, 1))
-    there = torch.arange(k, device=labels.device) < count[..., None]
-    scores = torch.where(there, _scores_of(given, labels), -torch.inf)
-    return KBest(given.shaped(scores), given.shaped(labels), given.shaped(count))
+    return formulas.topk(_chains(unary, pairwise, **where), k)
 
 
 def max_marginals(unary: Tensor, pairwise: Tensor, **where: Any) -> Parts:
     """The highest score of a labelling with each label, (..., n, L), and pair, (..., n-1, L, L); no derivatives."""
-    given = chain_arguments(unary, pairwise, **where)
-    nodes, edges = (undifferentiated(x, *given.scores) for x in chain_max_marginals(*given.detached, given.mask))
-    return Parts(nodes.reshape(unary.shape), given.shaped(edges))
+    return Parts(*formulas.max_marginals(_chains(unary, pairwise, **where)))
 
 
 def sample(
     unary: Tensor, pairwise: Tensor, size: int = 1, *, mu: float = 1.0, generator: Any = None, **where: Any
 ) -> Tensor:
     """Labels (..., size, n) drawn with probability proportional to exp(score / mu)."""
-    given, mu = chain_arguments(unary, pairwise, **where), number("mu", mu, positive=True)
-    _, B, n, _ = given.unary.shape
-    shape = (1, B, integer("size", size, 1), n)
-    uniforms = torch.rand(shape, generator=generator, dtype=given.unary.dtype, device=given.unary.device)
-    return given.shaped(chain_sample(*given.detached, given.mask, uniforms, mu))
+    return formulas.sample(_chains(unary, pairwise, **where), size, mu, generator)
 
 
 def score(unary: Tensor, pairwise: Tensor, labels: Tensor, **where: Any) -> Tensor:
     """The score (...,) of labels (..., n); those off the mask are ignored."""
-    given = chain_arguments(unary, pairwise, **where)
-    y = _labels(given, label_tensor("labels", labels, unary))
-    return given.shaped(gold_score(given.scores, y, given.mask))
+    given = _chains(unary, pairwise, **where)
+    return formulas.score(given, _labels(given, label_tensor("labels", labels, unary)))
 
 
 def entropy(unary: Tensor, pairwise: Tensor, **where: Any) -> Tensor:
     """-sum_y P(y) log P(y), (...,), where P(y) is proportional to exp(score(y))."""
-    return formulas.entropy(chain_arguments(unary, pairwise, **where), _value, _mean)
+    return formulas.entropy(_chains(unary, pairwise, **where))
 
 
 def kl(unary: Tensor, pairwise: Tensor, other_unary: Tensor, other_pairwise: Tensor, **where: Any) -> Tensor:
     """sum_y P(y) log (P(y) / Q(y)), (...,), P of the first scores and Q of the others; inf where Q forbids what P does
     not. starts and ends belong to both.
     """
-    p, q = (chain_arguments(*scores, **where) for scores in ((unary, pairwise), (other_unary, other_pairwise)))
-    return formulas.kl(p, q, _value, _mean)
+    p, q = (_chains(*scores, **where) for scores in ((unary, pairwise), (other_unary, other_pairwise)))
+    return formulas.kl(p, q)
 
 
 def smooth_max(unary: Tensor, pairwise: Tensor, smoothing: Any, mu: float, **where: Any) -> Tensor:
@@ -156,17 +157,16 @@ def smooth_max(unary: Tensor, pairwise: Tensor, smoothing: Any, mu: float, **whe
 
     Source: Pillutla et al., Definition 6.
     """
-    return formulas.smooth_max(OF, (unary, pairwise), smoothing, mu, where)
+    return formulas.smooth_max(_chains(unary, pairwise, **where), smoothing, mu)
 
 
 def crf_loss(unary: Tensor, pairwise: Tensor, labels: Tensor, **where: Any) -> Tensor:
     """-log P(labels), (...,): the log-partition less the score of labels (..., n); labels off the mask are ignored."""
-    given = chain_arguments(unary, pairwise, **where)
-    y = label_tensor("labels", labels, unary).reshape(given.unary.shape[:3])
-    if fused(given.unary, given.pairwise):
-        return given.shaped(value_of(*given.scores, y, given.mask, 1.0))
-    gold = gold_score(given.scores, _labels(given, y), given.mask)
-    return given.shaped(_value(given, 1.0) - gold)
+    given = _chains(unary, pairwise, **where)
+    y = label_tensor("labels", labels, unary).reshape(given.scores[0].shape[:3])
+    if fused(*given.scores[:2]):
+        return given.shaped(value_of(given.scores, y, given.where, 1.0))
+    return given.shaped(given.value(1.0)) - formulas.score(given, _labels(given, y))
 
 
 def hinge_loss(unary: Tensor, pairwise: Tensor, labels: Tensor, cost: float | Tensor = 1.0, **where: Any) -> Tensor:
@@ -185,30 +185,50 @@ def smooth_hinge_loss(
     return smooth_max(augmented, pairwise, smoothing, mu, **where) - score(augmented, pairwise, labels, **where)
 
 
-def _labels(given: ChainArguments, labels: Tensor) -> Tensor:
-    """Labels (1, B, n), checked on the mask."""
-    y: Tensor = checked_labels(labels.reshape(given.unary.shape[:3]), given.mask, given.unary.shape[-1])
-    return y
+def _labels(given: Chains, labels: Tensor) -> Tensor:
+    """Labels (1, B, n), checked on the mask, -1 off it."""
+    *shape, L = given.scores[0].shape
+    y: Tensor = checked_labels(labels.reshape(shape), given.where, L)
+    return y if given.where is None else torch.where(given.where, y, -1)
 
 
-def _scores_of(given: ChainArguments, labels: Tensor) -> Tensor:
-    """The scores (1, B, k) of labels (1, B, k, n), 0 where they are -1."""
-    _, B, k, n = labels.shape
-    unary, pairwise, starts, ends = given.scores
-    unary = unary[:, :, None].expand(1, B, k, *unary.shape[2:]).reshape(1, B * k, *unary.shape[2:])
-    if pairwise.ndim > 3:
-        pairwise = pairwise[:, :, None].expand(1, B, k, *pairwise.shape[2:]).reshape(1, B * k, *pairwise.shape[2:])
-    kept = labels >= 0
-    return gold_score((unary, pairwise, starts, ends), labels.reshape(1, B * k, n), kept.reshape(1, B * k, n)).reshape(
-        1, B, k
-    )
+def _best(scores: Any, mask: Any, parents: Any, single_root: bool) -> Tensor | None:
+    return best_of(scores, mask)
 
 
-def _value(given: ChainArguments, mu: float) -> Tensor:
-    return value_of(*given.scores, None, given.mask, mu)
+def _made(scores: Any, mask: Any, parents: Any, single_root: bool) -> list[Any]:
+    """A batch of chains for each group, with an axis of its own before it."""
+    check_scores(scores, mask)
+    panel, made = accelerated if scores[0].device.type == "cpu" else reference, []
+    for g, (unary, pairwise, starts, ends) in enumerate(zip(*scores, strict=True)):
+        here = None if mask is None else mask[g][None]
+        unary = unary[None] if here is None else torch.where(here[..., None], unary[None], 0.0)
+        pairwise = pairwise if pairwise.ndim == 2 else pairwise[None]
+        made.append(panel.Chain(unary, pairwise, mask=here, starts=starts, ends=ends))
+    return made
 
 
-def _mean(given: ChainArguments, direction: Any) -> Tensor:
-    """<marginals, direction>, (1, B)."""
-    mean: Tensor = Mean.apply(*given.scores, *direction, given.mask, 1.0)
-    return mean
+KINDS["chain"] = Kind(_made, _best)
+
+
+def _chains(
+    unary: Tensor,
+    pairwise: Tensor,
+    mask: Tensor | None = None,
+    lengths: Tensor | None = None,
+    starts: Tensor | None = None,
+    ends: Tensor | None = None,
+) -> Chains:
+    """The arguments, checked. Raises ValueError, TypeError."""
+    unary = floating("unary", unary)
+    pairwise, tables = pair_tensor(pairwise, unary, 1), []
+    *batch, n, L = unary.shape
+    for name, x in (("starts", starts), ("ends", ends)):
+        x = unary.new_zeros(L) if x is None else beside(name, x, unary)
+        if tuple(x.shape) != (L,):
+            raise ValueError(f"{name}: expected shape {(L,)}, got {tuple(x.shape)}")
+        tables.append(x[None])
+    kept, B = mask_of(mask, lengths, tuple(batch), n, unary.device), math.prod(batch)
+    pairs = pairwise[None] if pairwise.ndim == 2 else pairwise.reshape(1, B, max(n - 1, 0), L, L)
+    kept = None if kept is None else kept.reshape(1, B, n)
+    return Chains((unary.reshape(1, B, n, L), pairs, *tables), tuple(batch), kept)

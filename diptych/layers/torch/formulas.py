@@ -1,72 +1,175 @@
-"""Answers that layers of all structures give by the same formulas.
-
-``of`` is a module of layers with ``best``, ``topk``, ``log_partition`` and ``score``; scores are its first arguments,
-and ``where`` those by name. A given batch has ``scores`` and ``shaped``; value(given, mu) and mean(given, direction)
-are its log-partitions and its <marginals, direction>.
-"""
+"""Answers that layers of all structures give in the same way, from the scores of a batch."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
-from diptych.layers.torch.arguments import floating, label_tensor
-from reference.arrays import number
+from diptych.layers.torch.arguments import floating, label_tensor, undifferentiated
+from diptych.layers.torch.oracles import best_outputs, highest_scores, k_best_outputs, sampled
+from diptych.layers.torch.sums import finite
+from reference.arrays import integer, number
 from reference.smoothings import Entropy, Max, SquaredL2, TopK
 from reference.structures.base import InfeasibleError
 
-__all__ = ["augmented", "entropy", "kl", "smooth_max"]
+__all__ = [
+    "Batch",
+    "Best",
+    "KBest",
+    "augmented",
+    "best",
+    "entropy",
+    "kl",
+    "log_partition",
+    "max_marginals",
+    "sample",
+    "score",
+    "smooth_max",
+    "topk",
+]
 
 
-def entropy(given: Any, value: Any, mean: Any) -> Tensor:
+class Best(NamedTuple):
+    """value (...,), the highest score; labels (..., n), -1 off the mask."""
+
+    value: Tensor
+    labels: Tensor
+
+
+class KBest(NamedTuple):
+    """scores (..., k) from high to low, then -inf; labels (..., k, n), -1 off the mask and beyond count (...,)."""
+
+    scores: Tensor
+    labels: Tensor
+    count: Tensor
+
+
+@dataclass
+class Batch:
+    """scores: tensors (B, ...), of chains (1, B, ...); shape: the leading axes of the caller; where: the mask or the
+    lengths of each, or None. A structure has its kind, and the methods that raise here.
+    """
+
+    kind: ClassVar[str]
+    scores: tuple[Tensor, ...]
+    shape: tuple[int, ...]
+    where: Any = None
+    parents: Any = None
+    single_root: bool = False
+    axes: ClassVar[int] = 1  # before those of an example
+
+    @property
+    def asked(self) -> tuple[Any, ...]:
+        """What :mod:`oracles` take."""
+        return self.kind, [x.detach() for x in self.scores], self.where, self.parents, self.single_root
+
+    def shaped(self, x: Tensor) -> Tensor:
+        """Numbers of examples with the axes of the caller."""
+        return x.reshape((*self.shape, *x.shape[self.axes :]))
+
+    def outputs(self, y: Tensor) -> Tensor:
+        """Outputs (..., k, n) as the caller counts positions."""
+        return y
+
+    def parts(self, x: Tensor) -> Tensor:
+        """Numbers of parts as the caller counts positions."""
+        return self.shaped(x)
+
+    def value(self, mu: float) -> Tensor:
+        """The log-partitions."""
+        raise NotImplementedError
+
+    def mean(self, direction: list[Tensor]) -> Tensor:
+        """<marginals, direction>."""
+        raise NotImplementedError
+
+    def score(self, y: Tensor) -> Tensor:
+        """The scores (..., k) of outputs (..., k, n), 0 where they are -1."""
+        raise NotImplementedError
+
+
+def log_partition(given: Batch, mu: float) -> Tensor:
+    """mu log sum_y exp(score(y) / mu), (...,)."""
+    return given.shaped(given.value(number("mu", mu, positive=True)))
+
+
+def best(given: Batch) -> Best:
+    """The highest score, whose gradient is the indicator of the best output, and this."""
+    labels = best_outputs(*given.asked)[..., None, :]
+    value, labels = given.shaped(given.score(labels)), given.shaped(given.outputs(labels))
+    return Best(value[..., 0], labels[..., 0, :])
+
+
+def topk(given: Batch, k: int) -> KBest:
+    """The k best distinct outputs."""
+    labels, count = k_best_outputs(*given.asked, integer("k", k, 1))
+    there = torch.arange(k, device=labels.device) < count[..., None]
+    each = given.score(labels)
+    each = each + (each.detach().cummin(-1).values - each.detach())  # of ties, whose sums are rounded in another order
+    scores = torch.where(there, each, -torch.inf)
+    return KBest(given.shaped(scores), given.shaped(given.outputs(labels)), given.shaped(count))
+
+
+def max_marginals(given: Batch) -> list[Tensor]:
+    """The highest score of an output with each part; no derivatives."""
+    return [given.parts(undifferentiated(x, *given.scores)) for x in highest_scores(*given.asked)]
+
+
+def sample(given: Batch, size: int, mu: float, generator: Any) -> Tensor:
+    """Outputs (..., size, n) drawn with probability proportional to exp(score / mu)."""
+    seeds = torch.randint(2**62, (1,), generator=generator, device=None if generator is None else generator.device)
+    drawn: Tensor = sampled(*given.asked, seeds, integer("size", size, 1), number("mu", mu, positive=True))
+    return given.shaped(given.outputs(drawn))
+
+
+def score(given: Batch, y: Tensor) -> Tensor:
+    """The score (...,) of outputs (..., n) that are right, laid out as the scores are."""
+    return given.shaped(given.score(y[..., None, :]))[..., 0]
+
+
+def entropy(given: Batch) -> Tensor:
     """-sum_y P(y) log P(y), (...,), where P(y) is proportional to exp(score(y))."""
-    found: Tensor = given.shaped(value(given, 1.0) - mean(given, [_finite(x) for x in given.scores]))
-    return found
+    return given.shaped(given.value(1.0) - given.mean([finite(x) for x in given.scores]))
 
 
-def kl(p: Any, q: Any, value: Any, mean: Any) -> Tensor:
+def kl(p: Batch, q: Batch) -> Tensor:
     """sum_y P(y) log (P(y) / Q(y)), (...,); inf where Q forbids a part that P has."""
     pairs = list(zip(p.scores, q.scores, strict=True))
-    apart = value(q, 1.0) - value(p, 1.0) + mean(p, [_finite(a) - _finite(b) for a, b in pairs])
-    lost = mean(p, [((b == -torch.inf) & (a > -torch.inf)).to(a.dtype) for a, b in pairs])
-    found: Tensor = p.shaped(torch.where(lost.detach() > 0, torch.inf, apart))
-    return found
+    apart = q.value(1.0) - p.value(1.0) + p.mean([finite(a) - finite(b) for a, b in pairs])
+    lost = p.mean([((b == -torch.inf) & (a > -torch.inf)).to(a.dtype) for a, b in pairs])
+    return p.shaped(torch.where(lost.detach() > 0, torch.inf, apart))
 
 
-def smooth_max(of: Any, scores: tuple[Any, ...], smoothing: Any, mu: float, where: dict[str, Any]) -> Tensor:
+def smooth_max(given: Batch, smoothing: Any, mu: float) -> Tensor:
     """The smoothed max (...,) over outputs, by a smoothing of :mod:`reference.smoothings`.
 
     Source: Pillutla et al., Definition 6.
     """
-    value: Tensor
     if isinstance(smoothing, Max) or mu == 0:
-        value = of.best(*scores, **where).value
-    elif isinstance(smoothing, Entropy):
-        value = of.log_partition(*scores, mu=mu, **where)
-    elif isinstance(smoothing, (TopK, SquaredL2)):
-        value = _of_the_best(of, scores, smoothing, number("mu", mu, positive=True), where)
-    else:
-        raise TypeError(f"smoothing: expected Max, Entropy, TopK or SquaredL2, got {type(smoothing).__name__}")
-    return value
+        return best(given).value
+    if isinstance(smoothing, Entropy):
+        return log_partition(given, mu)
+    if isinstance(smoothing, (TopK, SquaredL2)):
+        return _of_the_best(given, smoothing, number("mu", mu, positive=True))
+    raise TypeError(f"smoothing: expected Max, Entropy, TopK or SquaredL2, got {type(smoothing).__name__}")
 
 
-def _of_the_best(
-    of: Any, scores: tuple[Any, ...], smoothing: TopK | SquaredL2, mu: float, where: dict[str, Any]
-) -> Tensor:
+def _of_the_best(given: Batch, smoothing: TopK | SquaredL2, mu: float) -> Tensor:
     k = smoothing.k if isinstance(smoothing, TopK) else 8
     while True:
-        best = of.topk(*scores, k, **where)
-        weights = _projected(best.scores / mu)
+        found = topk(given, k)
+        weights = _projected(found.scores / mu)
         if isinstance(smoothing, TopK) or k >= smoothing.max_k:
             break
-        if bool(((weights[..., -1] == 0) | (best.count < k)).all()):
+        if bool(((weights[..., -1] == 0) | (found.count < k)).all()):
             break
         k = min(4 * k, smoothing.max_k)
-    each = torch.where(weights > 0, best.scores, 0.0)
+    each = torch.where(weights > 0, found.scores, 0.0)
     value = (weights * each).sum(-1) - 0.5 * mu * ((weights * weights).sum(-1) - 1.0)
-    return torch.where(possible(best.count) > 0, value, -torch.inf)
+    return torch.where(possible(found.count) > 0, value, -torch.inf)
 
 
 @torch.library.custom_op("diptych::possible", mutates_args=())
@@ -109,7 +212,3 @@ def _projected(z: Tensor) -> Tensor:
     support = inside.sum(-1, keepdim=True).clamp(min=1)
     threshold = (sums.gather(-1, support - 1) - 1.0) / support
     return torch.where(inside, top - threshold, 0.0)
-
-
-def _finite(x: Tensor) -> Tensor:
-    return torch.where(x > -torch.inf, x, 0.0)

@@ -9,58 +9,55 @@ call of a kernel.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+import accelerated.structures.matching as kernels
 from accelerated.structures import matching_batch
-from accelerated.structures.matching import Matching, MatchingScores
-from diptych.layers.torch.arguments import floating, lengths_tensor
-from diptych.layers.torch.chain import Best, KBest
+from diptych.layers.torch import formulas
+from diptych.layers.torch.arguments import floating, label_tensor, lengths_tensor
+from diptych.layers.torch.formulas import Batch, Best, KBest
 from diptych.layers.torch.operators import more_groups
-from reference.arrays import integer
+from diptych.layers.torch.oracles import KINDS, Kind
 from reference.structures.base import InfeasibleError
 
 __all__ = ["best", "hinge_loss", "score", "topk"]
 
 
-class Matrices(NamedTuple):
-    """values (B, p, q), lengths (B, 2), and the leading axes of the caller."""
+class Matrices(Batch):
+    """values (B, p, q), and lengths (B, 2)."""
 
-    values: Tensor
-    lengths: Tensor
-    batch: tuple[int, ...]
+    kind = "matching"
+
+    def score(self, y: Tensor) -> Tensor:
+        B, k, p = y.shape
+        values = torch.nn.functional.pad(self.scores[0], (0, 1))[:, None].expand(B, k, p, -1)  # without columns, too
+        each = values.gather(-1, y.clamp(min=0)[..., None])[..., 0]
+        return torch.where(y >= 0, each, 0.0).sum(-1)
 
 
 def best(values: Tensor, *, lengths: Tensor | None = None) -> Best:
     """The highest score (...,), whose gradient is the indicator of the best pairs, and the column of each row (..., p),
     -1 for none.
     """
-    found = topk(values, 1, lengths=lengths)
-    return Best(found.scores[..., 0], found.labels[..., 0, :])
+    return formulas.best(_matrices(values, lengths))
 
 
 def topk(values: Tensor, k: int, *, lengths: Tensor | None = None) -> KBest:
     """The k best distinct matchings: scores (..., k), labels (..., k, p), count (...,)."""
-    (flat, sizes, batch), k = _matrices(values, lengths), integer("k", k, 1)
-    labels, count = best_matchings(flat.detach(), sizes, k)
-    there = torch.arange(k, device=labels.device) < count[:, None]
-    scores = torch.where(there, _score(flat[:, None].expand(-1, k, -1, -1), labels), -torch.inf)
-    return KBest(scores.reshape(*batch, k), labels.reshape(*batch, *labels.shape[1:]), count.reshape(batch))
+    return formulas.topk(_matrices(values, lengths), k)
 
 
 def score(values: Tensor, columns: Tensor, *, lengths: Tensor | None = None) -> Tensor:
     """The sum (...,) of the scores of the columns (..., p) of all rows, -1 for none; those of rows past a matrix's own
     are ignored.
     """
-    flat, sizes, batch = _matrices(values, lengths)
-    if not isinstance(columns, Tensor) or columns.dtype != torch.int64:
-        raise TypeError(f"columns: expected int64, got {getattr(columns, 'dtype', type(columns).__name__)}")
-    if tuple(columns.shape) != tuple(values.shape[:-1]):
-        raise ValueError(f"columns: expected shape {tuple(values.shape[:-1])}, got {tuple(columns.shape)}")
-    return _score(flat, checked_columns(columns.reshape(flat.shape[:2]), sizes)).reshape(batch)
+    given = _matrices(values, lengths)
+    columns = label_tensor("columns", columns, values).reshape(given.scores[0].shape[:2])
+    return formulas.score(given, checked_columns(columns, given.where))
 
 
 def hinge_loss(values: Tensor, columns: Tensor, cost: float = 1.0, *, lengths: Tensor | None = None) -> Tensor:
@@ -72,28 +69,25 @@ def hinge_loss(values: Tensor, columns: Tensor, cost: float = 1.0, *, lengths: T
     return best(augmented, lengths=lengths).value - gold
 
 
-@torch.library.custom_op("diptych::best_matchings", mutates_args=())
-def best_matchings(values: Tensor, lengths: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k best matchings (B, k, p), -1 beyond those there are, and their number (B,). Raises ValueError; if k = 1
-    InfeasibleError.
-    """
-    x, sizes = values.detach().cpu().contiguous().numpy(), lengths.cpu().contiguous().numpy()
+def _best(scores: Any, lengths: Any, parents: Any, single_root: bool) -> Tensor:
+    x, sizes = scores[0].cpu().contiguous().numpy(), lengths.cpu().contiguous().numpy()
     value, columns = matching_batch.best(x, sizes, torch.get_num_threads())
     if np.isnan(value).any():
-        Matching(x, sizes)  # raises the error, which names the score
-    if k > 1:
-        found = Matching.unchecked(MatchingScores(x, sizes)).topk(k)
-        return torch.from_numpy(found.labels).to(values.device), torch.from_numpy(found.count).to(values.device)
+        _made(scores, lengths, parents, single_root)  # raises the error, which names the score
     if (value == -np.inf).any():
         raise InfeasibleError(f"every matching of example {int(value.argmin())} has a forbidden pair")
-    count = torch.ones(len(x), dtype=torch.int64, device=values.device)
-    return torch.from_numpy(columns)[:, None].to(values.device), count
+    return torch.from_numpy(columns).to(scores[0].device)
 
 
-@best_matchings.register_fake
-def _(values: Tensor, lengths: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    B, p, _ = values.shape
-    return values.new_empty((B, k, p), dtype=torch.int64), values.new_empty((B,), dtype=torch.int64)
+def _made(scores: Any, lengths: Any, parents: Any, single_root: bool) -> list[kernels.Matching]:
+    values, (p, q) = scores[0], lengths.unbind(-1)
+    rows, columns = (torch.arange(size, device=values.device) for size in values.shape[1:])
+    inside = (rows < p[:, None])[:, :, None] & (columns < q[:, None])[:, None]
+    values = torch.where(inside, values, 0.0)  # also where what is left out is nan
+    return [kernels.Matching(values.cpu(), lengths.cpu())]
+
+
+KINDS["matching"] = Kind(_made, _best)
 
 
 @torch.library.custom_op("diptych::checked_columns", mutates_args=())
@@ -108,13 +102,8 @@ def checked_columns(columns: Tensor, lengths: Tensor) -> Tensor:
     return torch.where(inside, columns, -1)
 
 
-@checked_columns.register_fake
-def _(columns: Tensor, lengths: Tensor) -> Tensor:
-    return torch.empty_like(columns)
-
-
-for each in (best_matchings, checked_columns):
-    more_groups(each)
+checked_columns.register_fake(lambda columns, lengths: torch.empty_like(columns))
+more_groups(checked_columns)
 
 
 def _matrices(values: Any, lengths: Any) -> Matrices:
@@ -132,11 +121,4 @@ def _matrices(values: Any, lengths: Any) -> Matrices:
         for i, most in enumerate((p, q)):
             lengths_tensor(lengths[..., i], tuple(batch), most, device)
         sizes = lengths.long().reshape(B, 2)
-    return Matrices(values.reshape(B, p, q), sizes, tuple(batch))
-
-
-def _score(values: Tensor, columns: Tensor) -> Tensor:
-    if values.shape[-1] == 0:
-        return values.sum((-2, -1))
-    each = values.gather(-1, columns.clamp(min=0)[..., None])[..., 0]
-    return torch.where(columns >= 0, each, 0.0).sum(-1)
+    return Matrices((values.reshape(B, p, q),), tuple(batch), sizes)

@@ -19,6 +19,14 @@ __all__ = ["ChainCRF", "DependencyCRF"]
 REDUCTIONS = ("none", "sum", "mean", "token_mean")
 
 
+def _reduced(likelihood: Tensor, reduction: str, tokens: int | Tensor) -> Tensor:
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"reduction: expected one of {', '.join(REDUCTIONS)}, got {reduction!r}")
+    if reduction == "none":
+        return likelihood
+    return likelihood.mean() if reduction == "mean" else likelihood.sum() / (1 if reduction == "sum" else tokens)
+
+
 class ChainCRF(nn.Module):
     """A linear-chain conditional random field: the same constructor, parameters and calls as pytorch-crf's ``CRF``, so
     that its ``state_dict`` loads.
@@ -94,18 +102,12 @@ class ChainCRF(nn.Module):
 
         Raises ValueError, TypeError.
         """
-        if reduction not in REDUCTIONS:
-            raise ValueError(f"reduction: expected one of {', '.join(REDUCTIONS)}, got {reduction!r}")
         unary, kept = self._by_batch(emissions, mask)
         if tuple(tags.shape) != tuple(emissions.shape[:2]):
             raise ValueError(f"tags: expected shape {tuple(emissions.shape[:2])}, got {tuple(tags.shape)}")
         y = tags if self.batch_first else tags.transpose(0, 1)
-        likelihood = -chain.crf_loss(unary, labels=y, mask=kept, **self._tables())
-        if reduction == "none":
-            return likelihood
-        if reduction == "token_mean":
-            return likelihood.sum() / (y.numel() if kept is None else kept.sum())
-        return likelihood.sum() if reduction == "sum" else likelihood.mean()
+        loss = chain.crf_loss(unary, labels=y, mask=kept, **self._tables())
+        return _reduced(-loss, reduction, y.numel() if kept is None else kept.sum())
 
     def decode(self, emissions: Tensor, mask: Tensor | None = None) -> list[list[int]]:
         """The best tags of each row, at its positions on the mask."""
@@ -195,13 +197,9 @@ class DependencyCRF(nn.Module):
         """The log-likelihood of heads (batch, n), 0 for the root, reduced as :class:`ChainCRF` does; ``token_mean`` is
         the sum over the number of tokens.
         """
-        if reduction not in REDUCTIONS:
-            raise ValueError(f"reduction: expected one of {', '.join(REDUCTIONS)}, got {reduction!r}")
         values = self.scores(encodings)
-        likelihood = -arborescence.crf_loss(values, heads, lengths=lengths, single_root=self.single_root)
-        if reduction == "token_mean":
-            return likelihood.sum() / (heads.numel() if lengths is None else lengths.sum())
-        return {"none": likelihood, "sum": likelihood.sum(), "mean": likelihood.mean()}[reduction]
+        loss = arborescence.crf_loss(values, heads, lengths=lengths, single_root=self.single_root)
+        return _reduced(-loss, reduction, heads.numel() if lengths is None else lengths.sum())
 
     def decode(self, encodings: Tensor, lengths: Tensor | None = None) -> list[list[int]]:
         """The heads of the tokens of each sentence in its best tree."""

@@ -4,8 +4,8 @@ On the CPU, where chains share transitions, each is one call of a kernel of :mod
 for the whole batch. Elsewhere the scaled forward-backward of :mod:`reference.structures.chain_scaled` runs in PyTorch,
 on the device.
 
-Arguments: unary (G, B, n, L); pairwise (G, L, L), or (G, B, n-1, L, L) for each edge; starts and ends (G, L); labels
-and mask (G, B, n) or None; mu. G groups of B chains: ``torch.vmap`` adds groups.
+Scores are unary (G, B, n, L); pairwise (G, L, L), or (G, B, n-1, L, L) for each edge; starts and ends (G, L). Beside
+them: labels and mask (G, B, n) or None; mu. G groups of B chains: ``torch.vmap`` adds groups.
 """
 
 from __future__ import annotations
@@ -30,9 +30,8 @@ from reference.structures.chain_scores import ChainScores
 
 __all__ = [
     "Mean",
-    "batch_of",
+    "best_of",
     "check_scores",
-    "check_values",
     "checked_labels",
     "fused",
     "gold_score",
@@ -40,6 +39,8 @@ __all__ = [
     "more_groups",
     "value_of",
 ]
+
+Scores = Sequence[Tensor]
 
 
 def fused(unary: Tensor, pairwise: Tensor) -> bool:
@@ -49,98 +50,65 @@ def fused(unary: Tensor, pairwise: Tensor) -> bool:
 
 @torch.library.custom_op("diptych::chain_value", mutates_args=())
 def chain_value(
-    unary: Tensor,
-    pairwise: Tensor,
-    starts: Tensor,
-    ends: Tensor,
-    labels: Tensor | None,
-    mask: Tensor | None,
-    mu: float,
-    keep: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    scores: Sequence[Tensor], labels: Tensor | None, mask: Tensor | None, mu: float, keep: bool
+) -> list[Tensor]:
     """mu log sum_y exp(score(y) / mu), (G, B), less the score of labels, which only fused calls take; and the gradient
-    of its sum in unary, pairwise, starts and ends if ``keep``, else four empty tensors.
+    of its sum in the scores if ``keep``, else four empty tensors.
 
     Raises
     ------
     ValueError
         nan or +inf among scores, labels that are none of 0..L-1 or forbidden; InfeasibleError.
     """
+    unary, pairwise, *_ = scores
     if not fused(unary, pairwise):
-        check_scores(unary, pairwise, starts, ends, mask)
+        check_scores(scores, mask)
     if keep:
-        ones = unary.new_ones(unary.shape[:2])
-        found, gradient = _sums(ones, unary, pairwise, starts, ends, labels, mask, mu)
+        value, gradient = _sums(unary.new_ones(unary.shape[:2]), scores, labels, mask, mu)
     elif fused(unary, pairwise):
-        batch = batch_of(unary, pairwise, starts, ends, labels, mask)
-        value = chain_batch.values(batch, mu, torch.get_num_threads())
-        found, gradient = torch.from_numpy(value).reshape(unary.shape[:2]), _nothing(unary)
+        found = chain_batch.values(_batch(scores, labels, mask), mu, torch.get_num_threads())
+        value = torch.from_numpy(found).reshape(unary.shape[:2])
     else:
-        found = torch.stack([each.value(mu) for each in _groups(unary, pairwise, starts, ends, mask)])
-        gradient = _nothing(unary)
-    check_values(found, unary, pairwise, starts, ends, labels, mask)
-    return found.to(unary.dtype), *gradient
+        value = torch.stack([each.value(mu) for each in _groups(scores, mask)])
+    _check_values(value, scores, labels, mask)
+    return [value.to(unary.dtype), *(gradient if keep else _nothing(unary))]
 
 
 @torch.library.custom_op("diptych::chain_gradient", mutates_args=())
 def chain_gradient(
     weights: Tensor,
-    of_unary: Tensor,
-    of_pairwise: Tensor,
-    of_starts: Tensor,
-    of_ends: Tensor,
-    unary: Tensor,
-    pairwise: Tensor,
-    starts: Tensor,
-    ends: Tensor,
+    kept: Sequence[Tensor],
+    scores: Sequence[Tensor],
     labels: Tensor | None,
     mask: Tensor | None,
     mu: float,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The gradient of the sum of weights (G, B) times :func:`chain_value` in unary, pairwise, starts and ends; of_unary
-    and the others: what :func:`chain_value` kept.
-    """
-    if len(of_starts.T) > 0 and weights.shape[1] > 0:
+) -> list[Tensor]:
+    """The gradient in the scores of the sum of weights (G, B) times :func:`chain_value`, and what that kept."""
+    if len(kept[2].T) > 0 and weights.shape[1] > 0:
         same = weights[:, 0].detach()
         if bool((weights == same[:, None]).all()):
-            kept = of_unary, of_pairwise, of_starts, of_ends
-            one, two, three, four = (x.detach() * same.reshape(-1, *(1,) * (x.ndim - 1)) for x in kept)
-            return one, two, three, four
-    return _sums(weights.detach(), unary, pairwise, starts, ends, labels, mask, mu)[1]
+            return [x.detach() * same.reshape(-1, *(1,) * (x.ndim - 1)) for x in kept]
+    return _sums(weights.detach(), scores, labels, mask, mu)[1]
 
 
 @torch.library.custom_op("diptych::chain_hessian", mutates_args=())
 def chain_hessian_product(
-    weights: Tensor,
-    unary: Tensor,
-    pairwise: Tensor,
-    starts: Tensor,
-    ends: Tensor,
-    mask: Tensor | None,
-    mu: float,
-    along_unary: Tensor,
-    along_pairwise: Tensor,
-    along_starts: Tensor,
-    along_ends: Tensor,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    weights: Tensor, scores: Sequence[Tensor], mask: Tensor | None, mu: float, along: Sequence[Tensor]
+) -> list[Tensor]:
     """<marginals, direction> of each chain, (G, B); the derivative of :func:`chain_gradient` along the direction."""
-    direction = along_unary, along_pairwise, along_starts, along_ends
+    unary, pairwise, *_ = scores
     if not fused(unary, pairwise):
-        inner, tangents = [], []
-        groups = zip(
-            _groups(unary, pairwise, starts, ends, mask), _groups(*direction, mask), weights.detach(), strict=True
-        )
-        for group, other, each in groups:
+        means, tangents = [], []
+        for group, other, each in zip(_groups(scores, mask), _groups(along, mask), weights.detach(), strict=True):
             mean, tangent = group.hessian(other, mu, each)
-            inner.append(mean)
+            means.append(mean)
             tangents.append(group.parts(tangent))
-        return torch.stack(inner), *_stacked(tangents, unary, pairwise)
-    batch = batch_of(unary, pairwise, starts, ends, None, mask)
-    nodes, edges = along_unary.detach().contiguous().numpy().reshape(batch.unary.shape), _doubles(along_pairwise)
-    along = Tables(nodes, edges, np.stack([_doubles(along_starts), _doubles(along_ends)]))
+        return [torch.stack(means), *_stacked(tangents, scores)]
+    batch, nodes = _batch(scores, None, mask), along[0].detach().contiguous().numpy()
+    direction = Tables(nodes.reshape(batch.unary.shape), _doubles(along[1]), np.stack(list(map(_doubles, along[2:]))))
     threads = torch.get_num_threads()
-    mean, found = chain_batch.hessian(batch, mu, _doubles(weights).reshape(-1), along, threads)
-    return torch.from_numpy(mean).reshape(weights.shape).to(weights.dtype), *_tensors(found, unary, pairwise)
+    inner, found = chain_batch.hessian(batch, mu, _doubles(weights).reshape(-1), direction, threads)
+    return [torch.from_numpy(inner).reshape(weights.shape).to(weights.dtype), *_tensors(found, scores)]
 
 
 @torch.library.custom_op("diptych::chain_labels", mutates_args=())
@@ -150,46 +118,39 @@ def checked_labels(labels: Tensor, mask: Tensor | None, n_labels: int) -> Tensor
     return labels.clone()
 
 
-@checked_labels.register_fake
-def _(labels: Tensor, mask: Tensor | None, n_labels: int) -> Tensor:
-    return torch.empty_like(labels)
-
-
-def _alike(tensors: Any) -> tuple[Tensor, ...]:
-    return tuple(torch.empty_like(each, memory_format=torch.contiguous_format) for each in tensors)
+def _alike(tensors: Any) -> list[Tensor]:
+    return [torch.empty_like(each, memory_format=torch.contiguous_format) for each in tensors]
 
 
 @chain_value.register_fake
-def _(*given: Any) -> tuple[Tensor, ...]:
-    unary, keep = given[0], given[-1]
-    return unary.new_empty(unary.shape[:2]), *(_alike(given[:4]) if keep else _nothing(unary))
+def _(scores: Any, labels: Any, mask: Any, mu: float, keep: bool) -> list[Tensor]:
+    return [scores[0].new_empty(scores[0].shape[:2]), *(_alike(scores) if keep else _nothing(scores[0]))]
 
 
-@chain_gradient.register_fake
-def _(weights: Tensor, *given: Any) -> tuple[Tensor, ...]:
-    return _alike(given[4:8])
-
-
-@chain_hessian_product.register_fake
-def _(weights: Tensor, *scores: Any) -> tuple[Tensor, ...]:
-    return _alike((weights, *scores[:4]))
+chain_gradient.register_fake(lambda weights, kept, scores, *_: _alike(scores))
+chain_hessian_product.register_fake(lambda weights, scores, *_: _alike((weights, *scores)))
+checked_labels.register_fake(lambda labels, *_: torch.empty_like(labels))
 
 
 def more_groups(operator: Any, shared: tuple[int, ...] = ()) -> None:
     """Let vmap put its axis before that of the groups, the first of each tensor but those that all groups share."""
 
-    def rule(info: Any, dims: tuple[int | None, ...], *given: Any) -> tuple[Any, Any]:
-        V, joined = info.batch_size, []
-        for place, (x, dim) in enumerate(zip(given, dims, strict=True)):
-            if isinstance(x, Tensor) and place not in shared:
-                x = x.expand(V, *x.shape) if dim is None else x.movedim(dim, 0)
-                x = x.reshape(V * x.shape[1], *x.shape[2:])
-            joined.append(x)
-        found = operator(*joined)
-        apart = [
-            x.reshape(V, x.shape[0] // V, *x.shape[1:]) for x in ((found,) if isinstance(found, Tensor) else found)
-        ]
-        return (apart[0], 0) if isinstance(found, Tensor) else (tuple(apart), (0,) * len(apart))
+    def rule(info: Any, dims: tuple[Any, ...], *given: Any) -> tuple[Any, Any]:
+        V = info.batch_size
+
+        def joined(x: Any, dim: Any) -> Any:
+            if isinstance(x, (list, tuple)):
+                return [joined(*each) for each in zip(x, dim or [None] * len(x), strict=True)]
+            if not isinstance(x, Tensor):
+                return x
+            x = x.expand(V, *x.shape) if dim is None else x.movedim(dim, 0)
+            return x.reshape(V * x.shape[1], *x.shape[2:])
+
+        found = operator(*(x if place in shared else joined(x, dim)
+                           for place, (x, dim) in enumerate(zip(given, dims, strict=True))))  # fmt: skip
+        alone = isinstance(found, Tensor)
+        apart = [x.reshape(V, x.shape[0] // V, *x.shape[1:]) for x in ([found] if alone else found)]
+        return (apart[0], 0) if alone else (type(found)(apart), type(found)([0] * len(apart)))
 
     operator.register_vmap(rule)
 
@@ -203,13 +164,15 @@ class _Value(Function):
 
     @staticmethod
     def forward(u: Any, A: Any, starts: Any, ends: Any, labels: Any, mask: Any, mu: Any, keep: Any) -> Any:
-        return chain_value(u, A, starts, ends, labels, mask, mu, keep)
+        return tuple(chain_value([u, A, starts, ends], labels, mask, mu, keep))
 
     @staticmethod
     def setup_context(ctx: Any, given: Any, found: Any) -> None:
         ctx.mu = given[-2]
         ctx.mark_non_differentiable(*found[1:])
         ctx.save_for_backward(*found[1:], *given[:-2])
+        if not torch.compiler.is_compiling():
+            ctx.save_for_forward(*given[:-2])
 
     @staticmethod
     def backward(ctx: Any, weights: Tensor, *_: Any) -> Any:
@@ -218,7 +181,7 @@ class _Value(Function):
             return *_Gradient.apply(*given), *(None,) * 4
         if torch.is_grad_enabled() or any(unpack_dual(x).tangent is not None for x in given[:9]):
             return *_ForwardGradient.apply(*given), *(None,) * 4
-        return *chain_gradient(*given), *(None,) * 4  # nothing asks for a derivative of this one
+        return *_Gradient.forward(*given), *(None,) * 4  # nothing asks for a derivative of this one
 
 
 class _Gradient(Function):
@@ -228,17 +191,19 @@ class _Gradient(Function):
     def forward(
         weights: Any, a: Any, b: Any, c: Any, d: Any, u: Any, A: Any, s: Any, e: Any, y: Any, mask: Any, mu: Any
     ) -> Any:
-        return chain_gradient(weights, a, b, c, d, u, A, s, e, y, mask, mu)
+        return tuple(chain_gradient(weights, [a, b, c, d], [u, A, s, e], y, mask, mu))
 
     @staticmethod
     def setup_context(ctx: Any, given: Any, found: Any) -> None:
         ctx.mu = given[-1]
         ctx.save_for_backward(given[0], *given[5:-1])
+        if not torch.compiler.is_compiling():
+            ctx.save_for_forward(*given[:-1])
 
     @staticmethod
     def backward(ctx: Any, *along: Tensor) -> Any:
         weights, *scores, labels, mask = ctx.saved_tensors
-        mean, *tangents = chain_hessian_product(weights, *scores, mask, ctx.mu, *along)
+        mean, *tangents = chain_hessian_product(weights, scores, mask, ctx.mu, along)
         if labels is not None:
             mean = mean - gold_score(along, labels, mask)
         return mean, None, None, None, None, *tangents, None, None, None
@@ -254,7 +219,7 @@ class Mean(Function):
         unary: Any, pairwise: Any, starts: Any, ends: Any, u: Any, A: Any, s: Any, e: Any, mask: Any, mu: Any
     ) -> Any:
         weights = torch.ones_like(unary[..., 0, 0]) if unary.shape[2] else unary.new_ones(unary.shape[:2])
-        return chain_hessian_product(weights, unary, pairwise, starts, ends, mask, mu, u, A, s, e)[0]
+        return chain_hessian_product(weights, [unary, pairwise, starts, ends], mask, mu, [u, A, s, e])[0]
 
     @staticmethod
     def setup_context(ctx: Any, given: Any, found: Any) -> None:
@@ -265,18 +230,13 @@ class Mean(Function):
     def backward(ctx: Any, weights: Tensor) -> Any:
         *tensors, mask = ctx.saved_tensors
         scores, along = tensors[:4], tensors[4:]
-        _, *tangents = chain_hessian_product(weights, *scores, mask, ctx.mu, *along)
-        gradient = chain_gradient(weights, *_nothing(weights), *scores, None, mask, ctx.mu)
+        _, *tangents = chain_hessian_product(weights, scores, mask, ctx.mu, along)
+        gradient = chain_gradient(weights, _nothing(weights), scores, None, mask, ctx.mu)
         return *tangents, *gradient, None, None
 
 
 class _ForwardValue(_Value):
     """With a rule for forward mode, which compiled programs cannot have."""
-
-    @staticmethod
-    def setup_context(ctx: Any, given: Any, found: Any) -> None:
-        _Value.setup_context(ctx, given, found)
-        ctx.save_for_forward(*given[:-2])
 
     @staticmethod
     def jvp(ctx: Any, *along: Any) -> Any:
@@ -288,18 +248,14 @@ class _ForwardValue(_Value):
 
 class _ForwardGradient(_Gradient):
     @staticmethod
-    def setup_context(ctx: Any, given: Any, found: Any) -> None:
-        _Gradient.setup_context(ctx, given, found)
-        ctx.save_for_forward(*given[:-1])
-
-    @staticmethod
     def jvp(ctx: Any, change: Tensor | None, *along: Any) -> Any:
         weights, *kept, u, A, s, e, labels, mask = ctx.saved_tensors
-        _, *found = chain_hessian_product(weights, u, A, s, e, mask, ctx.mu, *_tangents(along[4:], (u, A, s, e)))
-        tangents = [undifferentiated(x, u, A, s, e) for x in found]
+        scores = u, A, s, e
+        _, *found = chain_hessian_product(weights, scores, mask, ctx.mu, _tangents(along[4:], scores))
+        tangents = [undifferentiated(x, *scores) for x in found]
         if change is None:
             return tuple(tangents)
-        more = _ForwardGradient.apply(change, *kept, u, A, s, e, labels, mask, ctx.mu)
+        more = _ForwardGradient.apply(change, *kept, *scores, labels, mask, ctx.mu)
         return tuple(a + b for a, b in zip(tangents, more, strict=True))
 
 
@@ -307,20 +263,33 @@ def _tangents(along: Any, scores: Any) -> list[Tensor]:
     return [torch.zeros_like(x) if v is None else v for v, x in zip(along, scores, strict=False)]
 
 
-def value_of(*given: Any) -> Tensor:
+def value_of(scores: Scores, labels: Tensor | None, mask: Tensor | None, mu: float) -> Tensor:
     """:func:`chain_value` alone, with its derivatives."""
     function = _Value if torch.compiler.is_compiling() else _ForwardValue
-    keep = torch.is_grad_enabled() and any(x.requires_grad for x in given[:4])
-    value: Tensor = function.apply(*given, keep)[0]
+    keep = torch.is_grad_enabled() and any(x.requires_grad for x in scores)
+    value: Tensor = function.apply(*scores, labels, mask, mu, keep)[0]
     return value
 
 
-def gradient_of(weights: Tensor, *given: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """:func:`chain_gradient` at the arguments of :func:`chain_value`, with its derivatives."""
-    _, *kept = chain_value(*(x.detach() if isinstance(x, Tensor) else x for x in given), True)
+def gradient_of(scores: Scores, mask: Tensor | None, mu: float) -> tuple[Tensor, ...]:
+    """The gradient of the sum of :func:`chain_value`, with its derivatives."""
+    _, *kept = chain_value([x.detach() for x in scores], None, mask, mu, True)
     function = _Gradient if torch.compiler.is_compiling() else _ForwardGradient
-    found: tuple[Tensor, Tensor, Tensor, Tensor] = function.apply(weights, *kept, *given)
+    ones = scores[0].new_ones(scores[0].shape[:2])
+    found: tuple[Tensor, ...] = function.apply(ones, *kept, *scores, None, mask, mu)
     return found
+
+
+def best_of(scores: Scores, mask: Tensor | None) -> Tensor | None:
+    """The best labels (G, B, n), -1 off the mask, by one call of a kernel, or None. Raises ValueError,
+    InfeasibleError.
+    """
+    unary, pairwise, *_ = scores
+    if not fused(unary, pairwise):
+        return None
+    value, of_rows = chain_batch.best(_batch(scores, None, mask), torch.get_num_threads())
+    _check_values(torch.from_numpy(value).reshape(unary.shape[:2]), scores, None, mask)
+    return torch.from_numpy(of_rows).reshape(unary.shape[:3])
 
 
 def gold_score(scores: Sequence[Tensor], labels: Tensor, mask: Tensor | None) -> Tensor:
@@ -378,93 +347,71 @@ class _Group:
         return [unary, torch.as_tensor(numbers.pairwise), *ends]
 
 
-def _groups(unary: Tensor, pairwise: Tensor, starts: Tensor, ends: Tensor, mask: Tensor | None) -> Iterator[_Group]:
-    panel = kernels if unary.device.type == "cpu" else chain_scaled
-    for g in range(unary.shape[0]):
-        u, A, s, e = (x.detach() for x in (unary[g], pairwise[g], starts[g], ends[g]))
+def _groups(scores: Scores, mask: Tensor | None) -> Iterator[_Group]:
+    panel = kernels if scores[0].device.type == "cpu" else chain_scaled
+    for g, (u, A, s, e) in enumerate(zip(*(x.detach() for x in scores), strict=True)):
         yield _Group(u, A, s, e, None if mask is None else mask[g], panel)
 
 
-def batch_of(
-    unary: Tensor, pairwise: Tensor, starts: Tensor, ends: Tensor, labels: Tensor | None, mask: Tensor | None
-) -> chain_batch.Batch:
+def _batch(scores: Scores, labels: Tensor | None, mask: Tensor | None) -> chain_batch.Batch:
     """The chains as kernels take them."""
-    gold = None if labels is None else labels.contiguous().numpy()
-    kept = None if mask is None else mask.contiguous().numpy()
-    A, s, e = (_doubles(x) for x in (pairwise, starts, ends))
-    return chain_batch.batch_of(unary.detach().contiguous().numpy(), A, s, e, gold, kept)
+    gold, kept = (None if x is None else x.contiguous().numpy() for x in (labels, mask))
+    A, s, e = map(_doubles, scores[1:])
+    return chain_batch.batch_of(scores[0].detach().contiguous().numpy(), A, s, e, gold, kept)
 
 
 def _doubles(x: Tensor) -> np.ndarray:
     return x.detach().to(torch.float64).contiguous().numpy()
 
 
-def _nothing(like: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _nothing(like: Tensor) -> list[Tensor]:
     """Four tensors (G, 0): no gradient is kept."""
-    one, two, three, four = (like.new_empty((like.shape[0], 0)) for _ in range(4))
-    return one, two, three, four
+    return [like.new_empty((like.shape[0], 0)) for _ in range(4)]
 
 
 def _sums(
-    weights: Tensor,
-    unary: Tensor,
-    pairwise: Tensor,
-    starts: Tensor,
-    ends: Tensor,
-    labels: Tensor | None,
-    mask: Tensor | None,
-    mu: float,
-) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor, Tensor]]:
+    weights: Tensor, scores: Scores, labels: Tensor | None, mask: Tensor | None, mu: float
+) -> tuple[Tensor, list[Tensor]]:
     """The values (G, B) and the gradient of the sum of weights (G, B) times these."""
-    if fused(unary, pairwise):
-        batch = batch_of(unary, pairwise, starts, ends, labels, mask)
-        value, found = chain_batch.gradient(batch, mu, _doubles(weights).reshape(-1), torch.get_num_threads())
-        return torch.from_numpy(value).reshape(unary.shape[:2]), _tensors(found, unary, pairwise)
+    if fused(*scores[:2]):
+        batch, threads = _batch(scores, labels, mask), torch.get_num_threads()
+        value, found = chain_batch.gradient(batch, mu, _doubles(weights).reshape(-1), threads)
+        return torch.from_numpy(value).reshape(weights.shape), _tensors(found, scores)
     values, gradients = [], []
-    for group, each in zip(_groups(unary, pairwise, starts, ends, mask), weights, strict=True):
+    for group, each in zip(_groups(scores, mask), weights, strict=True):
         value, marginals = group.sums(mu, each)
         values.append(value)
         gradients.append(group.parts(marginals))
-    return torch.stack(values), _stacked(gradients, unary, pairwise)
+    return torch.stack(values), _stacked(gradients, scores)
 
 
-def _tensors(found: Tables, unary: Tensor, pairwise: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    starts, ends = (torch.from_numpy(x).to(pairwise.dtype) for x in found.ends)
-    nodes = torch.from_numpy(found.nodes).reshape(unary.shape)
-    return nodes, torch.from_numpy(found.edges).to(pairwise.dtype), starts, ends
+def _tensors(found: Tables, scores: Scores) -> list[Tensor]:
+    tables = (torch.from_numpy(x).to(scores[1].dtype) for x in (found.edges, *found.ends))
+    return [torch.from_numpy(found.nodes).reshape(scores[0].shape), *tables]
 
 
-def _stacked(groups: list[list[Tensor]], unary: Tensor, pairwise: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    nodes, edges, starts, ends = (torch.stack(each) for each in zip(*groups, strict=True))
-    return nodes.to(unary.dtype), edges.to(pairwise.dtype), starts.to(pairwise.dtype), ends.to(pairwise.dtype)
+def _stacked(groups: list[list[Tensor]], scores: Scores) -> list[Tensor]:
+    return [torch.stack(each).to(x.dtype) for each, x in zip(zip(*groups, strict=True), scores, strict=True)]
 
 
-def check_values(
-    value: Tensor,
-    unary: Tensor,
-    pairwise: Tensor,
-    starts: Tensor,
-    ends: Tensor,
-    labels: Tensor | None,
-    mask: Tensor | None,
-) -> None:
+def _check_values(value: Tensor, scores: Scores, labels: Tensor | None, mask: Tensor | None) -> None:
     """Say what is wrong where a value is not finite."""
     right = torch.isfinite(value)
     if right.all():
         return
     wrong = ~right
-    check_scores(unary, pairwise, starts, ends, mask)
+    check_scores(scores, mask)
     if labels is not None:
-        _check_labels(labels, mask, unary.shape[-1])
+        _check_labels(labels, mask, scores[0].shape[-1])
     b = torch.nonzero(wrong)[0].tolist()[1]
     if labels is not None and value[wrong][0] == torch.inf:
         raise ValueError(f"labels: those of example {b} are forbidden: their score is -inf")
     raise InfeasibleError(f"every labelling of example {b} is forbidden (all scores are -inf)")
 
 
-def check_scores(unary: Tensor, pairwise: Tensor, starts: Tensor, ends: Tensor, mask: Tensor | None) -> None:
+def check_scores(scores: Scores, mask: Tensor | None) -> None:
     """Raise ValueError at nan or +inf, off the mask excepted."""
-    for name, x in {"unary": unary, "pairwise": pairwise, "starts": starts, "ends": ends}.items():
+    for name, x in zip(("unary", "pairwise", "starts", "ends"), scores, strict=True):
         bad = ~(x < torch.inf)
         bad = bad if mask is None or name != "unary" else bad & mask[..., None]
         if bad.any():

@@ -1,121 +1,115 @@
-"""Oracles of chains that have no derivative, as operators of PyTorch: best and K best labels, samples, max-marginals.
+"""Answers that have no derivative, of all structures, as operators of PyTorch: best and K best outputs, samples,
+max-marginals. The structures of the panels give them.
 
-Arguments as in :mod:`diptych.layers.torch.operators`.
+All operators take the name of a structure; its scores, tensors (B, ...), of chains (G, B, ...); the mask or the lengths
+of each, or None; parents (p,) of labelled nodes; single_root of dependency trees.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-import accelerated.structures.chain as kernels
-import reference.structures.chain as reference
-from accelerated.structures import chain_batch
-from diptych.layers.torch.operators import batch_of, check_scores, check_values, fused, more_groups
-from reference.structures.base import feasible
-from reference.structures.chain_masks import front, labels_back, parts_back, with_end
-from reference.structures.chain_scores import ChainScores
+from diptych.layers.torch.operators import more_groups
+from reference.structures.scores import score_fields
 
-__all__ = ["chain_best", "chain_k_best", "chain_max_marginals", "chain_sample"]
+__all__ = ["KINDS", "Kind", "best_outputs", "highest_scores", "k_best_outputs", "sampled"]
 
 
-def _scores(g: int, unary: Tensor, pairwise: Tensor, starts: Tensor, ends: Tensor, mask: Tensor | None) -> ChainScores:
-    plain = ChainScores(unary[g].detach(), pairwise[g].detach(), None, None if mask is None else mask[g])
-    return with_end(with_end(plain, starts[g].detach(), last=False), ends[g].detach(), last=True)
-
-
-def _panel(unary: Tensor) -> Any:
-    return kernels if unary.device.type == "cpu" else reference
-
-
-@torch.library.custom_op("diptych::chain_best", mutates_args=())
-def chain_best(unary: Tensor, pairwise: Tensor, starts: Tensor, ends: Tensor, mask: Tensor | None) -> Tensor:
-    """The best labels (G, B, n), -1 off the mask. Raises InfeasibleError."""
-    if fused(unary, pairwise):
-        batch = batch_of(unary, pairwise, starts, ends, None, mask)
-        best, of_rows = chain_batch.best(batch, torch.get_num_threads())
-        check_values(torch.from_numpy(best).reshape(unary.shape[:2]), unary, pairwise, starts, ends, None, mask)
-        return torch.from_numpy(of_rows).reshape(unary.shape[:3])
-    check_scores(unary, pairwise, starts, ends, mask)
-    found = []
-    for g in range(unary.shape[0]):
-        scores = _scores(g, unary, pairwise, starts, ends, mask)
-        value, labels = _panel(unary).viterbi(front(scores))
-        feasible(value, "best")
-        found.append(labels_back(scores, labels))
-    return torch.stack(found)
-
-
-@torch.library.custom_op("diptych::chain_k_best", mutates_args=())
-def chain_k_best(
-    unary: Tensor, pairwise: Tensor, starts: Tensor, ends: Tensor, mask: Tensor | None, k: int
-) -> tuple[Tensor, Tensor]:
-    """The k best labels (G, B, k, n), -1 beyond those there are, whose number (G, B) comes second."""
-    check_scores(unary, pairwise, starts, ends, mask)
-    found = []
-    for g in range(unary.shape[0]):
-        scores = _scores(g, unary, pairwise, starts, ends, mask)
-        best = _panel(unary).top_k_viterbi(front(scores), k)
-        found.append((labels_back(scores, best.labels), best.count))
-    labels, count = zip(*found, strict=True)
-    return torch.stack(labels), torch.stack(count)
-
-
-@torch.library.custom_op("diptych::chain_sample", mutates_args=())
-def chain_sample(
-    unary: Tensor, pairwise: Tensor, starts: Tensor, ends: Tensor, mask: Tensor | None, uniforms: Tensor, mu: float
-) -> Tensor:
-    """Labels (G, B, size, n) drawn with probability proportional to exp(score / mu), by uniform numbers of this shape.
-
-    Raises InfeasibleError.
+class Kind(NamedTuple):
+    """What asks a panel: made(scores, where, parents, single_root), the structures, one for each group of chains; and
+    best(...) of the same, the best outputs by one call of a kernel, or None where there is none.
     """
-    check_scores(unary, pairwise, starts, ends, mask)
-    found = []
-    for g in range(unary.shape[0]):
-        scores = _scores(g, unary, pairwise, starts, ends, mask)
-        value, labels = _panel(unary).sample(front(scores), uniforms[g], mu)
-        feasible(value, "sample")
-        found.append(labels_back(scores, labels))
-    return torch.stack(found)
+
+    made: Callable[..., list[Any]]
+    best: Callable[..., Tensor | None] = lambda *given: None
 
 
-@torch.library.custom_op("diptych::chain_max_marginals", mutates_args=())
-def chain_max_marginals(
-    unary: Tensor, pairwise: Tensor, starts: Tensor, ends: Tensor, mask: Tensor | None
+KINDS: dict[str, Kind] = {}  # by name; the modules of the structures fill it in
+
+
+def _joined(ask: Callable[[Any], Sequence[Any]], kind: str, scores: Sequence[Tensor], *rest: Any) -> list[Tensor]:
+    answers = [ask(each) for each in KINDS[kind].made(scores, *rest)]
+    return [torch.cat([torch.as_tensor(x) for x in each]).to(scores[0].device) for each in zip(*answers, strict=True)]
+
+
+@torch.library.custom_op("diptych::best_outputs", mutates_args=())
+def best_outputs(
+    kind: str, scores: Sequence[Tensor], where: Tensor | None, parents: Tensor | None, single_root: bool
+) -> Tensor:
+    """The best outputs (..., n), -1 off a mask and past a length. Raises ValueError, InfeasibleError."""
+    found = KINDS[kind].best(scores, where, parents, single_root)
+    if found is None:
+        (found,) = _joined(lambda each: each.best()[1:], kind, scores, where, parents, single_root)
+    return found
+
+
+@torch.library.custom_op("diptych::k_best_outputs", mutates_args=())
+def k_best_outputs(
+    kind: str, scores: Sequence[Tensor], where: Tensor | None, parents: Tensor | None, single_root: bool, k: int
 ) -> tuple[Tensor, Tensor]:
-    """The highest score with each label (G, B, n, L) and each pair (G, B, n-1, L, L)."""
-    check_scores(unary, pairwise, starts, ends, mask)
-    found = []
-    for g in range(unary.shape[0]):
-        scores = _scores(g, unary, pairwise, starts, ends, mask)
-        found.append(parts_back(scores, _panel(unary).max_marginals(front(scores)), -torch.inf)[:2])
-    nodes, edges = zip(*found, strict=True)
-    return torch.stack(nodes), torch.stack(edges)
+    """The k best outputs (..., k, n), -1 beyond those there are, and their number (...,). Raises ValueError."""
+    labels, count = _joined(lambda each: each.topk(k)[1:], kind, scores, where, parents, single_root)
+    return labels, count
 
 
-@chain_best.register_fake
-def _(unary: Tensor, *rest: Any) -> Tensor:
-    return unary.new_empty(unary.shape[:3], dtype=torch.int64)
+@torch.library.custom_op("diptych::sampled", mutates_args=())
+def sampled(
+    kind: str,
+    scores: Sequence[Tensor],
+    where: Tensor | None,
+    parents: Tensor | None,
+    single_root: bool,
+    seeds: Tensor,
+    size: int,
+    mu: float,
+) -> Tensor:
+    """Outputs (..., size, n) drawn with probability proportional to exp(score / mu), by the seeds (G,) of groups of
+    chains, of others by the first. Raises ValueError, InfeasibleError.
+    """
+    of_groups = iter(seeds.tolist())
+    (labels,) = _joined(
+        lambda each: (each.sample(size, mu, next(of_groups)),), kind, scores, where, parents, single_root
+    )
+    return labels
 
 
-@chain_k_best.register_fake
-def _(unary: Tensor, pairwise: Tensor, starts: Tensor, ends: Tensor, mask: Tensor | None, k: int) -> Any:
-    G, B, n, _ = unary.shape
-    return unary.new_empty((G, B, k, n), dtype=torch.int64), unary.new_empty((G, B), dtype=torch.int64)
+@torch.library.custom_op("diptych::highest_scores", mutates_args=())
+def highest_scores(
+    kind: str, scores: Sequence[Tensor], where: Tensor | None, parents: Tensor | None, single_root: bool
+) -> list[Tensor]:
+    """The highest score of an output with each part, -inf where there is none. Raises ValueError."""
+    found = _joined(lambda each: score_fields(each.max_marginals()), kind, scores, where, parents, single_root)
+    return [x.to(scores[0].dtype) for x in found]
 
 
-@chain_sample.register_fake
-def _(unary: Tensor, pairwise: Tensor, starts: Tensor, ends: Tensor, mask: Any, uniforms: Tensor, mu: float) -> Tensor:
-    return torch.empty_like(uniforms, dtype=torch.int64)
+@best_outputs.register_fake
+def _(kind: str, scores: Any, *_: Any) -> Tensor:
+    return scores[0].new_empty(scores[0].shape[:-1], dtype=torch.int64)
 
 
-@chain_max_marginals.register_fake
-def _(unary: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    G, B, n, L = unary.shape
-    return unary.new_empty(unary.shape), unary.new_empty((G, B, max(n - 1, 0), L, L))
+@k_best_outputs.register_fake
+def _(kind: str, scores: Any, where: Any, parents: Any, single_root: bool, k: int) -> tuple[Tensor, Tensor]:
+    *batch, n, _ = scores[0].shape
+    labels, count = (scores[0].new_empty(shape, dtype=torch.int64) for shape in ((*batch, k, n), batch))
+    return labels, count
 
 
-for each in (chain_best, chain_k_best, chain_sample, chain_max_marginals):
-    more_groups(each)
+@sampled.register_fake
+def _(kind: str, scores: Any, *rest: Any) -> Tensor:
+    *batch, n, _ = scores[0].shape
+    return scores[0].new_empty((*batch, rest[-2], n), dtype=torch.int64)
+
+
+@highest_scores.register_fake
+def _(kind: str, scores: Any, *_: Any) -> list[Tensor]:
+    *batch, n, L = scores[0].shape
+    edges = [(*batch, max(n - 1, 0), L, L)] if kind == "chain" else [x.shape for x in scores[1:]]
+    return [scores[0].new_empty(shape) for shape in (scores[0].shape, *edges)]
+
+
+for each in (best_outputs, k_best_outputs, sampled, highest_scores):
+    more_groups(each, shared=(3,))

@@ -1,0 +1,140 @@
+"""Layers inside programs of PyTorch: forward mode, derivatives of a second order, transformations, compiled and
+exported programs. By the laws of layers first derivatives in reverse mode are right: these agree with them, or are
+errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+
+from conformance.layers.minibatches import CASES
+from conformance.layers.structures import elsewhere, functions, offered
+
+torch = pytest.importorskip("torch")
+
+from conformance.layers.programs import Program  # noqa: E402
+
+pytestmark = [  # warnings of PyTorch, about itself
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning"),
+]
+FORWARD = ("log_partition", "crf_loss", "best", "hinge_loss", "score")
+NOT_THERE = "this derivative is not there|no autograd formula was registered|chain_hessian"
+
+
+@pytest.fixture(params=["kernels", "elsewhere"])
+def path(request: Any) -> Iterator[None]:
+    """What the CPU runs, and what other devices do, on the CPU."""
+    with elsewhere() if request.param == "elsewhere" else nullcontext():
+        yield
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_forward_mode_and_second_derivatives_are_right_or_errors(path, case):
+    program = Program(case)
+    given = [x.clone().requires_grad_() for x in program.fields]
+    second = ("log_partition", "crf_loss") if program.kind == "Chain" else ()
+    for name in program.offered:
+        ask = program.of(name)
+        if name in FORWARD or (program.kind, name) == ("Chain", "marginals"):
+            assert torch.autograd.gradcheck(ask, given, check_forward_ad=name in FORWARD, fast_mode=True)
+        if name in second:
+            assert torch.autograd.gradgradcheck(ask, given, fast_mode=True)
+    for name in {"log_partition", "entropy"} & set(program.offered) - set(second):
+        slopes = torch.autograd.grad(program.of(name)(*given).sum(), given, create_graph=True)
+        with pytest.raises(RuntimeError, match=NOT_THERE):
+            torch.autograd.grad(sum(x.square().sum() for x in slopes), given)
+    for name in {"max_marginals"} & set(offered("torch-autograd", program.kind)):
+        ask = program.of(name)
+        with pytest.raises(RuntimeError, match=NOT_THERE):
+            ask(*given).nan_to_num(neginf=0.0).sum().backward()
+        with pytest.raises(RuntimeError, match=NOT_THERE):
+            torch.func.jvp(ask, program.fields, program.fields)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_derivatives_of_a_third_order_are_errors_and_hessians_those_of_reverse_mode(path, case):
+    program = Program(case)
+    if program.kind == "Matching":
+        return
+    x, *rest = (x.clone() for x in program.fields)
+    func, ask = torch.func, program.of("log_partition")
+
+    def value(x: Any) -> Any:
+        return ask(x, *rest).sum()
+
+    if program.kind != "Chain":
+        for other in (func.jacfwd, func.jacrev):
+            with pytest.raises(RuntimeError, match=NOT_THERE):
+                other(func.grad(value))(x)
+        return
+    hessian = torch.autograd.functional.hessian(value, x)
+    assert torch.allclose(func.hessian(value)(x), hessian) and hessian.abs().sum() > 0
+    x.requires_grad_()
+    slope = torch.autograd.grad(value(x), x, create_graph=True)[0].square().sum()
+    again = torch.autograd.grad(slope, x, create_graph=True)[0]
+    with pytest.raises(RuntimeError, match=NOT_THERE):
+        again.sum().backward()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_transformations_are_loops(case):
+    program = Program(case)
+    x, *rest = program.fields
+    many, func = torch.stack([x, 2 * x]), torch.func
+    for name in (*program.offered, *({"max_marginals"} & set(offered("torch-autograd", program.kind)))):
+
+        def ask(x: Any, name: str = name) -> Any:
+            return program.of(name)(x, *rest)
+
+        assert torch.equal(func.vmap(ask)(many)[1], ask(2 * x))
+        if name != "max_marginals" and (program.kind == "Chain" or name != "marginals"):
+            plain = torch.autograd.functional.jacobian(ask, 2 * x)
+            assert torch.allclose(func.vmap(func.jacrev(ask))(many)[1], plain)
+            if name in FORWARD:
+                assert torch.allclose(func.jacfwd(ask)(2 * x), plain)
+    if program.kind == "Chain":
+        tables, ask = torch.stack([rest[0], 2 * rest[0]]), program.of("log_partition")
+        assert torch.allclose(func.vmap(lambda A: ask(x, A, *rest[1:]))(tables)[1], ask(x, tables[1], *rest[1:]))
+
+
+@pytest.mark.beyond("compiles")
+@pytest.mark.parametrize("case", [case for case in CASES if "holes" in case or "each" in case or "tall" in case])
+def test_compiled_and_exported_programs_give_the_same(case):
+    torch.compiler.reset()
+    program = Program(case)
+    values = [program.of(name) for name in program.offered if name != "marginals"]
+    module = functions("torch-autograd", program.kind)
+    values += [program.of("sample", size=3)] if hasattr(module, "sample") else []
+
+    def both(*fields: Any) -> Any:
+        return sum(ask(*fields).sum() for ask in values if ask is not values[-1]), values[-1](*fields)
+
+    compiled = torch.compile(both, fullgraph=True, backend="aot_eager")
+    for grad in (True, False):
+        given, plain = ([x.clone().requires_grad_(grad) for x in program.fields] for _ in range(2))
+        (a, last), (b, other) = compiled(*given), both(*plain)
+        assert torch.allclose(a, b) and last.shape == other.shape
+        if grad:
+            a.backward(), b.backward()
+            assert all(torch.allclose(u.grad, v.grad) for u, v in zip(given, plain, strict=True))
+
+    refused = () if program.kind == "Chain" else ("entropy", "kl")  # by export
+    kept = [program.of(name) for name in program.offered if name not in ("marginals", *refused)]
+
+    class Exported(torch.nn.Module):
+        def forward(self, *fields: Any) -> Any:
+            return sum(ask(*fields).sum() for ask in kept)
+
+    found = torch.export.export(Exported(), program.fields).module()(*program.fields)
+    assert torch.allclose(found, Exported()(*program.fields))
+    if "marginals" in program.offered:
+        shares = torch.compile(program.of("marginals"), fullgraph=True, backend="aot_eager")
+        assert torch.allclose(shares(*program.fields), program.of("marginals")(*program.fields))
+        if program.kind != "Chain":
+            with pytest.raises(RuntimeError, match=NOT_THERE):
+                shares(*(x.clone().requires_grad_() for x in program.fields)).sum().backward()
