@@ -86,7 +86,8 @@ def distribution(w, x, labels):
 
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_the_fit_is_the_optimum_of_crfsuites_objective(settings):
-    crf = CRF(epsilon=1e-11, **settings).fit(X, Y)
+    epsilon = 1e-11 if settings.get("c2", 1.0) > 0 else 1e-7  # without c2 the dual's variables have half the digits
+    crf = CRF(epsilon=epsilon, **settings).fit(X, Y)
     w, features, labels = weights_of(crf), items(X), ["B", "I", "O"]
     assert crf.classes_ == labels
     c1, c2, least = settings.get("c1", 0.0), settings.get("c2", 1.0), settings.get("min_freq", 0)
@@ -101,7 +102,7 @@ def test_the_fit_is_the_optimum_of_crfsuites_objective(settings):
     values = np.array(list(w.values()))
     last = crf.training_log_.last_iteration
     close(last["loss"], loss + c1 * np.abs(values).sum() + c2 * values @ values)
-    assert 0 <= last["gap"] <= 1e-11 * last["loss"] + 1e-12
+    assert 0 <= last["gap"] <= epsilon * last["loss"] + 1e-12
     names = {name for x in features for token in x for name, _ in token}
     every = {(name, label) for name in names for label in labels} if settings.get("all_possible_states") else set()
     if settings.get("all_possible_transitions"):

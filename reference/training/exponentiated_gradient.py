@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
-from reference.arrays import absolute_sum, squared_norm
+from reference.arrays import Array, absolute_sum, squared_norm
 from reference.declared import DualLam, Ge, Gt
 from reference.objectives import StructuralHinge
 from reference.optimizers.base import Objective, traits, value_of
@@ -61,10 +61,16 @@ class CentredRun(Solver):
         kind = type(self.box.dual)
         return f"{kind.__module__}.{kind.__qualname__}"
 
+    def value(self, objective: Objective, w: Array) -> float:
+        """The objective with its regulariser."""
+        box = self.box.dual
+        loss = value_of(objective, w, box.mu)
+        return loss + box.l1 * absolute_sum(w) + 0.5 * self.box.lam * squared_norm(w)
+
     def evaluate(self, objective: Objective, state: CentredState) -> Report:
         box, (x, fun, dual) = self.box, state.best
         w = box.weights(objective, state)
-        last = value_of(objective, w, box.dual.mu) + box.dual.l1 * absolute_sum(w) + 0.5 * box.lam * squared_norm(w)
+        last = self.value(objective, w)
         if not last >= fun:
             x, fun = w, last
         dual = max(dual, box.bound(state))
@@ -74,6 +80,10 @@ class CentredRun(Solver):
         self, objective: Objective, before: Any, after: CentredState, report: Report, rng: np.random.Generator
     ) -> tuple[CentredState, Report]:
         return after._replace(best=report.detail), report
+
+    def restored(self, objective: Objective, saved: CentredState) -> CentredState:
+        x, _, dual = saved.best
+        return saved._replace(best=(x, self.value(objective, x), dual))
 
     def ending(self, run: Run, state: Any) -> Ending:
         return Ending(verdict(run), "of lowest objective", run.gap)
