@@ -15,6 +15,7 @@ import numpy as np
 import reference.optimizers.bcfw as reference
 from accelerated.arrays import like, view
 from accelerated.compiled.epochs.bcfw import Done, Visits, bcfw_pass
+from accelerated.compiled.epochs.bcfw_shrunk import DirectionSets
 from accelerated.compiled.problems.weights import zeros_like
 from accelerated.compiled.problems.working_sets import WorkingSets, new_sets, with_room
 from accelerated.models.parsing import ParsingModel
@@ -74,13 +75,13 @@ class BCFW(reference.BCFW):
 
     def alpha(self, state: BCFWState) -> Any:
         sets: Any = state.sets
-        if isinstance(sets, WorkingSets):
+        if isinstance(sets, WorkingSets | DirectionSets):
             return Alpha(sets.alpha.copy(), sets.slots.copy(), sets.outputs.copy())
         return super().alpha(state)
 
     def between(self, state: BCFWState, alpha: Any, gamma: float) -> BCFWState:
         sets: Any = state.sets
-        if not isinstance(sets, WorkingSets):
+        if not isinstance(sets, WorkingSets | DirectionSets):
             return super().between(state, alpha, gamma)
         if not isinstance(alpha, Alpha):  # before the first epoch, all weight is on the true outputs
             ones = np.ones(len(sets.outputs), np.int64)

@@ -13,7 +13,6 @@ from conformance.specimens.models import labellings
 from conformance.tolerances import close
 from diptych.distributed import Partitioned, cocoa
 from diptych.distributed.ascent import Change, CoCoA, CoCoAState, Duals, Round, Stand, next_share, passed
-from reference.structures.base import UnsupportedError
 from reference.training.counterparts import counterpart
 
 LAM = 0.05
@@ -23,13 +22,14 @@ def local_of(sp, log_loss, **options):
     return sp.algorithms.ExponentiatedGradient(LAM, 1.0, 0.3) if log_loss else sp.algorithms.BCFW(LAM, **options)
 
 
+@pytest.mark.parametrize("l1", [0.0, 0.02])
 @pytest.mark.parametrize("log_loss", [False, True])
-def test_the_dual_never_falls_and_bounds_the_optimum(tmp_path, sp, log_loss):
-    loss = sp.LogLoss if log_loss else sp.StructuralHinge
-    best = (sp.exponentiated_gradient if log_loss else sp.bcfw)(whole(sp, loss), lam=LAM, tol=1e-8, rng=0, epochs=900)
+def test_the_dual_never_falls_and_bounds_the_optimum(tmp_path, sp, log_loss, l1):
+    loss, one = (sp.LogLoss, sp.exponentiated_gradient) if log_loss else (sp.StructuralHinge, sp.bcfw)
+    best = one(whole(sp, loss), lam=LAM, l1=l1, tol=1e-8, rng=0, epochs=900)
     rows = []
     objective = Partitioned(LOADERS, sp.SequenceModel(2, 3), loss)
-    options = {"folder": tmp_path, "callback": lambda row, w: rows.append(row)}
+    options = {"folder": tmp_path, "l1": l1, "callback": lambda row, w: rows.append(row)}
     result = cocoa(objective, lam=LAM, epochs=60, tol=0.0, rng=0, **options)
     assert len(list(tmp_path.iterdir())) <= 3 * len(LOADERS)  # of two accepted rounds, perhaps a rejected one
     duals = np.array([row.dual for row in rows])
@@ -40,7 +40,8 @@ def test_the_dual_never_falls_and_bounds_the_optimum(tmp_path, sp, log_loss):
     close(result.certificate, gap)
     assert -1e-12 <= result.fun - best.fun <= gap and gap <= 2e-2 * result.fun
     w = result.x
-    close(result.fun, whole(sp, loss).value(w) + 0.5 * LAM * float(w @ w))
+    close(result.fun, whole(sp, loss).value(w) + l1 * float(np.sum(np.abs(w))) + 0.5 * LAM * float(w @ w))
+    assert bool(l1) == bool(np.any(w == 0))
 
 
 def test_one_partition_is_one_machine(sp):
@@ -163,28 +164,32 @@ def test_the_next_point_of_a_line_search():
     assert next_share([(0.0, 0.0), (0.5, -0.1), (1.0, -1.0)]) == 0.25
 
 
+@pytest.mark.parametrize("l1", [0.0, 0.03])
 @pytest.mark.parametrize("log_loss", [False, True])
-def test_whole_steps_are_safe_with_sigma_the_number_of_partitions(tmp_path, sp, log_loss):
+def test_whole_steps_are_safe_with_sigma_the_number_of_partitions(tmp_path, sp, log_loss, l1):
     """At random weights and seeds: the rise of the dual is at least the sum of the local problems' rises. A pass made
     again from the same files, also after a share of a step, writes the same and changes the same."""
     loss = sp.LogLoss if log_loss else sp.StructuralHinge
     objective, K = Partitioned(LOADERS, sp.SequenceModel(2, 3), loss), len(LOADERS)
-    lam_n, local, duals = LAM * objective.n / K, local_of(sp, log_loss), Duals(str(tmp_path), False)
+    local, duals = (local_of(sp, log_loss), *(x * objective.n / K for x in (LAM, l1))), Duals(str(tmp_path), False)
     w, values = objective.zeros(), np.zeros(K)
+
+    def conjugate(x):
+        return 0.5 * LAM * np.sum(np.maximum(np.abs(x) - l1 / LAM, 0.0) ** 2)
+
     for number in (1, 2, 3):
-        now = Round(local, lam_n, float(K), np.arange(K) + 9 * number, duals, Stand(number - 1, 1.0), number, ())
+        now = Round(*local, float(K), np.arange(K) + 9 * number, duals, Stand(number - 1, 1.0), number, ())
         for each in (now._replace(stand=Stand(number - 1, 1.0 if log_loss else 0.7)), now):
             once, again = (passed(objective._job, w, each, 0) for _ in range(2))
             assert once.u.tobytes() == again.u.tobytes() and once[1:] == again[1:]
         changes = [passed(objective._job, w, now, k) for k in range(K)]
         rises = [(change.value - value) / objective.n for change, value in zip(changes, values, strict=True)]
         local_rises = [
-            rise - LAM * float(w @ change.u) - K * LAM / 2 * change.square
-            for rise, change in zip(rises, changes, strict=True)
+            rise - (conjugate(w + K * change.u) - conjugate(w)) / K for rise, change in zip(rises, changes, strict=True)
         ]
         u = sum(change.u for change in changes)
         close(sum(change.square for change in changes), sum(float(change.u @ change.u) for change in changes))
-        rise = sum(rises) - LAM * float(w @ u) - LAM / 2 * float(u @ u)
+        rise = sum(rises) - (conjugate(w + u) - conjugate(w))
         assert rise >= sum(local_rises) - 1e-12
         if number > 1 or not log_loss:  # the first visit of exponentiated gradient may fall
             assert min(local_rises) >= -1e-12
@@ -211,9 +216,3 @@ def test_a_checkpoint_is_never_older_than_its_files(tmp_path, sp, monkeypatch, l
         file.unlink()
     with pytest.raises(FileNotFoundError, match="^folder: .*no dual variables of partition"):
         cocoa(objective, lam=LAM, epochs=12, tol=0.0, rng=0, resume=left / "run.npz")
-
-
-def test_l1_is_refused(sp):
-    objective = Partitioned(LOADERS, sp.SequenceModel(2, 3), sp.StructuralHinge)
-    with pytest.raises(UnsupportedError, match="^local: cocoa has no l1, expected l1 = 0, got BCFW"):
-        cocoa(objective, lam=LAM, local=local_of(sp, False, l1=0.1))

@@ -11,11 +11,15 @@ For sigma = 1 and one partition this is the dual itself. The pass is the usual p
 w + sigma u_k and with lam/sigma in place of lam. Then alpha moves by a share gamma of the sum of all changes, and w by
 gamma sum_k u_k.
 
-For the hinge sigma = 1. D is a parabola on the segment, and gamma is its maximiser there. For the log loss, alpha_i is
-stored as scores, and the segment is that between the old and the new scores. The full step is taken if D rises by it.
-Otherwise an exact line search finds the maximiser of D on the segment. Each of its points takes a pass over the
-partitions. Sigma follows the ratio ||sum_k u_k||^2 / sum_k ||u_k||^2 of the last round. The ratio is at most the number
-of partitions, and D cannot fall by the full step if sigma equals that number. In both cases D never falls.
+With l1 ||w||_1 in the objective, w = soft(x, l1/lam) for the x that is linear in alpha, D is the same in w, u_k the
+change of x, and the pass is the dual method's with l1/sigma.
+
+For the hinge sigma = 1. D is a parabola on the segment (with l1 one in pieces), and gamma is its maximiser there. For
+the log loss, alpha_i is stored as scores, and the segment is that between the old and the new scores. The full step is
+taken if D rises by it. Otherwise an exact line search finds the maximiser of D on the segment. Each of its points takes
+a pass over the partitions. Sigma follows the ratio ||sum_k u_k||^2 / sum_k ||u_k||^2 of the last round. The ratio is at
+most the number of partitions, and D cannot fall by the full step if sigma equals that number: D is concave, and the
+whole step is the mean of the steps sigma u_k. In both cases D never falls.
 
 Source: Jaggi et al. (2014), "Communication-efficient distributed dual coordinate ascent", Algorithm 1; sigma from Ma et
 al. (2015), "Adding vs. averaging in distributed primal-dual optimization", (9). The line search and the choice of sigma
@@ -38,12 +42,13 @@ import numpy as np
 
 from diptych.distributed.objective import Partitioned
 from diptych.distributed.partitions import Job, objective_of
-from reference.arrays import squared_norm
+from reference.arrays import absolute_sum, squared_norm
 from reference.declared import DualLam, Ge, Unrecorded
 from reference.objectives import LogLoss
 from reference.optimizers.base import Algorithm, value_of
 from reference.optimizers.bcfw import BCFW
 from reference.optimizers.exponentiated_gradient import ExponentiatedGradient
+from reference.optimizers.nonnegative import best_step, shrunk
 from reference.smoothings import Max
 from reference.structures.base import UnsupportedError
 from reference.training.counterparts import counterpart
@@ -126,10 +131,10 @@ ROUNDING = 16  # in machine epsilons: a fall of D by at most this share of its t
 class CoCoAState(NamedTuple):
     """The state of a run.
 
-    x = w(alpha) (d,). value = (1/n) sum_i value_i(alpha_i). stand: identifies alpha. sigma: for the next round. rounds:
-    number so far, rejected ones included. calls: oracle calls. step: the last gamma; 0 if the round was rejected.
-    files: numbers of the files that are kept. drop: numbers of the files that the next round removes. best: the weights
-    (d,) of the lowest objective so far, and that objective.
+    x = w(alpha) (d,), before soft thresholding. value = (1/n) sum_i value_i(alpha_i). stand: identifies alpha. sigma:
+    for the next round. rounds: number so far, rejected ones included. calls: oracle calls. step: the last gamma; 0 if
+    the round was rejected. files: numbers of the files that are kept. drop: numbers of the files that the next round
+    removes. best: the weights (d,) of the lowest objective so far, and that objective.
     """
 
     x: np.ndarray
@@ -159,12 +164,14 @@ class Change(NamedTuple):
 class Round(NamedTuple):
     """The arguments that all tasks of a round share.
 
-    local: the algorithm that is the local method. lam_n = lam n / sigma. seeds: one for each partition. stand:
-    identifies alpha. number: of the files that are written. drop: numbers of the files that are removed.
+    local: the algorithm that is the local method. lam_n = lam n / sigma, l1_n = l1 n / sigma. seeds: one for each
+    partition. stand: identifies alpha. number: of the files that are written. drop: numbers of the files that are
+    removed.
     """
 
     local: Any
     lam_n: float
+    l1_n: float
     sigma: float
     seeds: np.ndarray
     duals: Duals
@@ -172,11 +179,16 @@ class Round(NamedTuple):
     number: int
     drop: tuple[int, ...]
 
+    def box(self, objective: Any) -> Any:
+        """The local method on a partition."""
+        n = objective.n
+        return counterpart(replace(self.local, lam=self.lam_n / n, l1=self.l1_n / n), objective)
+
 
 def passed(job: Job, w: np.ndarray, shared: Round, k: int) -> Change:
-    """One pass of the local method over partition k, from weights w (d,)."""
+    """One pass of the local method over partition k, from x = w (d,)."""
     objective = objective_of(job, k).objective
-    box: Any = counterpart(replace(shared.local, lam=shared.lam_n / objective.n), objective)
+    box = shared.box(objective)
     if shared.stand.number == 0:
         state = box.init(objective, objective.zeros())
     else:
@@ -208,7 +220,7 @@ class Probe(NamedTuple):
 def probed(job: Job, w: np.ndarray, probe: Probe, k: int) -> Change:
     """The result for partition k if its scores move by the share gamma; u is that beyond the full step's u."""
     objective, shared = objective_of(job, k).objective, probe.round
-    box: Any = counterpart(replace(shared.local, lam=shared.lam_n / objective.n), objective)
+    box = shared.box(objective)
     state, *rest = shared.duals.read(k, shared.number)
     before, *_ = shared.duals.read(k, shared.stand.number)
     state = box.between(objective, state._replace(x=np.zeros_like(w), calls=0), before, probe.gamma)
@@ -243,6 +255,19 @@ class CoCoA(Algorithm):
     lam: float
     local: BCFW | ExponentiatedGradient
     duals: Duals
+    l1: float = 0.0
+
+    def weights(self, x: np.ndarray) -> np.ndarray:
+        """w = soft(x, l1/lam) (d,)."""
+        found: np.ndarray = shrunk(x, self.l1 / self.lam)
+        return found
+
+    def risen(self, x: np.ndarray, u: np.ndarray, rise: float) -> float:
+        """How far D rises where x changes by u and the values by ``rise``."""
+        if self.l1 == 0:
+            return rise - self.lam * float(x @ u) - 0.5 * self.lam * squared_norm(u)
+        before, after = self.weights(x), self.weights(x + u)
+        return rise - 0.5 * self.lam * float((after - before) @ (after + before))
 
     def init(self, objective: Partitioned, w0: Any = None) -> CoCoAState:
         """The start: all mass is on the true outputs, which have value 0."""
@@ -251,39 +276,49 @@ class CoCoA(Algorithm):
 
     def epoch(self, objective: Partitioned, state: CoCoAState, rng: np.random.Generator) -> CoCoAState:
         """One round."""
-        w, lam, sigma, most = state.x, self.lam, state.sigma, len(objective.sizes)
+        x, lam_n, sigma, most = state.x, self.lam * objective.n, state.sigma, len(objective.sizes)
         number = (state.rounds + 1) * (PROBES + 1)
         seeds = rng.integers(2**63, size=most)
-        shared = Round(self.local, lam * objective.n / sigma, sigma, seeds, self.duals, state.stand, number, state.drop)
-        total: Change = objective.sum_of(passed, w, shared)
-        u, rise = total.u, total.value / objective.n - state.value
-        # D(alpha + gamma change) - D(alpha) = gamma slope - gamma^2 lam/2 ||u||^2, if values are linear in gamma
-        slope, square = rise - lam * float(w @ u), squared_norm(u)
+        local = self.local, lam_n / sigma, self.l1 * objective.n / sigma
+        shared = Round(*local, sigma, seeds, self.duals, state.stand, number, state.drop)
+        total: Change = objective.sum_of(passed, x, shared)
+        u, rise, square = total.u, total.value / objective.n - state.value, squared_norm(total.u)
         after = state._replace(rounds=state.rounds + 1, calls=state.calls + total.calls, step=0.0, drop=())
         if isinstance(self.local, BCFW):
-            gamma = min(max(slope / (lam * square), 0.0), 1.0) if square > 0 else float(slope > 0)
+            gamma = self.share(x, u, rise, lam_n)
             if gamma == 0.0:
                 return after._replace(drop=(number,))
             return moved(after, gamma, gamma * u, state.value + gamma * rise, Stand(number, gamma))
-        lost = ROUNDING * np.finfo(np.float64).eps * (abs(state.value) + lam * squared_norm(w))
-        rises = slope - 0.5 * lam * square >= -lost or sigma == most
+        lost = ROUNDING * np.finfo(np.float64).eps * (abs(state.value) + self.lam * squared_norm(x))
+        rises = self.risen(x, u, rise) >= -lost or sigma == most
         ratio = square / total.square if total.square > 0 else 1.0
         after = after._replace(sigma=min(max(SAFETY * ratio, 1.0 if rises else 2.0 * sigma), most))
         if rises:
             return moved(after, 1.0, u, state.value + rise, Stand(number, 1.0))
         return self.search(objective, after, shared, total)
 
+    def share(self, x: np.ndarray, u: np.ndarray, rise: float, lam_n: float) -> float:
+        """The gamma in [0, 1] with the highest D at x + gamma u, if values are linear in gamma.
+
+        Without l1, D(alpha + gamma change) - D(alpha) = gamma slope - gamma^2 lam/2 ||u||^2.
+        """
+        slope, square = rise - self.lam * float(self.weights(x) @ u), squared_norm(u)
+        if square > 0 and self.l1 > 0:
+            n = lam_n / self.lam
+            return best_step(x, -lam_n * u, n * slope, 1.0, lam_n, None, self.l1 / self.lam)
+        return min(max(slope / (self.lam * square), 0.0), 1.0) if square > 0 else float(slope > 0)
+
     def search(self, objective: Partitioned, state: CoCoAState, shared: Round, full: Change) -> CoCoAState:
         """The state after the step to the maximiser of D on the segment of scores, where the full step lowers D."""
-        w, lam, number = state.x, self.lam, shared.number
+        x, number = state.x, shared.number
 
         def rise(u: np.ndarray, value: float) -> float:
-            return value - state.value - lam * float(w @ u) - 0.5 * lam * squared_norm(u)
+            return self.risen(x, u, value - state.value)
 
         best, tried = state, [(0.0, 0.0), (1.0, rise(full.u, full.value / objective.n))]
         while number < shared.number + PROBES and (gamma := next_share(tried)) is not None:
             number += 1
-            change: Change = objective.sum_of(probed, w, Probe(shared, number, gamma))
+            change: Change = objective.sum_of(probed, x, Probe(shared, number, gamma))
             state = state._replace(calls=state.calls + change.calls)
             u, value = full.u + change.u, change.value / objective.n
             point = gamma, rise(u, value)
@@ -307,11 +342,14 @@ class Ascent(Solver):
 
     def evaluate(self, objective: Any, state: CoCoAState) -> Report:
         """The report of the best weights so far, because the objective may rise although the dual does not fall."""
-        lam, (x, fun) = self.box.lam, state.best
-        dual = state.value - 0.5 * lam * squared_norm(state.x)
-        last = value_of(objective, state.x, None) + 0.5 * lam * squared_norm(state.x)
+        w, (x, fun) = self.box.weights(state.x), state.best
+        quadratic = 0.5 * self.box.lam * squared_norm(w)
+        dual = state.value - quadratic
+        last = value_of(objective, w, None) + quadratic
+        if self.box.l1 > 0:
+            last += self.box.l1 * absolute_sum(w)
         if not last >= fun:
-            x, fun = state.x, last
+            x, fun = w, last
         return Report(x, fun, dual, fun - dual, calls=state.calls)
 
     def restored(self, objective: Any, saved: CoCoAState) -> CoCoAState:
@@ -334,6 +372,7 @@ def cocoa(
     objective: Partitioned,
     *,
     lam: DualLam,
+    l1: Annotated[float, Ge(0)] = 0.0,
     local: BCFW | ExponentiatedGradient | None = None,
     evaluate_every: Annotated[int, Ge(1), Unrecorded()] = 1,
     folder: Annotated[str | Path | None, Unrecorded()] = None,
@@ -351,9 +390,12 @@ def cocoa(
         Its loss is an unsmoothed StructuralHinge or a LogLoss.
     lam : float > 0
         Weight of the squared norm; C = 1/(lam n).
+    l1 : float >= 0
+        Weight of the sum of the absolute weights.
     local : algorithm, optional
         The local method with its options: ``algorithms.BCFW`` for the hinge, ``algorithms.ExponentiatedGradient`` for
-        the log loss. Its lam is not used. Default: these with the defaults of ``bcfw`` and ``exponentiated_gradient``.
+        the log loss. Its lam and l1 are not used. Default: these with the defaults of ``bcfw`` and
+        ``exponentiated_gradient``.
     epochs : int >= 0
         The maximum number of rounds, rejected ones included.
     evaluate_every : int >= 1
@@ -415,7 +457,7 @@ def cocoa(
     try:
         duals = Duals(str(own or Path(folder or "").absolute()), objective.memory is None)
         needed = None if run["checkpoint"] is None else [0]
-        solver = Ascent(CoCoA(lam, box, duals), needed)
+        solver = Ascent(CoCoA(lam, box, duals, l1), needed)
 
         def written(state: CoCoAState) -> None:
             if needed is not None:
@@ -443,6 +485,4 @@ def _local(objective: Partitioned, lam: float, local: Any) -> BCFW | Exponentiat
     box: BCFW | ExponentiatedGradient = local
     if isinstance(box, BCFW) and (box.average != "last" or not box.line_search):
         raise ValueError(f"local: expected BCFW with line search and without averages, got {box}")
-    if isinstance(box, BCFW) and box.l1 > 0:
-        raise UnsupportedError(f"local: cocoa has no l1, expected l1 = 0, got {box}; bcfw on one machine has it")
     return box

@@ -80,13 +80,18 @@ def check_identity(theirs: Mapping[str, Any], ours: Mapping[str, Any], path: Any
         other = theirs.get(name)
         if mine == other or (name == "rng" and (mine is None or other is None)):
             continue
-        if name not in theirs and (name == "partitions" or (name, mine) in NEW_OPTIONS):  # of an older file
+        if name not in theirs and (name == "partitions" or _is_new(name, mine)):  # of an older file
             continue
         if name == "form":
             if other is None:  # a state that every panel reads
                 continue
             raise ValueError(of_another_panel(path, other))
         raise ValueError(f"resume: {path} is of a run with {name} = {other}, this one has {mine}")
+
+
+def _is_new(name: str, value: Any) -> bool:
+    """Whether an option has the value that older files, without that option, stand for."""
+    return isinstance(value, float | None) and (name, value) in NEW_OPTIONS
 
 
 def _described(option: Any) -> Any:
@@ -104,7 +109,8 @@ def _described(option: Any) -> Any:
     if isinstance(option, np.ndarray):
         return f"array {zlib.crc32(np.ascontiguousarray(option).tobytes()):08x} of {option.dtype} {option.shape}"
     if is_dataclass(option):
-        described = (f"{field.name}={_described(getattr(option, field.name))}" for field in fields(option))
+        values = [(field.name, getattr(option, field.name)) for field in fields(option)]
+        described = [f"{name}={_described(value)}" for name, value in values if not _is_new(name, value)]
         return f"{type(option).__name__}({', '.join(described)})"
     return f"{type(option).__module__}.{getattr(option, '__qualname__', type(option).__qualname__)}"
 
