@@ -36,7 +36,7 @@ import numba
 
 import reference
 from accelerated.kernel_archive import PYTHON, SETTINGS, Archive, companion
-from accelerated.kernel_files import SUFFIX, Place, warn_once
+from accelerated.kernel_files import SUFFIX, KernelPlace, warn_once
 
 __all__ = [
     "TRIED",
@@ -122,7 +122,7 @@ def shipped_kernels() -> Archive | None:
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:
     folder, typed = _folder, not os.path.exists(function.__code__.co_filename)  # at a prompt: not kept
     if _inside is not None:
-        place = None if typed else Place(folder, source_hash(), _writable, shipped_kernels)
+        place = None if typed else KernelPlace(folder, source_hash(), _writable, shipped_kernels)
         return _inside.entry(function, {"nopython": True, **OPTIONS, **options}, place)
     before = config.CACHE_DIR
     config.CACHE_DIR = str(folder)  # read by the decorator

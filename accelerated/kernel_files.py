@@ -17,7 +17,7 @@ import numba
 from accelerated.kernel_archive import Archive, obstacle
 from reference.files import replacing
 
-__all__ = ["SUFFIX", "KernelFiles", "Place", "warn_once"]
+__all__ = ["SUFFIX", "KernelFiles", "KernelPlace", "warn_once"]
 
 SUFFIX = ".nbc"  # files of compiled code
 DIGEST = hashlib.sha256
@@ -25,7 +25,7 @@ DAMAGED = "damaged kernel cache: %s (%s): compiled anew, and so is what else is 
 _told: set[str] = set()
 
 
-class Place(NamedTuple):
+class KernelPlace(NamedTuple):
     """Where kernels are kept.
 
     folder: None if there is none; stamp: the hash of the sources; writable: whether new kernels are kept there;
@@ -45,7 +45,7 @@ class KernelFiles:
 
     written: ClassVar[set[str]] = set()  # names of the files that this process has written
 
-    def __init__(self, place: Place, name: str, dumps: Callable[[Any], bytes]) -> None:
+    def __init__(self, place: KernelPlace, name: str, dumps: Callable[[Any], bytes]) -> None:
         self.place, self.name, self.dumps = place, name.replace("<", "").replace(">", ""), dumps
         self.anew = False  # whether what arrived compiled is left aside
 

@@ -33,14 +33,14 @@ from numba.core.serialize import dumps
 from numba.core.typed_passes import NativeLowering
 
 from accelerated.kernel_archive import PROCESSOR
-from accelerated.kernel_files import KernelFiles, Place, warn_once
+from accelerated.kernel_files import KernelFiles, KernelPlace, warn_once
 
 __all__ = ["AS_PART", "CACHE_LINE", "entry"]
 
 CACHE_LINE = 64  # bytes; also of the widest registers
 
 
-def entry(function: Callable[..., Any], options: dict[str, Any], place: Place | None) -> Any:
+def entry(function: Callable[..., Any], options: dict[str, Any], place: KernelPlace | None) -> Any:
     """A function as a kernel that Python calls. place: where it is kept; None: nowhere."""
     dispatcher: Any = EntryDispatcher(function, options)
     if place is not None:
@@ -176,7 +176,7 @@ class _Implementation(CompileResultCacheImpl):
 class _Cache(FunctionCache):
     """Numba's cache of a function, in files of our own."""
 
-    def __init__(self, function: Callable[..., Any], place: Place) -> None:
+    def __init__(self, function: Callable[..., Any], place: KernelPlace) -> None:
         self._py_func, self._name = function, f"{function.__module__}.{function.__qualname__}"
         self._impl, self._cache_path = _Implementation(function), str(place.folder)
         self._cache_file = KernelFiles(place, self._name, dumps)

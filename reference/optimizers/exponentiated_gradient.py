@@ -16,7 +16,7 @@ With l1 ||w||_1 in the objective, w = soft(x, l1/lam) for x = w(alpha) above, an
 
 Source: Collins, Globerson, Koo, Carreras and Bartlett (2008), "Exponentiated gradient algorithms for conditional random
 fields and max-margin Markov networks"; a baseline of Pillutla et al., Table 1. The dual with l1: Shalev-Shwartz and
-Zhang (2014), "Accelerated proximal stochastic dual coordinate ascent for regularized loss minimization", section 1.
+Zhang (2014), "Accelerated proximal stochastic dual coordinate ascent for regularized loss minimization".
 """
 
 from __future__ import annotations

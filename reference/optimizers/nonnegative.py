@@ -9,7 +9,7 @@ max(x - l1/lam, 0) in N. Where w_j != 0, lam x_j w_j - l1 |w_j| = lam w_j^2. The
 is its gradient with respect to lam x. For l1 = 0, w = clip(x): the negative entries of N are set to 0.
 
 Source: Shalev-Shwartz and Zhang (2014), "Accelerated proximal stochastic dual coordinate ascent for regularized loss
-minimization", (2) to (4) and section 2.2: the dual with a strongly convex regulariser, and the elastic net.
+minimization": the dual with a strongly convex regulariser, and the elastic net.
 """
 
 from __future__ import annotations

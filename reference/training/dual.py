@@ -100,7 +100,7 @@ def bcfw(
     Source
     ------
     Lacoste-Julien et al. (2013), Algorithm 4; Pillutla et al., section 7.2 (bcfw-wavg). The dual with l1 is from
-    Shalev-Shwartz and Zhang (2014), section 2.2, and its line search is ours.
+    Shalev-Shwartz and Zhang (2014), and its line search is ours.
 
     Examples
     --------

@@ -158,7 +158,7 @@ def exponentiated_gradient(
     Source
     ------
     Collins et al. (2008), sections 3 to 6 (the online updates); the step sizes and the sampling are not from there. The
-    dual with l1: Shalev-Shwartz and Zhang (2014), section 1. The proximal term: Rockafellar (1976).
+    dual with l1: Shalev-Shwartz and Zhang (2014). The proximal term: Rockafellar (1976).
 
     Examples
     --------
