@@ -23,6 +23,7 @@ USUAL = "--limit 20 --epochs 20 --quiet"
 COMMANDS = [f"train letters {USUAL} --optimizer {name} {MORE.get(name, '')}" for name in OPTIMIZERS]
 COMMANDS += [f"train letters {USUAL} --loss hinge", f"train letters {USUAL} --learner mkl --step-size 0.1"]
 COMMANDS += [f"train letters {USUAL} --learner sparse-crf", "tag train sentences.txt --quiet --save model.npz"]
+COMMANDS += ["tag train sentences.txt --quiet --c1 0.1 --save model.npz"]
 COMMANDS += ["tag predict model.npz sentences.txt", "tag evaluate model.npz sentences.txt"]
 for command in COMMANDS:
     print("diptych", command, flush=True)

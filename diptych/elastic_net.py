@@ -29,7 +29,7 @@ from reference.screening.problem import beta_max
 from reference.screening.solvers import SparseResult, solve_sparse
 from reference.training.checkpoints import check_identity, read_checkpoint, same_value
 from reference.training.counterparts import counterpart
-from reference.training.exponentiated_gradient import CentredRun
+from reference.training.exponentiated_gradient import CentredGradient
 from reference.training.result import Row
 from reference.training.solver import minimize
 
@@ -96,7 +96,7 @@ def elastic_net(
     options: dict[str, Any] = {"callback": callback, "checkpoint": checkpoint, "resume": resume}
     if not has_dual_kernels(objective):
         return solve_sparse(objective, w0, alpha=lam / l1, beta=l1, tol=tol, iterations=iterations, **options)
-    solver = CentredRun(Centred(lam, default_kappa(objective, l1), ExponentiatedGradient(lam, 1.0, STEP, l1=l1)))
+    solver = CentredGradient(Centred(lam, default_kappa(objective, l1), ExponentiatedGradient(lam, 1.0, STEP, l1=l1)))
     options |= {"every": EVERY, "epochs": iterations, "tol": tol, "same": {"l1": l1, "lam": lam, "rng": 0}}
     run = minimize(objective, solver, w0, rng=0, **options)
     result = run.result

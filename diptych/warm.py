@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from diptych.check import STRUCTURES, problem
+from diptych.elastic_net import elastic_net
 from diptych.panels import panel_of
 from reference.files import save_bytes
 
@@ -68,6 +69,11 @@ def _sparse(sp: ModuleType) -> None:
         sp.solve_sparse(_log(sp), beta=0.01, solver=solver, iterations=20)
 
 
+def _elastic_net(sp: ModuleType) -> None:
+    found = elastic_net(_log(sp), l1=0.02, lam=0.01, tol=1e-2)
+    elastic_net(_log(sp), found.x, l1=0.01, lam=0.01, tol=1e-2)
+
+
 def _predict(sp: ModuleType) -> None:
     log = _log(sp)
     log.model.predict(log.data, None, log.zeros())
@@ -108,6 +114,8 @@ FIRST_CALLS: dict[str, Callable[[ModuleType], Any]] = {  # those that compile lo
     "bcfw of a parser": _parser,
     "bcfw": lambda sp: sp.bcfw(_hinge(sp), lam=0.1, epochs=200, rng=0),  # until working sets grow
     "exponentiated_gradient": lambda sp: sp.exponentiated_gradient(_log(sp), lam=0.1, epochs=2, rng=0),
+    "elastic net": _elastic_net,
+    "bcfw with l1": lambda sp: sp.bcfw(_hinge(sp), lam=0.1, l1=0.02, epochs=200, rng=0),
     "sgd on the log loss": lambda sp: sp.sgd(_log(sp), lam=0.1, epochs=1, rng=0),
     "lbfgs": lambda sp: sp.lbfgs(_log(sp), lam=0.1, iterations=2),
     "lbfgs of a tagger": _tagger,

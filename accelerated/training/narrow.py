@@ -22,8 +22,8 @@ from reference.arrays import Array, Rows
 from reference.optimizers.subproblem import UserPass
 from reference.packed import lock
 from reference.training.casimir import CasimirRun
-from reference.training.dual import DualUpdates, FrankWolfe, Planes
-from reference.training.exponentiated_gradient import CentredRun, Exponentiated
+from reference.training.dual import CentredFrankWolfe, DualUpdates, FrankWolfe, Planes
+from reference.training.exponentiated_gradient import CentredGradient, Exponentiated
 from reference.training.result import Report
 from reference.training.run import Ending, Run
 from reference.training.smooth import Backtracked, Smooth
@@ -98,7 +98,8 @@ class Narrow(Solver):
 SOLVERS: dict[type, type] = {
     solver: type(solver.__name__, (Narrow, solver), {"__doc__": Narrow.__doc__})
     for solver in (
-        *(Descent, Backtracked, CasimirRun, Smooth, FrankWolfe, Exponentiated, CentredRun, DualUpdates, Planes),
+        *(Descent, Backtracked, CasimirRun, Smooth, FrankWolfe, CentredFrankWolfe),
+        *(Exponentiated, CentredGradient, DualUpdates, Planes),
     )
 }
 

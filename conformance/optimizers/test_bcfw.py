@@ -31,7 +31,7 @@ def test_bcfw_is_its_equations(backend, rng, average, cached_passes, line_search
     problem = listed(X, Y, 3, 0.07, l1=l1)
     options = {"cached_passes": cached_passes, "average": average, "line_search": line_search}
     expected = by_hand(problem, 6, 4, **options)
-    result = backend.bcfw(hinge(backend, X, Y), lam=0.07, l1=l1, epochs=6, tol=0.0, rng=4, **options)
+    result = backend.bcfw(hinge(backend, X, Y), lam=0.07, l1=l1, kappa=0.0, epochs=6, tol=0.0, rng=4, **options)
     close(result.x, expected[-1][0])
     for row, (w, dual) in zip(result.history, expected, strict=True):
         close(row.dual, dual)
@@ -171,7 +171,7 @@ def test_bcfw_finds_the_constrained_optimum(backend, rng, where, lam, l1):
 def test_bcfw_clips_as_its_equations_do(backend, rng, average, l1):
     """The average's dual point is the average of the dual points: weights are averaged first and clipped then."""
     problem, options = drawn(rng, slice(0, 4), l1=l1), {"cached_passes": 0, "average": average}
-    result = backend.bcfw(problem.hinge(backend), lam=0.1, l1=l1, epochs=4, tol=0.0, rng=3, **options)
+    result = backend.bcfw(problem.hinge(backend), lam=0.1, l1=l1, kappa=0.0, epochs=4, tol=0.0, rng=3, **options)
     expected = by_hand(problem, 4, 3, **options)
     for row, (w, dual) in zip(result.history, expected, strict=True):
         close([row.dual, row.objective], [dual, problem.primal(w)])

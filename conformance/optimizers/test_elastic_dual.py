@@ -167,7 +167,7 @@ def test_a_start_has_the_dual_of_its_weights(backend, rng):
     alpha = [np.exp(V @ w0) / np.sum(np.exp(V @ w0)) for V in every.V]
     state = box.init(objective, w0)
     close(state.dual.x, (every.v(alpha) + 0.2 * w0) / 0.3)
-    close(box.bound(state), every.bound(alpha))
+    close(box.bound(objective, state), every.bound(alpha))
     found = elastic_net(objective, l1=0.02, lam=0.1, tol=1e-10)
     again = elastic_net(objective, found.x, l1=0.02, lam=0.1, tol=1e-4)
     assert again.nit == 0 and again.certificate <= 1e-4 * again.fun and np.array_equal(again.x, found.x)
@@ -195,7 +195,7 @@ def test_what_has_no_effect_is_refused(backend, rng):
     X, Y = labelling(rng, (2, 1))
     model = backend.SequenceModel(3, 3)
     objective = backend.LogLoss(model, model.pack(X, Y))
-    with pytest.raises(ValueError, match="kappa: expected None without l1, got 0.5"):
+    with pytest.raises(ValueError, match="kappa: expected 0 without l1, got 0.5"):
         backend.exponentiated_gradient(objective, lam=0.1, kappa=0.5)
     with pytest.raises(ValueError, match="l1"):
         backend.exponentiated_gradient(objective, lam=0.1, l1=-1.0)

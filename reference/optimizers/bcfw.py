@@ -122,6 +122,18 @@ class BCFW(Algorithm):
         mean_loss = state.mean_loss + share * (loss - state.mean_loss)
         return BCFWState(x, loss, mean, mean_loss, t, {**state.sets, i: working_set})
 
+    def weights(self, objective: Cornered, x: Array) -> Array:
+        """w (d,) of x = w(alpha): soft(x, l1/lam), and clipped."""
+        return shrunk(x, self.l1 / self.lam, traits(objective).nonnegative)
+
+    def value(self, state: BCFWState) -> float:
+        """(1/n) sum_i sum_y alpha_i(y) loss_i(y)."""
+        return state.loss
+
+    def moved_to(self, state: BCFWState, x: Array) -> BCFWState:
+        """The state with another x, for ``average="last"``."""
+        return state._replace(x=x, mean=x)
+
     def alpha(self, state: BCFWState) -> Any:
         """The weights alpha_i of the outputs in the sets, for :meth:`between`."""
         return {i: one.alpha for i, one in state.sets.items()}

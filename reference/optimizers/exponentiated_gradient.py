@@ -94,6 +94,10 @@ class ExponentiatedGradient(Algorithm):
         """(1/n) sum_i [mu H(alpha_i) + sum_y alpha_i(y) loss_i(y)]."""
         return float(np.mean(state.values))
 
+    def moved_to(self, state: EGState, x: Array) -> EGState:
+        """The state with another x."""
+        return state._replace(x=x)
+
     def from_weights(self, objective: StructuralHinge, state: EGState, w: Array) -> EGState:
         """The state with each alpha_i ~ exp([loss_i(y) + score_i(y; w)] / mu), for mu > 0."""
         model, data, x, points, values = objective.model, objective.data, objective.zeros(), {}, state.values

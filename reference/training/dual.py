@@ -9,11 +9,13 @@ from reference.arrays import absolute_sum, squared_norm
 from reference.declared import DualLam, Ge, Temperature
 from reference.optimizers.base import Cornered, Linearized, Objective, regularised, traits, value_of
 from reference.optimizers.bcfw import BCFW, BCFWState
+from reference.optimizers.centre import Centred, default_kappa
 from reference.optimizers.cutting_planes import CuttingPlanes, CuttingPlanesState
 from reference.optimizers.multisample import Multisample, MultisampleState
 from reference.optimizers.nonnegative import shrunk
 from reference.structures.base import UnsupportedError, at_most
 from reference.structures.proposals import Sampler
+from reference.training.centred import ITERATE, STILL, CentredRun
 from reference.training.solver import Report, Result, RunOptions, Solver, Terms, minimize, runs
 
 __all__ = ["bcfw", "cutting_planes", "multisample"]
@@ -36,12 +38,21 @@ class FrankWolfe(Solver):
         return Report(w, fun, dual, fun - dual)
 
 
+@dataclass(frozen=True)
+class CentredFrankWolfe(CentredRun):
+    """A run of :class:`Centred` around :class:`BCFW`."""
+
+    name: ClassVar[str] = "bcfw"
+    terms: ClassVar[Terms] = FrankWolfe.terms._replace(still=STILL, iterate=ITERATE)
+
+
 @runs("epoch (a pass of oracles and its cached passes)", epochs=100, tol=1e-3, rng=None)
 def bcfw(
     objective: Cornered,
     *,
     lam: DualLam,
     l1: Annotated[float, Ge(0)] = 0.0,
+    kappa: Annotated[float, Ge(0)] | None = None,
     cached_passes: Annotated[int, Ge(0)] = 5,
     capacity: Annotated[int, Ge(1)] = 8,
     average: Literal["last", "weighted"] = "last",
@@ -66,6 +77,10 @@ def bcfw(
     l1 : float >= 0
         Weight of the l1 norm: the regulariser is l1 ||w||_1 + lam/2 ||w||^2, which sets weights to 0. In crfsuite's
         convention c1 = l1 n.
+    kappa : float >= 0, optional
+        With l1, the weight of a proximal term kappa/2 ||w - y||^2 during epochs; after every third one y becomes w
+        (:class:`reference.algorithms.Centred`). Default: 0 without line search or with an average, else as in
+        :func:`exponentiated_gradient`. The optimum does not depend on it.
     epochs : int >= 0
         The most passes that call the oracle of each example.
     cached_passes : int >= 0
@@ -111,7 +126,13 @@ def bcfw(
     >>> result.success, result.certificate <= 1e-3 * result.fun
     (True, True)
     """
-    return minimize(objective, FrankWolfe(BCFW(lam, capacity, average, line_search, cached_passes, l1)), **run).result
+    box = BCFW(lam, capacity, average, line_search, cached_passes, l1)
+    last = average == "last" and line_search
+    if kappa and not (l1 > 0 and last):
+        raise ValueError(f'kappa: expected 0 without l1, without line search, or with average="weighted", got {kappa}')
+    kappa = (default_kappa(objective, l1) if l1 > 0 and last else 0.0) if kappa is None else float(kappa)
+    solver = CentredFrankWolfe(Centred(lam, kappa, box)) if kappa > 0 else FrankWolfe(box)
+    return minimize(objective, solver, resolved={"kappa": kappa or None}, **run).result
 
 
 STILL = 10  # planes that leave the dual as it is end a run

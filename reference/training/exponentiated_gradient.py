@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Unpack
+from typing import Annotated, ClassVar, Literal, Unpack
 
 import numpy as np
 
-from reference.arrays import Array, absolute_sum, squared_norm
+from reference.arrays import squared_norm
 from reference.declared import DualLam, Ge, Gt
 from reference.objectives import StructuralHinge
 from reference.optimizers.base import Objective, traits, value_of
-from reference.optimizers.centre import Centred, CentredState, default_kappa
+from reference.optimizers.centre import Centred, default_kappa
 from reference.optimizers.exponentiated_gradient import EGState, ExponentiatedGradient
 from reference.optimizers.nonnegative import clipped
 from reference.smoothings import Entropy
 from reference.structures.base import check_offers
-from reference.training.run import Ending, Run
-from reference.training.solver import Report, Result, RunOptions, Solver, Terms, check_needs, minimize, runs, verdict
+from reference.training.centred import ITERATE, STILL, CentredRun
+from reference.training.solver import Report, Result, RunOptions, Solver, Terms, check_needs, minimize, runs
 from reference.weighted import Weighted
 
 __all__ = ["exponentiated_gradient"]
-
-STILL = 60  # evaluations with l1 that do not raise the highest dual end a run: the rest is rounding
 
 
 @dataclass(frozen=True)
@@ -41,52 +39,11 @@ class Exponentiated(Solver):
 
 
 @dataclass(frozen=True)
-class CentredRun(Solver):
-    """A run of :class:`Centred`. It returns the weights of lowest objective, with the highest dual."""
-
-    box: Centred
+class CentredGradient(CentredRun):
+    """A run of :class:`Centred` around exponentiated gradient."""
 
     name: ClassVar[str] = "exponentiated_gradient"
-    terms: ClassVar[Terms] = Terms(
-        ("zeros", "model", "data", "loss_augmented"),
-        constrained=True,
-        panel_state=True,
-        still=STILL,
-        iterate="of lowest objective",
-    )
-
-    @property
-    def form(self) -> str | None:
-        """That of the dual method, whose state it is."""
-        kind = type(self.box.dual)
-        return f"{kind.__module__}.{kind.__qualname__}"
-
-    def value(self, objective: Objective, w: Array) -> float:
-        """The objective with its regulariser."""
-        box = self.box.dual
-        loss = value_of(objective, w, box.mu)
-        return loss + box.l1 * absolute_sum(w) + 0.5 * self.box.lam * squared_norm(w)
-
-    def evaluate(self, objective: Objective, state: CentredState) -> Report:
-        box, (x, fun, dual) = self.box, state.best
-        w = box.weights(objective, state)
-        last = self.value(objective, w)
-        if not last >= fun:
-            x, fun = w, last
-        dual = max(dual, box.bound(state))
-        return Report(x, fun, dual, fun - dual, calls=state.dual.calls, detail=(x, fun, dual))
-
-    def accept(
-        self, objective: Objective, before: Any, after: CentredState, report: Report, rng: np.random.Generator
-    ) -> tuple[CentredState, Report]:
-        return after._replace(best=report.detail), report
-
-    def restored(self, objective: Objective, saved: CentredState) -> CentredState:
-        x, _, dual = saved.best
-        return saved._replace(best=(x, self.value(objective, x), dual))
-
-    def ending(self, run: Run, state: Any) -> Ending:
-        return Ending(verdict(run), "of lowest objective", run.gap)
+    terms: ClassVar[Terms] = Exponentiated.terms._replace(still=STILL, iterate=ITERATE)
 
 
 @runs("evaluation", epochs=100, tol=1e-3, rng=None)
@@ -112,6 +69,9 @@ def exponentiated_gradient(
 
     and for mu = 0, theta_i <- theta_i + eta [loss_i + scores_i(w)]. A step that would decrease the dual is rejected,
     and eta is halved for the next visit; otherwise eta grows by a tenth, to at most 1 if mu > 0.
+
+    With l1 > 0 the objective has l1 ||w||_1, too, and most weights are exactly 0. During epochs it also has a proximal
+    term kappa/2 ||w - y||^2; after every third one y becomes w (:class:`reference.algorithms.Centred`).
 
     Parameters
     ----------
@@ -186,9 +146,9 @@ def exponentiated_gradient(
         raise ValueError(f"step_size: expected at most 1 for mu > 0, got {eta}")
     box, resolved = ExponentiatedGradient(lam, mu, eta, sampling, l1), {"mu": mu, "step_size": eta}
     if l1 == 0:
-        if kappa is not None:
-            raise ValueError(f"kappa: expected None without l1, got {kappa}")
+        if kappa:
+            raise ValueError(f"kappa: expected 0 without l1, got {kappa}")
         return minimize(objective, Exponentiated(box), every=evaluate_every, resolved=resolved, **run).result
     kappa = default_kappa(objective, l1) if kappa is None else float(kappa)
-    solver, resolved = CentredRun(Centred(lam, kappa, box)), {**resolved, "kappa": kappa}
+    solver, resolved = CentredGradient(Centred(lam, kappa, box)), {**resolved, "kappa": kappa}
     return minimize(objective, solver, every=evaluate_every, resolved=resolved, **run).result
