@@ -23,6 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from reference.screening.path import PathPoint
+
 __all__ = ["FOLDER", "all_differences", "differences", "path_of", "read", "record", "write"]
 
 VALUES = Path(__file__).parent / "values"
@@ -85,7 +87,8 @@ def leaves(x: Any) -> Any:
     if x is None or isinstance(x, bool | int | float):
         return x
     if is_dataclass(x):
-        x = {field.name: getattr(x, field.name) for field in fields(x)}
+        own = [field.name for field in fields(x) if not (isinstance(x, PathPoint) and field.name == "alpha")]
+        x = {name: getattr(x, name) for name in own}  # alpha is the path's
     elif hasattr(x, "_asdict"):
         x = x._asdict()
     if isinstance(x, dict):

@@ -234,5 +234,5 @@ def test_a_newer_version_that_behaves_is_not_plain(plain_cache):
 
 
 def test_the_setting_is_0_or_1(tmp_path):
-    process = started(tmp_path, "import accelerated", DIPTYCH_PLAIN_KERNELS="yes")
+    process = started(tmp_path, "import accelerated.kernel", DIPTYCH_PLAIN_KERNELS="yes")
     assert "ValueError: DIPTYCH_PLAIN_KERNELS: expected 0 or 1, got 'yes'" in process.communicate()[1]

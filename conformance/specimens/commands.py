@@ -106,7 +106,7 @@ COMMANDS = {
         lambda report, scores: (report["classes"][0]["train"], scores["models"][0]),
         shown=("trained", "class"),
     ),
-    "tag by l1": _of_columns("--l1 0.02 --lam 0.01 --tol 0"),
+    "tag by l1": _of_columns("--l1 0.02 --lam 0.01 --tol 0", epochs=(3, 6)),
     "tag by a path of l1": _of_columns("--path 3 --dev bank.txt --c2 0.1 --ratio 0.01", **ONCE),
     "tag by l1 over partitions": _of_columns("--c1 0.1 --partitions 2 --tol 0"),
 }
