@@ -22,7 +22,9 @@ import numpy as np
 import accelerated
 from accelerated.threads import set_num_threads
 from benchmarks.calls import microseconds
+from diptych.elastic_net import elastic_net, elastic_net_path
 from diptych.files.columns import load_columns
+from reference import beta_max
 from reference.models.token_templates import atoms_of, check_templates, column_of
 
 Sentence = dict[str, list[str]]
@@ -228,6 +230,7 @@ def figures(archive: str | None) -> Iterator[Line]:
     gradient = microseconds(lambda: loss.value_and_gradient(result.x))
     yield "gradient", 1e3 * gradient / data.rows.n, "ns a token", 600.0
     yield "value alone", 1e3 * microseconds(lambda: loss.value(result.x)) / data.rows.n, "ns a token", None
+    yield from sparse_figures(loss)
     accelerated.lbfgs(loss, lam=2 / data.n, iterations=1)
     started = time.perf_counter()
     run = accelerated.lbfgs(loss, lam=2 / data.n, iterations=50)
@@ -266,6 +269,21 @@ def figures(archive: str | None) -> Iterator[Line]:
             ("SGD", peer_train("l2sgd", c2=1.0, max_iterations=50)),
         ):
             yield f"peak memory, crfsuite's {name}", int(process("-c", program, train_file)[1]) / 1024, "MiB", None
+
+
+def sparse_figures(loss: Any) -> Iterator[Line]:
+    """The elastic net in crfsuite's scale, c1 = 0.5 and c2 = 0.1, and a path from the c1 at which all weights are 0."""
+    n = loss.n
+    settings: dict[str, Any] = {"lam": 0.2 / n, "tol": 1e-4}
+    elastic_net(loss, l1=0.5 / n, **settings | {"iterations": 1})  # compiles
+    started = time.perf_counter()
+    result = elastic_net(loss, l1=0.5 / n, **settings)
+    seconds = time.perf_counter() - started
+    yield "elastic net, c1 = 0.5, c2 = 0.1, to a gap of 1e-4", seconds, "s", None
+    yield "of its weights not 0", float(len(result.support)), "weights", None
+    started = time.perf_counter()
+    elastic_net_path(loss, np.geomspace(beta_max(loss), 0.5 / n, 20), **settings)
+    yield "path of 20 values of c1 down to it / one fit", (time.perf_counter() - started) / seconds, "ratio", 5.0
 
 
 def spanish_figures(archive: str | None) -> Iterator[Line]:
