@@ -28,7 +28,7 @@ FORMS = [  # of bcfw
 
 def seed_of(name, usual):
     """Of a problem where bcfw, which starts at 0, and dependency trees come by no tie that rounding decides."""
-    return 5 if name.startswith("arcs") else usual
+    return 5 if name.startswith(("arcs", "trees")) else usual
 
 
 def objective_of(panel, problem, loss, like=None):
