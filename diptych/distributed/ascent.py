@@ -289,7 +289,7 @@ class CoCoA(Algorithm):
             if gamma == 0.0:
                 return after._replace(drop=(number,))
             return moved(after, gamma, gamma * u, state.value + gamma * rise, Stand(number, gamma))
-        lost = ROUNDING * np.finfo(np.float64).eps * (abs(state.value) + self.lam * squared_norm(x))
+        lost = ROUNDING * np.finfo(np.float64).eps * (abs(state.value) + self.lam * squared_norm(self.weights(x)))
         rises = self.risen(x, u, rise) >= -lost or sigma == most
         ratio = square / total.square if total.square > 0 else 1.0
         after = after._replace(sigma=min(max(SAFETY * ratio, 1.0 if rises else 2.0 * sigma), most))

@@ -12,12 +12,17 @@ from reference.optimizers.base import Objective, value_of
 from reference.optimizers.centre import Centred, CentredState
 from reference.training.result import Report
 from reference.training.run import Ending, Run
-from reference.training.solver import Solver, verdict
+from reference.training.solver import Solver, Terms, verdict
 
-__all__ = ["ITERATE", "STILL", "CentredRun"]
+__all__ = ["CentredRun", "with_centre"]
 
 ITERATE = "of lowest objective"
 STILL = 60  # evaluations that do not raise the highest dual end a run: the rest is rounding
+
+
+def with_centre(terms: Terms) -> Terms:
+    """The terms of a run with a centre, from those of the dual method's own runs."""
+    return terms._replace(still=STILL, iterate=ITERATE)
 
 
 @dataclass(frozen=True)

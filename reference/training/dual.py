@@ -15,7 +15,7 @@ from reference.optimizers.multisample import Multisample, MultisampleState
 from reference.optimizers.nonnegative import shrunk
 from reference.structures.base import UnsupportedError, at_most
 from reference.structures.proposals import Sampler
-from reference.training.centred import ITERATE, STILL, CentredRun
+from reference.training.centred import CentredRun, with_centre
 from reference.training.solver import Report, Result, RunOptions, Solver, Terms, minimize, runs
 
 __all__ = ["bcfw", "cutting_planes", "multisample"]
@@ -43,7 +43,7 @@ class CentredFrankWolfe(CentredRun):
     """A run of :class:`Centred` around :class:`BCFW`."""
 
     name: ClassVar[str] = "bcfw"
-    terms: ClassVar[Terms] = FrankWolfe.terms._replace(still=STILL, iterate=ITERATE)
+    terms: ClassVar[Terms] = with_centre(FrankWolfe.terms)
 
 
 @runs("epoch (a pass of oracles and its cached passes)", epochs=100, tol=1e-3, rng=None)

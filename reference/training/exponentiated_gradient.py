@@ -16,7 +16,7 @@ from reference.optimizers.exponentiated_gradient import EGState, ExponentiatedGr
 from reference.optimizers.nonnegative import clipped
 from reference.smoothings import Entropy
 from reference.structures.base import check_offers
-from reference.training.centred import ITERATE, STILL, CentredRun
+from reference.training.centred import CentredRun, with_centre
 from reference.training.solver import Report, Result, RunOptions, Solver, Terms, check_needs, minimize, runs
 from reference.weighted import Weighted
 
@@ -43,7 +43,7 @@ class CentredGradient(CentredRun):
     """A run of :class:`Centred` around exponentiated gradient."""
 
     name: ClassVar[str] = "exponentiated_gradient"
-    terms: ClassVar[Terms] = Exponentiated.terms._replace(still=STILL, iterate=ITERATE)
+    terms: ClassVar[Terms] = with_centre(Exponentiated.terms)
 
 
 @runs("evaluation", epochs=100, tol=1e-3, rng=None)
