@@ -69,7 +69,7 @@ class MinimumCutByPyMaxflow:
         try:
             import maxflow  # noqa: F401
         except ImportError:
-            raise NotImplementedError from None  # tells asv to skip; only a setup may raise it
+            raise NotImplementedError("PyMaxflow is not installed") from None  # tells asv to skip; only in a setup
         self.scores = grid(n, COUPLINGS[coupling])
 
     def time_minimum_cut(self, coupling: str, n: int) -> None:

@@ -41,8 +41,9 @@ from reference.optimizers.nonnegative import clipped, shrunk
 __all__ = ["Centred", "CentredState", "default_kappa"]
 
 FOLLOWS = 3  # epochs from one move of the centre to the next
-FIRST_DECREASE, DECREASES = 30, 12  # lam = 0: from this epoch on, and after each so many, kappa is divided
-DECREASE, LEAST = 1.5, 0.01  # by this, down to this share of the first one
+# for lam = 0, kappa is divided by DECREASE at each multiple of DECREASES epochs from FIRST_DECREASE on
+FIRST_DECREASE, DECREASES, DECREASE = 30, 12, 1.5
+LEAST = 0.01  # the least kappa, as a share of the first one
 CHOICE = 0.5  # the factor of :func:`default_kappa`
 
 
