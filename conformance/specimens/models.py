@@ -224,25 +224,47 @@ def legal(labels: Any, scheme: str) -> bool:
     return written(len(labels), chunks(labels), scheme) == [label[0].upper() + label[1:] for label in labels]
 
 
-def sentences(rng: np.random.Generator, n: int = 6, scheme: str = "bio", lengths: Any = (3, 5, 1, 0, 7, 4)) -> Any:
-    """Sentences of few words and tags, and legal labels."""
+def ruled(labels: Any) -> bool:
+    """Rules of one's own: no label twice in a row but O, I-Y not first, B-X not last."""
+    twice = any(a == b != "O" for a, b in itertools.pairwise(labels))
+    return not twice and "I-Y" not in labels[:1] and "B-X" not in labels[-1:]
+
+
+def sentences(
+    rng: np.random.Generator,
+    n: int = 6,
+    scheme: str = "bio",
+    lengths: Any = (3, 5, 1, 0, 7, 4),
+    may: Callable[[Any], bool] | None = None,
+) -> Any:
+    """Sentences of few words and tags, and labels that are legal in the scheme, or that may be."""
+    may = may or partial(legal, scheme=scheme)
     X, Y = [], []
     for i in range(n):
         m = lengths[i % len(lengths)]
         X.append({"word": [str(rng.integers(5)) for _ in range(m)], "tag": [str(rng.integers(3)) for _ in range(m)]})
         y = ["I-X"] * m
-        while not legal(y, scheme):
+        while not may(y):
             y = [LABELS[scheme][k] for k in rng.integers(0, len(LABELS[scheme]), m)]
         Y.append(y)
     return X, Y
 
 
-def _tags(rng, number, n, largest, **options):
-    return tags(*sentences(rng, n, lengths=_sizes(rng, n, largest)), "chunks", **options)
+def _tags(rng, number, n, largest, own_rules=False, **options):
+    may = ruled if own_rules else None
+    X, Y = sentences(rng, n, lengths=_sizes(rng, n, largest), may=may)
+    if own_rules:
+        names = sorted({label for y in Y for label in y})
+        ends = (
+            np.array([ruled(pair) for pair in pairs])
+            for pairs in ([(a, "O") for a in names], [("O", a) for a in names])
+        )
+        options["transitions"] = np.array([[ruled(["O", a, b, "O"]) for b in names] for a in names]), *ends
+    return tags(X, Y, "chunks", may, **options)
 
 
-def tags(X: Any, Y: Any, templates: Any, **options: Any) -> Problem:
-    """Of a TaggingModel."""
+def tags(X: Any, Y: Any, templates: Any, may: Callable[[Any], bool] | None = None, **options: Any) -> Problem:
+    """Of a TaggingModel. may: whether its own rules allow a sequence of labels."""
     own = reference.TaggingModel.of(X, Y, templates, **options)
     L, names, scheme = len(own.labels), own.labels, options.get("transitions")
     seen = attributes_of(X, own.templates)
@@ -253,7 +275,8 @@ def tags(X: Any, Y: Any, templates: Any, **options: Any) -> Problem:
 
     def outputs(i):
         every = itertools.product(range(L), repeat=len(Y[i]))
-        return [y for y in every if scheme is None or legal([names[a] for a in y], scheme)]
+        allowed = may or (lambda y: scheme is None or legal(y, scheme))
+        return [y for y in every if allowed([names[a] for a in y])]
 
     def phi(i, y):
         found = np.zeros(own.size)
@@ -490,7 +513,7 @@ def lists(X: Any, Y: Any, F: int) -> Problem:
 
 
 TAGGERS = ({}, {"pairs": "all"}, {"transitions": "bio"}, {"pairs": "all", "transitions": "bio"}, {"bits": 6})
-TAGGERS += ({"bits": 8, "pairs": "all", "transitions": "bio"}, {"least": 3})
+TAGGERS += ({"bits": 8, "pairs": "all", "transitions": "bio"}, {"least": 3}, {"own_rules": True})
 
 MODELS = {
     "sequences": Model(_sequences),

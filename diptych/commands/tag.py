@@ -27,6 +27,7 @@ from diptych.distributed import Partitioned, column_parts, tagging_model
 from diptych.distributed.vocabulary import check_scheme
 from diptych.elastic_net import without_zeros
 from diptych.files.columns import SEPARATORS, Columns, Layout
+from diptych.files.rules import RULES, load_rules, rules_named
 from diptych.files.sources import named
 from diptych.files.tagged import tagged_text
 from diptych.sparse_fits import sequences_of
@@ -92,7 +93,8 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
         choices=("observed", "all"), rare=True)  # fmt: skip
     least: int | None = option("model", "only attributes that occur at least N times (default: 1)", metavar="N",
         rare=True)  # fmt: skip
-    transitions: str | None = option("model", f"{', '.join(SCHEMES)}: forbid others", choices=SCHEMES, type=_scheme)
+    transitions: str | None = option("model",
+        f"{', '.join(SCHEMES)}: forbid others; or a TOML file of rules: {RULES}", type=_scheme, metavar="T")  # fmt: skip
     scheme: str | None = _read_scheme()
     learner: str = option("model", "linear, or sparse-crf: few weights (default: linear)",
         choices=("linear", "sparse-crf"), default="linear", rare=True)  # fmt: skip
@@ -166,8 +168,10 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
             if model is None:
                 templates = tag_files.templates_of(self, layout, len(training))
                 attributes = attributes_of(training, templates and check_templates(templates))
-                check_scheme(self.transitions, Y)
-                model = panel.TaggingModel.of(attributes, Y, templates, least=max(self.least or 1, 1), **self._pairs)
+                settings = self._pairs
+                check_scheme(settings["transitions"], Y)
+                with rules_named(self.transitions):
+                    model = panel.TaggingModel.of(attributes, Y, templates, least=max(self.least or 1, 1), **settings)
             data = model.pack(attributes, Y)
         report = {"seconds_packing": time.perf_counter() - started}
         scored = partial(_scores, model, sentences=training, scheme=self.scheme, data=data)
@@ -185,12 +189,15 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
         few, started = sample[:FEW], time.perf_counter()
         Y = [sentence["label"] for sentence in few]
         templates = () if model is not None else tag_files.templates_of(self, layout, None)
+        settings = self._pairs
+        own = {} if isinstance(settings["transitions"], str) else {"transitions": None}  # a few have not all labels
         with named(few):
-            small = model or panel.TaggingModel.of(few, Y, templates, **self._pairs)
+            small = model or panel.TaggingModel.of(few, Y, templates, **settings | own)
 
         def model_of(executor: Any) -> Any:
             least = max(self.least or 1, 1)
-            return model or tagging_model(panel, loaders, templates, executor, least=least, **self._pairs)
+            with rules_named(self.transitions):
+                return model or tagging_model(panel, loaders, templates, executor, least=least, **settings)
 
         run = partial(train, panel, self.job_on(replace(job, epochs=1), 1, l1=1.0))
         rehearsal = executors.Rehearsal(small, job.loss_in(panel), run, few, Y)
@@ -206,7 +213,8 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
     @property
     def _pairs(self) -> dict[str, Any]:
         """The settings of a new model."""
-        return {"bits": self.bits, "pairs": self.pairs or "observed", "transitions": self.transitions}
+        rules = self.transitions if self.transitions in (None, *SCHEMES) else load_rules(str(self.transitions))
+        return {"bits": self.bits, "pairs": self.pairs or "observed", "transitions": rules}
 
     def _start(self, panel: ModuleType) -> tuple[Any, np.ndarray | None, Layout]:
         """The saved model to start from (or None), its weights (or None), and the layout of the files."""

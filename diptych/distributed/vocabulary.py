@@ -61,10 +61,10 @@ def found_in(
     return Found(list(number), names, times, pairs, following)
 
 
-def check_scheme(scheme: str | None, Y: Sequence[Sequence[str]]) -> None:
-    """Raise ExampleError at the first label that a scheme of chunks does not have."""
+def check_scheme(scheme: Any, Y: Sequence[Sequence[str]]) -> None:
+    """Raise ExampleError at the first label that a scheme of chunks does not have; own rules are no scheme."""
     seen = set[str]()
-    for i, y in enumerate(Y if scheme else ()):
+    for i, y in enumerate(Y if isinstance(scheme, str) else ()):
         for t, label in enumerate(y):
             if label not in seen:
                 seen.add(label)

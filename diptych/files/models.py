@@ -186,7 +186,7 @@ SETTINGS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "cost": ("lists of numbers", _lists_of(int, float)),
     "shape": ("a list of integers", _list_of(int)),
     "groups": ("a list of kernels", lambda x: isinstance(x, list)),
-    "transitions": ("a name, or null", lambda x: x is None or isinstance(x, str)),
+    "transitions": ("a name, rules, or null", lambda x: x is None or isinstance(x, str | dict)),
     "joiner": ("':', '=' or null", lambda x: x in (None, ":", "=")),
     "templates": ("lists of names, or null", lambda x: x is None or _list_of(str)(x) or _lists_of(str)(x)),
     "vocabulary": (

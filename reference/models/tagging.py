@@ -21,7 +21,7 @@ from reference.arrays import Array, Place, Rows, host
 from reference.example_errors import ExampleError, listed
 from reference.models.base import integer, label_names
 from reference.models.macros import has_transitions
-from reference.models.schemes import allowed, canonical
+from reference.models.rules import as_settings, rules_of
 from reference.models.sequence import ChainData, SequenceModel
 from reference.models.templates import hashes
 from reference.models.token_templates import Extractor, TokenAttributes, attributes_of, check_templates
@@ -50,8 +50,10 @@ class TaggingModel(SequenceModel):
     label_pairs : sequence of int, optional
         The transitions that have a weight, ``label * L + next label``, sorted; None: all that are allowed, or none if
         the templates are lines of CRF++ or wapiti without a B line.
-    transitions : {"bio", "iob1", "iobes", "bilou", "bmes", "bmewo"}, optional
-        Forbid all label sequences that are invalid in this scheme (:mod:`reference.models.schemes`).
+    transitions : {"bio", "iob1", "iobes", "bilou", "bmes", "bmewo"}, mapping or bool array (L, L), optional
+        Forbid all label sequences that are invalid in this scheme (:mod:`reference.models.schemes`), or by rules of
+        one's own (:mod:`reference.models.rules`): ``{"forbidden": [["B", "B"]], "start": ["B", "O"]}``, or a matrix
+        that says whether label j may follow label i, perhaps with two vectors: which may begin and end a sequence.
     cost : array (L, L), optional
         Task loss of predicting label j for true label i; default: Hamming.
     max_cells : int
@@ -104,7 +106,7 @@ class TaggingModel(SequenceModel):
         bits: int | None = None,
         pairs: Sequence[int] | np.ndarray | None = None,
         label_pairs: Sequence[int] | np.ndarray | None = None,
-        transitions: str | None = None,
+        transitions: Any = None,
         cost: Any = None,
         max_cells: int = 8192,
         joiner: str | None = ":",
@@ -122,8 +124,8 @@ class TaggingModel(SequenceModel):
             raise ValueError("vocabulary: expected different attributes")
         width = 2**self.bits // len(names) if self.bits is not None else len(self.vocabulary or ())
         super().__init__(width, names, cost=cost, start_stop=False, max_cells=max_cells)
-        self.transitions = canonical("transitions", transitions)
-        follows, begins, ends = allowed(self.labels, transitions)
+        rules = follows, begins, ends = rules_of(self.labels, transitions)
+        self.transitions = as_settings(self.labels, transitions, rules)
         self._forbidden = np.where(follows, 0.0, -np.inf), np.where(begins, 0.0, -np.inf), np.where(ends, 0.0, -np.inf)
         L = self.n_labels
         self.pairs = None if pairs is None else _cells("pairs", pairs, self.width * L)
@@ -134,9 +136,7 @@ class TaggingModel(SequenceModel):
         wrong = self.label_pairs[~follows.reshape(-1)[self.label_pairs]]
         if len(wrong):
             a, b = divmod(int(wrong[0]), L)
-            raise ValueError(
-                f"label_pairs: {self.labels[b]} after {self.labels[a]} is not allowed by transitions={transitions!r}"
-            )
+            raise ValueError(f"label_pairs: {self.labels[b]} after {self.labels[a]} is not allowed by {self._rules}")
         self.size = (self.width * L if self.pairs is None else len(self.pairs)) + len(self.label_pairs)
 
     @classmethod
@@ -149,7 +149,7 @@ class TaggingModel(SequenceModel):
         pairs: str = "observed",
         bits: int | None = None,
         least: int = 1,
-        transitions: str | None = None,
+        transitions: Any = None,
         cost: Any = None,
     ) -> Any:
         """A model with the labels, the attributes and the pairs of training sentences.
@@ -313,7 +313,7 @@ class TaggingModel(SequenceModel):
             wrong = np.flatnonzero(~np.concatenate([[begins[y[0]]], follows[y[:-1], y[1:]], [ends[y[-1]]]]))[0]
             before = "the start" if wrong == 0 else self.labels[y[wrong - 1]]
             after = "the end" if wrong == len(y) else self.labels[y[wrong]]
-            problem = f"{after} after {before}, at token {wrong}, is not allowed by transitions={self.transitions!r}"
+            problem = f"{after} after {before}, at token {wrong}, is not allowed by {self._rules}"
             raise ExampleError("Y", i, min(int(wrong), len(y) - 1), problem)
 
     def observed(self, data: ChainData) -> np.ndarray:
@@ -332,6 +332,11 @@ class TaggingModel(SequenceModel):
         inside[data.offsets[:-1][data.offsets[:-1] < len(labels)]] = False
         later = np.flatnonzero(inside)
         return np.unique(labels[later - 1] * self.n_labels + labels[later])
+
+    @property
+    def _rules(self) -> str:
+        """What forbids labels, as errors name it."""
+        return f"transitions={self.transitions!r}" if isinstance(self.transitions, str) else "the rules of transitions"
 
     @property
     def restricted(self) -> bool:
