@@ -249,8 +249,8 @@ def test_rules_in_all_forms():
     expected[0, 1] = False  # *-Y is B-Y too
     assert np.array_equal(wider.follows, expected) and np.array_equal(wider.begins, begins)
     assert np.array_equal(wider.ends, ends)
-    for given in ((follows, begins, ends), [follows, begins, ends], FORMS["pairs"]):
-        settings = as_settings(names, given, rules_of(names, given))
+    for form in ((follows, begins, ends), [follows, begins, ends], FORMS["pairs"]):
+        settings = as_settings(names, form, rules_of(names, form))
         again = rules_of(names, json.loads(json.dumps(settings)))
         assert all(map(np.array_equal, again, (follows, begins, ends)))
     assert np.array_equal(rules_of(names, follows).follows, follows) and np.all(rules_of(names, follows).ends)
@@ -271,14 +271,12 @@ def test_rules_hold_in_predictions_and_files(backend, rng, tmp_path):
     again, v, _ = load_model(tmp_path / "m.npz", backend.module)
     assert again.settings() == model.settings() and again.transitions == model.transitions
     tagger = again.bound(v)
-    for x, y, z in zip(X, model.predict(model.pack(X), None, w), tagger(X), strict=True):
+    for y, z in zip(model.predict(model.pack(X), None, w), tagger(X), strict=True):
         assert y.tolist() == z.tolist() and ruled([model.labels[i] for i in y])
     assert not all(ruled([model.labels[i] for i in y]) for y in rng.integers(0, 5, (50, 4)))
 
 
 def test_a_training_sentence_against_the_rules_is_named(backend):
     X, Y = [[["a"], ["b"]], [["a"], ["a"], ["b"]]], [["N", "V"], ["N", "N", "V"]]
-    with pytest.raises(
-        ValueError, match=r"Y\[1\]\[1\]: N after N, at token 1, is not allowed by the rules of transitio"
-    ):
+    with pytest.raises(ValueError, match=r"Y\[1\]\[1\]: N after N, at token 1, is not allowed by the rules of"):
         backend.TaggingModel.of(X, Y, None, transitions={"forbidden": [["N", "N"]]})

@@ -255,11 +255,8 @@ def _tags(rng, number, n, largest, own_rules=False, **options):
     X, Y = sentences(rng, n, lengths=_sizes(rng, n, largest), may=may)
     if own_rules:
         names = sorted({label for y in Y for label in y})
-        ends = (
-            np.array([ruled(pair) for pair in pairs])
-            for pairs in ([(a, "O") for a in names], [("O", a) for a in names])
-        )
-        options["transitions"] = np.array([[ruled(["O", a, b, "O"]) for b in names] for a in names]), *ends
+        begins, ends = (np.array([ruled(pair(a)) for a in names]) for pair in (lambda a: [a, "O"], lambda a: ["O", a]))
+        options["transitions"] = np.array([[ruled(["O", a, b, "O"]) for b in names] for a in names]), begins, ends
     return tags(X, Y, "chunks", may, **options)
 
 

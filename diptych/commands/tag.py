@@ -94,7 +94,8 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
     least: int | None = option("model", "only attributes that occur at least N times (default: 1)", metavar="N",
         rare=True)  # fmt: skip
     transitions: str | None = option("model",
-        f"{', '.join(SCHEMES)}: forbid others; or a TOML file of rules: {RULES}", type=_scheme, metavar="T")  # fmt: skip
+        f"{', '.join(SCHEMES)}: forbid others; or a TOML file of rules: {RULES}", metavar="T",
+        type=_scheme)  # fmt: skip
     scheme: str | None = _read_scheme()
     learner: str = option("model", "linear, or sparse-crf: few weights (default: linear)",
         choices=("linear", "sparse-crf"), default="linear", rare=True)  # fmt: skip

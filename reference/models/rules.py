@@ -71,8 +71,8 @@ def rules_of(labels: Sequence[str], given: Any) -> Rules:
 
 
 def as_settings(labels: Sequence[str], given: Any, rules: Rules) -> Any:
-    """What :func:`rules_of` makes the same rules from, as JSON-able values: a scheme's name, or a mapping with the names
-    of labels; None if everything is allowed.
+    """What :func:`rules_of` makes the same rules from, as JSON-able values: a scheme's name, or a mapping; None if
+    everything is allowed.
     """
     if given is None or isinstance(given, str):
         return canonical("transitions", given)
