@@ -16,7 +16,7 @@ import pytest
 
 from conformance.specimens.requests import FILES
 from conformance.tolerances import close
-from diptych.chunks import chunk_scores
+from diptych.chunks import chunk_scores, chunks
 from diptych.commands import tag
 from diptych.commands.parse import drawn
 from diptych.files import load_model
@@ -158,6 +158,60 @@ def test_train_evaluate_predict_show(backend, bank, write, cli, how):
     for a, b, x in report["transitions"]:
         close(transitions[model.labels.index(a), model.labels.index(b)], x)
     assert "transitions" in out and " B-NP -> I-NP" in out
+
+
+def test_mistakes_are_counted(bank, write, reference_cli):
+    """Against labels that are compared one by one; the sum of all confusions is what ``evaluate`` calls wrong."""
+    reference_cli.printed("tag train bank.txt --save m.npz")
+    none = reference_cli.reported("tag errors m.npz bank.txt --plot none.png")
+    assert none["wrong"] == 0 == len(none["confusions"]) == len(none["worst"]) and none["tokens"] == 12
+    other = write(SENTENCES.replace("B-VP", "O").replace("duck NN I-NP", "duck NN B-NP"), "other.txt")
+    found = reference_cli.reported("tag errors m.npz other.txt --top 1 --plot errors.png")
+    sentences = reference_cli.reported("tag predict m.npz other.txt")["sentences"]
+    truth = [label for each in sentences for label in each["columns"]["label"]]
+    words = [word for each in sentences for word in each["columns"]["word"]]
+    guess = [label for each in sentences for label in each["labels"]]
+    wrong = [(word, a, b) for word, a, b in zip(words, truth, guess, strict=True) if a != b]
+    assert wrong and found["wrong"] == len(wrong) and found["tokens"] == len(truth)
+    share = reference_cli.reported("tag evaluate m.npz other.txt")["accuracy"]["token"]
+    assert share == (found["tokens"] - found["wrong"]) / found["tokens"]
+    for each in found["confusions"]:
+        assert each["count"] == sum((a, b) == (each["true"], each["predicted"]) for _, a, b in wrong)
+    assert sum(each["count"] for each in found["confusions"]) == len(wrong)
+    for each in found["words"]:
+        assert each["wrong"] == sum(word == each["word"] for word, *_ in wrong) == sum(x["count"] for x in each["as"])
+        assert each["of"] == words.count(each["word"])
+    lines = other.read_text().splitlines()
+    for each in found["worst"]:
+        assert lines[each["line"] - 1].split()[0] == each["words"][0]
+        assert each["wrong"] == sum(a != b for a, b in zip(each["true"], each["predicted"], strict=True))
+    assert Path("errors.png").read_bytes().startswith(b"\x89PNG")
+    printed = reference_cli.printed("tag errors m.npz other.txt --top 1").splitlines()
+    assert printed[0].startswith(f"{len(wrong)} of {len(truth)} tokens wrong")
+
+
+def test_formats_of_predictions(bank, reference_cli):
+    """Lines of JSON are the sentences of ``--json``; labels of another scheme mark the same chunks."""
+    reference_cli.printed("tag train bank.txt --save m.npz")
+    sentences = reference_cli.reported("tag predict m.npz bank.txt --top 2 --probabilities")["sentences"]
+    lines = reference_cli.printed("tag predict m.npz bank.txt --top 2 --probabilities --format jsonl").splitlines()
+    assert [json.loads(line) for line in lines] == sentences
+    for scheme in ("bilou", "IOB1"):
+        others = reference_cli.reported(f"tag predict m.npz bank.txt --top 2 --format {scheme}")["sentences"]
+        for each, other in zip(sentences, others, strict=True):
+            pairs = [(each["labels"], other["labels"])]
+            pairs += [(a["labels"], b["labels"]) for a, b in zip(each["best"], other["best"], strict=True)]
+            assert all(chunks(a) == chunks(b, scheme.lower()) for a, b in pairs)
+
+
+@pytest.mark.beyond("starts processes")
+def test_several_processes_tag_alike(bank, write, reference_cli):
+    reference_cli.printed("tag train bank.txt --save m.npz")
+    command = "tag predict m.npz bank.txt --top 2 --probabilities"
+    assert reference_cli.printed(f"{command} --workers 2") == reference_cli.printed(command)
+    write("the DT\n\nduck\n", "short.txt")
+    status, _, err = reference_cli.run("tag predict m.npz short.txt --workers 2")
+    assert status == 2 and "short.txt, line 3" in err
 
 
 def test_predictions_are_what_the_scorer_reads(bank, cli):

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diptych.commands import executors, tag_files, tag_paths
+from diptych.commands import executors, tag_answers, tag_files, tag_paths
 from diptych.commands.jobs import OPTIMIZERS as SOLVERS
 from diptych.commands.jobs import Job, Solved, job_of, learner_job, limited, spread, train
 from diptych.commands.learners import SPARSE_OPTIONS, Sparse, SparseJob, SparseRun
-from diptych.commands.options import Saved, Task, Training, Words, argument, flag, option, refuse
+from diptych.commands.options import Saved, Task, Training, Words, argument, flag, option, positive, refuse
 from diptych.commands.output import Report, curve, trained
 from diptych.commands.scores import counted, of_partition, tagging_lines, tagging_scores
 from diptych.commands.show import loaded, show_of
@@ -30,8 +30,8 @@ from diptych.files.columns import SEPARATORS, Columns, Layout
 from diptych.files.rules import RULES, load_rules, rules_named
 from diptych.files.sources import named
 from diptych.files.tagged import tagged_text
+from diptych.pictures import plots
 from diptych.sparse_fits import sequences_of
-from reference.arrays import host
 from reference.models.schemes import SAME, SCHEMES
 from reference.models.token_templates import TOKEN_TEMPLATES, attributes_of, check_templates
 
@@ -272,6 +272,26 @@ class Evaluate(Columned, Saved):
         return Report(report, tagging_lines(f"{len(sentences)} sentences:", scores))
 
 
+class Errors(Columned, Saved):
+    """Mistakes of a saved tagger on a column file: labels taken for others, words, the worst sentences."""
+
+    file: str = argument("- is standard input")
+    limit: int | None = flag()
+    top: int = flag("default: 10", default=10)
+    plot: str | None = flag("how often each label is taken for which")
+
+    def run(self, panel: ModuleType) -> Report:
+        model, w, layout = _tagger(panel, self.model, self)
+        found = tag_files.labelled(self.file, layout, self.most_bytes, known=model.labels)
+        sentences = spread(found.sentences, self.limit)
+        with named(sentences):
+            predicted = model.predict(model.pack(sentences), None, w)
+        report: dict[str, Any] = {"file": self.file, "sentences": len(sentences)}
+        report |= tag_answers.mistakes(sentences, [[model.labels[i] for i in y] for y in predicted])
+        lines = tag_answers.mistake_lines(report, self.top)
+        return Report(report, lines, partial(plots.confusions, confusions=report["confusions"], title=self.file))
+
+
 class Predict(Columned, Saved):
     """Tag sentences by a saved tagger: their columns, and the label found, a line for each token; CoNLL-U stays as
     it is but for the column of labels.
@@ -288,6 +308,10 @@ class Predict(Columned, Saved):
     probabilities: bool = option("output",
         "probability of each predicted label under exp(score), as a last column; in CoNLL-U as a comment",
         action="store_true")  # fmt: skip
+    format: str | None = option("output",
+        f"jsonl: a line of JSON for each sentence; {', '.join(SCHEMES)}: the file with labels of this scheme "
+        "(default: the file with the model's labels)", choices=("jsonl", *SCHEMES), type=_scheme)  # fmt: skip
+    workers: int | None = option("workers", "tag with N processes of this machine", type=positive)
 
     @property
     def written(self) -> list[str | None]:
@@ -297,6 +321,8 @@ class Predict(Columned, Saved):
         many, paths = tag_files.are_many(self.file), tag_files.paths_of(self.file)
         if many and self.out is None:
             raise ValueError("--out: several files are tagged into a folder; give one")
+        if self.json and self.format == "jsonl":
+            raise ValueError("--json: prints one object, --format jsonl a line for each sentence; give one of both")
         model, w, layout = _tagger(panel, self.model, self)
         if many:
             return tag_files.write_each(self, paths, lambda path: self._tagged(path, model, w, layout))
@@ -308,24 +334,17 @@ class Predict(Columned, Saved):
         found = tag_files.untagged(path, layout, model, self.tokens, self.most_bytes)
         chosen = limited(len(found.sentences), self.limit)
         sentences = [found.sentences[i] for i in chosen]
-        with named(sentences):
-            data = model.pack(sentences)
-        tagged: list[dict[str, Any]] = [
-            {"columns": sentence, "labels": [model.labels[i] for i in labels]}
-            for sentence, labels in zip(sentences, model.predict(data, None, w), strict=True)
-        ]
-        for piece in model.chunks(data, np.arange(data.n)) if self.top or self.probabilities else ():
-            structure = model.structure_type.unchecked(model.scores(data, piece, w))
-            if self.top:
-                best = structure.topk(self.top)
-                scores, labels, counts = host(best.scores), host(best.labels), host(best.count)
-                for b, each in enumerate(tagged[i] for i in piece):  # best first
-                    several = ([model.labels[i] for i in labels[b, j, : len(each["labels"])]] for j in range(counts[b]))
-                    each["best"] = [{"score": float(scores[b, j]), "labels": y} for j, y in enumerate(several)]
-            if self.probabilities:
-                marginals = host(structure.expectation()[1].unary)
-                for each, p in zip((tagged[i] for i in piece), marginals, strict=True):
-                    each["probabilities"] = [float(p[t, model.labels.index(y)]) for t, y in enumerate(each["labels"])]
+        how = self.top, self.probabilities
+        if self.workers is None:
+            tagged = tag_answers.answers(model, w, sentences, *how)
+        else:
+            panel = type(model).__module__.partition(".")[0]
+            file = self.model, panel, self.most_bytes
+            tagged = tag_answers.answers_of_processes(file, sentences, self.workers, *how)
+        if self.format == "jsonl":
+            return tagged, tag_answers.json_lines(tagged), "utf-8"
+        if self.format is not None:
+            tag_answers.in_scheme(tagged, self.format)
         if self.tokens:
             return tagged, "".join(f"{line}\n" for each in tagged for line in _tagged_lines(each)), "utf-8"
         return tagged, *tagged_text(path, found, dict(zip(chosen, tagged, strict=True)), most_bytes=self.most_bytes)
@@ -367,8 +386,8 @@ TASK = Task(
     "tag",
     "learn to tag tokens (chunks, named entities) from a column file, and tag them",
     "Learn the labels of tokens from a file of columns such as word, tag, label (train), score a "
-    "tagger on another (evaluate), tag (predict), and look at its weights (show); read and write model files of "
-    "crfsuite (import, export). Files: CoNLL column files, empty lines between sentences; name.zip:train.txt is a "
-    "file in a zip.",
-    (Train, Evaluate, Predict, show_of(_check_kind), Import, Export),
+    "tagger on another (evaluate), list its mistakes (errors), tag (predict), and look at its weights (show); read "
+    "and write model files of crfsuite (import, export). Files: CoNLL column files, empty lines between sentences; "
+    "name.zip:train.txt is a file in a zip.",
+    (Train, Evaluate, Errors, Predict, show_of(_check_kind), Import, Export),
 )

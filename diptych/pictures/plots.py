@@ -99,6 +99,32 @@ def convergence(path: str | Path, histories: Mapping[str, Sequence[Row]], title:
     save_figure(figure, path)
 
 
+def confusions(path: str | Path, confusions: Sequence[Mapping[str, Any]], title: str, most: int = 20) -> None:
+    """How often each label is taken for which: a table of the ``most`` labels with most mistakes, its cells coloured by
+    their logarithm.
+    """
+    share = dict[str, int]()
+    for each in confusions:
+        for label in (each["true"], each["predicted"]):
+            share[label] = share.get(label, 0) + each["count"]
+    names = sorted(sorted(share, key=lambda label: (-share[label], label))[:most])
+    table, place = np.zeros((len(names), len(names))), {name: i for i, name in enumerate(names)}
+    for each in confusions:
+        if each["true"] in place and each["predicted"] in place:
+            table[place[each["true"]], place[each["predicted"]]] = each["count"]
+    side = 2.0 + 0.4 * max(len(names), 4)
+    figure = require_matplotlib()(figsize=(side, side), layout="constrained")
+    axis = figure.subplots()
+    axis.imshow(np.log1p(table) if names else [[0.0]], cmap="Blues")
+    for i, j in np.argwhere(table).tolist():
+        dark = table[i, j] ** 2 > table.max()
+        axis.text(j, i, int(table[i, j]), ha="center", va="center", fontsize=7, color="white" if dark else "black")
+    axis.set_xticks(range(len(names)), names, rotation=90)
+    axis.set_yticks(range(len(names)), names)
+    axis.set(xlabel="predicted", ylabel="true", title=title if names else f"{title}: no mistakes")
+    save_figure(figure, path)
+
+
 def runs(path: str | Path, records: Sequence[Mapping[str, Any]], against: Sequence[str]) -> None:
     """Distances from a bound, or objectives without a bound, of each run from ``curves``.
 

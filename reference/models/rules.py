@@ -120,10 +120,10 @@ def _named(number: Mapping[str, int], where: str, name: str) -> list[int]:
     """The numbers of the label of this name, or of those that it matches."""
     if name in number:
         return [number[name]]
-    found = [i for label, i in number.items() if fnmatchcase(label, name.replace("[", "[[]"))]
-    if not found:
+    matching = [i for label, i in number.items() if fnmatchcase(label, name.replace("[", "[[]"))]
+    if not matching:
         raise UnknownLabel(where, name, list(number))
-    return found
+    return matching
 
 
 def _of_arrays(L: int, given: Any) -> Rules:
