@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -328,3 +328,16 @@ print(path.predict([[-5.0], [5.0]]).tolist() == ["n", "y"] and "count=3" in repr
     status, out, err = finished(None, "-c", code)
     assert status == 0, err
     assert out.split("\n")[:5] == ["True", "[['D', 'N'], ['N']] 0.1 True", "['b']", "True", "True"]
+
+
+def test_own_rules_hold_in_a_labeler(rng):
+    """As a mapping and as a matrix over ``classes_``: the same model; no two B stand side by side."""
+    X = [[[f"w{k}"] for k in rng.integers(0, 3, 5)] for _ in range(8)]
+    Y = [["B" if (t + i) % 2 else "O" for t in range(5)] for i in range(8)]
+    labeler = diptych.estimators.SequenceLabeler
+    first = labeler(lam=0.1, transitions={"forbidden": [["B", "B"]]}).fit(X, Y)
+    second = labeler(lam=0.1, transitions=np.array([[False, True], [True, True]])).fit(X, Y)
+    assert first.classes_.tolist() == ["B", "O"] and np.array_equal(first.weights_, second.weights_)
+    assert first.model_.settings() == second.model_.settings()
+    assert all((a, b) != ("B", "B") for y in first.predict(X[:3] + [X[0] + X[1]]) for a, b in pairwise(y))
+    assert repr(sklearn.base.clone(second)) == repr(second)

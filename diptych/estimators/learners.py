@@ -126,8 +126,9 @@ class SequenceLabeler(LabelSequences, Learner):
     cost : array (L, L), optional
         For the hinge: entry (i, j) is the cost of predicting label j for label i, in the order of ``classes_``.
         Default: Hamming.
-    transitions : {"bio", "iob1", "iobes", "bilou", "bmes", "bmewo"}, optional
-        Named features only: forbid label sequences that are invalid in this scheme.
+    transitions : {"bio", "iob1", "iobes", "bilou", "bmes", "bmewo"}, mapping or bool array (L, L), optional
+        Named features only: forbid label sequences that are invalid in this scheme, or by rules of one's own as in
+        :class:`reference.TaggingModel`; labels of a matrix are in the order of ``classes_``.
     pairs : {"observed", "all"}, optional
         Named features only: one weight for each pair of attribute and label in the training data (default), or for all
         pairs.
@@ -167,7 +168,7 @@ class SequenceLabeler(LabelSequences, Learner):
 
     cost: Any = None
     l1: float = 0.0
-    transitions: str | None = None
+    transitions: Any = None
     pairs: str | None = None
     bits: int | None = None
     least: int | None = None

@@ -92,7 +92,7 @@ class SparseLabels(LabelSequences, Sparse):
 
     listed = False
     rule: Any = "auto"
-    transitions: str | None = None
+    transitions: Any = None
     pairs: str | None = None
     bits: int | None = None
     least: int | None = None

@@ -164,7 +164,7 @@ class LabelSequences(Linear, Structured):
 
     loss: str
     cost: Any = None
-    transitions: str | None
+    transitions: Any
     pairs: str | None
     bits: int | None
     least: int | None
