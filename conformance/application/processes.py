@@ -43,9 +43,10 @@ def finished(folder, *words, **variables):
 
 
 def until(condition, seconds=120):
-    """Wait until something is so, or for so many seconds."""
+    """Wait until something is so; after so many seconds it is a failure."""
     deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
+    while not condition():
+        assert time.monotonic() < deadline, f"it was not so within {seconds} seconds"
         time.sleep(0.02)
 
 

@@ -230,7 +230,6 @@ def test_what_was_cut_goes_on(files, how, workers):
     n = whole.count(b"\n")
     assert status == (130 if how == signal.SIGINT else -how) and 2 <= n < 24
     until(lambda: group_of(process) == [], 5)
-    assert group_of(process) == []
     status, out, err = ended(started(files, *words))
     assert status == 0 and err.startswith(f"{n} of 24 runs are in kept.jsonl\n  1 of {24 - n}: ")
     assert kept.read_bytes().startswith(whole) and kept.read_bytes().count(b"\n") == 24

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -67,8 +68,9 @@ def deadly(folder, model, data):
         def value_and_gradient(self, w, batch=None, mu=None):
             self.calls += 1
             if self.calls > 2 and (armed := sorted(Path(folder).iterdir())):
-                armed[0].unlink()
-                os.kill(os.getpid(), signal.SIGKILL)
+                with suppress(FileNotFoundError):  # another worker was first, and is killed
+                    armed[0].unlink()
+                    os.kill(os.getpid(), signal.SIGKILL)
             return super().value_and_gradient(w, batch, mu)
 
     return Deadly(model, data)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from diptych.distributed.transports import transport_of
+from diptych.interrupts import finishing
 from reference.files import append, save_bytes
 
 
@@ -85,7 +86,8 @@ class Runs:
                 key, run = missing[k]
                 fresh[key] = json.loads(json.dumps(result))
                 if self.failed is None or not self.failed(fresh[key]):
-                    self._keep(key, fresh[key])
+                    with finishing():  # Ctrl-C does not take back a line that is written
+                        self._keep(key, fresh[key])
                 if self.describe is not None:
                     line = f"  {len(fresh)} of {len(missing)}: {self.describe(run, fresh[key])}"
                     print(line, file=sys.stderr, flush=True)
