@@ -3,6 +3,7 @@
 from reference import algorithms, kernels, smoothings, steps
 from reference.arrays import Rows
 from reference.datasets import load_letters
+from reference.decisions import perturbed, regret, spo_plus
 from reference.models.alignment import AlignmentModel
 from reference.models.differentiable import DifferentiableModel
 from reference.models.kernel_sequence import KernelSequenceModel
@@ -49,6 +50,7 @@ from reference.screening.problem import ElasticNetCRF, beta_max
 from reference.screening.proximal import AcceleratedProximalGradient
 from reference.screening.rules import CountRule, L1GapRule, L2GapRule, UnionRule
 from reference.screening.solvers import SparseResult, solve_sparse
+from reference.sparsemap import SparseMarginals, sparsemap
 from reference.structures.arborescence import Arborescence, ArborescenceScores
 from reference.structures.base import InfeasibleError, IntractableError, KBest, Structure, UnsupportedError
 from reference.structures.bmmf import bmmf
@@ -123,6 +125,7 @@ __all__ = [
     "Sequential",
     "Simplex",
     "SparseGroupLasso",
+    "SparseMarginals",
     "SparsePath",
     "SparseResult",
     "SquaredL1",
@@ -160,16 +163,20 @@ __all__ = [
     "mkl",
     "multisample",
     "online_proximal",
+    "perturbed",
     "project_l1_ball",
     "project_simplex",
     "prox_linear",
     "prox_squared_l1",
     "prox_weighted_squared_l1",
+    "regret",
     "sgd",
     "smoothings",
     "soft_threshold",
     "solve_sparse",
     "sparse_path",
+    "sparsemap",
+    "spo_plus",
     "steps",
     "svrg",
 ]

@@ -7,13 +7,14 @@ not scores and are returned unchanged.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from array_api_compat import array_namespace
 
 from reference.arrays import Array
 
-__all__ = ["add", "flatten", "inner"]
+__all__ = ["add", "flatten", "inner", "mapped"]
 
 Scores = Any  # a NamedTuple of arrays, or a bare array
 
@@ -44,6 +45,16 @@ def add(scores: Scores, other: Scores, factor: float = 1.0) -> Scores:
             for name, field, term in zip(scores._fields, scores, other, strict=True)  # type: ignore[attr-defined]
         )
     )
+
+
+def mapped(function: Callable[..., Array], scores: Scores, *others: Scores) -> Scores:
+    """The function of each field of the scores, and of those of others beside it; the layout is that of ``scores``."""
+    each = [function(*fields) for fields in zip(*map(score_fields, (scores, *others)), strict=True)]
+    if not isinstance(scores, tuple):
+        return each[0]
+    layout = getattr(scores, "layout", ())
+    names = [name for name in scores._fields if name not in layout]  # type: ignore[attr-defined]
+    return scores._replace(**dict(zip(names, each, strict=True)))  # type: ignore[attr-defined]
 
 
 def inner(scores: Scores, parts: Scores) -> float:

@@ -1,0 +1,172 @@
+"""Losses over ``best`` alone: SparseMAP, perturbed maxima, SPO+ and regret, of every structure, against enumeration."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import reference
+from conformance.namespaces import HOST
+from conformance.specimens.pages import check_refusals
+from conformance.specimens.structures import STRUCTURES
+from conformance.tolerances import close
+from reference.structures.scores import inner, mapped
+
+everywhere = pytest.mark.parametrize("specimen", STRUCTURES, ids=repr)
+SCALES = st.sampled_from([1e-3, 0.3, 1.0, 20.0, 1e4])
+
+
+def drawn(data, specimen, backend, space=HOST):
+    """A structure with moderate scores in a space, its possible outputs, and their parts (m, d), each its own."""
+    instance = data.draw(specimen.draw(batched=False, **({"huge": False} if specimen.kind == "Cut" else {})))
+    listing = specimen.enumerate(instance).possible()
+    assume(listing.outputs and np.max(np.abs(listing.scores)) < 1e6)
+    rows = np.concatenate([part.reshape(len(part), -1) for part in listing.parts.values()], axis=1)
+    return specimen.make(backend, instance, space), listing, rows.astype(np.float64)
+
+
+def own_scores(structure, listing):
+    """The scores (d,) of the parts, those of shared scores repeated; 0 where forbidden."""
+    own = structure.scores._asdict() if isinstance(structure.scores, tuple) else {"": structure.scores}
+    each = [np.broadcast_to(HOST.get(own[name]), part.shape[1:]).ravel() for name, part in listing.parts.items()]
+    s = np.concatenate(each).astype(np.float64)
+    return np.where(s > -np.inf, s, 0.0)
+
+
+def shaped(listing, flat, structure):
+    """A vector of the parts in the form of the scores: those of shared scores are summed."""
+    own, start, found = structure.scores._asdict(), 0, {}
+    for name, part in listing.parts.items():
+        size, shape = int(np.prod(part.shape[1:])), tuple(own[name].shape)
+        piece = flat[start : start + size].reshape(part.shape[1:])
+        found[name] = piece if piece.shape == shape else piece.sum(axis=0)
+        start += size
+    return found
+
+
+@everywhere
+@given(data=st.data(), mu=SCALES, of_variables=st.booleans())
+def test_sparsemap_is_optimal(backend, specimen, data, mu, of_variables):
+    """No output lies further in the direction of the gradient than the gap says; weights, value and marginals fit."""
+    structure, listing, rows = drawn(data, specimen, backend)
+    s, squared = own_scores(structure, listing), np.ones(rows.shape[1], bool)
+    if of_variables:
+        assume(structure.variables is not None)
+        squared = np.concatenate(
+            [np.full(part[0].size, name == structure.variables) for name, part in listing.parts.items()]
+        )
+    elif specimen.kind == "Cut":
+        mu = min(mu, 1e-3)  # the edges' scores stay those of a cut
+    try:
+        answer = backend.sparsemap(structure, mu, parts="variables" if of_variables else "all")
+    except ValueError as problem:
+        assert specimen.kind == "Cut" and not of_variables and "pairwise" in str(problem)
+        return
+    index = [listing.outputs.index(_listed(y)) for y in answer.outputs]
+    assert len(set(index)) == len(index) and np.all(answer.weights >= 0)
+    assert np.all(np.diff(answer.weights) <= 0) and np.isclose(answer.weights.sum(), 1.0, rtol=1e-12)
+    p = answer.weights @ rows[index]
+    direction = s / mu - np.where(squared, p, 0.0)
+    scale = max(1.0, float(s @ s) / mu**2)
+    found = np.max(rows @ direction) - p @ direction
+    assert answer.gap <= 1e-10 * scale and found <= answer.gap + 1e-10 * scale
+    close(answer.value, s @ p - mu / 2 * np.sum(p[squared] ** 2), scale=mu * scale)
+    expected = shaped(listing, p, structure)
+    for name, part in expected.items():
+        close(HOST.get(getattr(answer.marginals, name)), part, scale=1.0)
+    again = backend.sparsemap(structure, mu, parts="variables" if of_variables else "all", start=answer.outputs)
+    close(again.value, answer.value, scale=mu * scale)
+
+
+def _listed(y):
+    y = np.asarray(y)
+    return tuple(y.tolist()) if y.ndim else int(y)
+
+
+def normal(structure, random):
+    """Numbers in the form of the scores; 0 for pairs of a Cut, which stays one, and for the loss of boxes."""
+    noise = mapped(lambda x: np.round(random.normal(size=x.shape), 1), structure.scores)
+    fixed = {"Cut": "pairwise", "Boxes": "loss"}.get(type(structure).__name__)
+    return noise if fixed is None else noise._replace(**{fixed: 0.0 * getattr(noise, fixed)})
+
+
+@pytest.mark.parametrize("specimen", [each for each in STRUCTURES if each.kind not in ("Boxes", "Cut")], ids=repr)
+@given(data=st.data(), noise=st.sampled_from(["additive", "multiplicative"]), seed=st.integers(0, 99))
+def test_a_perturbed_maximum_is_one_convex_function_of_the_scores(backend, specimen, data, noise, seed):
+    """With one seed: its gradient supports it at other scores, and gives its value where it is linear."""
+    structure, listing, _ = drawn(data, specimen, backend)
+    options = {"noise": noise, "scale": 0.3, "samples": 4, "rng": seed}
+    value, gradient = backend.perturbed(structure, **options)
+    step = normal(structure, np.random.default_rng(seed + 1))
+    further, _ = backend.perturbed(structure.augment(step), **options)
+    size = 100.0 * (1.0 + float(np.max(np.abs(listing.scores))))
+    assert float(further) >= float(value) + inner(step, gradient) - 1e-9 * size
+    finite = mapped(lambda x: np.where(x > -np.inf, x, 0.0), structure.scores)
+    if noise == "multiplicative":  # homogeneous: F(s) = <gradient, s>
+        close(value, inner(finite, gradient), scale=size)
+        return
+    random = np.random.default_rng(seed)
+    each = [mapped(lambda x: 0.3 * random.standard_normal(x.shape), structure.scores) for _ in range(4)]
+    close(value, np.mean([float(structure.augment(z).best()[0]) for z in each]), scale=size)
+
+
+def test_multiplicative_noise_leaves_a_cut_a_cut(backend):
+    """Where equal labels score at least 0 and different ones at most 0."""
+    pairs = np.array([[[1.0, -0.5], [-0.2, 2.0]]] * 3)
+    cut = backend.Cut([[0.3, 0.0], [0.0, 1.0], [0.1, 0.0]], pairs, [[0, 1], [1, 2], [2, 0]])
+    value, gradient = backend.perturbed(cut, "multiplicative", samples=20, rng=1)
+    close(value, inner(cut.scores, gradient))
+    with pytest.raises(ValueError, match="pairwise: expected the scores of equal labels"):
+        backend.perturbed(backend.Cut(np.zeros((3, 2)), 0 * pairs, [[0, 1], [1, 2], [2, 0]]), samples=20, rng=1)
+
+
+@everywhere
+@given(data=st.data(), shift=st.integers(0, 2**20))
+def test_spo_plus_bounds_the_regret_of_every_best_output(backend, specimen, data, shift):
+    """By enumeration: its value, the regret of the worst of the outputs that are best; 0 at the true scores."""
+    predicted, listing, rows = drawn(data, specimen, backend)
+    random = np.random.default_rng(shift)
+    true = predicted.augment(normal(predicted, random))
+    p, s = own_scores(predicted, listing), own_scores(true, listing)
+    size = 1.0 + np.max(np.abs(rows @ p)) + np.max(np.abs(rows @ s))
+    value, gradient = backend.spo_plus(predicted, true)
+    best, mine = np.max(rows @ s), rows @ p
+    ties = np.flatnonzero(rows @ s >= best - 1e-12 * size)
+    expected = [np.max(rows @ (2 * p - s)) - rows[z] @ (2 * p - s) for z in ties]  # z: the best that the panel finds
+    assert np.min(np.abs(expected - value)) <= 1e-9 * size
+    lost = best - rows @ s
+    assert value >= np.max(lost[mine >= mine.max() - 1e-12 * size]) - 1e-9 * size
+    regret = float(backend.regret(predicted, true))
+    assert np.min(np.abs(lost[mine >= mine.max() - 1e-12 * size] - regret)) <= 1e-9 * size and regret >= -1e-12 * size
+    assert abs(float(backend.spo_plus(true, true)[0])) <= 1e-9 * size
+    step = normal(predicted, random)
+    further, _ = backend.spo_plus(predicted.augment(step), true)
+    assert float(further) >= float(value) + inner(step, gradient) - 1e-9 * size  # a subgradient
+
+
+def test_gumbel_noise_on_listed_outputs_has_softmax_in_the_mean():
+    """Normal noise is another distribution: with two outputs the probability is that of a normal difference."""
+    gap = 0.7
+    _, gradient = reference.perturbed(reference.Table([gap, 0.0]), samples=20_000, rng=0)
+    expected = 0.5 * (1.0 + math.erf(gap / 2.0))  # P(gap + Z_1 > Z_2), a difference of variance 2
+    assert abs(gradient.values[0] - expected) < 4 * math.sqrt(expected * (1 - expected) / 20_000)
+
+
+def test_multiplicative_noise_weighs_the_parts():
+    """E W max(s_1 W_1, s_2 W_2) is above E of the indicator: the gradient of the mean is that by differences."""
+    scores = np.array([1.0, 0.9, 0.2])
+    options = {"noise": "multiplicative", "scale": 0.5, "samples": 500, "rng": 3}
+    value, gradient = reference.perturbed(reference.Table(scores), **options)
+    for i in range(3):
+        step = 1e-7 * np.eye(3)[i]
+        up, down = (reference.perturbed(reference.Table(scores + sign * step), **options)[0] for sign in (1, -1))
+        assert abs((up - down) / 2e-7 - gradient.values[i]) < 1e-6
+    assert value == pytest.approx(scores @ gradient.values)
+
+
+def test_refused_arguments_of_losses_over_best(backend):
+    check_refusals("wrong_decisions.txt", {"b": backend, "np": np})
