@@ -50,7 +50,7 @@ from reference.screening.problem import ElasticNetCRF, beta_max
 from reference.screening.proximal import AcceleratedProximalGradient
 from reference.screening.rules import CountRule, L1GapRule, L2GapRule, UnionRule
 from reference.screening.solvers import SparseResult, solve_sparse
-from reference.sparsemap import SparseMarginals, sparsemap
+from reference.sparsemap import SparseMAP, SparseMarginals, sparsemap
 from reference.structures.arborescence import Arborescence, ArborescenceScores
 from reference.structures.base import InfeasibleError, IntractableError, KBest, Structure, UnsupportedError
 from reference.structures.bmmf import bmmf
@@ -125,6 +125,7 @@ __all__ = [
     "Sequential",
     "Simplex",
     "SparseGroupLasso",
+    "SparseMAP",
     "SparseMarginals",
     "SparsePath",
     "SparseResult",

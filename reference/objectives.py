@@ -337,6 +337,9 @@ class StructuralHinge:
 
     def width(self) -> float:
         """D such that smoothing at mu changes any example's loss by at most mu D. The model counts the outputs."""
+        if hasattr(self.smoothing, "width_of"):
+            each = np.arange(self.n)
+            return max(self.smoothing.width_of(structure) for *_, structure in self._pieces(self.zeros(), each))
         return max(self.smoothing.width(m) for m in self.model.counts(self.data))
 
     def _batch(self, w: Array, batch: Any) -> np.ndarray:
@@ -379,7 +382,8 @@ class StructuralHinge:
         loss-augmented space.
         """
         model, data = self.model, self.data
-        for piece in model.chunks(data, batch):
+        one_by_one = getattr(self.smoothing, "one_by_one", False)
+        for piece in batch[:, None] if one_by_one else model.chunks(data, batch):
             scores, gold = model.scores(data, piece, w), model.gold(data, piece)
             loss = model.task_loss(data, piece) if self.loss_augmented else None
             augmented = scores if loss is None else add(scores, loss)

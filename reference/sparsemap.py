@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -29,12 +30,13 @@ from array_api_compat import array_namespace
 
 from reference.arrays import Place, host
 from reference.declared import Ge, Gt, checked
+from reference.smoothings import Max
 from reference.structures.base import positive_mu
 from reference.structures.chain_scores import ChainScores
 from reference.structures.scores import Scores, mapped, score_fields
 from reference.structures.tree import TreeScores
 
-__all__ = ["SparseMarginals", "sparsemap"]
+__all__ = ["SparseMAP", "SparseMarginals", "sparsemap"]
 
 DEPENDENT = 1e-10  # of its squared norm, what an output adds to the affine hull if it adds a dimension
 
@@ -110,25 +112,75 @@ def sparsemap(
     squared = possible if parts == "all" else possible & _of_variables(space)
     finite = np.where(possible, given, 0.0)
     nothing, s = space.augment(_like(space.scores, -finite)), finite / mu  # scores of 0; -inf forbids as before
-    hull, limit, asked = _Hull(s, squared), tol * max(1.0, float(s @ s)), 0
+    hull, limit, count = _Hull(s, squared), tol * max(1.0, float(s @ s)), 0
     for y in start:
         if np.all(possible[(vertex := _flat(space.parts(y))) != 0]):
             hull.enter(y, vertex)
     if not hull.outputs:
         hull.enter(*_best(nothing, space.scores, s))
-        asked = 1
+        count = 1
     while True:
         p = hull.project()
         direction = np.where(squared, s - p, s)
         y, vertex = _best(nothing, space.scores, direction)
-        asked += 1
+        count += 1
         gap = max(float(direction @ (vertex - p)), 0.0)
-        if gap <= limit or asked >= calls or not hull.enter(y, vertex):
+        if gap <= limit or count >= calls or not hull.enter(y, vertex):
             break
     order = np.argsort(-hull.weights, kind="stable")
     value = mu * float(s @ p - 0.5 * np.sum(p[squared] ** 2))
     marginals = _as_given(structure, _like(space.scores, p))
-    return SparseMarginals(value, marginals, gap, asked, [hull.outputs[i] for i in order], hull.weights[order])
+    return SparseMarginals(value, marginals, gap, count, [hull.outputs[i] for i in order], hull.weights[order])
+
+
+@dataclass(frozen=True)
+class SparseMAP:
+    """A smoothing of :class:`StructuralHinge` over ``best`` alone: the max of <s, p> + mu/2 (c - ||p||^2).
+
+    c is the largest squared norm of an output's parts, so that the value is between the max and the max + mu c/2. The
+    weights of its outputs are a dual point, and its gradient is Lipschitz. For structures whose parts are 0 or 1.
+
+    Parameters
+    ----------
+    parts, tol : as for :func:`sparsemap`.
+
+    Source
+    ------
+    Niculae et al. (2018); smoothing by a strongly convex function of the parts as in Nesterov (2005).
+
+    Examples
+    --------
+    >>> from reference import Matching, SparseMAP
+    >>> value, marginals = Matching([[0.6, 0.0], [0.0, 0.0]]).smooth_max(SparseMAP(), 1.0)
+    >>> marginals.values.round(3).tolist()
+    [[0.65, 0.35], [0.35, 0.65]]
+    """
+
+    parts: Literal["all", "variables"] = "all"
+    tol: float = 1e-10
+    needs = "best"
+    one_by_one = True  # it takes no batches
+
+    def __call__(self, structure: Any, mu: float = 1.0) -> tuple[Any, Scores]:
+        if mu == 0:
+            return Max()(structure)
+        space = structure.first()
+        answer = sparsemap(space, mu, parts=self.parts, tol=self.tol)
+        place = Place.of(score_fields(structure.scores)[0])
+        value = place.floats(answer.value + mu * self.width_of(space))
+        in_form = mapped(lambda x, p: array_namespace(p).reshape(p, x.shape), structure.scores, answer.marginals)
+        batch = getattr(structure.best()[0], "shape", ()) if space is not structure else ()
+        return array_namespace(value).reshape(value, batch), in_form
+
+    def width_of(self, structure: Any) -> float:
+        """D = c/2: the smoothed max exceeds the max by at most mu D."""
+        space = _with_own_parts(structure.first())
+        given = _flat(space.scores)
+        possible = given > -np.inf
+        squared = possible if self.parts == "all" else possible & _of_variables(space)
+        nothing = space.augment(_like(space.scores, -np.where(possible, given, 0.0)))
+        _, vertex = _best(nothing, space.scores, squared.astype(np.float64))
+        return float(vertex[squared] @ vertex[squared]) / 2
 
 
 class _Hull:

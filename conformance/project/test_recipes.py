@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import accelerated
 from conformance import modules, strategies
 from conformance.laws import check_regularizer, check_structure
-from conformance.recipes import kernel, structure_with_kernel
+from conformance.recipes import decisions, kernel, structure_with_kernel
 from conformance.recipes.optimizer import Momentum, momentum
 from conformance.recipes.regularizer import NonNegative
 from conformance.recipes.structure import LogLoss, Subset, train
@@ -159,5 +159,13 @@ def test_the_backend_recipe_passes_what_it_touches():
 @pytest.mark.skipif(not PAGE.exists(), reason="an installed suite has no page")
 def test_pages_link_to_every_recipe():
     names = [path.name for path in (modules.HERE / "recipes").glob("[a-z]*.py")]
-    text = PAGE.read_text("utf-8") + (PAGE.parent / "docs" / "layers.md").read_text("utf-8")
-    assert len(names) == 8 and all(f"conformance/recipes/{each})" in text for each in names)
+    pages = [PAGE, PAGE.parent / "docs" / "layers.md", PAGE.parent / "docs" / "decisions.md"]
+    text = "".join(page.read_text("utf-8") for page in pages)
+    assert len(names) == 9 and all(f"conformance/recipes/{each})" in text for each in names)
+
+
+@pytest.mark.parametrize("decision", [decisions.matching, decisions.path])
+def test_decisions_that_are_learned_lose_less_than_two_stage_ones(decision):
+    """Where the prediction cannot be right everywhere: every method, on the seed of the page."""
+    lost = decisions.compare(decision, n=60, tests=60, epochs=5)
+    assert all(0 <= share < lost["two-stage"] for name, share in lost.items() if name != "two-stage")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import reference
 from conformance.namespaces import HOST
+from conformance.specimens.models import MODELS
 from conformance.specimens.pages import check_refusals
 from conformance.specimens.structures import STRUCTURES
 from conformance.tolerances import close
@@ -66,6 +67,7 @@ def test_sparsemap_is_optimal(backend, specimen, data, mu, of_variables):
     except ValueError as problem:
         assert specimen.kind == "Cut" and not of_variables and "pairwise" in str(problem)
         return
+    assert isinstance(answer, backend.SparseMarginals)
     index = [listing.outputs.index(_listed(y)) for y in answer.outputs]
     assert len(set(index)) == len(index) and np.all(answer.weights >= 0)
     assert np.all(np.diff(answer.weights) <= 0) and np.isclose(answer.weights.sum(), 1.0, rtol=1e-12)
@@ -124,6 +126,51 @@ def test_multiplicative_noise_leaves_a_cut_a_cut(backend):
         backend.perturbed(backend.Cut(np.zeros((3, 2)), 0 * pairs, [[0, 1], [1, 2], [2, 0]]), samples=20, rng=1)
 
 
+@pytest.mark.parametrize("specimen", [each for each in STRUCTURES if each.kind != "Boxes"], ids=repr)
+@given(data=st.data(), mu=st.sampled_from([1e-3, 0.3, 2.0]), seed=st.integers(0, 99))
+def test_sparsemap_smooths_the_maximum(backend, specimen, data, mu, seed):
+    """Between the max and the max + mu c/2, convex, with the marginals as gradient; a value at other scores is at least
+    the score that the marginals have there.
+    """
+    smoothing = reference.SparseMAP("variables" if specimen.kind == "Cut" else "all")
+    structure, listing, _ = drawn(data, specimen, backend)
+    size = 1.0 + float(np.max(np.abs(listing.scores))) + mu
+    value, gradient = structure.smooth_max(smoothing, mu)
+    best, width = float(np.max(listing.scores)), smoothing.width_of(structure)
+    tolerance = 1e-9 * size * max(1.0, size / mu)
+    assert best - tolerance <= float(value) <= best + mu * width + tolerance
+    step = normal(structure, np.random.default_rng(seed))
+    other = structure.augment(step)
+    further, _ = other.smooth_max(smoothing, mu)
+    assert float(further) >= float(value) + inner(step, gradient) - tolerance
+    finite = mapped(lambda x: np.where(x > -np.inf, x, 0.0), other.scores)
+    assert float(further) >= inner(finite, gradient) - tolerance
+    assert structure.smooth_max(smoothing, 0.0)[0] == structure.best()[0]
+
+
+@pytest.mark.parametrize("kind", ["alignments", "sequences", "trees"])
+def test_sparsemap_trains_with_a_certificate(backend, kind):
+    """Smoothed hinges of matchings, chains and trees in batches: gradients by differences; the optimum of L-BFGS is
+    within mu c/2 of that of the hinge itself, whose lower bound is the certificate's.
+    """
+    problem = MODELS[kind].training()
+    model = problem.make(backend)
+    data, mu, lam = model.pack(problem.X, problem.Y), 0.05, 0.1
+    smooth = backend.StructuralHinge(model, data, smoothing=backend.SparseMAP())
+    random = np.random.default_rng(0)
+    w, v = random.normal(size=(2, model.size))
+    _, gradient = smooth.value_and_gradient(w, None, mu)
+    up, down = (smooth.value_and_gradient(w + sign * 1e-6 * v, None, mu)[0] for sign in (1, -1))
+    assert (up - down) / 2e-6 == pytest.approx(gradient @ v, rel=1e-5, abs=1e-7)
+    result = backend.lbfgs(smooth, lam=lam, mu=mu, tol=1e-7)
+    hard = backend.bcfw(backend.StructuralHinge(model, data), lam=lam, epochs=300, tol=1e-4, rng=0)
+    low = hard.fun - hard.certificate
+    assert low - 1e-9 <= result.fun <= hard.fun + mu * smooth.width() + 1e-7 * hard.fun
+    answer = smooth.linearize(result.x, None, mu)
+    dual = answer.task_loss - answer.gradient @ answer.gradient / (2 * lam)  # of a mean of outputs: below the hinge's
+    assert dual <= hard.fun + 1e-9 and result.fun - dual <= mu * smooth.width() + 1e-4
+
+
 @everywhere
 @given(data=st.data(), shift=st.integers(0, 2**20))
 def test_spo_plus_bounds_the_regret_of_every_best_output(backend, specimen, data, shift):
@@ -148,8 +195,8 @@ def test_spo_plus_bounds_the_regret_of_every_best_output(backend, specimen, data
     assert float(further) >= float(value) + inner(step, gradient) - 1e-9 * size  # a subgradient
 
 
-def test_gumbel_noise_on_listed_outputs_has_softmax_in_the_mean():
-    """Normal noise is another distribution: with two outputs the probability is that of a normal difference."""
+def test_normal_noise_on_two_outputs():
+    """The probability of the first is that of a normal difference above a number."""
     gap = 0.7
     _, gradient = reference.perturbed(reference.Table([gap, 0.0]), samples=20_000, rng=0)
     expected = 0.5 * (1.0 + math.erf(gap / 2.0))  # P(gap + Z_1 > Z_2), a difference of variance 2
