@@ -233,9 +233,10 @@ class SequenceModel(LabelledModel):
         weights, pairwise = self.split(w)
         positions, place = _layout(data.offsets, batch)
         if data.edges is not None:
-            table = data.rows.place.xp.reshape(self.edge_weights(w), (self.n_edge_features, -1))
-            edges = self._padded(data, self.arrays.gather_sum(data.edges.take(positions), table), place)
-            pairwise = pairwise + data.rows.place.xp.reshape(edges[:, 1:, :], self._pair_shape(place))
+            xp, n = data.rows.place.xp, place.shape[1]
+            table = xp.reshape(self.edge_weights(w), (self.n_edge_features, -1))
+            edges = self.arrays.gather_sum(data.edges.take(positions), table) + xp.reshape(pairwise, (1, -1))
+            pairwise = xp.reshape(self._padded(data, edges, place)[:, min(n, 1) :, :], self._pair_shape(place))
         flat = self.arrays.gather_sum(data.rows.take(positions), weights)
         return sound(ChainScores(self._padded(data, flat, place), pairwise, self._lengths(data, batch)), w)
 
