@@ -218,22 +218,22 @@ def attributes_of(
         return X
     X = listed("X", X)
     if templates is None:
-        found = _attribute_sets(each_example("X", X, _listed_tokens), joiner)
+        tokens = _attribute_sets(each_example("X", X, _listed_tokens), joiner)
     elif callable(templates):
-        found = _attribute_sets([[templates(x, t) for t in range(_tokens(x))] for x in X], joiner)
+        tokens = _attribute_sets([[templates(x, t) for t in range(_tokens(x))] for x in X], joiner)
     else:
-        found = _by_templates(X, templates)
+        tokens = _by_templates(X, templates)
     asking = edge_templates if callable(edge_templates) else edge_lines(templates, edge_templates)
     if not asking:
-        return found
+        return tokens
     if callable(asking):
         edges = _attribute_sets([[asking(x, t) if t else () for t in range(_tokens(x))] for x in X], joiner)
     else:
         edges = _by_templates(X, asking, pairs=True)
-    for i in np.flatnonzero(np.diff(found.offsets) != np.diff(edges.offsets))[:1].tolist():
-        lengths = (int(np.diff(each.offsets)[i]) for each in (found, edges))
+    for i in np.flatnonzero(np.diff(tokens.offsets) != np.diff(edges.offsets))[:1].tolist():
+        lengths = (int(np.diff(each.offsets)[i]) for each in (tokens, edges))
         raise ExampleError("X", i, None, "expected columns of one length, got {} tokens and {}".format(*lengths))
-    return found._replace(edges=edges)
+    return tokens._replace(edges=edges)
 
 
 def edge_lines(templates: Any, edge_templates: Sequence[str] | None) -> tuple[str, ...]:
