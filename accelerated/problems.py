@@ -80,6 +80,8 @@ def _sequences(objective: Any, mu: float) -> MaxProblem | EntropyProblem | TopKP
     model, data = objective.model, objective.data
     kind: Any = None
     options: tuple[int, ...] = ()
+    if data.edges is not None:
+        return None
     if mu == 0:
         kind = MaxProblem
     elif type(objective.smoothing) is Entropy:

@@ -7,6 +7,7 @@ from typing import Any
 
 from accelerated.objectives import LogLoss, StructuralHinge
 from accelerated.problems import MAKERS, problem_of
+from reference.models.sequence import ChainData
 from reference.optimizers.base import Algorithm
 from reference.optimizers.bcfw import BCFW
 from reference.optimizers.exponentiated_gradient import ExponentiatedGradient
@@ -42,6 +43,8 @@ def uncompiled(objective: Any, optimizer: str, options: Mapping[str, Any]) -> st
     if type(inner) not in (StructuralHinge, LogLoss):
         return ""
     model, mu = type(inner.model).__name__, inner._mu(1.0 if optimizer in SMOOTH else options.get("mu"))
+    if type(inner.data) is ChainData and inner.data.edges is not None:
+        model += " with features of pairs"
     if optimizer == "multisample":  # its mu is that of its draws
         mu = 0.0
     reason = ""

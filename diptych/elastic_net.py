@@ -206,12 +206,22 @@ def _resumed(file: str | Path, same: dict[str, Any], objective: Any, path: Spars
 def without_zeros(model: Any, w: Array) -> tuple[Any, np.ndarray]:
     """A tagger with the same scores, and its weights: those of w (d,) that are not 0. It has only their attributes."""
     weights = host(w)
-    kept, cells = np.flatnonzero(weights), model.width * model.n_labels
-    pairs, label_pairs = np.split(model.cells[kept], [np.count_nonzero(model.cells[kept] < cells)])
+    L, kept = model.n_labels, np.flatnonzero(weights)
+    ends = np.array([model.width * L, (model.width + L) * L])
+    pairs, label_pairs, edge_pairs = np.split(model.cells[kept], np.searchsorted(model.cells[kept], ends))
     settings = model.settings()
-    if model.vocabulary is not None:
-        rows, number = np.unique(pairs // model.n_labels, return_inverse=True)
-        settings["vocabulary"] = [model.vocabulary[i] for i in rows.tolist()]
-        pairs = number * model.n_labels + pairs % model.n_labels
-    settings |= {"pairs": pairs, "label_pairs": label_pairs - cells}
+    settings["pairs"] = _renumbered(settings, "vocabulary", pairs, L)
+    settings["label_pairs"] = label_pairs - ends[0]
+    if model.n_edge_features:
+        settings["edge_pairs"] = _renumbered(settings, "edge_vocabulary", edge_pairs - ends[1], L**2)
     return type(model)(**settings), weights[kept]
+
+
+def _renumbered(settings: dict[str, Any], name: str, cells: np.ndarray, many: int) -> np.ndarray:
+    """The cells of rows of ``many`` weights, where the vocabulary ``name`` keeps only the attributes of these rows."""
+    if settings[name] is None:
+        return cells
+    rows, number = np.unique(cells // many, return_inverse=True)
+    settings[name] = [settings[name][i] for i in rows.tolist()]
+    result: np.ndarray = number * many + cells % many
+    return result

@@ -55,10 +55,12 @@ class SequenceModel(reference.SequenceModel, LabelWeights):
 
 
 def tagged(model: Any, data: ChainData, batch: np.ndarray | None, w: Array) -> list[Any] | None:
-    """Best labels of each sequence of the batch, by kernels; None if scores may not be finite or a sequence has no
-    allowed labelling.
+    """Best labels of each sequence of the batch, by kernels; None if scores may not be finite, a sequence has no
+    allowed labelling, or pairs of neighbours have features.
     """
     model.check(data)
+    if data.edges is not None:
+        return None
     check_weights(model, w, model.zeros(data))
     reach = _largest(view("w", w)) * max(1.0, _largest(in_memory("features", data.rows.data)))
     if not reach < 2.0**960:  # scores that overflow are refused there

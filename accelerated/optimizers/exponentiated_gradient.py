@@ -30,8 +30,8 @@ __all__ = ["EGState", "ExponentiatedGradient", "Point"]
 class ExponentiatedGradient(reference.ExponentiatedGradient):
     @classmethod
     def fits(cls, box: reference.ExponentiatedGradient, objective: Any) -> bool:
-        """All weights are free."""
-        return objective.nonnegative is None
+        """All weights are free, and pairs of neighbours have no features."""
+        return objective.nonnegative is None and objective.data.edges is None
 
     def sweep(self, objective: StructuralHinge, state: EGState, order: np.ndarray) -> EGState:
         lam, mu, model, problem = self.lam, self.mu, objective.model, _examples(objective, self.mu)

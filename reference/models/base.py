@@ -192,7 +192,8 @@ class LabelledModel(LinearModel):
     def split(self, w: Array) -> tuple[Array, Array]:
         """Weights (d,) as the matrix of features and labels (width, L) and that of pairs of labels (L, L)."""
         cut, xp = self.width * self.n_labels, array_namespace(w)
-        return xp.reshape(w[:cut], (self.width, self.n_labels)), xp.reshape(w[cut:], (self.n_labels, self.n_labels))
+        pairwise = xp.reshape(w[cut : cut + self.n_labels**2], (self.n_labels, self.n_labels))
+        return xp.reshape(w[:cut], (self.width, self.n_labels)), pairwise
 
     def true_labels(self, data: Any) -> Array:
         """The labels (N,) of all positions; ValueError if the data were packed without labels."""
