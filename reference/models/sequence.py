@@ -26,18 +26,17 @@ from reference.arrays import Array, Rows, host
 from reference.example_errors import each_example, listed
 from reference.models.base import (
     Concatenated,
-    LabelledModel,
     all_of,
     check_labels,
     checked,
     integer,
     offsets_of,
-    packed_labels,
     sound,
     squared_sums,
     stacked,
     with_ones,
 )
+from reference.models.partial import PartlyLabelled, check_allowed
 from reference.packed import check_offsets, lock
 from reference.structures.chain import Chain, ChainScores
 
@@ -48,12 +47,14 @@ __all__ = ["ChainData", "SequenceModel"]
 class ChainData(Concatenated):
     """Packed sequences: sequence i owns positions offsets[i]:offsets[i+1].
 
-    rows: features of all N positions; offsets (n+1,) NumPy int64; labels (N,) int64 in the rows' place, or None.
+    rows: features of all N positions; offsets (n+1,) NumPy int64; labels (N,) int64 in the rows' place, or None;
+    allowed (N, L) booleans in their place, the labels that each position may have, if they are partly known.
     """
 
     rows: Rows
     offsets: np.ndarray
     labels: Array | None
+    allowed: Array | None = None
 
     counted = "positions"
 
@@ -61,9 +62,10 @@ class ChainData(Concatenated):
         """Raise unless ``offsets`` divide the rows, and ``labels`` is None or has one label >= 0 for each."""
         check_offsets("offsets", self.offsets, checked("rows", self.rows, Rows).n, "positions")
         check_labels(self.labels, self.rows.n, self.rows.place.xp)
+        check_allowed(self.allowed, self.labels, self.rows.n, self.rows.place.xp)
 
 
-class SequenceModel(LabelledModel):
+class SequenceModel(PartlyLabelled):
     """A linear-chain labeller over sparse or dense features.
 
     Parameters
@@ -131,7 +133,8 @@ class SequenceModel(LabelledModel):
             Each a dense array (n_i, F), a CSR matrix, a Rows, or a list of n_i lists of active columns. Length 0 is
             allowed.
         Y : sequence of n label sequences, optional
-            Each (n_i,) integer indices, or label names (a string counts as a sequence of one-letter names).
+            Each (n_i,) integer indices, or label names (a string counts as a sequence of one-letter names). A set of
+            them, or None, stands for a label that is partly known (:mod:`reference.models.partial`).
         like : array, optional
             Namespace, device and dtype to compute in; default NumPy float64.
 
@@ -142,13 +145,14 @@ class SequenceModel(LabelledModel):
         Raises
         ------
         ValueError, TypeError
-            Naming the sequence, for a wrong number of features or labels, unknown labels, numbers that are not finite.
+            Naming the sequence, for a wrong number of features or labels, unknown labels, empty sets of labels, numbers
+            that are not finite.
         """
         rows, offsets = self._positions(X)
         if self.start_stop:
             rows = _with_boundaries(rows, offsets)
         packed = Rows.of(rows, like=like)
-        return ChainData(packed, lock(offsets), packed_labels(Y, self.labels, offsets, packed.place))
+        return ChainData(packed, lock(offsets), *self._targets(Y, offsets, packed.place))
 
     def _positions(self, X: Any) -> tuple[Rows, np.ndarray]:
         """All positions of X as rows on the host, and the offsets of the sequences."""
@@ -225,6 +229,15 @@ class SequenceModel(LabelledModel):
         )
         parts: ChainScores = self.structure_type.ops.parts(shape, labels)
         return parts
+
+    def within(self, data: ChainData, batch: np.ndarray, scores: Any) -> ChainScores:
+        """The scores of a piece with -inf for the labels that ``data.allowed`` excludes."""
+        positions, place = _layout(data.offsets, batch)
+        home, xp = data.rows.place, data.rows.place.xp
+        allowed = xp.take(data.allowed, home.integers(positions), axis=0)
+        flat = xp.where(allowed, home.zeros(allowed.shape), -xp.inf)
+        restricted: ChainScores = scores._replace(unary=scores.unary + self._padded(data, flat, place))
+        return restricted
 
     def gold_scores(self, data: ChainData, batch: np.ndarray, w: Array) -> Array:
         """The scores (b,) of the true labellings at weights w (d,)."""
