@@ -87,7 +87,6 @@ class StructuralHinge:
 
     mu = 0.0  # what mu=None means
     loss_augmented = True
-    takes_partial = False  # whether labels may be partly known
     unknown = 0  # positions whose labels are not known
 
     def __init__(self, model: Any, data: Any, *, smoothing: Any = None) -> None:
@@ -101,7 +100,7 @@ class StructuralHinge:
         if data.n == 0:
             raise ValueError("data: expected at least one example, got none")
         self.unknown = unknown_positions(data)
-        if self.unknown and not self.takes_partial:
+        if self.unknown and self.loss_augmented:  # a task loss needs the truth
             raise ValueError(f"data: {needs_all(type(self).__name__, self.unknown)}")
         self._like = self.zeros()  # namespace and dtype of weights
         for method in {"best", "parts", self.smoothing.needs}:
@@ -412,7 +411,6 @@ class LogLoss(StructuralHinge):
 
     mu = 1.0
     loss_augmented = False
-    takes_partial = True
 
     def __init__(self, model: Any, data: Any) -> None:
         super().__init__(model, data, smoothing=Entropy())

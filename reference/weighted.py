@@ -42,11 +42,6 @@ class OfObjective:
         return self.objective.smoothing
 
     @property
-    def unknown(self) -> int:
-        """The number of positions whose labels are not known."""
-        return self.objective.unknown
-
-    @property
     def loss_augmented(self) -> bool:
         """Whether the loss is a maximum over outputs, of scores and task losses."""
         return self.objective.loss_augmented

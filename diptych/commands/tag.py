@@ -27,10 +27,12 @@ from diptych.distributed import Partitioned, column_parts, tagging_model
 from diptych.distributed.vocabulary import check_scheme
 from diptych.elastic_net import without_zeros
 from diptych.files.columns import SEPARATORS, Columns, Layout
+from diptych.files.partial import partly_known
 from diptych.files.sources import named
 from diptych.files.tagged import tagged_text
 from diptych.sparse_fits import sequences_of
 from reference.arrays import host
+from reference.models.partial import labels_in
 from reference.models.schemes import SAME, SCHEMES
 from reference.models.token_templates import TOKEN_TEMPLATES, attributes_of, check_templates
 
@@ -73,6 +75,11 @@ def _read_scheme() -> Any:
     return option("data", text, choices=SCHEMES, type=_scheme, rare=True)
 
 
+def _partial() -> Any:
+    text = "labels are partly known: _ is none, A|B one of several (log loss by lbfgs or sgd)"
+    return option("data", text, action="store_true", rare=True)
+
+
 class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Columned):
     """Train on column files, and test on another."""
 
@@ -80,6 +87,7 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
     columns: tuple[str, ...] | None = option("data",
         "names of the columns, one of them label (default: by their number; of CoNLL-U, UPOS is the label)",
         type=lambda text: tuple(text.split(",")), metavar="A,B,...")  # fmt: skip
+    partial: bool = _partial()
     test: str | None = flag()
     start: str | None = flag()
     templates: str | None = option("model",
@@ -106,6 +114,8 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
 
     def run(self, panel: ModuleType) -> Report:
         over = self.over_partitions
+        if over and self.partial:
+            raise ValueError("--partial: files are read at once for that, not in partitions")
         if self.bits is not None and self.least is not None:
             raise ValueError("--least has no effect with --bits: hashed attributes have no vocabulary")
         job = self._job() if self.learner == "linear" else learner_job(self, "sparse-crf", SparseJob)
@@ -115,7 +125,8 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
             w, fit = self._fit(panel, job, ready, w0)
             report = fit.fields | {"columns": ready.layout.columns, "labels": ready.model.labels}
             report["train"] = None if over and report["interrupted"] else ready.scored(w)
-        report["test"] = None if ready.test is None else _scores(ready.model, w, ready.test, self.scheme)
+        scored = partial(_scores, ready.model, w, scheme=self.scheme, partly=self.partial)
+        report["test"] = None if ready.test is None else scored(ready.test)
         report.setdefault("seconds", time.perf_counter() - ready.started)
         lines = [] if report["train"] is None else tagging_lines("train", report["train"], types=False)
         lines += [] if report["test"] is None else tagging_lines("test", report["test"])
@@ -161,16 +172,16 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
         training = spread(training, self.limit)
         started = time.perf_counter()
         attributes: Any = training
-        Y = [sentence["label"] for sentence in training]
+        Y = [partly_known(sentence) if self.partial else sentence["label"] for sentence in training]
         with named(training):
             if model is None:
                 templates = tag_files.templates_of(self, layout, len(training))
                 attributes = attributes_of(training, templates and check_templates(templates))
-                check_scheme(self.transitions, Y)
+                check_scheme(self.transitions, map(labels_in, Y))
                 model = panel.TaggingModel.of(attributes, Y, templates, least=max(self.least or 1, 1), **self._pairs)
             data = model.pack(attributes, Y)
         report = {"seconds_packing": time.perf_counter() - started}
-        scored = partial(_scores, model, sentences=training, scheme=self.scheme, data=data)
+        scored = partial(_scores, model, sentences=training, scheme=self.scheme, data=data, partly=self.partial)
         yield Ready(layout, model, len(training), data, test, scored, started, report, self._dev(layout, known, model))
 
     @contextmanager
@@ -226,7 +237,7 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
         sentences = tag_files.labelled(self.dev, layout, self.most_bytes, known=known).sentences
         with named(sentences):
             data = model.pack(sentences)
-        return partial(_scores, model, sentences=sentences, scheme=self.scheme, data=data)
+        return partial(_scores, model, sentences=sentences, scheme=self.scheme, data=data, partly=self.partial)
 
     def _job(self) -> Job:
         """The job, with this command's defaults."""
@@ -252,13 +263,14 @@ class Evaluate(Columned, Saved):
 
     file: str = argument("- is standard input")
     scheme: str | None = _read_scheme()
+    partial: bool = _partial()
     limit: int | None = flag()
 
     def run(self, panel: ModuleType) -> Report:
         model, w, layout = _tagger(panel, self.model, self)
         found = tag_files.labelled(self.file, layout, self.most_bytes, known=model.labels)
         sentences = spread(found.sentences, self.limit)
-        scores = _scores(model, w, sentences, self.scheme)
+        scores = _scores(model, w, sentences, self.scheme, partly=self.partial)
         report = {"file": self.file, "sentences": len(sentences), **scores}
         return Report(report, tagging_lines(f"{len(sentences)} sentences:", scores))
 
@@ -273,6 +285,9 @@ class Predict(Columned, Saved):
         "tagged into the folder --out, but for those that are there", nargs="+")  # fmt: skip
     tokens: bool = option("data", "the file has one tokenised sentence per line, for a model that uses words alone",
         action="store_true")  # fmt: skip
+    known: bool = option("data",
+        "keep what the file's column of labels has, and tag the rest: _ is no label, A|B one of several",
+        action="store_true", rare=True)  # fmt: skip
     limit: int | None = flag()
     out: str | None = flag()
     top: int | None = flag("label sequences, with scores, above each sentence")
@@ -299,20 +314,29 @@ class Predict(Columned, Saved):
         found = tag_files.untagged(path, layout, model, self.tokens, self.most_bytes)
         chosen = limited(len(found.sentences), self.limit)
         sentences = [found.sentences[i] for i in chosen]
+        kept = None
+        if self.known:
+            if self.tokens or "label" not in sentences[0]:
+                raise ValueError(f"--known: {path} has no column of labels")
+            kept = [partly_known(sentence) for sentence in sentences]
         with named(sentences):
             data = model.pack(sentences)
+            constrained = None if kept is None else model.constrained(data, kept)
+            predicted = model.predict(data, None, w, known=kept)
         tagged: list[dict[str, Any]] = [
             {"columns": sentence, "labels": [model.labels[i] for i in labels]}
-            for sentence, labels in zip(sentences, model.predict(data, None, w), strict=True)
+            for sentence, labels in zip(sentences, predicted, strict=True)
         ]
         for piece in model.chunks(data, np.arange(data.n)) if self.top or self.probabilities else ():
-            structure = model.structure_type.unchecked(model.scores(data, piece, w))
+            scores = model.scores(data, piece, w)
+            scores = scores if constrained is None else model.within(constrained, piece, scores)
+            structure = model.structure_type.unchecked(scores)
             if self.top:
                 best = structure.topk(self.top)
-                scores, labels, counts = host(best.scores), host(best.labels), host(best.count)
+                highest, labels, counts = host(best.scores), host(best.labels), host(best.count)
                 for b, each in enumerate(tagged[i] for i in piece):  # best first
                     several = ([model.labels[i] for i in labels[b, j, : len(each["labels"])]] for j in range(counts[b]))
-                    each["best"] = [{"score": float(scores[b, j]), "labels": y} for j, y in enumerate(several)]
+                    each["best"] = [{"score": float(highest[b, j]), "labels": y} for j, y in enumerate(several)]
             if self.probabilities:
                 marginals = host(structure.expectation()[1].unary)
                 for each, p in zip((tagged[i] for i in piece), marginals, strict=True):
@@ -344,13 +368,20 @@ def _check_kind(path: str, model: Any, info: dict[str, Any]) -> None:
 
 
 def _scores(
-    model: Any, w: np.ndarray, sentences: Sequence[Columns], scheme: str | None, data: Any = None
+    model: Any,
+    w: np.ndarray,
+    sentences: Sequence[Columns],
+    scheme: str | None,
+    data: Any = None,
+    partly: bool = False,
 ) -> dict[str, Any]:
-    """The shares of tokens and of sentences with right labels, and chunk scores or None. data: the packed sentences."""
+    """The shares of tokens and of sentences with right labels, and chunk scores or None. data: the packed sentences.
+    partly: whether their labels are partly known.
+    """
     with named(sentences):
         data = data or model.pack(sentences)
     predicted = [[model.labels[i] for i in y] for y in model.predict(data, None, w)]
-    truth = [sentence["label"] for sentence in sentences]
+    truth = [partly_known(sentence) if partly else sentence["label"] for sentence in sentences]
     return tagging_scores(counted(truth, predicted, model.labels, scheme, lambda: sentences))
 
 

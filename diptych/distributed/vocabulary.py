@@ -5,7 +5,7 @@ For a tagger these are labels, attributes and pairs. For sequence files they are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -61,7 +61,7 @@ def found_in(
     return Found(list(number), names, times, pairs, following)
 
 
-def check_scheme(scheme: str | None, Y: Sequence[Sequence[str]]) -> None:
+def check_scheme(scheme: str | None, Y: Iterable[Sequence[str]]) -> None:
     """Raise ExampleError at the first label that a scheme of chunks does not have."""
     seen = set[str]()
     for i, y in enumerate(Y if scheme else ()):

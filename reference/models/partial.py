@@ -12,6 +12,7 @@ known.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -77,12 +78,9 @@ class PartlyLabelled(LabelledModel):
             raise ValueError(f"data: {needs_all('this', unknown_positions(data))}")
         return super().true_labels(data)
 
-    def check(self, data: Any) -> None:
-        """As :meth:`LabelledModel.check`; the number of labels that may be allowed is the model's."""
-        super().check(data)
-        if data.allowed is not None and data.allowed.shape[1] != self.n_labels:
-            theirs = data.allowed.shape[1]
-            raise ValueError(f"data: packed by a different model, with {theirs} labels; this one has {self.n_labels}")
+    def _sizes(self, data: Any) -> Iterable[tuple[str, int, int]]:
+        own = [] if data.allowed is None else [("labels", data.allowed.shape[1], self.n_labels)]
+        return [*super()._sizes(data), *own]
 
     def _targets(self, Y: Any, offsets: np.ndarray, place: Place, of: str = "position") -> tuple[Any, Any]:
         """What ``pack`` makes of Y: labels (N,) and None if all are known, else None and the allowed labels (N, L)."""
@@ -143,15 +141,8 @@ def check_allowed(allowed: Any, labels: Any, n: int, xp: Any) -> None:
 
 
 def is_partial(y: Any) -> bool:
-    """Whether a label sequence has None or a set at a position."""
-    if isinstance(y, str) or not hasattr(y, "__len__") or _is_array(y):
-        return False
-    return any(label is None or isinstance(label, set | frozenset) for label in y)
-
-
-def _is_array(y: Any) -> bool:
-    """Whether y is an array of numbers."""
-    return is_array_api_obj(y) and getattr(y.dtype, "kind", "") != "O"
+    """Whether a label sequence is a list or a tuple that has None or a set at a position."""
+    return isinstance(y, list | tuple) and any(label is None or isinstance(label, set | frozenset) for label in y)
 
 
 def labels_in(y: Any) -> Any:
@@ -166,7 +157,7 @@ def members(label: Any) -> list[Any]:
 
 def _allowed(name: Example, y: Any, names: tuple[str, ...]) -> np.ndarray:
     """The allowed labels (n, L) of one sequence."""
-    y = list(label_indices(name, y, names) if _is_array(y) or not hasattr(y, "__iter__") else y)
+    y = y if isinstance(y, list | tuple) else label_indices(name, y, names)
     allowed = np.zeros((len(y), len(names)), bool)
     labels: list[Any] = []
     position: list[int] = []

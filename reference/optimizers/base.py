@@ -132,7 +132,7 @@ def traits(objective: Examples) -> Traits:
         constrained,
         getattr(objective, "model", None),
         not isinstance(getattr(unweighted, "model", None), NonlinearModel),
-        getattr(objective, "unknown", 0),
+        getattr(unweighted, "unknown", 0),
         smoothness,
         getattr(objective, "local_smoothness", lambda mu: np.inf),
     )

@@ -251,5 +251,5 @@ def lbfgs(
     >>> result.success, result.certificate < 1e-6
     (True, True)
     """
-    solver = Smooth(LBFGS(lam, mu, memory), run["tol"], getattr(objective, "unknown", 0))
+    solver = Smooth(LBFGS(lam, mu, memory), run["tol"], traits(objective).unknown)
     return minimize(objective, solver, w0, epochs=run.pop("iterations"), rng=0, **run).result
