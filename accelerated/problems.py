@@ -51,11 +51,12 @@ _segmentation_problems: Kept[SegmentationProblem] = Kept()
 def problem_of(objective: Any, mu: float) -> Any:
     """The packed examples, whose type names their oracle; None where there is no kernel.
 
-    There is none for other models, for smoothings without a compiled oracle, and for oracles of other libraries.
+    There is none for other models, for smoothings without a compiled oracle, for oracles of other libraries, and for
+    labels that are partly known.
     Kernels take finite weights (:func:`finite`) in the layout of ``model.padded``.
     """
     make = MAKERS.get(type(objective.model))
-    return None if make is None else make(objective, mu)
+    return None if make is None or objective.unknown else make(objective, mu)
 
 
 def finds_itself(objective: Any) -> bool:

@@ -54,8 +54,10 @@ def uncompiled(objective: Any, optimizer: str, options: Mapping[str, Any]) -> st
             weights = counterpart(box, inner) is not box
             few = " with weights of examples" if weights else " restricted" if _restricted(inner.model) else ""
             reason = f"{optimizer} on {model}{few}"
-    if not reason and type(inner.model) in MAKERS and problem_of(inner, mu) is None:
+    batched = inner.unknown and optimizer not in ALGORITHMS and hasattr(inner.model, "max_cells")
+    if not reason and not batched and type(inner.model) in MAKERS and problem_of(inner, mu) is None:
         smoothing = "" if mu == 0 else f" with {type(inner.smoothing).__name__} smoothing"
+        smoothing = " with labels that are partly known" if inner.unknown else smoothing
         reason = f"{type(inner).__name__} of {model}{smoothing}"
     return f"no kernel for {reason}: training runs in Python, which may be many times slower" if reason else ""
 

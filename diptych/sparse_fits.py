@@ -108,7 +108,8 @@ def sequences_of(data: ChainData, examples: np.ndarray) -> ChainData:
     positions = np.repeat(data.offsets[:-1][examples] - offsets[:-1], lengths) + np.arange(offsets[-1])
     labels = None if data.labels is None else lock(data.labels[positions])
     edges = None if data.edges is None else data.edges.take(positions)
-    return ChainData(data.rows.take(positions), lock(offsets), labels, edges)
+    allowed = None if data.allowed is None else lock(data.allowed[positions])
+    return ChainData(data.rows.take(positions), lock(offsets), labels, edges, allowed)
 
 
 class HeldOut:

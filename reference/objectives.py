@@ -25,6 +25,7 @@ from array_api_compat import array_namespace
 
 from reference.arrays import Array, Place, number, real
 from reference.models.base import all_of, check_weights, integer
+from reference.models.partial import needs_all, unknown_positions
 from reference.smoothings import Entropy, Max, Smoothed, SquaredL2, TopK, positive_mu
 from reference.structures.base import KBest, UnsupportedError, at_most, check_offers, feasible
 from reference.structures.proposals import Sampler, best_and_drawn, best_and_proposed
@@ -86,6 +87,7 @@ class StructuralHinge:
 
     mu = 0.0  # what mu=None means
     loss_augmented = True
+    unknown = 0  # positions whose labels are not known
 
     def __init__(self, model: Any, data: Any, *, smoothing: Any = None) -> None:
         self.model, self.data = model, data
@@ -97,6 +99,9 @@ class StructuralHinge:
         model.check(data)
         if data.n == 0:
             raise ValueError("data: expected at least one example, got none")
+        self.unknown = unknown_positions(data)
+        if self.unknown and self.loss_augmented:  # a task loss needs the truth
+            raise ValueError(f"data: {needs_all(type(self).__name__, self.unknown)}")
         self._like = self.zeros()  # namespace and dtype of weights
         for method in {"best", "parts", self.smoothing.needs}:
             check_offers(model.structure_type, method, f"{type(self).__name__} with {self.smoothing}")
@@ -395,11 +400,13 @@ class LogLoss(StructuralHinge):
 
     mean_i  log sum_y exp(score_i(y; w)) - score_i(y_i; w)
 
-    There is no task loss, and mu is always 1.
+    There is no task loss, and mu is always 1. Where labels are partly known (:mod:`reference.models.partial`), the
+    second term is log sum_y exp(score_i(y; w)) over the allowed outputs of example i. The loss is then not convex: its
+    gradient is the marginals minus those of the allowed outputs.
 
     Source
     ------
-    Martins et al., equation (3); Pillutla et al., Lemma 7 (ii).
+    Martins et al., equation (3); Pillutla et al., Lemma 7 (ii). Partly known labels: Tsuboi et al. (2008).
     """
 
     mu = 1.0
@@ -410,6 +417,36 @@ class LogLoss(StructuralHinge):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n={self.n}, model={self.model!r})"
+
+    def _total(self, w: Array, batch: np.ndarray, mu: float) -> float:
+        if not self.unknown:
+            return super()._total(w, batch, mu)
+        return sum(value for _, value, _ in self._partial(w, batch))
+
+    def _sum(self, w: Array, batch: np.ndarray, mu: float) -> tuple[float, Array]:
+        if not self.unknown:
+            return super()._sum(w, batch, mu)
+        total, gradient = 0.0, self.zeros()
+        for piece, value, parts in self._partial(w, batch):
+            total += value
+            gradient = gradient + self.model.pullback(self.data, piece, w, parts)
+        return total, gradient
+
+    def _linearized(self, w: Array, batch: np.ndarray, mu: float) -> tuple[float, Array, float, float]:
+        if not self.unknown:
+            return super()._linearized(w, batch, mu)
+        return *self._sum(w, batch, mu), 0.0, float(len(batch))
+
+    def _partial(self, w: Array, batch: np.ndarray) -> Iterator[tuple[np.ndarray, float, Any]]:
+        """Each piece of the batch, its losses and their gradient with respect to scores, where labels are partly
+        known.
+        """
+        model, data = self.model, self.data
+        for piece in model.chunks(data, batch):
+            scores = model.scores(data, piece, w)
+            spaces = (model.structure_type.unchecked(each) for each in (scores, model.within(data, piece, scores)))
+            (value, parts), (allowed, inside) = (space.smooth_max(self.smoothing, 1.0) for space in spaces)
+            yield piece, _total(value - allowed), add(parts, inside, -1.0)
 
     def _corners(self, *_: Any) -> Corners:
         raise UnsupportedError(

@@ -45,9 +45,9 @@ class SequenceModel(reference.SequenceModel, LabelWeights):
     structure_type = Chain
     arrays = accelerated.arrays
 
-    def predict(self, data: Any, batch: np.ndarray | None, w: Array) -> list[Any]:
-        labels = tagged(self, data, batch, w) if type(self) is SequenceModel else None
-        return super().predict(data, batch, w) if labels is None else labels
+    def predict(self, data: Any, batch: np.ndarray | None, w: Array, known: Any = None) -> list[Any]:
+        labels = tagged(self, data, batch, w) if type(self) is SequenceModel and known is None else None
+        return super().predict(data, batch, w, known) if labels is None else labels
 
     def problem(self, kind: Any, data: ChainData, labels: Array, cost: np.ndarray, *options: Any) -> Any:
         """Packed data as a problem of the kernels, of type ``kind``."""

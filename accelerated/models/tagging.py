@@ -55,9 +55,9 @@ class TaggingModel(reference.TaggingModel):
     structure_type = Chain
     arrays = accelerated.arrays
 
-    def predict(self, data: Any, batch: np.ndarray | None, w: Array) -> list[Any]:
-        labels = tagged(self, data, batch, w) if type(self) is TaggingModel else None
-        return super().predict(data, batch, w) if labels is None else labels
+    def predict(self, data: Any, batch: np.ndarray | None, w: Array, known: Any = None) -> list[Any]:
+        labels = tagged(self, data, batch, w) if type(self) is TaggingModel and known is None else None
+        return super().predict(data, batch, w, known) if labels is None else labels
 
     def bound(self, w: Array) -> BoundModel:
         return Tagger(self, w)

@@ -61,6 +61,22 @@ class Problem:
         y = self.Y[i] if self.best is None else self.best(i)
         return [tuple(np.ravel(z)) for z in self.outputs(i)].index(tuple(np.ravel(y)))
 
+    def partly(self, rng: np.random.Generator) -> tuple[list[list[Any]], list[np.ndarray]]:
+        """Of labellings: Y with sets of labels and None, the true labels among them, and for each example which of the
+        listed outputs are allowed (m,).
+        """
+        names, Y, kept = self.make(reference).labels, [], []
+        for outputs, *_, gold in self.listed:
+            allowed = rng.random((len(outputs[gold]), len(names))) < rng.choice([0.1, 0.5, 0.9])
+            allowed[rng.random(len(allowed)) < 0.3] = True
+            allowed[np.arange(len(allowed)), np.array(outputs[gold], np.int64)] = True
+            sets = [{names[k] for k in np.flatnonzero(row)} for row in allowed]
+            Y.append(
+                [None if len(x) == len(names) else x if len(x) > 1 or rng.random() < 0.5 else x.pop() for x in sets]
+            )
+            kept.append(np.array([all(row[k] for row, k in zip(allowed, y, strict=True)) for y in outputs]))
+        return Y, kept
+
     @cached_property
     def listed(self) -> list[Listed]:
         """Every output of every example."""

@@ -5,7 +5,7 @@ For a tagger these are labels, attributes and pairs. For sequence files they are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -68,7 +68,7 @@ def found_in(
     return found(attributes, labels)._replace(edges=of_pairs)
 
 
-def check_scheme(scheme: Any, Y: Sequence[Sequence[str]]) -> None:
+def check_scheme(scheme: Any, Y: Iterable[Sequence[str]]) -> None:
     """Raise ExampleError at the first label that a scheme of chunks does not have; own rules are no scheme."""
     seen = set[str]()
     for i, y in enumerate(Y if isinstance(scheme, str) else ()):

@@ -28,18 +28,17 @@ from reference.arrays import Array, Rows, host
 from reference.example_errors import Example, each_example, example_error, listed
 from reference.models.base import (
     Concatenated,
-    LabelledModel,
     all_of,
     check_labels,
     checked,
     integer,
     offsets_of,
-    packed_labels,
     sound,
     squared_sums,
     stacked,
     with_ones,
 )
+from reference.models.partial import PartlyLabelled, check_allowed
 from reference.packed import check_offsets, lock
 from reference.structures.chain import Chain, ChainScores
 
@@ -51,13 +50,15 @@ class ChainData(Concatenated):
     """Packed sequences: sequence i owns positions offsets[i]:offsets[i+1].
 
     rows: features of all N positions; offsets (n+1,) NumPy int64; labels (N,) int64 in the rows' place, or None; edges:
-    features of N pairs, row t of positions t-1 and t, empty at the first position of a sequence; or None.
+    features of N pairs, row t of positions t-1 and t, empty at the first position of a sequence, or None; allowed (N,
+    L) booleans in their place, the labels that each position may have, if they are partly known.
     """
 
     rows: Rows
     offsets: np.ndarray
     labels: Array | None
     edges: Rows | None = None
+    allowed: Array | None = None
 
     counted = "positions"
 
@@ -67,6 +68,7 @@ class ChainData(Concatenated):
         """
         check_offsets("offsets", self.offsets, checked("rows", self.rows, Rows).n, "positions")
         check_labels(self.labels, self.rows.n, self.rows.place.xp)
+        check_allowed(self.allowed, self.labels, self.rows.n, self.rows.place.xp)
         if self.edges is not None:
             if checked("edges", self.edges, Rows).n != self.rows.n:
                 raise ValueError(f"edges: expected {self.rows.n} rows, one for each position, got {self.edges.n}")
@@ -75,7 +77,7 @@ class ChainData(Concatenated):
                 raise ValueError(f"edges: expected no features at the first position of a sequence, got some at {t}")
 
 
-class SequenceModel(LabelledModel):
+class SequenceModel(PartlyLabelled):
     """A linear-chain labeller over sparse or dense features.
 
     Parameters
@@ -152,7 +154,8 @@ class SequenceModel(LabelledModel):
             allowed. With features of pairs, each is a pair (features, edge_features), the second of shape (n_i - 1, E)
             in one of these forms: row t is for positions t and t + 1.
         Y : sequence of n label sequences, optional
-            Each (n_i,) integer indices, or label names (a string counts as a sequence of one-letter names).
+            Each (n_i,) integer indices, or label names (a string counts as a sequence of one-letter names). A set of
+            them, or None, stands for a label that is partly known (:mod:`reference.models.partial`).
         like : array, optional
             Namespace, device and dtype to compute in; default NumPy float64.
 
@@ -163,7 +166,8 @@ class SequenceModel(LabelledModel):
         Raises
         ------
         ValueError, TypeError
-            Naming the sequence, for a wrong number of features or labels, unknown labels, numbers that are not finite.
+            Naming the sequence, for a wrong number of features or labels, unknown labels, empty sets of labels, numbers
+            that are not finite.
         """
         edges = None
         if self.n_edge_features:
@@ -174,7 +178,8 @@ class SequenceModel(LabelledModel):
         packed = Rows.of(rows, like=like)
         if edges is not None:
             edges = Rows.of(edges, like=like)
-        return ChainData(packed, lock(offsets), packed_labels(Y, self.labels, offsets, packed.place), edges)
+        labels, allowed = self._targets(Y, offsets, packed.place)
+        return ChainData(packed, lock(offsets), labels, edges, allowed)
 
     def _edges(self, X: Any) -> tuple[list[Any], Rows]:
         """The rows of each sequence, on the host, and those of all pairs, with an empty row before each sequence's."""
@@ -298,6 +303,15 @@ class SequenceModel(LabelledModel):
         )
         parts: ChainScores = self.structure_type.ops.parts(shape, labels)
         return parts
+
+    def within(self, data: ChainData, batch: np.ndarray, scores: Any) -> ChainScores:
+        """The scores of a piece with -inf for the labels that ``data.allowed`` excludes."""
+        positions, place = _layout(data.offsets, batch)
+        home, xp = data.rows.place, data.rows.place.xp
+        allowed = xp.take(data.allowed, home.integers(positions), axis=0)
+        flat = xp.where(allowed, home.zeros(allowed.shape), -xp.inf)
+        restricted: ChainScores = scores._replace(unary=scores.unary + self._padded(data, flat, place))
+        return restricted
 
     def gold_scores(self, data: ChainData, batch: np.ndarray, w: Array) -> Array:
         """The scores (b,) of the true labellings at weights w (d,)."""

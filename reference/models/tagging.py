@@ -22,6 +22,7 @@ from reference.arrays import Array, Place, Rows, host
 from reference.example_errors import ExampleError, listed
 from reference.models.base import integer, label_names
 from reference.models.macros import has_transitions
+from reference.models.partial import labels_in
 from reference.models.rules import as_settings, rules_of
 from reference.models.sequence import ChainData, SequenceModel
 from reference.models.templates import hashes
@@ -209,7 +210,8 @@ class TaggingModel(SequenceModel):
             As above; without bits, the vocabularies have the attributes that occur in X.
         pairs : {"observed", "all"}
             Weights for the attribute-label pairs and the transitions that occur in the data, with and without an
-            attribute, or for all.
+            attribute, or for all. Where labels are partly known, a set counts with each of its labels and None with
+            none, and all transitions that are allowed have a weight.
         least : int >= 1
             A vocabulary has the attributes that occur at least ``least`` times.
 
@@ -223,7 +225,7 @@ class TaggingModel(SequenceModel):
         integer("least", least, 1)
         check_least(least, bits)
         Y = [listed(f"Y[{i}]", y) if not isinstance(y, str) else y for i, y in enumerate(listed("Y", Y))]
-        labels = sorted({label for y in Y for label in y}, key=str)
+        labels = sorted({label for y in Y for label in labels_in(y)}, key=str)
         if not labels or not all(isinstance(label, str) for label in labels):
             raise ValueError(f"Y: expected names of labels, got {labels}")
         given = templates if templates is None or callable(templates) else check_templates(templates)
@@ -240,8 +242,10 @@ class TaggingModel(SequenceModel):
         if pairs == "all":
             return model
         data = model._packed(attributes, Y, None)
-        following = model.observed_transitions(data) if has_transitions(given) else np.zeros(0, np.int64)
-        settings["edge_pairs"] = model.observed_edges(data) if model.n_edge_features else None
+        following = model.label_pairs
+        if data.allowed is None:
+            following = model.observed_transitions(data) if has_transitions(given) else np.zeros(0, np.int64)
+            settings["edge_pairs"] = model.observed_edges(data) if model.n_edge_features else None
         return cls(labels, given, pairs=model.observed(data), label_pairs=following, **settings)
 
     def settings(self) -> dict[str, Any]:
@@ -283,7 +287,7 @@ class TaggingModel(SequenceModel):
             lists of strings or dictionaries from strings to numbers; with a function, its arguments. Or their
             TokenAttributes.
         Y : sequence of n label sequences, optional
-            Each (n_i,) names or indices.
+            Each (n_i,) names or indices, sets of them, or None where no label is known.
         like : array, optional
             Namespace, device and dtype to compute in; default NumPy float64.
 
@@ -382,11 +386,34 @@ class TaggingModel(SequenceModel):
             problem = f"{after} after {before}, at token {wrong}, is not allowed by {self._rules}"
             raise ExampleError("Y", i, min(int(wrong), len(y) - 1), problem)
 
+    def _check_allowed(self, argument: str, allowed: np.ndarray, offsets: np.ndarray) -> None:
+        """Raise an ExampleError at the first sentence, and its first token, where the scheme leaves no labels."""
+        if self.transitions is None:
+            return
+        follows, begins, ends = (mask == 0.0 for mask in self._forbidden)
+        lengths, left = np.diff(offsets), np.zeros((len(offsets) - 1, self.n_labels), bool)
+        wrong: dict[int, int] = {}
+        for t in range(int(lengths.max(initial=0))):
+            here = np.flatnonzero(lengths > t)
+            left[here] = allowed[offsets[here] + t] & (left[here] @ follows if t else begins)
+            left[here] &= ends | (lengths[here] > t + 1)[:, None]
+            wrong |= {i: t for i in here[~np.any(left[here], axis=1)].tolist() if i not in wrong}
+        for i, t in sorted(wrong.items())[:1]:
+            names = ", ".join(self.labels[k] for k in np.flatnonzero(allowed[offsets[i] + t]))
+            problem = f"no labelling up to here is possible by {self._rules} with one of {names}"
+            raise ExampleError(argument, i, t, problem)
+
     def observed(self, data: ChainData) -> np.ndarray:
         """The attribute-label pairs (m,) that occur in packed data with labels, for
-        ``TaggingModel(..., pairs=...)``.
+        ``TaggingModel(..., pairs=...)``; of partly known labels those of sets, not of None.
         """
         seen = np.zeros(self.width * self.n_labels, dtype=bool)
+        if data.allowed is not None:
+            allowed = host(data.allowed)
+            position = np.repeat(np.arange(data.rows.n), np.diff(data.rows.indptr))
+            for label, some in enumerate((allowed & ~np.all(allowed, axis=1)[:, None]).T):
+                seen[host(data.rows.indices)[some[position]] * self.n_labels + label] = True
+            return np.flatnonzero(seen)
         labels = np.repeat(self._true(data), np.diff(data.rows.indptr))
         seen[host(data.rows.indices) * self.n_labels + labels] = True
         return np.flatnonzero(seen)

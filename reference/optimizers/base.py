@@ -90,9 +90,9 @@ class Traits(NamedTuple):
 
     hinge: whether it is a hinge, so that mu = 0 means no smoothing. mu: its own smoothing parameter, None if it has
     none. smoothing: the smoothing function. nonnegative: the weights that must be >= 0, a slice of step 1; None if all
-    are free. model: of the scores; linear: whether these are linear in the weights, so that the objective is convex.
-    smoothness, local_smoothness: functions of mu; bounds on the curvature of each component, everywhere or away from
-    kinks; inf if unknown.
+    are free. model: of the scores; linear: whether these are linear in the weights. unknown: the number of positions
+    whose labels are not known. smoothness, local_smoothness: functions of mu; bounds on the curvature of each
+    component, everywhere or away from kinks; inf if unknown.
     """
 
     hinge: bool
@@ -101,8 +101,14 @@ class Traits(NamedTuple):
     nonnegative: slice | None
     model: Any
     linear: bool
+    unknown: int
     smoothness: Callable[[float | None], float]
     local_smoothness: Callable[[float | None], float]
+
+    @property
+    def convex(self) -> bool:
+        """Whether the objective is convex."""
+        return self.linear and self.unknown == 0
 
 
 def traits(objective: Examples) -> Traits:
@@ -126,6 +132,7 @@ def traits(objective: Examples) -> Traits:
         constrained,
         getattr(objective, "model", None),
         not isinstance(getattr(unweighted, "model", None), NonlinearModel),
+        getattr(unweighted, "unknown", 0),
         smoothness,
         getattr(objective, "local_smoothness", lambda mu: np.inf),
     )
