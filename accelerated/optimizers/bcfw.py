@@ -22,7 +22,7 @@ from accelerated.models.parsing import ParsingModel
 from accelerated.models.segmentation import SegmentationModel
 from accelerated.optimizers.bcfw_shrunk import shrunk_sweep
 from accelerated.problems import finds_itself, finite, problem_of
-from reference.optimizers.base import Cornered
+from reference.optimizers.base import Cornered, is_hinge
 from reference.optimizers.bcfw import BCFWState, WorkingSet
 
 __all__ = ["BCFW", "BCFWState", "WorkingSet"]
@@ -47,7 +47,7 @@ class BCFW(reference.BCFW):
         """A hinge whose model finds best outputs itself, and whose layout is known where some weights must be >= 0."""
         kind, free = type(objective.model), objective.nonnegative is None
         laid_out = kind is SegmentationModel or (free and (box.l1 == 0 or kind is not ParsingModel))
-        return objective.loss_augmented and laid_out and finds_itself(objective)
+        return is_hinge(objective) and laid_out and finds_itself(objective)
 
     def sweep(self, objective: Cornered, state: BCFWState, orders: Sequence[np.ndarray]) -> BCFWState:
         target: Any = objective

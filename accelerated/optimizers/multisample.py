@@ -15,7 +15,7 @@ from accelerated.compiled.epochs.multisample import Blocks, Options, Point, mult
 from accelerated.problems import finite, problem_of, touched_of
 from reference.arrays import Array
 from reference.optimizers import multisample
-from reference.optimizers.base import Cornered
+from reference.optimizers.base import Cornered, is_hinge
 from reference.optimizers.multisample import Mixture, MultisampleState
 from reference.structures.base import at_most
 
@@ -56,7 +56,7 @@ class Multisample(multisample.Multisample):
     def fits(cls, box: multisample.Multisample, objective: Any) -> bool:
         """A hinge with all weights free, and a built-in sampler."""
         free = objective.nonnegative is None and not getattr(objective.model, "restricted", False)
-        return objective.loss_augmented and free and isinstance(box.sampler, str)
+        return is_hinge(objective) and free and isinstance(box.sampler, str)
 
     def epoch(self, objective: Cornered, state: MultisampleState, rng: np.random.Generator) -> MultisampleState:
         target: Any = objective

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -33,6 +35,7 @@ from diptych.files.sources import named
 from diptych.files.tagged import tagged_text
 from diptych.pictures import plots
 from diptych.sparse_fits import sequences_of
+from reference.models.costs import with_class_weights
 from reference.models.partial import labels_in
 from reference.models.schemes import SAME, SCHEMES
 from reference.models.token_templates import TOKEN_TEMPLATES, attributes_of, check_templates
@@ -65,6 +68,15 @@ class Columned(Words):
         rare=True)  # fmt: skip
     encoding: str | None = flag()
     most_bytes: int = flag()
+
+
+def _class_weight(text: str) -> Any:
+    """What ``with_class_weights`` takes, from ``balanced`` or ``LABEL=NUMBER,...``."""
+    try:
+        pairs = [] if text == "balanced" else [each.rpartition("=") for each in text.split(",")]
+        return {label: float(weight) for label, _, weight in pairs} or text
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected balanced or LABEL=NUMBER,..., got {text:.60}") from None
 
 
 def _scheme(name: str) -> str:
@@ -104,6 +116,10 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
     transitions: str | None = option("model",
         f"{', '.join(SCHEMES)}: forbid others; or a TOML file of rules: {RULES}", metavar="T",
         type=_scheme)  # fmt: skip
+    class_weight: Any = option("model",
+        "hinge, softmax-margin: costs of tokens by their label: balanced, inverse to how often it occurs, or "
+        "LABEL=NUMBER for each, separated by commas (default: 1)", type=_class_weight, metavar="W",
+        rare=True)  # fmt: skip
     scheme: str | None = _read_scheme()
     learner: str = option("model", "linear, or sparse-crf: few weights (default: linear)",
         choices=("linear", "sparse-crf"), default="linear", rare=True)  # fmt: skip
@@ -184,6 +200,7 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
                 check_scheme(settings["transitions"], map(labels_in, Y))
                 with rules_named(self.transitions):
                     model = panel.TaggingModel.of(attributes, Y, templates, least=max(self.least or 1, 1), **settings)
+                model = self._weighted(model, Counter(label for y in Y for label in labels_in(y)))
             data = model.pack(attributes, Y)
         report = {"seconds_packing": time.perf_counter() - started}
         scored = partial(_scores, model, sentences=training, scheme=self.scheme, data=data, partly=self.partial)
@@ -209,7 +226,9 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
         def model_of(executor: Any) -> Any:
             least = max(self.least or 1, 1)
             with rules_named(self.transitions):
-                return model or tagging_model(panel, loaders, templates, executor, least=least, **settings)
+                return model or self._weighted(
+                    tagging_model(panel, loaders, templates, executor, least=least, **settings)
+                )
 
         run = partial(train, panel, self.job_on(replace(job, epochs=1), 1, l1=1.0))
         rehearsal = executors.Rehearsal(small, job.loss_in(panel), run, few, Y)
@@ -228,11 +247,21 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
         rules = self.transitions if self.transitions in (None, *SCHEMES) else load_rules(str(self.transitions))
         return {"bits": self.bits, "pairs": self.pairs or "observed", "transitions": rules}
 
+    def _weighted(self, model: Any, times: Counter[str] | None = None) -> Any:
+        """The model with the weights of its labels; times: how often each occurs, None over partitions."""
+        if self.class_weight is None:
+            return model
+        counts = None if times is None else [times[label] for label in model.labels]
+        try:
+            return with_class_weights(model, self.class_weight, counts)
+        except ValueError as problem:
+            raise ValueError(str(problem).replace("class_weight", "--class-weight", 1)) from None
+
     def _start(self, panel: ModuleType) -> tuple[Any, np.ndarray | None, Layout]:
         """The saved model to start from (or None), its weights (or None), and the layout of the files."""
         if self.start is None:
             return None, None, tag_files.told_layout(self)
-        settings = ("columns", "templates", "bits", "pairs", "least", "transitions")
+        settings = ("columns", "templates", "bits", "pairs", "least", "transitions", "class_weight")
         refuse(vars(self), settings, "with --start: the saved model has its own")
         return _tagger(panel, self.start, self)
 
@@ -252,13 +281,15 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
         """The job, with this command's defaults."""
         others = (name for name in SPARSE_OPTIONS if name not in ("path", "ratio"))
         refuse(vars(self), others, "without --learner sparse-crf")
+        if self.loss in (None, "crf"):
+            refuse(vars(self), ["class_weight"], "with --loss crf, which has no costs")
         usual, hinge, command = self.usual_optimizer, "sgd", self
         if self.path is not None:
             refuse(vars(self), ["start"], "with --path, which starts where all weights are 0")
         if self.over_partitions:
             all_pairs = self.pairs == "all" and self.transitions is None and self.start is None
             hinge = "cocoa" if all_pairs else "cutting-planes"
-        solver = self.optimizer or (usual if self.loss in (None, "crf") else hinge)
+        solver = self.optimizer or (hinge if self.loss == "hinge" else usual)
         if self.tol is None and solver == "exponentiated-gradient":
             command = replace(self, solver={**self.solver, "tol": TOL})
         job = job_of(command, OPTIMIZERS, optimizer=solver, start_stop=False)

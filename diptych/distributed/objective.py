@@ -93,8 +93,9 @@ class Partitioned:
         self.model, self.memory, self.transport = model, memory, transport_of(executor)
         self.kind: Any = getattr(loss, "func", loss)
         self.mu: float = self.kind.mu
-        self.loss_augmented: bool = self.kind.loss_augmented
-        self.smoothing = getattr(loss, "keywords", {}).get("smoothing")
+        told = getattr(loss, "keywords", {})
+        self.loss_augmented: bool = told.get("cost", self.kind.loss_augmented)
+        self.smoothing = told.get("smoothing")
         self._last: tuple[Any, Any] = None, None  # the last weights sent, and the reference to them
         job = Job(uuid.uuid4().hex, tuple(loaders), model, loss, memory)
         self._job = self.transport.send(job)

@@ -38,6 +38,11 @@ def checked_weights(sample_weight: Any, n: int) -> np.ndarray:
     return weights
 
 
+def of_positions(sample_weight: Any) -> bool:
+    """Whether these are weights of positions, an array for each example, and not of examples."""
+    return sample_weight is not None and any(np.ndim(host(each)) for each in listed("sample_weight", sample_weight))
+
+
 def label_sequences(X: Any, Y: Any, partial: bool = False) -> list[Any]:
     """The label sequences, one for each sequence of X. ValueError if there is no label at all.
 

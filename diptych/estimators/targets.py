@@ -6,7 +6,8 @@ and labels.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from diptych.estimators.protocol import BaseEstimator, ClassifierMixin, InPanel,
 from reference.arrays import host
 from reference.example_errors import ExampleError, ExampleTypeError, listed
 from reference.models.base import label_cost
+from reference.models.costs import with_class_weights
 from reference.models.partial import members
 from reference.models.tagging import TaggingModel
 from reference.models.token_templates import attributes_of
@@ -165,6 +167,7 @@ class LabelSequences(Linear, Structured):
 
     loss: str
     cost: Any = None
+    class_weight: Any = None
     transitions: Any
     pairs: str | None
     bits: int | None
@@ -185,7 +188,7 @@ class LabelSequences(Linear, Structured):
             kept = {"pairs": self.pairs, "bits": self.bits, "least": self.least}
             kept = {name: value for name, value in kept.items() if value is not None}
             if classes is not None:
-                return self._hashing(names), X, Y
+                return self._weighted(self._hashing(names), None), X, Y
             of, options = self._panel.TaggingModel.of, {"transitions": self.transitions, "cost": self._cost(names)}
             X = packed(attributes_of, X, None)
             model = packed(of, X, Y, None, **options, **kept)
@@ -196,7 +199,20 @@ class LabelSequences(Linear, Structured):
                 raise ValueError("pairs, least: of features by name alone, got arrays")
             width = next((x.shape[1] for x in X if hasattr(x, "shape") and len(x.shape) == 2), 0)
             model = self._panel.SequenceModel(width, names, cost=self.cost)
-        return model, X, Y
+        return self._weighted(model, Y if classes is None else None), X, Y
+
+    def _weighted(self, model: Any, Y: list[list[str]] | None) -> Any:
+        """The model with the class weights in its costs. Y: all labels, None if there will be more."""
+        weights = self.class_weight
+        if weights is None:
+            return model
+        if isinstance(weights, Mapping):
+            weights = {str(label): weight for label, weight in weights.items()}
+        counts = None
+        if Y is not None:
+            times = Counter(label for y in Y for label in y)
+            counts = [times[label] for label in model.labels]
+        return with_class_weights(model, weights, counts)
 
     def _hashing(self, names: list[str]) -> Any:
         """A model that hashes named features, so that later sequences may bring new ones."""

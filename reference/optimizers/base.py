@@ -126,7 +126,7 @@ def traits(objective: Examples) -> Traits:
         constrained = slice(first, last) if first < last else None
     unweighted = objective.objective if isinstance(objective, Weighted) else objective
     return Traits(
-        getattr(objective, "loss_augmented", False),
+        is_hinge(objective),
         getattr(objective, "mu", None),
         getattr(objective, "smoothing", None),
         constrained,
@@ -136,6 +136,11 @@ def traits(objective: Examples) -> Traits:
         smoothness,
         getattr(objective, "local_smoothness", lambda mu: np.inf),
     )
+
+
+def is_hinge(objective: Any) -> bool:
+    """Whether an objective is a hinge: augmented by the task loss, and not smoothed of itself as the log loss is."""
+    return bool(getattr(objective, "loss_augmented", False) and not getattr(objective, "mu", 0.0))
 
 
 def value_of(objective: Objective, w: Array, mu: float | None, batch: Any = None) -> float:
@@ -173,8 +178,8 @@ def evaluate(objective: Objective, w: Array, lam: float, mu: float | None) -> Ev
     F(w) + lam/2 ||w||^2 - ||g + lam w||^2 / (2 lam) is a lower bound by strong convexity.
     """
     x = host(w).astype(np.float64, copy=False)
-    is_hinge = traits(objective).hinge
-    if is_hinge:
+    hinge = is_hinge(objective)
+    if hinge:
         value, g, task_loss, exact = cast(Linearized, objective).linearize(w, None, mu)
         target = value if mu == 0 else value_of(objective, w, 0.0)
     else:
@@ -184,5 +189,5 @@ def evaluate(objective: Objective, w: Array, lam: float, mu: float | None) -> Ev
     if lam == 0:
         return Evaluation(fun, -np.inf, value, np.inf, exact, mu)
     slope = squared_norm(host(g).astype(np.float64, copy=False) + lam * x) / (2 * lam)
-    dual = task_loss - squared_norm(g) / (2 * lam) if is_hinge else fun - slope
+    dual = task_loss - squared_norm(g) / (2 * lam) if hinge else fun - slope
     return Evaluation(fun, dual, value, slope, exact, mu)

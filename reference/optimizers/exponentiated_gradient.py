@@ -104,8 +104,7 @@ class ExponentiatedGradient(Algorithm):
         for i in range(objective.n):
             (piece,) = model.chunks(data, np.array([i]))
             task_loss, gold = model.task_loss(data, piece), model.gold(data, piece)
-            scores = model.scores(data, piece, w)
-            scores = add(scores, task_loss) if objective.loss_augmented else scores
+            scores = objective.augmented(piece, w)
             theta = mixed(scores, scores, 0.0, 1.0 / self.mu)
             value, _, parts = _expected(objective, self.mu, theta, task_loss)
             x = x + model.pullback(data, piece, w, add(gold, parts, -1.0)) / (self.lam * objective.n)
