@@ -413,9 +413,9 @@ class LogLoss(StructuralHinge):
     mean_i  log sum_y exp(score_i(y; w)) - score_i(y_i; w)
     mean_i  log sum_y exp(score_i(y; w) + loss_i(y)) - score_i(y_i; w), with cost
 
-    The latter is an upper bound of the former and of the structural hinge. mu is always 1. Where labels are partly known
-    (:mod:`reference.models.partial`), the second term is log sum_y exp(score_i(y; w)) over the allowed outputs of
-    example i. The loss is then not convex: its gradient is the marginals minus those of the allowed outputs.
+    The latter is an upper bound of the former and of the structural hinge. mu is always 1. Where labels are partly
+    known (:mod:`reference.models.partial`), the second term is log sum_y exp(score_i(y; w)) over the allowed outputs
+    of example i. The loss is then not convex: its gradient is the marginals minus those of the allowed outputs.
 
     Parameters
     ----------

@@ -15,6 +15,7 @@ from accelerated.arrays import like, view
 from accelerated.compiled.epochs.exponentiated_gradient import (
     Visits,
     eg_between,
+    eg_difference,
     eg_epoch,
     eg_from_weights,
     no_points,
@@ -41,6 +42,14 @@ class ExponentiatedGradient(reference.ExponentiatedGradient):
         threshold = self.l1 / lam if self.l1 > 0 else None
         calls = eg_epoch(problem, order, model.cost, lam * objective.n, mu, threshold, points, visits, w)
         return EGState(like(model.flat(*w), state.x), *visits, state.calls + calls, points, state.k)
+
+    def difference(self, objective: StructuralHinge, state: EGState) -> Array:
+        model, v = objective.model, objective.zeros()
+        if not state.points:
+            return v
+        sums = model.padded(view("w", v))
+        eg_difference(_examples(objective, self.mu), 1.0 / objective.n, state.points, sums)
+        return like(model.flat(*sums), v)
 
     def from_weights(self, objective: StructuralHinge, state: EGState, w: Array) -> EGState:
         model, mu, problem = objective.model, self.mu, _examples(objective, self.mu)

@@ -21,7 +21,7 @@ from accelerated.compiled.sweeps import fill, larger, padded, smaller
 from accelerated.kernel import inlined, kernel
 from reference.optimizers.exponentiated_gradient import CONCENTRATION, FIRST_TRIES, GROWTH, ROUNDING, SHARPER, SHRINKAGE
 
-__all__ = ["Points", "Visits", "eg_between", "eg_epoch", "eg_from_weights", "no_points"]
+__all__ = ["Points", "Visits", "eg_between", "eg_difference", "eg_epoch", "eg_from_weights", "no_points"]
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -197,6 +197,21 @@ def eg_between(problem, lam_n, mu, before, share, points, values, w):
 
 
 @kernel
+def eg_difference(problem, factor, points, w):
+    """Add to w, for each visited sequence, factor times the truth's features less their expectation: w changes in
+    place.
+    """
+    W, A = w
+    n = len(problem.offsets) - 1
+    new = new_scratch(problem, longest_of(problem, np.arange(n), 0, n), W, A)
+    for i in range(n):
+        if points.visited[i]:
+            put_truth(problem, i, new, new.nodes, new.edges)
+            move(problem, i, points, -factor, None, W, new)
+    put(new, A)
+
+
+@kernel
 def eg_from_weights(problem, cost, lam_n, mu, weights, points, values, w):
     """Set the theta of each sequence to its local scores at ``weights``: points, values and the dual's x, which is 0
     before, change in place.
@@ -263,18 +278,25 @@ def begin(problem, i, cost, points, new):
     """Set the marginals to the truth, and theta to that of a distribution around the truth, for the first step."""
     first = problem.offsets[i]
     for t in range(first, problem.offsets[i + 1]):
-        y = problem.labels[t]
         for label in range(len(cost)):
-            points.theta[t, label] = -CONCENTRATION * cost[y, label]
-            points.nodes[t, label] = 0.0
-        points.nodes[t, y] = 1.0
+            points.theta[t, label] = -CONCENTRATION * cost[problem.labels[t], label]
+    put_truth(problem, i, new, points.nodes[first : problem.offsets[i + 1]], points.edges[i])
+
+
+@kernel
+def put_truth(problem, i, new, nodes, edges):
+    """Set the marginals of a sequence to those of the truth."""
+    first = problem.offsets[i]
     for a in range(new.table.shape[1]):
         for b in range(new.table.shape[1]):
             new.table[0, a, b] = 0.0
-    for t in range(first + 1, problem.offsets[i + 1]):
-        new.table[0, problem.labels[t - 1], problem.labels[t]] += 1.0
+    for t in range(problem.offsets[i + 1] - first):
+        fill(0.0, nodes, t)
+        nodes[t, problem.labels[first + t]] = 1.0
+        if t > 0:
+            new.table[0, problem.labels[first + t - 1], problem.labels[first + t]] += 1.0
     for e in range(len(new.ends)):
-        points.edges[i, e] = new.table[0, new.ends[e, 0], new.ends[e, 1]]
+        edges[e] = new.table[0, new.ends[e, 0], new.ends[e, 1]]
 
 
 @kernel
