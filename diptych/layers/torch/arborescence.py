@@ -28,9 +28,8 @@ from torch import Tensor
 import accelerated.structures.arborescence as kernels
 from accelerated.structures import arborescence_batch
 from diptych.layers.torch import sums
-from diptych.layers.torch.arguments import floating, mask_of
+from diptych.layers.torch.arguments import floating, mask_of, operator
 from diptych.layers.torch.formulas import LABELLED, OUTPUTS, SUMS, Batch, functions
-from diptych.layers.torch.operators import more_groups
 from diptych.layers.torch.oracles import KINDS, Kind
 from diptych.layers.torch.sums import finite, log_total
 from reference.arrays import number
@@ -109,7 +108,7 @@ best, best_labels, topk, max_marginals, sample, smooth_max = functions(Trees, OU
 score, crf_loss, hinge_loss, smooth_hinge_loss = functions(Trees, LABELLED)
 
 
-@torch.library.custom_op("diptych::tree_sums", mutates_args=())
+@operator("tree_sums", lambda values, *_: (values.new_empty(values.shape[:1]), values.new_empty(values.shape)))
 def tree_sums(values: Tensor, lengths: Tensor, single_root: bool, mu: float) -> tuple[Tensor, Tensor]:
     """The log-partitions (B,) and the marginals (B, n, n + 1). Raises ValueError, InfeasibleError."""
     if not on_host(values):
@@ -121,9 +120,6 @@ def tree_sums(values: Tensor, lengths: Tensor, single_root: bool, mu: float) -> 
     value, shares = (torch.from_numpy(each).to(values.device, values.dtype) for each in found)
     _check(value, values, lengths)
     return value, shares
-
-
-tree_sums.register_fake(lambda values, *_: (values.new_empty(values.shape[:1]), values.new_empty(values.shape)))
 
 
 def _best(scores: Any, lengths: Any, parents: Any, single_root: bool) -> Tensor:
@@ -145,7 +141,7 @@ def _kept(values: Tensor, lengths: Tensor) -> tuple[np.ndarray, np.ndarray]:
     return values.detach().cpu().contiguous().numpy(), lengths.cpu().numpy()
 
 
-@torch.library.custom_op("diptych::checked_heads", mutates_args=())
+@operator("checked_heads", lambda heads, *_: torch.empty_like(heads))
 def checked_heads(heads: Tensor, mask: Tensor, single_root: bool) -> Tensor:
     """Heads (B, n), a copy, -1 off the mask. Raises ValueError if they are no tree of the tokens on the mask."""
     n, y = heads.shape[1], torch.where(mask, heads, 0)
@@ -168,11 +164,6 @@ def checked_heads(heads: Tensor, mask: Tensor, single_root: bool) -> Tensor:
         b = int(torch.nonzero(wrong)[0])
         raise ValueError(f"heads: expected a single token of head 0, got {int(roots[b])} in example {b}")
     return torch.where(mask, heads, -1)
-
-
-checked_heads.register_fake(lambda heads, *_: torch.empty_like(heads))
-for each in (tree_sums, checked_heads):
-    more_groups(each)
 
 
 def on_host(values: Tensor) -> bool:

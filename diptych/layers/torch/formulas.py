@@ -10,27 +10,14 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from diptych.layers.torch.arguments import beside, label_tensor, undifferentiated
+from diptych.layers.torch.arguments import beside, label_tensor, operator, undifferentiated
 from diptych.layers.torch.oracles import best_outputs, highest_scores, k_best_outputs, sampled
 from diptych.layers.torch.sums import finite
 from reference.arrays import integer, number
 from reference.smoothings import Entropy, Max, SquaredL2, TopK
 from reference.structures.base import InfeasibleError
 
-__all__ = [
-    "LABELLED",
-    "OUTPUTS",
-    "SUMS",
-    "Batch",
-    "Best",
-    "KBest",
-    "Parts",
-    "best",
-    "functions",
-    "hinge_loss",
-    "score",
-    "topk",
-]
+__all__ = ["LABELLED", "OUTPUTS", "SUMS", "Batch", "Best", "KBest", "Parts", "functions"]
 
 
 class Best(NamedTuple):
@@ -307,20 +294,12 @@ def _of_the_best(given: Batch, smoothing: TopK | SquaredL2, mu: float) -> Tensor
     return torch.where(possible(found.count) > 0, value, -torch.inf)
 
 
-@torch.library.custom_op("diptych::possible", mutates_args=())
+@operator("possible", torch.empty_like)
 def possible(count: Tensor) -> Tensor:
     """The numbers of outputs, a copy. Raises InfeasibleError if one is 0."""
     if (count == 0).any():
         raise InfeasibleError(f"every output of example {torch.nonzero(count == 0)[0].tolist()} is forbidden")
     return count.clone()
-
-
-@possible.register_fake
-def _(count: Tensor) -> Tensor:
-    return torch.empty_like(count)
-
-
-possible.register_vmap(lambda info, dims, count: (possible(count), dims[0]))
 
 
 def _projected(z: Tensor) -> Tensor:

@@ -18,9 +18,8 @@ from torch import Tensor
 import accelerated.structures.matching as kernels
 from accelerated.structures import matching_batch
 from diptych.layers.torch import formulas
-from diptych.layers.torch.arguments import floating, lengths_tensor
+from diptych.layers.torch.arguments import floating, lengths_tensor, operator
 from diptych.layers.torch.formulas import Batch, functions
-from diptych.layers.torch.operators import more_groups
 from diptych.layers.torch.oracles import KINDS, Kind
 from reference.structures.base import InfeasibleError
 
@@ -90,7 +89,7 @@ def _made(scores: Any, lengths: Any, parents: Any, single_root: bool) -> list[ke
 KINDS["matching"] = Kind(_made, _best)
 
 
-@torch.library.custom_op("diptych::checked_columns", mutates_args=())
+@operator("checked_columns", lambda columns, *_: torch.empty_like(columns))
 def checked_columns(columns: Tensor, lengths: Tensor) -> Tensor:
     """Columns (B, p), a copy, -1 for rows past a matrix's own. Raises ValueError if one is none of -1..q-1."""
     inside = torch.arange(columns.shape[1], device=columns.device) < lengths[:, :1]
@@ -100,7 +99,3 @@ def checked_columns(columns: Tensor, lengths: Tensor) -> Tensor:
         q, got = int(lengths[b, 1]), int(columns[b, i])
         raise ValueError(f"columns: expected -1..{q - 1}, got {got} at row {i} of example {b}")
     return torch.where(inside, columns, -1)
-
-
-checked_columns.register_fake(lambda columns, lengths: torch.empty_like(columns))
-more_groups(checked_columns)

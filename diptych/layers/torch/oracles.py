@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from diptych.layers.torch.operators import more_groups
+from diptych.layers.torch.arguments import operator
 from reference.structures.scores import score_fields
 
 __all__ = ["KINDS", "Kind", "best_outputs", "highest_scores", "k_best_outputs", "sampled"]
@@ -36,7 +36,12 @@ def _joined(ask: Callable[[Any], Sequence[Any]], kind: str, scores: Sequence[Ten
     return [torch.cat([torch.as_tensor(x) for x in each]).to(scores[0].device) for each in zip(*answers, strict=True)]
 
 
-@torch.library.custom_op("diptych::best_outputs", mutates_args=())
+def _whole(scores: Any, *shape: int) -> Tensor:
+    """Empty numbers of examples, of a shape for each."""
+    return scores[0].new_empty((*scores[0].shape[:-2], *shape), dtype=torch.int64)
+
+
+@operator("best_outputs", lambda kind, scores, *_: _whole(scores, scores[0].shape[-2]), shared=(3,))
 def best_outputs(
     kind: str, scores: Sequence[Tensor], where: Tensor | None, parents: Tensor | None, single_root: bool
 ) -> Tensor:
@@ -47,7 +52,11 @@ def best_outputs(
     return found
 
 
-@torch.library.custom_op("diptych::k_best_outputs", mutates_args=())
+@operator(
+    "k_best_outputs",
+    lambda kind, scores, *rest: (_whole(scores, rest[-1], scores[0].shape[-2]), _whole(scores)),
+    shared=(3,),
+)
 def k_best_outputs(
     kind: str, scores: Sequence[Tensor], where: Tensor | None, parents: Tensor | None, single_root: bool, k: int
 ) -> tuple[Tensor, Tensor]:
@@ -56,7 +65,7 @@ def k_best_outputs(
     return labels, count
 
 
-@torch.library.custom_op("diptych::sampled", mutates_args=())
+@operator("sampled", lambda kind, scores, *rest: _whole(scores, rest[-2], scores[0].shape[-2]), shared=(3,))
 def sampled(
     kind: str,
     scores: Sequence[Tensor],
@@ -77,39 +86,16 @@ def sampled(
     return labels
 
 
-@torch.library.custom_op("diptych::highest_scores", mutates_args=())
+def _fake_parts(kind: str, scores: Any, *_: Any) -> list[Tensor]:
+    *batch, n, L = scores[0].shape
+    edges = [(*batch, max(n - 1, 0), L, L)] if kind == "chain" else [x.shape for x in scores[1:]]
+    return [scores[0].new_empty(shape) for shape in (scores[0].shape, *edges)]
+
+
+@operator("highest_scores", _fake_parts, shared=(3,))
 def highest_scores(
     kind: str, scores: Sequence[Tensor], where: Tensor | None, parents: Tensor | None, single_root: bool
 ) -> list[Tensor]:
     """The highest score of an output with each part, -inf where there is none. Raises ValueError."""
     found = _joined(lambda each: score_fields(each.max_marginals()), kind, scores, where, parents, single_root)
     return [x.to(scores[0].dtype) for x in found]
-
-
-@best_outputs.register_fake
-def _(kind: str, scores: Any, *_: Any) -> Tensor:
-    return scores[0].new_empty(scores[0].shape[:-1], dtype=torch.int64)
-
-
-@k_best_outputs.register_fake
-def _(kind: str, scores: Any, where: Any, parents: Any, single_root: bool, k: int) -> tuple[Tensor, Tensor]:
-    *batch, n, _ = scores[0].shape
-    labels, count = (scores[0].new_empty(shape, dtype=torch.int64) for shape in ((*batch, k, n), batch))
-    return labels, count
-
-
-@sampled.register_fake
-def _(kind: str, scores: Any, *rest: Any) -> Tensor:
-    *batch, n, _ = scores[0].shape
-    return scores[0].new_empty((*batch, rest[-2], n), dtype=torch.int64)
-
-
-@highest_scores.register_fake
-def _(kind: str, scores: Any, *_: Any) -> list[Tensor]:
-    *batch, n, L = scores[0].shape
-    edges = [(*batch, max(n - 1, 0), L, L)] if kind == "chain" else [x.shape for x in scores[1:]]
-    return [scores[0].new_empty(shape) for shape in (scores[0].shape, *edges)]
-
-
-for each in (best_outputs, k_best_outputs, sampled, highest_scores):
-    more_groups(each, shared=(3,))

@@ -19,9 +19,9 @@ from torch import Tensor
 
 import accelerated.structures.tree as kernels
 from diptych.layers.torch import sums
-from diptych.layers.torch.arguments import floating, pair_tensor
+from diptych.layers.torch.arguments import floating, operator, pair_tensor
 from diptych.layers.torch.formulas import LABELLED, OUTPUTS, SUMS, Batch, functions
-from diptych.layers.torch.operators import checked_labels, more_groups
+from diptych.layers.torch.operators import checked_labels
 from diptych.layers.torch.oracles import KINDS, Kind
 from diptych.layers.torch.sums import log_total
 from reference.structures.tree_scores import order
@@ -84,25 +84,18 @@ def _made(scores: Any, where: Any, parents: Any, single_root: bool) -> list[kern
 KINDS["tree"] = Kind(_made)
 
 
-@torch.library.custom_op("diptych::node_sums", mutates_args=())
+@operator("node_sums", lambda u, A, *_: tuple(map(u.new_empty, (u.shape[:1], u.shape, A.shape))), shared=(2,))
 def node_sums(unary: Tensor, pairwise: Tensor, parents: Tensor, mu: float) -> tuple[Tensor, Tensor, Tensor]:
     """The log-partitions (B,) and the marginals (B, p, L) and (B, p, L, L). Raises ValueError, InfeasibleError."""
     value, parts = kernels.Tree(unary.detach(), pairwise.detach(), parents.numpy()).expectation(mu)
     return value, parts.unary, parts.pairwise
 
 
-@torch.library.custom_op("diptych::upward", mutates_args=())
+@operator("upward", torch.empty_like)
 def upward(parents: Tensor) -> Tensor:
     """The nodes (p,), each before its parent. Raises ValueError at a cycle."""
     walk = order(parents.numpy())
     return torch.tensor([*walk.upward, *walk.roots], dtype=torch.int64)
-
-
-node_sums.register_fake(
-    lambda u, A, parents, mu: (u.new_empty(u.shape[:1]), u.new_empty(u.shape), A.new_empty(A.shape))
-)
-upward.register_fake(torch.empty_like)
-more_groups(node_sums, shared=(2,))
 
 
 def _upwards(unary: Tensor, pairwise: Tensor, parents: Tensor) -> Tensor:
