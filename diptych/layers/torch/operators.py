@@ -76,13 +76,11 @@ def chain_value(
     unary, pairwise, *_ = scores
     if not fused(unary, pairwise):
         check_scores(scores, mask)
-    if keep:
+    if keep or not fused(unary, pairwise):
         value, gradient = _sums(unary.new_ones(unary.shape[:2]), scores, labels, mask, mu)
-    elif fused(unary, pairwise):
+    else:
         found = chain_batch.values(_batch(scores, labels, mask), mu, torch.get_num_threads())
         value = torch.from_numpy(found).reshape(unary.shape[:2])
-    else:
-        value = torch.as_tensor(_panel(unary).forward_backward(front(_chains(scores, mask)), mu)[0])
     _check_values(value, scores, labels, mask)
     return [value.to(unary.dtype), *(gradient if keep else _nothing(unary))]
 
@@ -109,16 +107,18 @@ def chain_hessian_product(
     weights: Tensor, scores: Sequence[Tensor], mask: Tensor | None, mu: float, along: Sequence[Tensor]
 ) -> list[Tensor]:
     """<marginals, direction> of each chain, (G, B); the derivative of :func:`chain_gradient` along the direction."""
-    unary, pairwise, *_ = scores
-    if not fused(unary, pairwise):
-        chains, other = _chains(scores, mask), _chains(along, mask)
-        mean, tangents = chain_hessian.hessian_product(front(chains), front(other), mu, weights.detach())
-        return [torch.as_tensor(mean), *_parts(tangents, chains, scores)]
-    batch, nodes = _batch(scores, None, mask), along[0].detach().contiguous().numpy()
-    direction = Tables(nodes.reshape(batch.unary.shape), _doubles(along[1]), np.stack(list(map(_doubles, along[2:]))))
-    threads = torch.get_num_threads()
-    inner, found = chain_batch.hessian(batch, mu, _doubles(weights).reshape(-1), direction, threads)
-    return [torch.from_numpy(inner).reshape(weights.shape).to(weights.dtype), *_tensors(found, scores)]
+    if fused(*scores[:2]):
+        batch, nodes = _batch(scores, None, mask), along[0].detach().contiguous().numpy()
+        ends = np.stack(list(map(_doubles, along[2:])))
+        direction = Tables(nodes.reshape(batch.unary.shape), _doubles(along[1]), ends)
+        each, threads = _doubles(weights).reshape(-1), torch.get_num_threads()
+        inner, found = chain_batch.hessian(batch, mu, each, direction, threads)
+        if not np.isnan(inner).any():
+            return [torch.from_numpy(inner).reshape(weights.shape).to(weights.dtype), *_tensors(found, scores)]
+    wide = torch.float64 if weights.device.type == "cpu" else weights.dtype
+    chains, other = (_chains([x.to(wide) for x in each], mask) for each in (scores, along))
+    mean, tangents = chain_hessian.hessian_product(front(chains), front(other), mu, weights.detach().to(wide))
+    return [torch.as_tensor(mean).to(weights.dtype), *_parts(tangents, chains, scores)]
 
 
 @operator("chain_labels", lambda labels, *_: torch.empty_like(labels))
@@ -296,10 +296,6 @@ def _entries(table: Tensor, index: Tensor) -> Tensor:
     return table.gather(-1, index.flatten(1)).reshape(index.shape)
 
 
-def _panel(unary: Tensor) -> Any:
-    return kernels if unary.device.type == "cpu" else chain_scaled
-
-
 def _chains(scores: Scores, mask: Tensor | None) -> ChainScores:
     """The chains (G, B) as the panels take them, with a table for each edge if groups have tables of their own."""
     unary, pairwise, starts, ends = (x.detach() for x in scores)
@@ -340,7 +336,8 @@ def _sums(
         value, found = chain_batch.gradient(batch, mu, _doubles(weights).reshape(-1), threads)
         return torch.from_numpy(value).reshape(weights.shape), _tensors(found, scores)
     chains = _chains(scores, mask)
-    values, marginals = _panel(scores[0]).forward_backward(front(chains), mu, weights)
+    panel = kernels if scores[0].device.type == "cpu" else chain_scaled
+    values, marginals = panel.forward_backward(front(chains), mu, weights)
     return torch.as_tensor(values), _parts(marginals, chains, scores)
 
 
