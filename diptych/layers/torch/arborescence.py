@@ -26,7 +26,6 @@ import torch
 from torch import Tensor
 
 import accelerated.structures.arborescence as kernels
-from accelerated.structures import arborescence_batch
 from diptych.layers.torch import sums
 from diptych.layers.torch.arguments import floating, mask_of, operator
 from diptych.layers.torch.formulas import LABELLED, OUTPUTS, SUMS, Batch, functions
@@ -116,21 +115,21 @@ def tree_sums(values: Tensor, lengths: Tensor, single_root: bool, mu: float) -> 
         if exact.all():
             return value.to(values.dtype), shares.to(values.dtype)
     x, of_each = _kept(values, lengths)
-    found = arborescence_batch.sums(x, of_each, single_root, mu, torch.get_num_threads())
+    found = kernels.sums(x, of_each, single_root, mu, torch.get_num_threads())
     value, shares = (torch.from_numpy(each).to(values.device, values.dtype) for each in found)
     _check(value, values, lengths)
     return value, shares
 
 
 def _best(scores: Any, lengths: Any, parents: Any, single_root: bool) -> Tensor:
-    value, heads = arborescence_batch.best(*_kept(scores[0], lengths), single_root, torch.get_num_threads())
+    value, heads = kernels.best(*_kept(scores[0], lengths), single_root, torch.get_num_threads())
     _check(torch.from_numpy(value).to(lengths.device), scores[0], lengths)
     return torch.from_numpy(heads).to(lengths.device)
 
 
-def _made(scores: Any, lengths: Any, parents: Any, single_root: bool) -> list[kernels.Arborescence]:
+def _made(scores: Any, lengths: Any, parents: Any, single_root: bool) -> kernels.Arborescence:
     values = torch.where(_arcs(scores[0], lengths), scores[0], 0.0)  # also where what is left out is nan
-    return [kernels.Arborescence(values.cpu(), single_root, lengths.cpu())]
+    return kernels.Arborescence(values.cpu(), single_root, lengths.cpu())
 
 
 KINDS["arborescence"] = Kind(_made, _best)

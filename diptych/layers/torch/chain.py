@@ -30,6 +30,7 @@ from diptych.layers.torch.formulas import LABELLED, OUTPUTS, SUMS, Batch, Best, 
 from diptych.layers.torch.operators import (
     Mean,
     best_of,
+    chain_scores,
     check_scores,
     checked_labels,
     fused,
@@ -127,16 +128,11 @@ def _best(scores: Any, mask: Any, parents: Any, single_root: bool) -> Tensor | N
     return best_of(scores, mask)
 
 
-def _made(scores: Any, mask: Any, parents: Any, single_root: bool) -> list[Any]:
-    """A batch of chains for each group, with an axis of its own before it."""
+def _made(scores: Any, mask: Any, parents: Any, single_root: bool) -> Any:
     check_scores(scores, mask)
-    panel, made = accelerated if scores[0].device.type == "cpu" else reference, []
-    for g, (unary, pairwise, starts, ends) in enumerate(zip(*scores, strict=True)):
-        here = None if mask is None else mask[g][None]
-        unary = unary[None] if here is None else torch.where(here[..., None], unary[None], 0.0)
-        pairwise = pairwise if pairwise.ndim == 2 else pairwise[None]
-        made.append(panel.Chain(unary, pairwise, mask=here, starts=starts, ends=ends))
-    return made
+    unary, pairwise, *_ = chain_scores(scores, mask)
+    panel = accelerated if unary.device.type == "cpu" else reference
+    return panel.Chain(unary, pairwise, mask=mask)
 
 
 KINDS["chain"] = Kind(_made, _best)

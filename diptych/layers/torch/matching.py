@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 import accelerated.structures.matching as kernels
-from accelerated.structures import matching_batch
 from diptych.layers.torch import formulas
 from diptych.layers.torch.arguments import floating, lengths_tensor, operator
 from diptych.layers.torch.formulas import Batch, functions
@@ -70,7 +69,7 @@ best, topk, score, hinge_loss = functions(Matrices, (formulas.best, formulas.top
 
 def _best(scores: Any, lengths: Any, parents: Any, single_root: bool) -> Tensor:
     x, sizes = scores[0].cpu().contiguous().numpy(), lengths.cpu().contiguous().numpy()
-    value, columns = matching_batch.best(x, sizes, torch.get_num_threads())
+    value, columns = kernels.best(x, sizes, torch.get_num_threads())
     if np.isnan(value).any():
         _made(scores, lengths, parents, single_root)  # raises the error, which names the score
     if (value == -np.inf).any():
@@ -78,12 +77,12 @@ def _best(scores: Any, lengths: Any, parents: Any, single_root: bool) -> Tensor:
     return torch.from_numpy(columns).to(scores[0].device)
 
 
-def _made(scores: Any, lengths: Any, parents: Any, single_root: bool) -> list[kernels.Matching]:
+def _made(scores: Any, lengths: Any, parents: Any, single_root: bool) -> kernels.Matching:
     values, (p, q) = scores[0], lengths.unbind(-1)
     rows, columns = (torch.arange(size, device=values.device) for size in values.shape[1:])
     inside = (rows < p[:, None])[:, :, None] & (columns < q[:, None])[:, None]
     values = torch.where(inside, values, 0.0)  # also where what is left out is nan
-    return [kernels.Matching(values.cpu(), lengths.cpu())]
+    return kernels.Matching(values.cpu(), lengths.cpu())
 
 
 KINDS["matching"] = Kind(_made, _best)

@@ -32,6 +32,7 @@ from reference.structures.chain_scores import ChainScores
 __all__ = [
     "Mean",
     "best_of",
+    "chain_scores",
     "check_scores",
     "checked_labels",
     "fused",
@@ -116,7 +117,7 @@ def chain_hessian_product(
         if not np.isnan(inner).any():
             return [torch.from_numpy(inner).reshape(weights.shape).to(weights.dtype), *_tensors(found, scores)]
     wide = torch.float64 if weights.device.type == "cpu" else weights.dtype
-    chains, other = (_chains([x.to(wide) for x in each], mask) for each in (scores, along))
+    chains, other = (chain_scores([x.to(wide) for x in each], mask) for each in (scores, along))
     mean, tangents = chain_hessian.hessian_product(front(chains), front(other), mu, weights.detach().to(wide))
     return [torch.as_tensor(mean).to(weights.dtype), *_parts(tangents, chains, scores)]
 
@@ -296,7 +297,7 @@ def _entries(table: Tensor, index: Tensor) -> Tensor:
     return table.gather(-1, index.flatten(1)).reshape(index.shape)
 
 
-def _chains(scores: Scores, mask: Tensor | None) -> ChainScores:
+def chain_scores(scores: Scores, mask: Tensor | None) -> ChainScores:
     """The chains (G, B) as the panels take them, with a table for each edge if groups have tables of their own."""
     unary, pairwise, starts, ends = (x.detach() for x in scores)
     G, B, n, L = unary.shape
@@ -335,7 +336,7 @@ def _sums(
         batch, threads = _batch(scores, labels, mask), torch.get_num_threads()
         value, found = chain_batch.gradient(batch, mu, _doubles(weights).reshape(-1), threads)
         return torch.from_numpy(value).reshape(weights.shape), _tensors(found, scores)
-    chains = _chains(scores, mask)
+    chains = chain_scores(scores, mask)
     panel = kernels if scores[0].device.type == "cpu" else chain_scaled
     values, marginals = panel.forward_backward(front(chains), mu, weights)
     return torch.as_tensor(values), _parts(marginals, chains, scores)

@@ -20,20 +20,20 @@ __all__ = ["KINDS", "Kind", "best_outputs", "highest_scores", "k_best_outputs", 
 
 
 class Kind(NamedTuple):
-    """What asks a panel: made(scores, where, parents, single_root), the structures, one for each group of chains; and
-    best(...) of the same, the best outputs by one call of a kernel, or None where there is none.
+    """What asks a panel: made(scores, where, parents, single_root), the structure; and best(...) of the same, the best
+    outputs by one call of a kernel, or None where there is none.
     """
 
-    made: Callable[..., list[Any]]
+    made: Callable[..., Any]
     best: Callable[..., Tensor | None] = lambda *given: None
 
 
 KINDS: dict[str, Kind] = {}  # by name; the modules of the structures fill it in
 
 
-def _joined(ask: Callable[[Any], Sequence[Any]], kind: str, scores: Sequence[Tensor], *rest: Any) -> list[Tensor]:
-    answers = [ask(each) for each in KINDS[kind].made(scores, *rest)]
-    return [torch.cat([torch.as_tensor(x) for x in each]).to(scores[0].device) for each in zip(*answers, strict=True)]
+def _copies(numbers: Sequence[Any], scores: Sequence[Tensor]) -> list[Tensor]:
+    """Of what panels return, which may be their scores, on the device of these."""
+    return [torch.as_tensor(x).to(scores[0].device, copy=True) for x in numbers]
 
 
 def _whole(scores: Any, *shape: int) -> Tensor:
@@ -48,7 +48,7 @@ def best_outputs(
     """The best outputs (..., n), -1 off a mask and past a length. Raises ValueError, InfeasibleError."""
     found = KINDS[kind].best(scores, where, parents, single_root)
     if found is None:
-        (found,) = _joined(lambda each: each.best()[1:], kind, scores, where, parents, single_root)
+        (found,) = _copies(KINDS[kind].made(scores, where, parents, single_root).best()[1:], scores)
     return found
 
 
@@ -61,7 +61,7 @@ def k_best_outputs(
     kind: str, scores: Sequence[Tensor], where: Tensor | None, parents: Tensor | None, single_root: bool, k: int
 ) -> tuple[Tensor, Tensor]:
     """The k best outputs (..., k, n), -1 beyond those there are, and their number (...,). Raises ValueError."""
-    labels, count = _joined(lambda each: each.topk(k)[1:], kind, scores, where, parents, single_root)
+    labels, count = _copies(KINDS[kind].made(scores, where, parents, single_root).topk(k)[1:], scores)
     return labels, count
 
 
@@ -76,14 +76,11 @@ def sampled(
     size: int,
     mu: float,
 ) -> Tensor:
-    """Outputs (..., size, n) drawn with probability proportional to exp(score / mu), by the seeds (G,) of groups of
-    chains, of others by the first. Raises ValueError, InfeasibleError.
+    """Outputs (..., size, n) drawn with probability proportional to exp(score / mu), by the first of seeds. Raises
+    ValueError, InfeasibleError.
     """
-    of_groups = iter(seeds.tolist())
-    (labels,) = _joined(
-        lambda each: (each.sample(size, mu, next(of_groups)),), kind, scores, where, parents, single_root
-    )
-    return labels
+    labels = KINDS[kind].made(scores, where, parents, single_root).sample(size, mu, int(seeds[0]))
+    return _copies([labels], scores)[0]
 
 
 def _fake_parts(kind: str, scores: Any, *_: Any) -> list[Tensor]:
@@ -97,5 +94,5 @@ def highest_scores(
     kind: str, scores: Sequence[Tensor], where: Tensor | None, parents: Tensor | None, single_root: bool
 ) -> list[Tensor]:
     """The highest score of an output with each part, -inf where there is none. Raises ValueError."""
-    found = _joined(lambda each: score_fields(each.max_marginals()), kind, scores, where, parents, single_root)
-    return [x.to(scores[0].dtype) for x in found]
+    found = score_fields(KINDS[kind].made(scores, where, parents, single_root).max_marginals())
+    return [x.to(scores[0].dtype) for x in _copies(found, scores)]

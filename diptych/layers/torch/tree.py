@@ -76,9 +76,9 @@ best, best_labels, topk, max_marginals, sample, smooth_max = functions(Trees, OU
 score, crf_loss, hinge_loss, smooth_hinge_loss = functions(Trees, LABELLED)
 
 
-def _made(scores: Any, where: Any, parents: Any, single_root: bool) -> list[kernels.Tree]:
+def _made(scores: Any, where: Any, parents: Any, single_root: bool) -> kernels.Tree:
     unary, pairwise = scores
-    return [kernels.Tree(unary, pairwise, parents.numpy())]
+    return kernels.Tree(unary, pairwise, parents.numpy())
 
 
 KINDS["tree"] = Kind(_made)
