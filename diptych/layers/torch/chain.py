@@ -124,10 +124,6 @@ best, best_labels, topk, max_marginals, sample, smooth_max = functions(Chains, O
 score, crf_loss, hinge_loss, smooth_hinge_loss = functions(Chains, LABELLED)
 
 
-def _best(scores: Any, mask: Any, parents: Any, single_root: bool) -> Tensor | None:
-    return best_of(scores, mask)
-
-
 def _made(scores: Any, mask: Any, parents: Any, single_root: bool) -> Any:
     check_scores(scores, mask)
     unary, pairwise, *_ = chain_scores(scores, mask)
@@ -135,4 +131,4 @@ def _made(scores: Any, mask: Any, parents: Any, single_root: bool) -> Any:
     return panel.Chain(unary, pairwise, mask=mask)
 
 
-KINDS["chain"] = Kind(_made, _best)
+KINDS["chain"] = Kind(_made, lambda scores, mask, *_: best_of(scores, mask))
