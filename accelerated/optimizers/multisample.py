@@ -12,7 +12,7 @@ import numpy as np
 
 from accelerated.arrays import like, view
 from accelerated.compiled.epochs.multisample import Blocks, Options, Point, multisample_epoch
-from accelerated.problems import finite, problem_of, touched_of
+from accelerated.problems import finite, touched_of, without_edges
 from reference.arrays import Array
 from reference.optimizers import multisample
 from reference.optimizers.base import Cornered
@@ -60,7 +60,7 @@ class Multisample(multisample.Multisample):
 
     def epoch(self, objective: Cornered, state: MultisampleState, rng: np.random.Generator) -> MultisampleState:
         target: Any = objective
-        model, problem, x = target.model, problem_of(target, 0.0), view("x", state.x)
+        model, problem, x = target.model, without_edges(target, 0.0), view("x", state.x)
         longest, k = int(target.data.lengths.max(initial=0)), at_most("k", self.k, model.size, "whose directions take")
         if self.sampler == "topk":
             k = min(k, model.n_labels ** min(longest, 64))
