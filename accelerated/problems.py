@@ -39,7 +39,7 @@ from accelerated.models.tree import TreeModel
 from reference.arrays import Array, Rows
 from reference.smoothings import Entropy, SquaredL2, TopK
 
-__all__ = ["all_free", "finds_itself", "finite", "problem_of", "touched_of", "without_edges"]
+__all__ = ["all_free", "finds_itself", "finite", "has_edges", "problem_of", "touched_of"]
 
 LARGEST_SEARCH = 2**20  # outputs times positions, 32 bytes each; beyond, the loop, which lists only as many as needed
 MOST_SORTED = 2**12  # best classes times classes; beyond, the loop, which sorts
@@ -60,10 +60,9 @@ def problem_of(objective: Any, mu: float) -> Any:
     return None if make is None else make(objective, mu)
 
 
-def without_edges(objective: Any, mu: float) -> Any:
-    """As :func:`problem_of`, for loops over problems whose pairs of neighbours have no features."""
-    problem = problem_of(objective, mu)
-    return None if isinstance(problem, EdgeMaxProblem | EdgeEntropyProblem) else problem
+def has_edges(objective: Any) -> bool:
+    """Whether pairs of neighbours have features, which some loops have no bodies for."""
+    return bool(getattr(objective.model, "n_edge_features", 0))
 
 
 def finds_itself(objective: Any) -> bool:

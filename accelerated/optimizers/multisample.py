@@ -12,7 +12,7 @@ import numpy as np
 
 from accelerated.arrays import like, view
 from accelerated.compiled.epochs.multisample import Blocks, Options, Point, multisample_epoch
-from accelerated.problems import finite, touched_of, without_edges
+from accelerated.problems import finite, has_edges, problem_of, touched_of
 from reference.arrays import Array
 from reference.optimizers import multisample
 from reference.optimizers.base import Cornered
@@ -54,13 +54,14 @@ class Multisample(multisample.Multisample):
 
     @classmethod
     def fits(cls, box: multisample.Multisample, objective: Any) -> bool:
-        """A hinge with all weights free, and a built-in sampler."""
+        """A hinge with all weights free, a built-in sampler, no features of pairs of neighbours."""
         free = objective.nonnegative is None and not getattr(objective.model, "restricted", False)
+        free = free and not has_edges(objective)
         return objective.loss_augmented and free and isinstance(box.sampler, str)
 
     def epoch(self, objective: Cornered, state: MultisampleState, rng: np.random.Generator) -> MultisampleState:
         target: Any = objective
-        model, problem, x = target.model, without_edges(target, 0.0), view("x", state.x)
+        model, problem, x = target.model, problem_of(target, 0.0), view("x", state.x)
         longest, k = int(target.data.lengths.max(initial=0)), at_most("k", self.k, model.size, "whose directions take")
         if self.sampler == "topk":
             k = min(k, model.n_labels ** min(longest, 64))

@@ -12,7 +12,7 @@ from accelerated.compiled.epochs.saga import Answers, saga_epoch, saga_table
 from accelerated.compiled.epochs.svrg import Steps
 from accelerated.compiled.problems.answers import StoredAnswers
 from accelerated.optimizers.svrg import SVRG, kept_of
-from accelerated.problems import finite, touched_of, without_edges
+from accelerated.problems import finite, problem_of, touched_of
 from reference.arrays import Array
 from reference.optimizers.base import Objective
 from reference.optimizers.saga import MOST, Table, table_at
@@ -31,7 +31,7 @@ class SAGA(reference.SAGA):
         objective, lam, kappa, mu, center = problem
         target: Any = objective
         table: Any = memory
-        packed, model, mu = without_edges(target, target._mu(mu)), target.model, target._mu(mu)
+        packed, model, mu = problem_of(target, target._mu(mu)), target.model, target._mu(mu)
         x = view("w0", snapshot.x)
         kernels = isinstance(table, Answers) or (table is None and len(kept_of(snapshot).outputs) > 0)
         if packed is None or not kernels or not finite(x) or (center is not None and not finite(center)):

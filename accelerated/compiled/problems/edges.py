@@ -374,8 +374,7 @@ def add_entropy_dense(problem, i, factor, work, G):
             G[0, a, b] += factor * work.pairs[0, a, b] * free[a, b]
 
 
-for name in ("task_loss", "remember_rows", "recall_rows"):
-    answers(getattr(oracles, name), EdgeEntropyProblem)(getattr(sequence_entropy, name))
+answers(oracles.task_loss, EdgeEntropyProblem)(sequence_entropy.task_loss)
 
 
 @room_for.register
@@ -391,9 +390,6 @@ def _(problem: EdgeEntropyProblem) -> StoredAnswers:
 @answers(oracles.remember, EdgeEntropyProblem)
 def remember(problem, i, work, kept):
     oracles.remember_rows(problem, i, work, kept)
-    _, last, begin = entries_of(problem, i)
-    for c in range(problem.edges.cells[last] - begin):
-        kept.weights[begin + c, 0] = work.cells[c]
     kept.pairs[i] = work.pairs[0]
     kept.outputs[i] = 1
 
@@ -403,11 +399,24 @@ def recall(problem, i, kept, work):
     if len(kept.outputs) == 0 or kept.outputs[i] < 0:
         return False
     oracles.recall_rows(problem, i, kept, work)
+    work.pairs[0] = kept.pairs[i]
+    return True
+
+
+@answers(oracles.remember_rows, EdgeEntropyProblem)
+def remember_rows(problem, i, work, kept):
+    oracles.remember_rows(EntropyProblem(*of_positions(problem)), i, work, kept)
+    _, last, begin = entries_of(problem, i)
+    for c in range(problem.edges.cells[last] - begin):
+        kept.weights[begin + c, 0] = work.cells[c]
+
+
+@answers(oracles.recall_rows, EdgeEntropyProblem)
+def recall_rows(problem, i, kept, work):
+    oracles.recall_rows(EntropyProblem(*of_positions(problem)), i, kept, work)
     _, last, begin = entries_of(problem, i)
     for c in range(problem.edges.cells[last] - begin):
         work.cells[c] = kept.weights[begin + c, 0]
-    work.pairs[0] = kept.pairs[i]
-    return True
 
 
 @answers(oracles.subtract, EdgeEntropyProblem)
