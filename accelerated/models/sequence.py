@@ -9,7 +9,7 @@ import numpy as np
 import accelerated.arrays
 import reference.models.sequence as reference
 from accelerated.arrays import entries, in_memory, numbers, view
-from accelerated.compiled.epochs.tagging import tag_range, tag_range_with_edges
+from accelerated.compiled.epochs.tagging import tag_range
 from accelerated.compiled.problems import EdgeEntropyProblem, EdgeMaxProblem, EntropyProblem, MaxProblem
 from accelerated.compiled.problems.edges import EdgeFeatures
 from accelerated.compiled.problems.pairs import no_pairs
@@ -26,7 +26,6 @@ __all__ = ["ChainData", "SequenceModel"]
 
 LARGEST_TABLES = 2**24  # positions times pairs of labels, 16 bytes each; beyond, the loop, which takes pieces
 EDGE_PROBLEMS: dict[Any, Any] = {MaxProblem: EdgeMaxProblem, EntropyProblem: EdgeEntropyProblem}
-TAGGING: dict[Any, Any] = {MaxProblem: tag_range, EdgeMaxProblem: tag_range_with_edges}
 
 
 class LabelWeights:
@@ -89,9 +88,9 @@ def tagged(model: Any, data: ChainData, batch: np.ndarray | None, w: Array) -> l
     kind, options = with_edges(model, data, MaxProblem)
     if kind is None:
         return None
-    problem, tag = model.problem(kind, data, np.zeros(0, np.int64), np.zeros((0, 0)), *options), TAGGING[kind]
+    problem = model.problem(kind, data, np.zeros(0, np.int64), np.zeros((0, 0)), *options)
     W, A = model.padded(view("w", w))
-    in_parallel(lambda lo, hi: tag(problem, batch, lo, hi, W, A, start, labels), ranges(start))
+    in_parallel(lambda lo, hi: tag_range(problem, batch, lo, hi, W, A, start, labels), ranges(start))
     if labels.min(initial=0) < 0:
         return None
     return [labels[a:b] for a, b in zip(start[:-1].tolist(), start[1:].tolist(), strict=True)]
@@ -143,7 +142,7 @@ def edge_features(model: Any, data: ChainData) -> EdgeFeatures:
         many = np.bincount(feature, minlength=E)
         place = np.cumsum(many) - many
         first = start + place
-    cells = np.concatenate([[0], np.cumsum(many[indices])])
+    codes, cells = codes // L * padded(L) + codes % L, np.concatenate([[0], np.cumsum(many[indices])])
     return EdgeFeatures(indptr, indices, values, first, many, place, codes.astype(np.uint32), cells)
 
 

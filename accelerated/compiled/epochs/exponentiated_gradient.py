@@ -20,13 +20,10 @@ from accelerated.compiled.problems.dual_cells import (
     begin_cells,
     growth_of,
     local_sums,
-    most_cells,
     move_cells,
     move_cells_back,
-    recall_cells,
     shrunk,
-    step_cells,
-    store_cells,
+    span,
 )
 from accelerated.compiled.reductions import only_if, plus
 from accelerated.compiled.sweeps import fill, padded
@@ -191,7 +188,8 @@ def eg_between(problem, lam_n, mu, before, share, points, values, w):
         if before.visited[i]:
             first, last = problem.offsets[i], problem.offsets[i + 1]
             new.scores[: last - first] = points.theta[first:last]
-            recall_cells(problem, i, points, new)
+            _, _, begin, end = span(problem, i)
+            new.target_E[: end - begin] = points.theta_E[begin:end]
             take_step(problem, i, 1.0 - share, share, before, points.theta_A[i], new)
             values[i], _ = expected(problem, i, mu, new, work)
             move(problem, i, points, 1.0 / lam_n, None, W, new)
@@ -229,8 +227,11 @@ def eg_from_weights(problem, cost, lam_n, mu, weights, points, values, w):
 @kernel
 def new_scratch(problem, order, W, A):
     """Room for the new state of one of these sequences; it takes over the x of transitions."""
-    longest, C = longest_of(problem, order, 0, len(order)), most_cells(problem, order, 0, len(order))
-    rows, has_weight, T = (longest, W.shape[1]), problem.pairs.transitions, 0
+    longest, has_weight, T, C = longest_of(problem, order, 0, len(order)), problem.pairs.transitions, 0, 0
+    rows = longest, W.shape[1]
+    for i in order:
+        _, _, begin, end = span(problem, i)
+        C = max(C, end - begin)
     for a in range(A.shape[1]):
         for b in range(A.shape[1]):
             T += has_weight[a, b] != 0.0
@@ -317,7 +318,9 @@ def take_step(problem, i, keep, share, points, target_A, new):
     for e in range(len(new.ends)):
         new.theta_A[e] = mixed(keep, points.theta_A[i, e], share, target_A[e])
         new.table_A[0, new.ends[e, 0], new.ends[e, 1]] = new.theta_A[e]
-    step_cells(problem, i, keep, share, points, new)
+    _, _, begin, end = span(problem, i)
+    for c in range(end - begin):
+        new.theta_E[c] = keep * points.theta_E[begin + c] + share * new.target_E[c]
 
 
 @kernel
@@ -413,5 +416,7 @@ def store(problem, i, new, points):
             points.nodes[first + t, label] = new.nodes[t, label]
     for e in range(len(new.ends)):
         points.theta_A[i, e], points.edges[i, e] = new.theta_A[e], new.edges[e]
-    store_cells(problem, i, new, points)
+    _, _, begin, end = span(problem, i)
+    for c in range(end - begin):
+        points.theta_E[begin + c], points.cells[begin + c] = new.theta_E[c], new.cells[c]
     points.visited[i] = True

@@ -1,5 +1,5 @@
-"""What exponentiated gradient asks of a sequence's pairs of neighbours: nothing where they have no features, else the
-local scores and the marginals of their cells (:mod:`accelerated.compiled.problems.edges`).
+"""What exponentiated gradient keeps of a sequence's cells (:mod:`accelerated.compiled.problems.edges`): local scores
+and marginals. A sequence whose pairs of neighbours have no features has no cells.
 
 points and new: as in :mod:`accelerated.compiled.epochs.exponentiated_gradient`.
 """
@@ -7,45 +7,21 @@ points and new: as in :mod:`accelerated.compiled.epochs.exponentiated_gradient`.
 from __future__ import annotations
 
 from accelerated.compiled.entries import entry
-from accelerated.compiled.problems import edges as of_edges
-from accelerated.compiled.problems.edges import (
-    EDGES,
-    add_to_truth,
-    entries_of,
-    fill_tables,
-    take_cells,
-)
+from accelerated.compiled.problems.edges import EDGES, EdgeFeatures, add_to_truth, span_of, sums, take_cells
 from accelerated.compiled.problems.oracles import answers, question
-from accelerated.compiled.problems.shared import SEQUENCES
+from accelerated.compiled.problems.sequence_entropy import EntropyProblem
+from accelerated.compiled.problems.sequence_max import MaxProblem
 from accelerated.compiled.reductions import only_if, plus
 from accelerated.compiled.structures.chain import finish, prepare, sum_product
-from accelerated.compiled.structures.chain_tables import sums_of_tables
-from accelerated.compiled.sweeps import fill, larger, smaller
-from accelerated.kernel import inlined
+from accelerated.compiled.sweeps import fill, larger, load, smaller
+from accelerated.kernel import inlined, kernel
 
-__all__ = [
-    "aim_cells",
-    "begin_cells",
-    "growth_of",
-    "local_sums",
-    "most_cells",
-    "move_cells",
-    "move_cells_back",
-    "recall_cells",
-    "shrunk",
-    "step_cells",
-    "store_cells",
-]
+__all__ = ["aim_cells", "begin_cells", "growth_of", "local_sums", "move_cells", "move_cells_back", "shrunk", "span"]
 
-local_sums = question("local_sums")
-most_cells = question("most_cells")
-aim_cells = question("aim_cells")
-recall_cells = question("recall_cells")
-begin_cells = question("begin_cells")
-step_cells = question("step_cells")
-move_cells = question("move_cells")
-move_cells_back = question("move_cells_back")
-store_cells = question("store_cells")
+span = question("span")  # as span_of
+edges_of = question("edges_of")  # the problem's EdgeFeatures
+local_sums = question("local_sums")  # log Z of new.theta, the mean score of cells; the marginals of all but cells
+begin_cells = question("begin_cells")  # marginals of the truth, theta = 0
 
 
 @inlined
@@ -65,10 +41,57 @@ def growth_of(x, change, threshold):
     return (after - before) * (after + before)
 
 
-# log Z of new.theta, and the mean score of cells; new.nodes and new.table become the marginals
+@kernel
+def aim_cells(problem, i, threshold, W, new):
+    """Target scores of the cells: those at the weights."""
+    edges, flat, (first, last, begin, _) = edges_of(problem), W.reshape(-1), span(problem, i)
+    for e in range(first, last):
+        x, j, c = entry(edges.data, e), edges.indices[e], edges.cells[e] - begin
+        for k in range(edges.many[j]):
+            new.target_E[c + k] = x * shrunk(flat[edges.first[j] + k], threshold)
 
 
-@answers(local_sums, *SEQUENCES)
+@kernel
+def move_cells(problem, i, factor, points, threshold, W, new):
+    """Move x as the marginals of cells change. Returns the growth of the weights' squared norm."""
+    edges, flat, growth, (first, last, begin, _) = edges_of(problem), W.reshape(-1), 0.0, span(problem, i)
+    for e in range(first, last):
+        x, j, c = factor * entry(edges.data, e), edges.indices[e], edges.cells[e] - begin
+        for k in range(edges.many[j]):
+            change = x * (points.cells[begin + c + k] - new.cells[c + k])
+            new.moves_E[c + k] = change
+            growth += growth_of(flat[edges.first[j] + k], change, threshold)
+            flat[edges.first[j] + k] += change
+    return growth
+
+
+@kernel
+def move_cells_back(problem, i, W, new):
+    """Undo the last move of x."""
+    edges, flat, (first, last, begin, _) = edges_of(problem), W.reshape(-1), span(problem, i)
+    for e in range(first, last):
+        j, c = edges.indices[e], edges.cells[e] - begin
+        for k in range(edges.many[j]):
+            flat[edges.first[j] + k] -= new.moves_E[c + k]
+
+
+@answers(span, MaxProblem, EntropyProblem, inlined=True)
+def no_span(problem, i):
+    return 0, 0, 0, 0
+
+
+@answers(edges_of, MaxProblem, EntropyProblem, inlined=True)
+def no_edges(problem):
+    none = problem.indptr[:0]
+    return EdgeFeatures(none, none, problem.data[:0], none, none, none, none, none)
+
+
+@answers(begin_cells, MaxProblem, EntropyProblem)
+def nothing_begins(problem, i, points):
+    pass
+
+
+@answers(local_sums, MaxProblem, EntropyProblem)
 def sums_of_shared_transitions(problem, i, new, work):
     L = new.table.shape[1]
     for a in range(L):
@@ -82,127 +105,30 @@ def sums_of_shared_transitions(problem, i, new, work):
     return log_z, 0.0
 
 
-@answers(local_sums, *EDGES)
-def sums_of_own_transitions(problem, i, new, work):
-    n, used = problem.offsets[i + 1] - problem.offsets[i], 0.0
-    fill_tables(problem, i, new.table_A[0], 1.0, new.theta_E, work.tables)
-    log_z = sums_of_tables(new.nodes, n, work.tables, work.factors, work.chain)
-    take_cells(problem, i, work.tables, new.cells, new.table)
-    _, last, begin = entries_of(problem, i)
-    for c in range(problem.edges.cells[last] - begin):
-        used = plus(used, only_if(new.cells[c] > 0.0, new.theta_E[c]) * new.cells[c])
-    return log_z, used
+answers(span, *EDGES, inlined=True)(span_of.py_func)
 
 
-# the others, without features of pairs
-
-
-@answers(most_cells, *SEQUENCES)
-def no_cells(problem, order, lo, hi):
-    return 0
-
-
-@answers(aim_cells, *SEQUENCES)
-def nothing_to_aim(problem, i, threshold, W, new):
-    pass
-
-
-@answers(recall_cells, *SEQUENCES)
-def nothing_to_recall(problem, i, points, new):
-    pass
-
-
-@answers(begin_cells, *SEQUENCES)
-def nothing_to_begin(problem, i, points):
-    pass
-
-
-@answers(step_cells, *SEQUENCES)
-def nothing_to_step(problem, i, keep, share, points, new):
-    pass
-
-
-@answers(move_cells, *SEQUENCES)
-def nothing_to_move(problem, i, factor, points, threshold, W, new):
-    return 0.0
-
-
-@answers(move_cells_back, *SEQUENCES)
-def nothing_to_move_back(problem, i, W, new):
-    pass
-
-
-@answers(store_cells, *SEQUENCES)
-def nothing_to_store(problem, i, new, points):
-    pass
-
-
-# and with them
-
-
-@answers(most_cells, *EDGES)
-def most(problem, order, lo, hi):
-    return of_edges.most_cells(problem, order, lo, hi)
-
-
-@answers(aim_cells, *EDGES)
-def aim(problem, i, threshold, W, new):
-    edges, flat = problem.edges, W.reshape(-1)
-    first, last, begin = entries_of(problem, i)
-    for e in range(first, last):
-        x, j, c = entry(edges.data, e), edges.indices[e], edges.cells[e] - begin
-        for k in range(edges.many[j]):
-            new.target_E[c + k] = x * shrunk(flat[edges.first[j] + k], threshold)
-
-
-@answers(recall_cells, *EDGES)
-def recall_theta(problem, i, points, new):
-    _, last, begin = entries_of(problem, i)
-    for c in range(problem.edges.cells[last] - begin):
-        new.target_E[c] = points.theta_E[begin + c]
+@answers(edges_of, *EDGES, inlined=True)
+def own_edges(problem):
+    return problem.edges
 
 
 @answers(begin_cells, *EDGES)
-def begin_at_truth(problem, i, points):
-    _, last, begin = entries_of(problem, i)
-    for c in range(begin, problem.edges.cells[last]):
+def truth_begins(problem, i, points):
+    _, _, begin, end = span_of(problem, i)
+    for c in range(begin, end):
         points.theta_E[c] = points.cells[c] = 0.0
     add_to_truth(problem, i, 1.0, points.cells[begin:])
 
 
-@answers(step_cells, *EDGES)
-def step(problem, i, keep, share, points, new):
-    _, last, begin = entries_of(problem, i)
-    for c in range(problem.edges.cells[last] - begin):
-        new.theta_E[c] = keep * points.theta_E[begin + c] + share * new.target_E[c]
-
-
-@answers(move_cells, *EDGES)
-def move(problem, i, factor, points, threshold, W, new):
-    edges, flat, growth = problem.edges, W.reshape(-1), 0.0
-    first, last, begin = entries_of(problem, i)
-    for e in range(first, last):
-        x, j, c = factor * entry(edges.data, e), edges.indices[e], edges.cells[e] - begin
-        for k in range(edges.many[j]):
-            change = x * (points.cells[begin + c + k] - new.cells[c + k])
-            new.moves_E[c + k] = change
-            growth += growth_of(flat[edges.first[j] + k], change, threshold)
-            flat[edges.first[j] + k] += change
-    return growth
-
-
-@answers(move_cells_back, *EDGES)
-def move_back(problem, i, W, new):
-    edges, flat = problem.edges, W.reshape(-1)
-    first, last, begin = entries_of(problem, i)
-    for e in range(first, last):
-        j, c = edges.indices[e], edges.cells[e] - begin
-        for k in range(edges.many[j]):
-            flat[edges.first[j] + k] -= new.moves_E[c + k]
-
-
-@answers(store_cells, *EDGES)
-def store(problem, i, new, points):
-    _, last, begin = entries_of(problem, i)
-    for c in range(problem.edges.cells[last] - begin):
-        points.theta_E[begin + c], points.cells[begin + c] = new.theta_E[c], new.cells[c]
+@answers(local_sums, *EDGES)
+def sums_of_own_transitions(problem, i, new, work):
+    load(new.table_A[0], 1.0, work.matrix)
+    log_z, used = sums(problem, i, 1.0, new.nodes, new.theta_E, work), 0.0
+    take_cells(problem, i, work.tables, new.cells)
+    _, _, begin, end = span_of(problem, i)
+    for c in range(end - begin):
+        used = plus(used, only_if(new.cells[c] > 0.0, new.theta_E[c]) * new.cells[c])
+    L = new.table.shape[1]
+    new.table[0, :, :] = work.pairs[:L, :L]
+    return log_z, used

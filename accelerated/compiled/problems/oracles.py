@@ -26,6 +26,7 @@ and, for passes that use an answer again (:mod:`accelerated.compiled.problems.an
 and, where positions have labels (:mod:`accelerated.compiled.problems.sequence`),
 
     parent(problem, i, t)                               the position above t; in a sequence t - 1; -1: none
+    own_transitions(problem, i, s, W, work)             before decode, in a sequence: the scores of features of pairs
     decode(problem, i, A, work)                         the best value of work.scores and A; work.labels: its labels
 
 and, for block-coordinate Frank-Wolfe (:mod:`accelerated.compiled.problems.working_sets`),
@@ -63,6 +64,7 @@ __all__ = [
     "move",
     "only_value",
     "oracle",
+    "own_transitions",
     "parent",
     "prepared",
     "question",
@@ -123,6 +125,7 @@ subtract = question("subtract")
 add_difference = question("add_difference")
 parent = question("parent")
 decode = question("decode")
+own_transitions = question("own_transitions")
 visiting = question("visiting")
 join_best = question("join_best")
 score_set = question("score_set")
