@@ -1,7 +1,7 @@
 """Exponentiated gradient over sequences: an epoch as one call of a kernel.
 
-Points are packed and change in place: 16 L bytes a position, and 16 bytes a sequence for each transition that
-has a weight.
+Points are packed and change in place: 16 L bytes a position, 16 bytes a sequence for each transition that has a weight,
+and 16 bytes for each weight that a pair of neighbours uses.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ __all__ = ["EGState", "ExponentiatedGradient", "Point"]
 class ExponentiatedGradient(reference.ExponentiatedGradient):
     @classmethod
     def fits(cls, box: reference.ExponentiatedGradient, objective: Any) -> bool:
-        """All weights are free, and pairs of neighbours have no features."""
-        return objective.nonnegative is None and objective.data.edges is None
+        """All weights are free, and there is a kernel for features of pairs of neighbours."""
+        packed = objective.data.edges is None or problem_of(objective, 0.0) is not None
+        return objective.nonnegative is None and packed
 
     def sweep(self, objective: StructuralHinge, state: EGState, order: np.ndarray) -> EGState:
         lam, mu, model, problem = self.lam, self.mu, objective.model, _examples(objective, self.mu)
