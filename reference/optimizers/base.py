@@ -125,9 +125,10 @@ def traits(objective: Examples) -> Traits:
             raise ValueError(f"nonnegative: expected a slice of neighbouring weights, got {constrained}")
         constrained = slice(first, last) if first < last else None
     unweighted = objective.objective if isinstance(objective, Weighted) else objective
+    mu = getattr(objective, "mu", None)
     return Traits(
-        is_hinge(objective),
-        getattr(objective, "mu", None),
+        bool(getattr(objective, "loss_augmented", False) and not mu),
+        mu,
         getattr(objective, "smoothing", None),
         constrained,
         getattr(objective, "model", None),
@@ -140,7 +141,7 @@ def traits(objective: Examples) -> Traits:
 
 def is_hinge(objective: Any) -> bool:
     """Whether an objective is a hinge: augmented by the task loss, and not smoothed of itself as the log loss is."""
-    return bool(getattr(objective, "loss_augmented", False) and not getattr(objective, "mu", 0.0))
+    return traits(objective).hinge
 
 
 def value_of(objective: Objective, w: Array, mu: float | None, batch: Any = None) -> float:

@@ -84,8 +84,8 @@ def no_points(problem: Any, n_labels: int) -> Points:
     offsets, weights = problem.offsets, int(np.sum(problem.pairs.transitions != 0.0))
     nodes, edges = (int(offsets[-1]), padded(n_labels)), (len(offsets) - 1, weights)
     cells = int(problem.edges.cells[-1]) if hasattr(problem, "edges") else 0
-    sizes = nodes, edges, nodes, edges, cells, cells
-    return Points(*map(np.zeros, sizes), np.zeros(len(offsets) - 1, np.bool_))
+    rooms = [np.zeros(size) for size in (nodes, edges, nodes, edges, (cells,), (cells,))]
+    return Points(*rooms, np.zeros(len(offsets) - 1, np.bool_))
 
 
 class Visits(NamedTuple):
