@@ -11,20 +11,22 @@ the outputs of example i,
     g = mean_i sum_y u_i(y) phi_i(y) - phi_i(y_i)
 
 so a gradient and the mean task loss (:meth:`StructuralHinge.linearize`) give a certificate. With constraints w_N >= 0,
-negative entries of -g on N count as 0 in the norm.
+negative entries of -g on N count as 0 in the norm. The dual of the log loss has the entropies of the u_i besides, and
+the task loss only if its scores are augmented by it (softmax-margin).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array, Place, number, real
 from reference.models.base import all_of, check_weights, integer
+from reference.models.partial import needs_all, unknown_positions
 from reference.smoothings import Entropy, Max, Smoothed, SquaredL2, TopK, positive_mu
 from reference.structures.base import KBest, UnsupportedError, at_most, check_offers, feasible
 from reference.structures.proposals import Sampler, best_and_drawn, best_and_proposed
@@ -86,6 +88,7 @@ class StructuralHinge:
 
     mu = 0.0  # what mu=None means
     loss_augmented = True
+    unknown = 0  # positions whose labels are not known
 
     def __init__(self, model: Any, data: Any, *, smoothing: Any = None) -> None:
         self.model, self.data = model, data
@@ -97,6 +100,10 @@ class StructuralHinge:
         model.check(data)
         if data.n == 0:
             raise ValueError("data: expected at least one example, got none")
+        self.unknown = unknown_positions(data)
+        if self.unknown and self.loss_augmented:  # a task loss needs the truth
+            cost = "(cost=True)" if isinstance(self, LogLoss) else ""
+            raise ValueError(f"data: {needs_all(f'{type(self).__name__}{cost}', self.unknown)}")
         self._like = self.zeros()  # namespace and dtype of weights
         for method in {"best", "parts", self.smoothing.needs}:
             check_offers(model.structure_type, method, f"{type(self).__name__} with {self.smoothing}")
@@ -170,7 +177,8 @@ class StructuralHinge:
         -------
         Linearization
             ``exact``: the share of examples whose smoothed max is certified (1 for the max, entropy and listed outputs;
-            for the top-K strategy, where Proposition 4 of Pillutla et al. holds). The log loss has task loss 0.
+            for the top-K strategy, where Proposition 4 of Pillutla et al. holds). The log loss has task loss 0,
+            unless it has ``cost``.
 
         Raises
         ------
@@ -389,31 +397,90 @@ class StructuralHinge:
             augmented = scores if loss is None else add(scores, loss)
             yield piece, scores, gold, loss, model.structure_type.unchecked(augmented)
 
+    def augmented(self, piece: np.ndarray, w: Array) -> Any:
+        """The scores of a piece of the examples at w (d,), plus the task loss if the loss is augmented by it."""
+        scores = self.model.scores(self.data, piece, w)
+        return add(scores, self.model.task_loss(self.data, piece)) if self.loss_augmented else scores
+
+    def over(self, model: Any, data: Any) -> Self:
+        """The same loss over another model and other data."""
+        return type(self)(model, data, smoothing=self.smoothing)
+
     def _mu(self, mu: float | None) -> float:
         mu = self.mu if mu is None else number("mu", mu)
         return positive_mu(mu) if mu > 0 else mu
 
 
 class LogLoss(StructuralHinge):
-    """The mean over examples of the CRF negative log-likelihood.
+    """The mean over examples of the CRF negative log-likelihood, or, with ``cost``, of the softmax-margin.
 
     mean_i  log sum_y exp(score_i(y; w)) - score_i(y_i; w)
+    mean_i  log sum_y exp(score_i(y; w) + loss_i(y)) - score_i(y_i; w), with cost
 
-    There is no task loss, and mu is always 1.
+    The latter is an upper bound of the former and of the structural hinge. mu is always 1. Where labels are partly
+    known (:mod:`reference.models.partial`), the second term is log sum_y exp(score_i(y; w)) over the allowed outputs
+    of example i. The loss is then not convex: its gradient is the marginals minus those of the allowed outputs.
+
+    Parameters
+    ----------
+    model : model
+    data : packed data
+        From ``model.pack(X, Y)``.
+    cost : bool
+        Whether the model's task loss, such as its ``cost``, is added to the scores. Without, it has no effect. It needs
+        every label.
 
     Source
     ------
-    Martins et al., equation (3); Pillutla et al., Lemma 7 (ii).
+    Martins et al., equation (3); Pillutla et al., Lemma 7 (ii). With cost: Gimpel and Smith (2010), section 3. Partly
+    known labels: Tsuboi et al. (2008).
     """
 
     mu = 1.0
     loss_augmented = False
 
-    def __init__(self, model: Any, data: Any) -> None:
+    def __init__(self, model: Any, data: Any, *, cost: bool = False) -> None:
+        if not isinstance(cost, bool):
+            raise TypeError(f"cost: expected True or False, got {cost!r:.80}; the model has the costs")
+        self.loss_augmented = cost
         super().__init__(model, data, smoothing=Entropy())
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(n={self.n}, model={self.model!r})"
+        cost = ", cost=True" if self.loss_augmented else ""
+        return f"{type(self).__name__}(n={self.n}, model={self.model!r}{cost})"
+
+    def over(self, model: Any, data: Any) -> Self:
+        return type(self)(model, data, **({"cost": True} if self.loss_augmented else {}))
+
+    def _total(self, w: Array, batch: np.ndarray, mu: float) -> float:
+        if not self.unknown:
+            return super()._total(w, batch, mu)
+        return sum(value for _, value, _ in self._partial(w, batch))
+
+    def _sum(self, w: Array, batch: np.ndarray, mu: float) -> tuple[float, Array]:
+        if not self.unknown:
+            return super()._sum(w, batch, mu)
+        total, gradient = 0.0, self.zeros()
+        for piece, value, parts in self._partial(w, batch):
+            total += value
+            gradient = gradient + self.model.pullback(self.data, piece, w, parts)
+        return total, gradient
+
+    def _linearized(self, w: Array, batch: np.ndarray, mu: float) -> tuple[float, Array, float, float]:
+        if not self.unknown:
+            return super()._linearized(w, batch, mu)
+        return *self._sum(w, batch, mu), 0.0, float(len(batch))
+
+    def _partial(self, w: Array, batch: np.ndarray) -> Iterator[tuple[np.ndarray, float, Any]]:
+        """Each piece of the batch, its losses and their gradient with respect to scores, where labels are partly
+        known.
+        """
+        model, data = self.model, self.data
+        for piece in model.chunks(data, batch):
+            scores = model.scores(data, piece, w)
+            spaces = (model.structure_type.unchecked(each) for each in (scores, model.within(data, piece, scores)))
+            (value, parts), (allowed, inside) = (space.smooth_max(self.smoothing, 1.0) for space in spaces)
+            yield piece, _total(value - allowed), add(parts, inside, -1.0)
 
     def _corners(self, *_: Any) -> Corners:
         raise UnsupportedError(

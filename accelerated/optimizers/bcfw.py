@@ -16,13 +16,14 @@ import reference.optimizers.bcfw as reference
 from accelerated.arrays import like, view
 from accelerated.compiled.epochs.bcfw import Done, Visits, bcfw_pass
 from accelerated.compiled.epochs.bcfw_shrunk import DirectionSets
+from accelerated.compiled.problems import EdgeMaxProblem, SegmentationProblem
 from accelerated.compiled.problems.weights import zeros_like
 from accelerated.compiled.problems.working_sets import WorkingSets, new_sets, with_room
 from accelerated.models.parsing import ParsingModel
 from accelerated.models.segmentation import SegmentationModel
 from accelerated.optimizers.bcfw_shrunk import shrunk_sweep
 from accelerated.problems import finds_itself, finite, problem_of
-from reference.optimizers.base import Cornered
+from reference.optimizers.base import Cornered, is_hinge
 from reference.optimizers.bcfw import BCFWState, WorkingSet
 
 __all__ = ["BCFW", "BCFWState", "WorkingSet"]
@@ -47,7 +48,7 @@ class BCFW(reference.BCFW):
         """A hinge whose model finds best outputs itself, and whose layout is known where some weights must be >= 0."""
         kind, free = type(objective.model), objective.nonnegative is None
         laid_out = kind is SegmentationModel or (free and (box.l1 == 0 or kind is not ParsingModel))
-        return objective.loss_augmented and laid_out and finds_itself(objective)
+        return is_hinge(objective) and laid_out and finds_itself(objective)
 
     def sweep(self, objective: Cornered, state: BCFWState, orders: Sequence[np.ndarray]) -> BCFWState:
         target: Any = objective
@@ -57,7 +58,7 @@ class BCFW(reference.BCFW):
             return super().sweep(objective, state, orders)
         if not finite(state.x):  # the weights are no longer finite
             return super().sweep(objective, state, orders) if isinstance(previous, dict) else state
-        if self.l1 > 0 or isinstance(model, SegmentationModel):
+        if self.l1 > 0 or isinstance(problem, SegmentationProblem | EdgeMaxProblem):
             return shrunk_sweep(self, objective, problem, state, orders)
         w, mean = model.padded(view("w", state.x)), view("mean", state.mean)
         sets, progress = previous or new_sets(problem, len(w.rows)), Done(state.t, state.loss, state.mean_loss)

@@ -204,7 +204,7 @@ class ChainLoss(Whole):
         model = objective.model
         inside = isinstance(model, RestrictedModel)
         self.columns = model.columns if inside else None
-        self.inner = type(objective)(model.model, objective.data) if inside else objective
+        self.inner = objective.over(model.model, objective.data) if inside else objective
 
     def loss(self, Z: np.ndarray) -> float:
         return float(np.mean(self.losses(Z)))
@@ -217,7 +217,8 @@ class ChainLoss(Whole):
 
     def losses(self, w: np.ndarray) -> np.ndarray:
         model, data = self.inner.model, self.inner.data
-        problem = model.problem(EntropyProblem, data, model.true_labels(data), np.zeros_like(model.cost))
+        cost = model.cost if self.inner.loss_augmented else np.zeros_like(model.cost)
+        problem = model.problem(EntropyProblem, data, model.true_labels(data), cost)
         W, A = model.padded(self._embedded(w))
         values = np.zeros(data.n)
         in_parallel(lambda lo, hi: chain_losses(problem, lo, hi, W, A, values), ranges(data.offsets))
@@ -255,7 +256,7 @@ def by_scores(objective: LogLoss) -> Scored:
         return Whole(objective)
     model, data = objective.model, objective.data
     inside = model.model if type(model) is RestrictedModel else model
-    if type(inside) is MulticlassModel and data.labels is not None:
+    if type(inside) is MulticlassModel and data.labels is not None and not objective.loss_augmented:
         rows, F = data.rows, inside.n_features
         if F * rows.n <= MOST_CELLS and rows.data.shape[0] >= LEAST_DENSITY * F * rows.n:
             X = np.zeros((F, rows.n))
@@ -265,6 +266,6 @@ def by_scores(objective: LogLoss) -> Scored:
             return ClassScores(
                 X, smallest(X), labels, inside.n_labels, columns // inside.n_labels, columns % inside.n_labels
             )
-    if type(inside) in (SequenceModel, TaggingModel) and data.labels is not None:
+    if type(inside) in (SequenceModel, TaggingModel) and data.labels is not None and data.edges is None:
         return ChainLoss(objective)
     return kept_or_not(objective, Pieces, Whole)

@@ -17,7 +17,6 @@ from accelerated.kept import Kept
 from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.sequence import SequenceModel
 from accelerated.models.tagging import TaggingModel
-from accelerated.objectives import LogLoss, StructuralHinge
 from reference.arrays import Array, Rows
 from reference.optimizers.subproblem import UserPass
 from reference.packed import lock
@@ -50,6 +49,8 @@ class Narrow(Solver):
         """Many weights, of features of which at most half occur."""
         model, data = objective.model, objective.data
         if model.size < LEAST or getattr(model, "pairs", None) is not None or objective.nonnegative is not None:
+            return False
+        if getattr(data, "edges", None) is not None:
             return False
         if isinstance(solver, CasimirRun) and isinstance(solver.box.inner.box, UserPass):  # it sees all weights
             return False
@@ -129,16 +130,9 @@ def narrowed(objective: Any, rows: np.ndarray | None) -> Any:
         number = np.full(data.rows.width, -1)
         number[rows] = np.arange(len(rows))
         features = Rows.unchecked(data.rows.indptr, lock(number[data.rows.indices]), data.rows.data, len(rows))
-        smaller = _objective(objective, MODELS[type(model)](model, rows), replace(data, rows=features))
+        smaller = objective.over(MODELS[type(model)](model, rows), replace(data, rows=features))
         last = _narrowed.put(objective, (rows, smaller))
     return last[1]
-
-
-def _objective(objective: Any, model: Any, data: Any) -> Any:
-    """The same loss over another model and other data."""
-    if isinstance(objective, LogLoss):
-        return LogLoss(model, data)
-    return StructuralHinge(model, data, smoothing=objective.smoothing)
 
 
 def taken(objective: Any, w: Array, rows: np.ndarray | None) -> Array:

@@ -28,6 +28,7 @@ def losses_of(backend, name, model, data):
     found["top"] = hinge(smoothing=smoothings.TopK(2)), 0.7
     if MODELS[name].sums:
         found |= {"entropy": (hinge(smoothing=smoothings.Entropy()), 0.7), "log": (backend.LogLoss(model, data), None)}
+        found["margin"] = backend.LogLoss(model, data, cost=True), None
     return found
 
 
@@ -100,7 +101,7 @@ def test_a_batch_is_the_mean_of_its_examples(backend, space, name, seed):
     model, data = problem.packed(backend, space.put(0.0))
     w, batch = space.put(problem.weights(backend, 8)), np.random.default_rng(seed).integers(0, data.n, 2 * data.n + 1)
     found = losses_of(backend, name, model, data)
-    for objective, mu in (found["hinge"], found.get("log", found["l2"])):
+    for objective, mu in (found["hinge"], found.get("log", found["l2"]), found.get("margin", found["l2"])):
         value, g = objective.value_and_gradient(w, batch, mu)
         assert objective.value(w, batch, mu) == value
         each = [objective.value_and_gradient(w, [i], mu) for i in range(data.n)]
@@ -156,6 +157,36 @@ def test_linearize_is_a_lower_bound_everywhere(backend, name, seed):
     assert line.exact == 1
 
 
+@pytest.mark.parametrize("name", [name for name, model in MODELS.items() if model.sums])
+@seeds
+def test_softmax_margin_bounds_the_log_loss_and_the_hinge(backend, name, seed):
+    """With costs >= 0 it is above both, and no further above the hinge than the log of the number of outputs; a smaller
+    temperature of the log-sum-exp that it is makes it the hinge; without costs it is the log loss, bit for bit."""
+    problem = MODELS[name].draw(seed)
+    model, data = problem.packed(backend)
+    margin, w = backend.LogLoss(model, data, cost=True), problem.weights(backend, 6)
+    hinge = backend.StructuralHinge(model, data, smoothing=backend.smoothings.Entropy())
+    for i in range(data.n):
+        value, slack = margin.value_and_gradient(w, [i])[0], 1e-9 * (1 + float(np.abs(w).sum()))
+        assert value >= backend.LogLoss(model, data).value_and_gradient(w, [i])[0] - slack
+        low = hinge.value_and_gradient(w, [i], 0.0)[0]
+        assert low - slack <= value <= low + np.log(len(problem.listed[i].outputs)) + slack
+        close(value, hinge.value_and_gradient(w, [i], 1.0)[0])
+    line = margin.linearize(w)
+    close(line.task_loss, np.mean([_expected(each, w) for each in problem.listed]))
+    assert (line.exact, margin.loss_augmented, repr(margin)[-12:]) == (1, True, ", cost=True)")
+    if hasattr(model, "cost"):
+        model.cost = 0.0 * model.cost
+        (a, g), (b, h) = (backend.LogLoss(model, data, cost=cost).value_and_gradient(w) for cost in (False, True))
+        assert a == b
+        np.testing.assert_array_equal(g, h)
+
+
+def _expected(listed, w):
+    """The task loss averaged by softmax of score plus task loss, by enumeration."""
+    return log_sum_exp(listed.phi @ w + listed.loss, 1.0)[1] @ listed.loss
+
+
 @every_model
 @seeds
 def test_smoothness_of_every_example(backend, name, seed):
@@ -166,7 +197,9 @@ def test_smoothness_of_every_example(backend, name, seed):
     assert found["hinge"][0].smoothness() is None
     top, _ = found["top"]
     assert top.smoothness(1.0) is None
-    checked = [(o, o.smoothness(m and mu), m and mu) for loss, (o, m) in found.items() if loss in ("entropy", "log")]
+    checked = [
+        (o, o.smoothness(m and mu), m and mu) for loss, (o, m) in found.items() if loss in ("entropy", "log", "margin")
+    ]
     if (L := found["l2"][0].smoothness(mu)) is not None:  # outputs are listed
         checked += [(found["l2"][0], L, mu)]
     if (L := top.local_smoothness(mu)) is not None:

@@ -68,7 +68,7 @@ def test_bounds_hold_the_optimum_between_them(backend, rng, name, way, where, la
     model = backend.SequenceModel(2, 2)
     model.nonnegative = where
     objective, rows = loss_of(backend, way.loss, model, model.pack(X, Y)), []
-    smooth = way.loss == "log loss" or (way.loss == "entropy" and not name.startswith("casimir"))
+    smooth = way.loss in ("log loss", "softmax-margin") or (way.loss == "entropy" and not name.startswith("casimir"))
     low, high, best = bounds_of(objective, way, lam, smooth)
     assert high - low <= 1e-6 * high
     more = {unit(name): 40, **seeded(name, 1), **way.options, "lam": lam}
@@ -103,11 +103,12 @@ RUNS = {  # of each loss: learners, options that reach a gap, and which gap
         ("svrg", {"epochs": 300}, 1e-5),
         ("casimir", {"epochs": 300}, 1e-5),
     ),
+    "softmax-margin": (("exponentiated_gradient", {"epochs": 300}, 1e-5), ("svrg", {"epochs": 300}, 1e-5)),
 }
 
 
 @pytest.mark.parametrize("model", ["chain", "trees", "classes", "parsing", "listed"])
-@pytest.mark.parametrize("loss", ["hinge", "log loss"])
+@pytest.mark.parametrize("loss", ["hinge", "log loss", "softmax-margin"])
 def test_learners_of_a_loss_have_one_optimum(backend, loss, model):
     """No dual of one is above an objective of another, whatever the structure."""
     objective = loss_of(backend, loss, *Problems(backend).model(model))

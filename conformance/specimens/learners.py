@@ -70,7 +70,7 @@ def _hinge_alone(name: str, needs: str = "LogLoss has no corners") -> tuple[tupl
     """What a learner of the unsmoothed hinge says of other losses."""
     said = f"ValueError: objective: {name} solves the unsmoothed hinge, expected StructuralHinge"
     smoothed = ((loss, None, said) for loss in ("entropy", "l2", "top-k"))
-    return (*smoothed, ("log loss", None, f"UnsupportedError: {needs}"))
+    return (*smoothed, *((loss, None, f"UnsupportedError: {needs}") for loss in ("log loss", "softmax-margin")))
 
 
 def _hinge(*options: dict[str, Any], **more: Any) -> tuple[Way, ...]:
@@ -88,6 +88,7 @@ LEARNERS = {
         plain=True,
         ways=(
             Way({"average": "weighted"}, "log loss"),
+            Way({"average": "weighted"}, "softmax-margin"),
             Way({"average": "last", "batch_size": 2, "step_size": 0.1}, "hinge"),
         ),
         wrong=(
@@ -106,6 +107,7 @@ LEARNERS = {
             Way({"step_size": 0.2, "average": "uniform"}, "log loss"),
             Way({"step_size": 0.1, "sigma": 0.2, "batch_size": 2}, "hinge"),
             Way({"step_size": InverseSqrt(0.3)}, "log loss"),
+            Way({"step_size": 0.2}, "softmax-margin"),
         ),
         wrong=(
             ({"regularizer": 3.0}, "TypeError: parts: expected a sequence of regularizers, got 3.0"),
@@ -122,7 +124,7 @@ LEARNERS = {
         LONG,
         Way({}, "log loss"),
         plain=True,
-        ways=(Way({}, "log loss"), Way({"mu": 0.3, "average": "uniform"}, "entropy")),
+        ways=(Way({}, "log loss"), Way({}, "softmax-margin"), Way({"mu": 0.3, "average": "uniform"}, "entropy")),
         wrong=(
             ({"lam": 0.0, "tol": 1e-3}, "ValueError: tol: expected a number >= 0, and lam > 0"),
             *(({"mu": mu}, SMOOTH) for mu in (None, 0.0)),
@@ -142,6 +144,7 @@ LEARNERS = {
             Way({}, "entropy", falls=True),
             Way({"mu": 0.5, "warm_start": "extrapolated"}, "entropy", falls=True),
             Way({"inner": "gradient"}, "log loss", falls=True),
+            Way({}, "softmax-margin", falls=True),
             Way({"inner": "saga", "schedule": Corollary18(LAM, 0.2, 1.0)}, "entropy", falls=True),
             Way({"mu": 0.05, "warm_start": "last"}, "l2", falls=True),
             Way({"mu": 0.5}, "top-k", falls=True, scale=100.0),
@@ -180,6 +183,7 @@ LEARNERS = {
         constrained=True,
         ways=(
             Way({"tol": None}, "log loss"),
+            Way({"tol": None}, "softmax-margin"),
             Way({"tol": None, "mu": 0.4, "sampling": "permutation"}, "entropy"),
             Way({"tol": None, "mu": 0.4}, "entropy"),
             Way({"tol": None, "sampling": "permutation", "step_size": 0.3}, "log loss"),
@@ -243,7 +247,11 @@ LEARNERS = {
         linear=False,
         plain=True,
         refuses=(("log loss", 2.0, LOG_LOSS),),
-        ways=(Way({"tol": 0.0}, "log loss"), Way({"tol": 0.0, "mu": 0.3, "memory": 2}, "entropy")),
+        ways=(
+            Way({"tol": 0.0}, "log loss"),
+            Way({"tol": 0.0}, "softmax-margin"),
+            Way({"tol": 0.0, "mu": 0.3, "memory": 2}, "entropy"),
+        ),
     ),
     "solve_sparse": Learner(
         "log loss",
@@ -253,6 +261,7 @@ LEARNERS = {
         refuses=(("hinge", None, "TypeError: objective: expected LogLoss(model, data), got StructuralHinge"),),
         ways=(
             Way({"tol": 0.0}, "log loss"),
+            Way({"tol": 0.0}, "softmax-margin"),
             Way({"tol": 0.0, "alpha": 0.0, "solver": reference.AcceleratedProximalGradient()}, "log loss"),
             Way({"tol": 0.0, "beta": 0.01, "rule": None, "solver": reference.ProximalNewton(largest=2)}, "log loss"),
         ),
@@ -321,9 +330,9 @@ def kernels(backend: Any, like: Any = None) -> KernelProblem:
 
 
 def loss_of(backend: Any, kind: str, model: Any, data: Any) -> Any:
-    """The log loss, the hinge, or the hinge with a smoothing (top-k: of the three best)."""
-    if kind == "log loss":
-        return backend.LogLoss(model, data)
+    """The log loss, softmax-margin, the hinge, or the hinge with a smoothing (top-k: of the three best)."""
+    if kind in ("log loss", "softmax-margin"):
+        return backend.LogLoss(model, data, cost=kind == "softmax-margin")
     smoothing = getattr(backend.smoothings, LOSSES[kind])
     return backend.StructuralHinge(model, data, smoothing=smoothing(3) if kind == "top-k" else smoothing())
 

@@ -23,7 +23,7 @@ from reference.datasets import Sequences, load_letters
 from reference.models.kernel_sequence import KernelWeights
 from reference.training.result import Callback, Result
 
-LOSSES = ("crf", "hinge")
+LOSSES = ("crf", "hinge", "softmax-margin")
 CASIMIR = ("casimir", "casimir-svrg-const", "casimir-svrg-adapt")
 HINGE_ONLY = ("bcfw", "multisample", "cutting-planes")  # they solve the dual of the hinge without smoothing
 OPTIMIZERS = ("sgd", "lbfgs", "svrg", *CASIMIR, "bcfw", "exponentiated-gradient", *HINGE_ONLY[1:], "online-proximal")
@@ -72,7 +72,8 @@ class Regularized(Words):
 class Solved(Words):
     """The options of a job, None where they are not given. Commands say which optimisers and defaults they have."""
 
-    loss: str | None = option("solver", "crf: log loss; hinge: structural SVM (default: crf)", choices=LOSSES)
+    loss: str | None = option("solver", "crf: log loss; hinge: structural SVM; softmax-margin: log loss of "
+        "scores plus costs (default: crf)", choices=LOSSES)  # fmt: skip
     optimizer: str | None = None
     lam: float | None = flag()
     epochs: int | None = flag()
@@ -157,8 +158,8 @@ class Job(Regularized, Solved):
     def _check_loss(self) -> None:
         """Reject a loss that the optimiser does not support, and smoothing options without effect."""
         optimizer, told, mu = self.optimizer, self.as_dict(), self.solver.get("mu")
-        if self.loss == "crf":
-            refuse(told, ("smoothing", "k", "mu"), "with --loss crf")
+        if self.loss != "hinge":
+            refuse(told, ("smoothing", "k", "mu"), f"with --loss {self.loss}")
             if optimizer in (*HINGE_ONLY, "casimir-svrg-adapt"):
                 raise ValueError(f"--optimizer {optimizer} needs --loss hinge")
             return
@@ -184,8 +185,8 @@ class Job(Regularized, Solved):
 
     def loss_in(self, panel: ModuleType) -> Callable[..., Any]:
         """The loss, from a model and packed data."""
-        if self.loss == "crf":
-            return partial(panel.LogLoss)
+        if self.loss != "hinge":
+            return partial(panel.LogLoss, **({} if self.loss == "crf" else {"cost": True}))
         usual, of = "entropy" if self.optimizer in ("svrg", *CASIMIR) else "max", panel.smoothings
         top_k = partial(of.TopK, 5 if self.k is None else self.k)
         kinds = {"entropy": of.Entropy, "l2": of.SquaredL2, "max": of.Max, "top-k": top_k}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,11 +29,14 @@ from diptych.distributed import Partitioned, column_parts, tagging_model
 from diptych.distributed.vocabulary import check_scheme
 from diptych.elastic_net import without_zeros
 from diptych.files.columns import SEPARATORS, Columns, Layout
+from diptych.files.partial import partly_known
 from diptych.files.rules import RULES, load_rules, rules_named
 from diptych.files.sources import named
 from diptych.files.tagged import tagged_text
 from diptych.pictures import plots
 from diptych.sparse_fits import sequences_of
+from reference.models.costs import with_class_weights
+from reference.models.partial import labels_in
 from reference.models.schemes import SAME, SCHEMES
 from reference.models.token_templates import TOKEN_TEMPLATES, attributes_of, check_templates
 
@@ -65,6 +70,15 @@ class Columned(Words):
     most_bytes: int = flag()
 
 
+def _class_weight(text: str) -> Any:
+    """What ``with_class_weights`` takes, from ``balanced`` or ``LABEL=NUMBER,...``."""
+    try:
+        pairs = [] if text == "balanced" else [each.rpartition("=") for each in text.split(",")]
+        return {label: float(weight) for label, _, weight in pairs} or text
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected balanced or LABEL=NUMBER,..., got {text:.60}") from None
+
+
 def _scheme(name: str) -> str:
     return SAME.get(name.lower(), name.lower())
 
@@ -74,6 +88,11 @@ def _read_scheme() -> Any:
     return option("data", text, choices=SCHEMES, type=_scheme, rare=True)
 
 
+def _partial() -> Any:
+    text = "labels are partly known: _ is none, A|B one of several (log loss by lbfgs or sgd)"
+    return option("data", text, action="store_true", rare=True)
+
+
 class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Columned):
     """Train on column files, and test on another."""
 
@@ -81,6 +100,7 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
     columns: tuple[str, ...] | None = option("data",
         "names of the columns, one of them label (default: by their number; of CoNLL-U, UPOS is the label)",
         type=lambda text: tuple(text.split(",")), metavar="A,B,...")  # fmt: skip
+    partial: bool = _partial()
     test: str | None = flag()
     start: str | None = flag()
     templates: str | None = option("model",
@@ -96,6 +116,10 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
     transitions: str | None = option("model",
         f"{', '.join(SCHEMES)}: forbid others; or a TOML file of rules: {RULES}", metavar="T",
         type=_scheme)  # fmt: skip
+    class_weight: Any = option("model",
+        "hinge, softmax-margin: costs of tokens by their label: balanced, inverse to how often it occurs, or "
+        "LABEL=NUMBER for each, separated by commas (default: 1)", type=_class_weight, metavar="W",
+        rare=True)  # fmt: skip
     scheme: str | None = _read_scheme()
     learner: str = option("model", "linear, or sparse-crf: few weights (default: linear)",
         choices=("linear", "sparse-crf"), default="linear", rare=True)  # fmt: skip
@@ -109,6 +133,8 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
 
     def run(self, panel: ModuleType) -> Report:
         over = self.over_partitions
+        if over and self.partial:
+            raise ValueError("--partial: files are read at once for that, not in partitions")
         if self.bits is not None and self.least is not None:
             raise ValueError("--least has no effect with --bits: hashed attributes have no vocabulary")
         job = self._job() if self.learner == "linear" else learner_job(self, "sparse-crf", SparseJob)
@@ -118,7 +144,8 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
             w, fit = self._fit(panel, job, ready, w0)
             report = fit.fields | {"columns": ready.layout.columns, "labels": ready.model.labels}
             report["train"] = None if over and report["interrupted"] else ready.scored(w)
-        report["test"] = None if ready.test is None else _scores(ready.model, w, ready.test, self.scheme)
+        scored = partial(_scores, ready.model, w, scheme=self.scheme, partly=self.partial)
+        report["test"] = None if ready.test is None else scored(ready.test)
         report.setdefault("seconds", time.perf_counter() - ready.started)
         lines = [] if report["train"] is None else tagging_lines("train", report["train"], types=False)
         lines += [] if report["test"] is None else tagging_lines("test", report["test"])
@@ -164,18 +191,19 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
         training = spread(training, self.limit)
         started = time.perf_counter()
         attributes: Any = training
-        Y = [sentence["label"] for sentence in training]
+        Y = [partly_known(sentence) if self.partial else sentence["label"] for sentence in training]
         with named(training):
             if model is None:
                 templates = tag_files.templates_of(self, layout, len(training))
                 attributes = attributes_of(training, templates and check_templates(templates))
                 settings = self._pairs
-                check_scheme(settings["transitions"], Y)
+                check_scheme(settings["transitions"], map(labels_in, Y))
                 with rules_named(self.transitions):
                     model = panel.TaggingModel.of(attributes, Y, templates, least=max(self.least or 1, 1), **settings)
+                model = self._weighted(model, Counter(label for y in Y for label in labels_in(y)))
             data = model.pack(attributes, Y)
         report = {"seconds_packing": time.perf_counter() - started}
-        scored = partial(_scores, model, sentences=training, scheme=self.scheme, data=data)
+        scored = partial(_scores, model, sentences=training, scheme=self.scheme, data=data, partly=self.partial)
         yield Ready(layout, model, len(training), data, test, scored, started, report, self._dev(layout, known, model))
 
     @contextmanager
@@ -198,7 +226,9 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
         def model_of(executor: Any) -> Any:
             least = max(self.least or 1, 1)
             with rules_named(self.transitions):
-                return model or tagging_model(panel, loaders, templates, executor, least=least, **settings)
+                return model or self._weighted(
+                    tagging_model(panel, loaders, templates, executor, least=least, **settings)
+                )
 
         run = partial(train, panel, self.job_on(replace(job, epochs=1), 1, l1=1.0))
         rehearsal = executors.Rehearsal(small, job.loss_in(panel), run, few, Y)
@@ -217,11 +247,21 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
         rules = self.transitions if self.transitions in (None, *SCHEMES) else load_rules(str(self.transitions))
         return {"bits": self.bits, "pairs": self.pairs or "observed", "transitions": rules}
 
+    def _weighted(self, model: Any, times: Counter[str] | None = None) -> Any:
+        """The model with the weights of its labels; times: how often each occurs, None over partitions."""
+        if self.class_weight is None:
+            return model
+        counts = None if times is None else [times[label] for label in model.labels]
+        try:
+            return with_class_weights(model, self.class_weight, counts)
+        except ValueError as problem:
+            raise ValueError(str(problem).replace("class_weight", "--class-weight", 1)) from None
+
     def _start(self, panel: ModuleType) -> tuple[Any, np.ndarray | None, Layout]:
         """The saved model to start from (or None), its weights (or None), and the layout of the files."""
         if self.start is None:
             return None, None, tag_files.told_layout(self)
-        settings = ("columns", "templates", "bits", "pairs", "least", "transitions")
+        settings = ("columns", "templates", "bits", "pairs", "least", "transitions", "class_weight")
         refuse(vars(self), settings, "with --start: the saved model has its own")
         return _tagger(panel, self.start, self)
 
@@ -235,19 +275,21 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
         sentences = tag_files.labelled(self.dev, layout, self.most_bytes, known=known).sentences
         with named(sentences):
             data = model.pack(sentences)
-        return partial(_scores, model, sentences=sentences, scheme=self.scheme, data=data)
+        return partial(_scores, model, sentences=sentences, scheme=self.scheme, data=data, partly=self.partial)
 
     def _job(self) -> Job:
         """The job, with this command's defaults."""
         others = (name for name in SPARSE_OPTIONS if name not in ("path", "ratio"))
         refuse(vars(self), others, "without --learner sparse-crf")
+        if self.loss in (None, "crf"):
+            refuse(vars(self), ["class_weight"], "with --loss crf, which has no costs")
         usual, hinge, command = self.usual_optimizer, "sgd", self
         if self.path is not None:
             refuse(vars(self), ["start"], "with --path, which starts where all weights are 0")
         if self.over_partitions:
             all_pairs = self.pairs == "all" and self.transitions is None and self.start is None
             hinge = "cocoa" if all_pairs else "cutting-planes"
-        solver = self.optimizer or (usual if self.loss in (None, "crf") else hinge)
+        solver = self.optimizer or (hinge if self.loss == "hinge" else usual)
         if self.tol is None and solver == "exponentiated-gradient":
             command = replace(self, solver={**self.solver, "tol": TOL})
         job = job_of(command, OPTIMIZERS, optimizer=solver, start_stop=False)
@@ -261,13 +303,14 @@ class Evaluate(Columned, Saved):
 
     file: str = argument("- is standard input")
     scheme: str | None = _read_scheme()
+    partial: bool = _partial()
     limit: int | None = flag()
 
     def run(self, panel: ModuleType) -> Report:
         model, w, layout = _tagger(panel, self.model, self)
         found = tag_files.labelled(self.file, layout, self.most_bytes, known=model.labels)
         sentences = spread(found.sentences, self.limit)
-        scores = _scores(model, w, sentences, self.scheme)
+        scores = _scores(model, w, sentences, self.scheme, partly=self.partial)
         report = {"file": self.file, "sentences": len(sentences), **scores}
         return Report(report, tagging_lines(f"{len(sentences)} sentences:", scores))
 
@@ -302,6 +345,9 @@ class Predict(Columned, Saved):
         "tagged into the folder --out, but for those that are there", nargs="+")  # fmt: skip
     tokens: bool = option("data", "the file has one tokenised sentence per line, for a model that uses words alone",
         action="store_true")  # fmt: skip
+    known: bool = option("data",
+        "keep what the file's column of labels has, and tag the rest: _ is no label, A|B one of several",
+        action="store_true", rare=True)  # fmt: skip
     limit: int | None = flag()
     out: str | None = flag()
     top: int | None = flag("label sequences, with scores, above each sentence")
@@ -334,7 +380,9 @@ class Predict(Columned, Saved):
         found = tag_files.untagged(path, layout, model, self.tokens, self.most_bytes)
         chosen = limited(len(found.sentences), self.limit)
         sentences = [found.sentences[i] for i in chosen]
-        how = self.top, self.probabilities
+        if self.known and (self.tokens or "label" not in sentences[0]):
+            raise ValueError(f"--known: {path} has no column of labels")
+        how = self.top, self.probabilities, self.known
         if self.workers is None:
             tagged = tag_answers.answers(model, w, sentences, *how)
         else:
@@ -372,13 +420,20 @@ def _check_kind(path: str, model: Any, info: dict[str, Any]) -> None:
 
 
 def _scores(
-    model: Any, w: np.ndarray, sentences: Sequence[Columns], scheme: str | None, data: Any = None
+    model: Any,
+    w: np.ndarray,
+    sentences: Sequence[Columns],
+    scheme: str | None,
+    data: Any = None,
+    partly: bool = False,
 ) -> dict[str, Any]:
-    """The shares of tokens and of sentences with right labels, and chunk scores or None. data: the packed sentences."""
+    """The shares of tokens and of sentences with right labels, and chunk scores or None. data: the packed sentences.
+    partly: whether their labels are partly known.
+    """
     with named(sentences):
         data = data or model.pack(sentences)
     predicted = [[model.labels[i] for i in y] for y in model.predict(data, None, w)]
-    truth = [sentence["label"] for sentence in sentences]
+    truth = [partly_known(sentence) if partly else sentence["label"] for sentence in sentences]
     return tagging_scores(counted(truth, predicted, model.labels, scheme, lambda: sentences))
 
 

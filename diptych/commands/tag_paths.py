@@ -56,7 +56,7 @@ class Penalised(Solved):
             if self.optimizer == "elastic-net":
                 raise ValueError("--optimizer elastic-net needs --l1 or --c1 > 0, or --path")
             return "lbfgs"
-        if self.loss not in (None, "crf"):
+        if self.loss == "hinge":
             raise ValueError(f"--{chosen} needs --loss crf")
         if self.optimizer not in (None, "elastic-net"):
             raise ValueError(f"--{chosen} has no effect with --optimizer {self.optimizer}; elastic-net has it")

@@ -93,8 +93,9 @@ class Partitioned:
         self.model, self.memory, self.transport = model, memory, transport_of(executor)
         self.kind: Any = getattr(loss, "func", loss)
         self.mu: float = self.kind.mu
-        self.loss_augmented: bool = self.kind.loss_augmented
-        self.smoothing = getattr(loss, "keywords", {}).get("smoothing")
+        told = getattr(loss, "keywords", {})
+        self.loss_augmented: bool = told.get("cost", self.kind.loss_augmented)
+        self.smoothing = told.get("smoothing")
         self._last: tuple[Any, Any] = None, None  # the last weights sent, and the reference to them
         job = Job(uuid.uuid4().hex, tuple(loaders), model, loss, memory)
         self._job = self.transport.send(job)
@@ -112,6 +113,11 @@ class Partitioned:
     def nonnegative(self) -> slice | None:
         """The weights that must be >= 0; None: all are free."""
         return getattr(self.model, "nonnegative", None)
+
+    @property
+    def unknown(self) -> int:
+        """The number of positions whose labels are not known."""
+        return sum(size.unknown for size in self.sizes)
 
     @property
     def partitions(self) -> str:

@@ -14,18 +14,21 @@ import reference
 from diptych.certificates import SCALE, advised
 from diptych.defaults import LBFGS_ITERATIONS
 from diptych.elastic_net import elastic_net
-from diptych.estimators.examples import checked_weights, packed
+from diptych.estimators.examples import checked_weights, of_positions, packed
 from diptych.estimators.features import Linear
 from diptych.estimators.protocol import BaseEstimator, ConvergenceWarning, InPanel, generator_of
 from diptych.panels import slow_path
+from reference.models.costs import WeightedPositions
+from reference.models.sequence import SequenceModel
 from reference.prox.base import Regularizer
 from reference.training.result import Result
 
-LOSSES = {"crf": "lbfgs", "hinge": "bcfw"}  # with the default optimiser of each
+LOSSES = {"crf": "lbfgs", "hinge": "bcfw", "softmax-margin": "lbfgs"}  # with the default optimiser of each
 OPTIMIZERS = (
     *("bcfw", "casimir", "casimir_svrg_adapt", "casimir_svrg_const", "cutting_planes", "exponentiated_gradient"),
     *("lbfgs", "multisample", "online_proximal", "sgd", "svrg"),
 )
+NO_COST = "the log loss has none, loss='hinge' and loss='softmax-margin' have"
 PRESETS = ("casimir_svrg_adapt", "casimir_svrg_const")
 
 
@@ -68,7 +71,8 @@ class Learner(Linear, InPanel, BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Learn from examples X and y, in the forms that the class describes.
 
-        sample_weight: (n,), >= 0, one for each example (a sequence, not a token).
+        sample_weight: (n,), >= 0, one for each example (a sequence, not a token). Of label sequences, n arrays (n_i,)
+        may scale the costs of their positions instead, for a loss that has them.
         """
         last = self._last(self.warm_start)
         model, X, Y = self._model_of(X, y)
@@ -116,7 +120,7 @@ class Learner(Linear, InPanel, BaseEstimator):
         if self.lam is not None and not {"lam", "regularizer"} & set(parameters):
             raise ValueError(f"lam: has no effect, as {run.__name__} has no parameter lam, got {self.lam}")
         if l1 := getattr(self, "l1", 0.0):
-            if self.loss != "crf":
+            if self.loss == "hinge":
                 raise ValueError(f"l1: only the log loss has it, loss='crf', got {l1!r:.80} with loss={self.loss!r}")
             if "l1" not in parameters:
                 raise ValueError(f"l1: has no effect, as {run.__name__} has no parameter l1, got {l1!r:.80}")
@@ -196,12 +200,20 @@ class Learner(Linear, InPanel, BaseEstimator):
         """The objective and lam."""
         if self.loss not in LOSSES:
             raise ValueError(f"loss: expected one of {', '.join(LOSSES)}, got {self.loss!r}")
-        if self.loss == "crf":
-            if getattr(self, "cost", None) is not None:
-                raise ValueError(f"cost: the log loss has none, loss='hinge' has; got {self.cost!r:.80}")
+        several = isinstance(model, SequenceModel) and of_positions(sample_weight)
+        for name in ("cost", "class_weight") if self.loss == "crf" else ():
+            if (given := getattr(self, name, None)) is not None:
+                raise ValueError(f"{name}: {NO_COST}; got {given!r:.80}")
+        if several:
+            if self.loss == "crf":
+                raise ValueError(
+                    f"sample_weight: those of positions scale the cost: {NO_COST}; got {len(sample_weight)} arrays"
+                )
+            model, sample_weight = WeightedPositions(model, data, sample_weight, "sample_weight"), None
+        if self.loss != "hinge":
             if self.smoothing is not None:
                 raise ValueError(f"smoothing: the log loss has none, got {self.smoothing!r}")
-            objective = self._panel.LogLoss(model, data)
+            objective = self._panel.LogLoss(model, data, cost=self.loss != "crf")
         else:
             objective = self._panel.StructuralHinge(model, data, smoothing=self.smoothing)
         if sample_weight is None:

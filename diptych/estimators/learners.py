@@ -44,8 +44,8 @@ class MulticlassClassifier(Classes, Learner):
 
     Parameters
     ----------
-    loss : {"crf", "hinge"}
-        The log loss, or the hinge of Crammer and Singer.
+    loss : {"crf", "hinge", "softmax-margin"}
+        The log loss, the hinge of Crammer and Singer, or the log loss of scores plus costs.
     lam : float >= 0, optional
         Weight of 1/2 ||w||^2; w includes the intercepts. C = 1/(lam n). Default: 0.01.
     optimizer : str or function, optional
@@ -56,7 +56,8 @@ class MulticlassClassifier(Classes, Learner):
     smoothing : optional
         Smoothing of the hinge, such as ``smoothings.Entropy()``. The optimiser's option ``mu`` sets its strength.
     cost : array (L, L), optional
-        For the hinge: entry (i, j) is the cost of predicting class j for class i, in the order of ``classes_``.
+        For the hinge and softmax-margin: entry (i, j) is the cost of predicting class j for class i, in the order of
+        ``classes_``.
     fit_intercept : bool
     warm_start : bool
         Whether ``fit`` starts from the last fit's weights. Features and labels are matched by name; new ones start
@@ -113,8 +114,8 @@ class SequenceLabeler(LabelSequences, Learner):
 
     Parameters
     ----------
-    loss : {"crf", "hinge"}
-        The log loss, or the structural hinge.
+    loss : {"crf", "hinge", "softmax-margin"}
+        The log loss, the structural hinge, or the log loss of scores plus costs, ``LogLoss(model, data, cost=True)``.
     lam : float >= 0, optional
         Weight of 1/2 ||w||^2; C = 1/(lam n), crfsuite's c2 = lam n / 2. Default: 2/n for n sequences, which is c2 = 1.
     l1 : float >= 0
@@ -124,8 +125,11 @@ class SequenceLabeler(LabelSequences, Learner):
         As in :class:`MulticlassClassifier`. For online_proximal, the option ``"regularizer"`` is a regularizer or a
         function that makes it from the model (default: ridge with lam).
     cost : array (L, L), optional
-        For the hinge: entry (i, j) is the cost of predicting label j for label i, in the order of ``classes_``.
-        Default: Hamming.
+        For the hinge and softmax-margin: entry (i, j) is the cost of predicting label j for label i, in the order of
+        ``classes_``. Default: Hamming.
+    class_weight : "balanced" or mapping, optional
+        For the hinge and softmax-margin: a number >= 0 for each label, by which the costs of positions with that label
+        are multiplied; "balanced": N / (L N_i) for L labels, of which label i has N_i of N positions.
     transitions : {"bio", "iob1", "iobes", "bilou", "bmes", "bmewo"}, mapping or bool array (L, L), optional
         Named features only: forbid label sequences that are invalid in this scheme, or by rules of one's own as in
         :class:`reference.TaggingModel`; labels of a matrix are in the order of ``classes_``.
@@ -155,7 +159,8 @@ class SequenceLabeler(LabelSequences, Learner):
       numbers, strings (a string makes the attribute ``name:value``), lists of strings or dictionaries;
     - a data frame with a row for each position and a column for each feature.
 
-    Y is a sequence of n label sequences (n_i,), strings or integers.
+    Y is a sequence of n label sequences (n_i,), strings or integers. For the log loss, labels may be partly known: a
+    set of labels, or None where none is known (:mod:`reference.models.partial`).
 
     Examples
     --------
@@ -167,6 +172,7 @@ class SequenceLabeler(LabelSequences, Learner):
     """
 
     cost: Any = None
+    class_weight: Any = None
     l1: float = 0.0
     transitions: Any = None
     pairs: str | None = None
@@ -306,8 +312,8 @@ class DependencyParser(Structured, Learner):
         Hash features to 2^bits weights. None: use a vocabulary of the features on the true arcs of the training data.
     single_root : bool
         Whether exactly one token has the root as its head.
-    loss : {"hinge", "crf"}
-        The structural hinge, or the log loss.
+    loss : {"hinge", "crf", "softmax-margin"}
+        The structural hinge, the log loss, or the log loss of scores plus wrong heads.
     lam, optimizer, options, smoothing, warm_start, random_state, panel
         As in :class:`MulticlassClassifier`.
 

@@ -6,7 +6,8 @@ and labels.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ from diptych.estimators.protocol import BaseEstimator, ClassifierMixin, InPanel,
 from reference.arrays import host
 from reference.example_errors import ExampleError, ExampleTypeError, listed
 from reference.models.base import label_cost
+from reference.models.costs import with_class_weights
+from reference.models.partial import members
 from reference.models.tagging import TaggingModel
 from reference.models.token_templates import attributes_of
 
@@ -164,6 +167,7 @@ class LabelSequences(Linear, Structured):
 
     loss: str
     cost: Any = None
+    class_weight: Any = None
     transitions: Any
     pairs: str | None
     bits: int | None
@@ -175,7 +179,7 @@ class LabelSequences(Linear, Structured):
         classes: default those of y.
         """
         X = as_records(X)
-        each = label_sequences(X, y)
+        each = label_sequences(X, y, partial=True)
         self.classes_, names = classes_of(each if classes is None else [classes])
         Y = self._names_of(each)
         if by_name(X):
@@ -184,7 +188,7 @@ class LabelSequences(Linear, Structured):
             kept = {"pairs": self.pairs, "bits": self.bits, "least": self.least}
             kept = {name: value for name, value in kept.items() if value is not None}
             if classes is not None:
-                return self._hashing(names), X, Y
+                return self._weighted(self._hashing(names), None), X, Y
             of, options = self._panel.TaggingModel.of, {"transitions": self.transitions, "cost": self._cost(names)}
             X = packed(attributes_of, X, None)
             model = packed(of, X, Y, None, **options, **kept)
@@ -195,7 +199,20 @@ class LabelSequences(Linear, Structured):
                 raise ValueError("pairs, least: of features by name alone, got arrays")
             width = next((x.shape[1] for x in X if hasattr(x, "shape") and len(x.shape) == 2), 0)
             model = self._panel.SequenceModel(width, names, cost=self.cost)
-        return model, X, Y
+        return self._weighted(model, Y if classes is None else None), X, Y
+
+    def _weighted(self, model: Any, Y: list[list[str]] | None) -> Any:
+        """The model with the class weights in its costs. Y: all labels, None if there will be more."""
+        weights = self.class_weight
+        if weights is None:
+            return model
+        if isinstance(weights, Mapping):
+            weights = {str(label): weight for label, weight in weights.items()}
+        counts = None
+        if Y is not None:
+            times = Counter(label for y in Y for label in y)
+            counts = [times[label] for label in model.labels]
+        return with_class_weights(model, weights, counts)
 
     def _hashing(self, names: list[str]) -> Any:
         """A model that hashes named features, so that later sequences may bring new ones."""
@@ -210,18 +227,24 @@ class LabelSequences(Linear, Structured):
         """The existing model, and the X and Y that it packs for more sequences."""
         same_classes(self.classes_, classes)
         X = as_records(X)
-        each = label_sequences(X, y)
+        each = label_sequences(X, y, partial=True)
         return self.model_, X, self._names_of(each)
 
-    def _names_of(self, each: list[Any]) -> list[list[str]]:
-        """The labels of each sequence as strings, the model's names of labels."""
+    def _names_of(self, each: list[Any], argument: str = "y") -> list[list[Any]]:
+        """The labels of each sequence as strings, the model's names of labels; of sets, sets of them."""
         names = {c: str(c) for c in self.classes_.tolist()}
         for i, y in enumerate(each):
-            for t, label in enumerate(y):
+            for t, label in ((t, label) for t, several in enumerate(y) for label in members(several)):
                 if label not in names:
                     problem = f"expected labels among {', '.join(names.values())}, got {label!r}"
-                    raise ExampleError("y", i, t, problem)
-        return [[names[label] for label in y] for y in each]
+                    raise ExampleError(argument, i, t, problem)
+
+        def name_of(label: Any) -> Any:
+            if isinstance(label, set | frozenset):
+                return {names[each] for each in label}
+            return None if label is None else names[label]
+
+        return [[name_of(label) for label in y] for y in each]
 
     def _cost(self, names: list[str]) -> Any:
         """The costs in the tagging model's order of labels, which is by name."""
@@ -251,19 +274,32 @@ class LabelSequences(Linear, Structured):
         weights: np.ndarray = full[model.cells] if isinstance(model, TaggingModel) else full
         return weights
 
-    def predict(self, X: Any) -> list[list[Any]]:
-        """The best labels (n_i,) of each sequence, as a list of str or int."""
-        data, classes = self._packed(X), self.classes_[self._labels()].tolist()
-        return [[classes[k] for k in y] for y in self.model_.predict(data, None, self.weights_)]
+    def predict(self, X: Any, known: Any = None) -> list[list[Any]]:
+        """The best labels (n_i,) of each sequence, as a list of str or int.
 
-    def predict_marginals(self, X: Any) -> list[np.ndarray]:
-        """The probability (n_i, L) of each label at each position, in the order of ``classes_``; log loss only."""
+        known: partly known labels (n_i,) of each sequence, each a label, a set of labels or None: only these are
+        predicted.
+        """
+        data, classes = self._packed(X), self.classes_[self._labels()].tolist()
+        names = None if known is None else self._names_of(listed("known", known), "known")
+        return [[classes[k] for k in y] for y in self.model_.predict(data, None, self.weights_, known=names)]
+
+    def predict_marginals(self, X: Any, known: Any = None) -> list[np.ndarray]:
+        """The probability (n_i, L) of each label at each position, in the order of ``classes_``; log loss only.
+
+        known: as for :meth:`predict`; the probabilities are those given these labels.
+        """
         if self.loss != "crf":
             raise AttributeError(f"predict_marginals: the {self.loss} loss makes no probabilities; loss='crf' does")
         data = self._packed(X)
         probabilities: list[Any] = [None] * data.n
+        constrained = known
+        if known is not None:
+            constrained = self.model_.constrained(data, self._names_of(listed("known", known), "known"))
         for piece in self.model_.chunks(data, np.arange(data.n)):
-            structure = self.model_.structure_type.unchecked(self.model_.scores(data, piece, self.weights_))
+            scores = self.model_.scores(data, piece, self.weights_)
+            scores = scores if constrained is None else self.model_.within(constrained, piece, scores)
+            structure = self.model_.structure_type.unchecked(scores)
             marginals = host(structure.expectation()[1].unary)
             for i, p in zip(piece.tolist(), marginals, strict=True):
                 probabilities[i] = np.zeros((int(data.lengths[i]), len(self.classes_)))

@@ -182,7 +182,7 @@ def dual_ball(state: State, modulus: int) -> DualBall:
     at_centre, square = np.zeros(problem.size), 0.0
     sums, sizes = np.zeros(n), np.zeros(n, np.int64)
     for piece in model.chunks(data, np.arange(n)):
-        _, theta = model.structure_type.unchecked(model.scores(data, piece, w)).expectation()
+        _, theta = model.structure_type.unchecked(objective.augmented(piece, w)).expectation()
         change = model.pushforward(data, piece, w, v).values
         step = (change - change[..., -1:]) / modulus  # -(n/m) times the gradient; 0 for the last output
         centre = (theta.values + step)[..., :-1]

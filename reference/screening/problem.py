@@ -3,7 +3,8 @@
     P(w) = F(w) + beta (alpha/2 ||w||^2 + ||w||_1),     F the log loss, alpha >= 0, beta > 0                        (P)
     -D(theta) = mean_i H(theta_i) - ||S_beta(G(theta))||^2 / (2 alpha beta) <= min P                                (D)
 
-with theta_i a distribution over the outputs of example i, H its entropy, S_beta the soft threshold, and
+with theta_i a distribution over the outputs of example i, H its entropy (plus its mean task loss, if F is augmented by
+it), S_beta the soft threshold, and
 
     G(theta) = mean_i E_theta_i phi_i - phi_i(y_i),     the paper's -(1/n) sum_i A_i o theta_i
 
@@ -32,6 +33,7 @@ import numpy as np
 
 from reference.arrays import Array, Place, floats, host, number, refuse_nan_and_inf
 from reference.models.nonlinear import NonlinearModel
+from reference.models.partial import needs_all
 from reference.objectives import LogLoss
 from reference.screening.registry import bound_of
 from reference.screening.restricted import checked_columns, restrict
@@ -72,7 +74,7 @@ class State(NamedTuple):
 
     @property
     def entropy(self) -> float:
-        """mean_i H(theta_i)."""
+        """mean_i H(theta_i), plus the mean task loss of an augmented F."""
         return self.answer.loss - float(self.gradient @ self.y)
 
     @property
@@ -174,7 +176,7 @@ class ElasticNetCRF:
         if self.size == self.whole.model.size:
             return self.whole
         model = restrict(self.whole.model, self.columns)
-        return type(self.whole)(model, model.narrow(self.whole.data))
+        return self.whole.over(model, model.narrow(self.whole.data))
 
     @property
     def size(self) -> int:
@@ -371,6 +373,8 @@ def check_log_loss(objective: Any) -> None:
         raise UnsupportedError(
             f"objective: the scores of {type(objective.model).__name__} are not linear in the weights"
         )
+    if unknown := getattr(objective, "unknown", 0):
+        raise ValueError(f"objective: {needs_all('the elastic net', unknown)}")
     if objective.nonnegative is not None:
         raise ValueError(f"objective: {type(objective.model).__name__} has weights that must be >= 0: no elastic net")
 

@@ -136,7 +136,7 @@ class Pieces:
     def forward(self, w: np.ndarray, skip_zeros: bool = True) -> Any:
         """Z: one product with the features, which may skip weights of 0 (here it does not)."""
         weights = self.place.floats(w)
-        return [self.model.scores(self.data, piece, weights) for piece in self.pieces]
+        return [self.objective.augmented(piece, weights) for piece in self.pieces]
 
     def loss(self, Z: Any) -> float:
         """F at Z: inference, no product."""
@@ -285,10 +285,10 @@ def kept_or_not(objective: LogLoss, Pieces: Callable[[LogLoss], Pieces], Whole: 
 
 
 def losses(objective: LogLoss, w: Array) -> np.ndarray:
-    """loss_i(w) = -log p(y_i | x_i; w) of each example (n,), as NumPy float64."""
+    """loss_i(w) of each example (n,), as NumPy float64: -log p(y_i | x_i; w), if there is no task loss."""
     result, model, data = np.zeros(objective.n), objective.model, objective.data
     for piece in model.chunks(data, np.arange(objective.n)):
-        value, _ = model.structure_type.unchecked(model.scores(data, piece, w)).expectation()
+        value, _ = model.structure_type.unchecked(objective.augmented(piece, w)).expectation()
         result[piece] = host(value).astype(np.float64) - host(model.gold_scores(data, piece, w)).astype(np.float64)
     return np.maximum(result, 0.0)
 

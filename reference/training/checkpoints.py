@@ -15,7 +15,7 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 
 from reference.arrays import Array, Place, epsilon
-from reference.optimizers.base import Evaluation
+from reference.optimizers.base import Evaluation, is_hinge
 from reference.optimizers.prox_linear import ProxLinearState
 from reference.prox.groups import Groups
 from reference.records import of_another_panel, read_records
@@ -25,7 +25,7 @@ from reference.training.smoothness import Spent
 
 __all__ = ["check_identity", "identity", "read_checkpoint", "same_value"]
 
-NEW_OPTIONS = (("l1", 0.0), ("kappa", None))  # with the values that older files stand for
+NEW_OPTIONS = (("l1", 0.0), ("kappa", None), ("cost", None))  # with the values that older files stand for
 
 # states of older files, by their names there: from the fields that they had to what they are
 FORMER: dict[str, Callable[..., Any]] = {
@@ -61,6 +61,7 @@ def identity(solver: Any, objective: Any, start: Array, options: Mapping[str, An
         "partitions": getattr(objective, "partitions", None),
         "weights": [int(size) for size in start.shape],
         "smoothing": _described(getattr(objective, "smoothing", None)),
+        "cost": True if getattr(objective, "loss_augmented", False) and not is_hinge(objective) else None,
         "optimizer": solver.name,
         **{name: _described(value) for name, value in options.items()},
         "rng": int(rng) if isinstance(rng, (int, np.integer)) else None,

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Unpack
 
 from reference.arrays import absolute_sum, squared_norm
 from reference.declared import DualLam, Ge, Temperature
-from reference.optimizers.base import Cornered, Linearized, Objective, regularised, traits, value_of
+from reference.optimizers.base import Cornered, Linearized, Objective, is_hinge, regularised, traits, value_of
 from reference.optimizers.bcfw import BCFW, BCFWState
 from reference.optimizers.centre import Centred, default_kappa
 from reference.optimizers.cutting_planes import CuttingPlanes, CuttingPlanesState
@@ -203,10 +203,10 @@ def cutting_planes(
     >>> result.success, result.certificate <= 1e-3 * result.fun
     (True, True)
     """
-    if not getattr(objective, "loss_augmented", True):
+    if hasattr(objective, "loss_augmented") and not is_hinge(objective):
         raise UnsupportedError(
-            f"objective: cutting_planes needs planes with a task loss, which {type(objective).__name__} has not; "
-            f"StructuralHinge has"
+            f"objective: cutting_planes needs planes with a task loss that the loss touches, which "
+            f"{type(objective).__name__} has not; StructuralHinge has"
         )
     accuracy = 0.0 if run["tol"] is None else run["tol"]
     return minimize(objective, Planes(CuttingPlanes(lam, capacity, accuracy)), **run).result
