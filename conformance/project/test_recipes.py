@@ -167,5 +167,5 @@ def test_pages_link_to_every_recipe():
 @pytest.mark.parametrize("decision", [decisions.matching, decisions.path])
 def test_decisions_that_are_learned_lose_less_than_two_stage_ones(decision):
     """Where the prediction cannot be right everywhere: every method, on the seed of the page."""
-    lost = decisions.compare(decision, n=60, tests=60, epochs=5)
+    lost = decisions.compare(decision, n=60, tests=60, epochs=5, seed=1)
     assert all(0 <= share < lost["two-stage"] for name, share in lost.items() if name != "two-stage")
