@@ -281,7 +281,7 @@ def sparse_figures(loss: Any) -> Iterator[Line]:
     """The elastic net in crfsuite's scale, c1 = 0.5 and c2 = 0.1, and a path from the c1 at which all weights are 0."""
     n = loss.n
     settings: dict[str, Any] = {"lam": 0.2 / n, "tol": 1e-4}
-    elastic_net(loss, l1=0.5 / n, **settings | {"iterations": 1})  # compiles
+    elastic_net_path(loss, [0.5 / n], **settings | {"iterations": 1})  # compiles
     started = time.perf_counter()
     result = elastic_net(loss, l1=0.5 / n, **settings)
     seconds = time.perf_counter() - started
