@@ -361,41 +361,47 @@ class StructuralHinge:
     def _total(self, w: Array, batch: np.ndarray, mu: float) -> float:
         """The sum over the batch of losses."""
         total = 0.0
-        for _, scores, gold, _, structure in self._pieces(w, batch):
-            total += _total(structure.smooth_max(self.smoothing, mu)[0]) - inner(scores, gold)
+        for _, true, _, _, structure in self._pieces(w, batch):
+            total += _total(structure.smooth_max(self.smoothing, mu)[0]) - true
         return total
 
     def _sum(self, w: Array, batch: np.ndarray, mu: float) -> tuple[float, Array]:
         """The sum over the batch of losses and gradients."""
         total, gradient = 0.0, self.zeros()
-        for piece, scores, gold, _, structure in self._pieces(w, batch):
+        for piece, true, gold, _, structure in self._pieces(w, batch):
             value, parts = structure.smooth_max(self.smoothing, mu)
-            total += _total(value) - inner(scores, gold)
+            total += _total(value) - true
             gradient = gradient + self.model.pullback(self.data, piece, w, add(parts, gold, -1.0))
         return total, gradient
 
     def _linearized(self, w: Array, batch: np.ndarray, mu: float) -> tuple[float, Array, float, float]:
         """The sum over the batch of losses, gradients, task losses and exact calls."""
         total, gradient, task_loss, exact = 0.0, self.zeros(), 0.0, 0.0
-        for piece, scores, gold, loss, structure in self._pieces(w, batch):
+        for piece, true, gold, loss, structure in self._pieces(w, batch):
             answer = _smoothed(self.smoothing, structure, mu)
-            total += _total(answer.value) - inner(scores, gold)
+            total += _total(answer.value) - true
             gradient = gradient + self.model.pullback(self.data, piece, w, add(answer.gradient, gold, -1.0))
             task_loss += 0.0 if loss is None else inner(loss, answer.gradient)
             exact += _total(answer.exact)
         return total, gradient, task_loss, exact
 
-    def _pieces(self, w: Array, batch: np.ndarray) -> Iterator[tuple[np.ndarray, Any, Any, Any, Any]]:
-        """Each piece of the batch: example numbers, scores, parts of the true outputs, task loss (or None), the
+    def _pieces(self, w: Array, batch: np.ndarray) -> Iterator[tuple[np.ndarray, float, Any, Any, Any]]:
+        """Each piece of the batch: example numbers, score and parts of the true outputs, task loss (or None), the
         loss-augmented space.
         """
         model, data = self.model, self.data
         one_by_one = getattr(self.smoothing, "one_by_one", False)
         for piece in batch[:, None] if one_by_one else model.chunks(data, batch):
-            scores, gold = model.scores(data, piece, w), model.gold(data, piece)
+            scores = model.scores(data, piece, w)
+            true, gold = self._truth(piece, scores)
             loss = model.task_loss(data, piece) if self.loss_augmented else None
             augmented = scores if loss is None else add(scores, loss)
-            yield piece, scores, gold, loss, model.structure_type.unchecked(augmented)
+            yield piece, true, gold, loss, model.structure_type.unchecked(augmented)
+
+    def _truth(self, piece: np.ndarray, scores: Any) -> tuple[float, Any]:
+        """The sum of the scores of the true outputs of a piece, and their parts."""
+        gold = self.model.gold(self.data, piece)
+        return inner(scores, gold), gold
 
     def augmented(self, piece: np.ndarray, w: Array) -> Any:
         """The scores of a piece of the examples at w (d,), plus the task loss if the loss is augmented by it."""
@@ -452,35 +458,12 @@ class LogLoss(StructuralHinge):
     def over(self, model: Any, data: Any) -> Self:
         return type(self)(model, data, **({"cost": True} if self.loss_augmented else {}))
 
-    def _total(self, w: Array, batch: np.ndarray, mu: float) -> float:
+    def _truth(self, piece: np.ndarray, scores: Any) -> tuple[float, Any]:
         if not self.unknown:
-            return super()._total(w, batch, mu)
-        return sum(value for _, value, _ in self._partial(w, batch))
-
-    def _sum(self, w: Array, batch: np.ndarray, mu: float) -> tuple[float, Array]:
-        if not self.unknown:
-            return super()._sum(w, batch, mu)
-        total, gradient = 0.0, self.zeros()
-        for piece, value, parts in self._partial(w, batch):
-            total += value
-            gradient = gradient + self.model.pullback(self.data, piece, w, parts)
-        return total, gradient
-
-    def _linearized(self, w: Array, batch: np.ndarray, mu: float) -> tuple[float, Array, float, float]:
-        if not self.unknown:
-            return super()._linearized(w, batch, mu)
-        return *self._sum(w, batch, mu), 0.0, float(len(batch))
-
-    def _partial(self, w: Array, batch: np.ndarray) -> Iterator[tuple[np.ndarray, float, Any]]:
-        """Each piece of the batch, its losses and their gradient with respect to scores, where labels are partly
-        known.
-        """
-        model, data = self.model, self.data
-        for piece in model.chunks(data, batch):
-            scores = model.scores(data, piece, w)
-            spaces = (model.structure_type.unchecked(each) for each in (scores, model.within(data, piece, scores)))
-            (value, parts), (allowed, inside) = (space.smooth_max(self.smoothing, 1.0) for space in spaces)
-            yield piece, _total(value - allowed), add(parts, inside, -1.0)
+            return super()._truth(piece, scores)
+        allowed = self.model.structure_type.unchecked(self.model.within(self.data, piece, scores))
+        value, parts = allowed.smooth_max(self.smoothing, 1.0)
+        return _total(value), parts
 
     def _corners(self, *_: Any) -> Corners:
         raise UnsupportedError(

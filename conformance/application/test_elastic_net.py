@@ -159,8 +159,6 @@ def test_a_path_goes_on_from_its_checkpoint(objective, tmp_path, after):
         go(objective, resume=file)
     with pytest.raises(ValueError, match=r"l1s\[1\]: expected a finite number > 0, got 0"):
         elastic_net_path(objective, [0.1, 0.0], lam=0.01)
-    with pytest.raises(ValueError, match=r"l1s\[1\]: expected at least lam/1.8e308, got l1s\[1\] = 1e-300 with lam"):
-        elastic_net_path(objective, [0.1, 1e-300], lam=1e10)
     with pytest.raises(ValueError, match=r"lam: expected .*, got -1"):
         elastic_net_path(objective, [0.1], lam=-1)
 

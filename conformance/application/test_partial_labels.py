@@ -26,7 +26,6 @@ a DT _
 duck NN I-NP
 """
 TRUE = [["B-NP", None, {"B-VP", "O"}], ["B-NP", "I-NP", "O"], [None, "I-NP"]]
-COLUMNS = "word", "tag", "label"
 
 
 @pytest.fixture
@@ -48,7 +47,7 @@ def test_labels_of_a_file(write):
 
 def test_training_and_scores_are_those_of_the_known_labels(backend, trained, cli, write):
     model, w, _ = load_model("m.npz", backend.module)
-    sentences = load_columns("partly.txt", COLUMNS)
+    sentences = load_columns("partly.txt")
     assert model.labels == ("B-NP", "B-VP", "I-NP", "O")
     data = model.pack(sentences, TRUE)
     _, gradient = backend.LogLoss(model, data).value_and_gradient(w)
@@ -61,17 +60,14 @@ def test_training_and_scores_are_those_of_the_known_labels(backend, trained, cli
         assert report["scored"] == {"tokens": 5, "of_tokens": 8, "sentences": 1, "of_sentences": 3}
         assert report["accuracy"] == {"token": np.mean(known), "sentence": float(predicted[1] == TRUE[1])}
         assert report["chunks"]["expected"] == 1
-    line = cli.printed("tag evaluate m.npz partly.txt --partial")
-    assert "(of the labels of 5 of 8 tokens; sentences and chunks of 1 of 3 sentences with all labels)" in line
     write("a DT _\nduck NN I-NP\n", "none.txt")
-    report = cli.reported("tag evaluate m.npz none.txt --partial")
-    assert report["accuracy"]["sentence"] is None and report["chunks"] is None
-    assert "sentences - (of" in cli.printed("tag evaluate m.npz none.txt --partial")
+    said = "sentences - (of the labels of 1 of 2 tokens; sentences and chunks of 0 of 1 sentences with all labels)\n"
+    assert said in cli.printed("tag evaluate m.npz none.txt --partial")
 
 
 def test_the_rest_of_a_labelling_is_filled(backend, trained, cli):
     model, w, _ = load_model("m.npz", backend.module)
-    sentences = load_columns("partly.txt", COLUMNS)
+    sentences = load_columns("partly.txt")
     data = model.pack(sentences)
     found = cli.reported("tag predict m.npz partly.txt --known --top 2 --probabilities")["sentences"]
     for i, (each, partly) in enumerate(zip(found, TRUE, strict=True)):
@@ -123,7 +119,6 @@ def test_learners_take_and_fill_partly_known_labels(estimators):
     new = estimators.SequenceLabeler()
     for ask, said in (
         (lambda: learner.predict(X, known=[["B", "Z", None], [None] * 2]), r"known\[0\]\[1\]: expected labels among"),
-        (lambda: learner.predict(X, known=[["B"]]), "known: expected 2 label sequences"),
         (lambda: new.fit(X, [["B", set(), "O"], ["B", "I"]]), r"y\[0\]\[1\]: .* got an empty set"),
         (lambda: new.fit(X, [[None] * 3, [None] * 2]), "y: expected labels, got none"),
         (lambda: new.fit(X, [["B", {1}, "O"], ["B", "I"]]), r"y\[0\]\[1\]: expected labels that are all strings"),
@@ -146,7 +141,7 @@ def test_partitions_and_resumed_runs(backend, rng, tmp_path):
     assert parted.unknown == whole.unknown == 4
     result = panel.lbfgs(parted, lam=0.1)
     assert result.certificate.startswith("none: the objective is not convex, as the labels of 4 positions")
-    with pytest.raises(ValueError, match="cutting_planes needs|svrg needs"):
+    with pytest.raises(ValueError, match="svrg needs every label"):
         panel.svrg(parted, lam=0.1)
     long = panel.lbfgs(whole, lam=0.1, iterations=8, tol=None)
     panel.lbfgs(whole, lam=0.1, iterations=3, tol=None, checkpoint=tmp_path / "c")

@@ -11,7 +11,7 @@ import diptych.working_sets
 from conformance.tolerances import close
 from diptych.elastic_net import elastic_net, elastic_net_path
 from diptych.panels import PANELS
-from diptych.working_sets import Carried, before_all, next_value, over, spread
+from diptych.working_sets import before_all, next_value, over, spread
 from reference.algorithms import ExponentiatedGradient, counterpart
 
 OPTIONS = [{}, {"pairs": "all"}, {"pairs": "all", "bits": 6}, {"transitions": "bio"}]
@@ -27,10 +27,6 @@ def drawn(rng, panel="accelerated", count=20, **options):
         Y.append([f"B-{word % 2}" if rng.random() < 0.7 else "O" for word in words])
     model = panel.TaggingModel.of(X, Y, None, **options)
     return panel.LogLoss(model, model.pack(X, Y))
-
-
-def value(objective, w, l1, lam):
-    return objective.value_and_gradient(w)[0] + l1 * np.sum(np.abs(w)) + 0.5 * lam * w @ w
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
@@ -66,7 +62,7 @@ def test_a_path_has_the_same_optima(rng, options, lam):
     path = elastic_net_path(objective, values, **solved)
     for k, l1 in enumerate(values):
         point, w, other = path.points[k], path.weights(k), elastic_net(objective, l1=l1, **solved)
-        close(point.fun, value(objective, w, l1, lam))
+        close(point.fun, objective.value(w) + l1 * np.sum(np.abs(w)) + 0.5 * lam * w @ w)
         assert point.success and 0 <= point.gap <= solved["tol"] * point.fun
         assert point.fun - point.gap <= other.fun and other.fun - other.certificate <= point.fun
         assert np.array_equal(point.support, np.flatnonzero(w)) and point.iterations > 0
@@ -84,35 +80,23 @@ def sizes(monkeypatch):
 
 
 def test_missed_weights_enter(rng, sizes):
-    """From a v that is wrong, and where a value far below the last one makes the rule err: the optimum is the same."""
-    objective = drawn(rng)
-    zeros, most = objective.zeros(), before_all(objective).l1
-    for l1 in (0.9 * most, 0.1 * most):
-        sizes.clear()
-        result, carried = next_value(objective, zeros, Carried(most, zeros, 0.3), l1=l1, **SOLVED)
-        assert len(sizes) > 1 and sizes[0] == len(objective.model.label_pairs) < sizes[-1] and sizes == sorted(sizes)
-        other = elastic_net(objective, l1=l1, **SOLVED)
-        assert result.success and result.certificate <= 1e-7 * result.fun
-        assert result.fun - result.certificate <= other.fun and other.fun - other.certificate <= result.fun
-        assert np.max(np.abs(carried.v[result.x == 0])) <= l1 + 1e-3 * most
+    """From a v that is wrong, and where the rule errs by itself: the optimum is the same."""
     erred = 0
-    for _ in range(10):
+    for draw in range(12):
         objective = drawn(rng)
-        before = before_all(objective)
-        w, before = next_value(objective, objective.zeros(), before, l1=0.5 * before.l1, **SOLVED)
+        before, w = before_all(objective), objective.zeros()
+        if draw < 2:
+            before = before._replace(v=w)
+        else:
+            first, before = next_value(objective, w, before, l1=0.5 * before.l1, **SOLVED)
+            w = first.x
         sizes.clear()
-        result, _ = next_value(objective, w.x, before, l1=0.25 * before.l1, **SOLVED)
-        other = elastic_net(objective, l1=0.25 * before.l1, **SOLVED)
-        assert result.success and result.fun - result.certificate <= other.fun
-        erred += len(sizes) > 1
+        result, carried = next_value(objective, w, before, l1=0.5 * before.l1, **SOLVED)
+        assert result.success and result.certificate <= SOLVED["tol"] * result.fun
+        assert sizes == sorted(sizes) and (len(sizes) > 1 or draw >= 2)
+        erred += draw >= 2 and len(sizes) > 1
+        other = elastic_net(objective, l1=carried.l1, **SOLVED)
+        assert result.fun - result.certificate <= other.fun and other.fun - other.certificate <= result.fun
+        few, _ = next_value(objective, objective.zeros(), before, l1=carried.l1, **SOLVED | {"iterations": 3})
+        assert not few.success and few.nit == 3 and few.certificate > SOLVED["tol"] * few.fun
     assert erred > 0
-
-
-def test_few_iterations_are_not_a_solution(rng):
-    """And a start at the solution needs few; an epoch counts once, whichever working set it is of."""
-    objective = drawn(rng)
-    before = before_all(objective)
-    few, _ = next_value(objective, objective.zeros(), before, l1=0.1 * before.l1, **SOLVED | {"iterations": 3})
-    assert not few.success and few.nit == 3 and few.certificate > 1e-7 * few.fun
-    none, _ = next_value(objective, objective.zeros(), before, l1=0.1 * before.l1, **SOLVED | {"iterations": 0})
-    assert none.nit == 0 and not none.success and not np.any(none.x)

@@ -160,8 +160,9 @@ def test_linearize_is_a_lower_bound_everywhere(backend, name, seed):
 @pytest.mark.parametrize("name", [name for name, model in MODELS.items() if model.sums])
 @seeds
 def test_softmax_margin_bounds_the_log_loss_and_the_hinge(backend, name, seed):
-    """With costs >= 0 it is above both, and no further above the hinge than the log of the number of outputs; a smaller
-    temperature of the log-sum-exp that it is makes it the hinge; without costs it is the log loss, bit for bit."""
+    """With costs >= 0 it is above both, and above the cost of the predicted output, and above the hinge by at most the
+    log of the number of outputs; it is the hinge smoothed at 1; without costs it is the log loss, bit for bit.
+    """
     problem = MODELS[name].draw(seed)
     model, data = problem.packed(backend)
     margin, w = backend.LogLoss(model, data, cost=True), problem.weights(backend, 6)
@@ -172,6 +173,7 @@ def test_softmax_margin_bounds_the_log_loss_and_the_hinge(backend, name, seed):
         low = hinge.value_and_gradient(w, [i], 0.0)[0]
         assert low - slack <= value <= low + np.log(len(problem.listed[i].outputs)) + slack
         close(value, hinge.value_and_gradient(w, [i], 1.0)[0])
+        assert problem.listed[i].loss[np.argmax(problem.listed[i].phi @ w)] <= value + slack
     line = margin.linearize(w)
     close(line.task_loss, np.mean([_expected(each, w) for each in problem.listed]))
     assert (line.exact, margin.loss_augmented, repr(margin)[-12:]) == (1, True, ", cost=True)")

@@ -420,12 +420,7 @@ def _check_kind(path: str, model: Any, info: dict[str, Any]) -> None:
 
 
 def _scores(
-    model: Any,
-    w: np.ndarray,
-    sentences: Sequence[Columns],
-    scheme: str | None,
-    data: Any = None,
-    partly: bool = False,
+    model: Any, w: np.ndarray, sentences: Sequence[Columns], scheme: str | None, data: Any = None, partly: bool = False
 ) -> dict[str, Any]:
     """The shares of tokens and of sentences with right labels, and chunk scores or None. data: the packed sentences.
     partly: whether their labels are partly known.

@@ -22,20 +22,16 @@ from reference.arrays import Array, Place, host
 from reference.example_errors import Example, ExampleError, each_example, example_error, listed
 from reference.models.base import LabelledModel, check_lengths, label_indices, one_for_each, packed_labels
 from reference.packed import lock
-from reference.structures.scores import Scores
 
 __all__ = ["PartlyLabelled", "unknown_positions"]
 
 
 class PartlyLabelled(LabelledModel):
-    """A model of labellings whose packed data have ``offsets``, ``labels`` and ``allowed``.
+    """A model of labellings whose packed data have ``offsets``, ``labels`` and ``allowed``; a subclass defines
+    ``within(data, batch, scores)``: scores with -inf for the labels that ``data.allowed`` excludes.
 
     allowed (N, L): booleans, the labels that each position may have; None if the labels are known, or none are given.
     """
-
-    def within(self, data: Any, batch: np.ndarray, scores: Scores) -> Scores:
-        """The scores of a piece with -inf for the labels that ``data.allowed`` excludes."""
-        raise TypeError(f"{type(self).__name__} must define within(data, batch, scores)")
 
     def constrained(self, data: Any, known: Any) -> Any:
         """The data with what ``known`` allows instead of their own labels, for :meth:`within`.
@@ -58,17 +54,8 @@ class PartlyLabelled(LabelledModel):
         return data._replace(labels=None, allowed=in_place(allowed, data.rows.place))
 
     def predict(self, data: Any, batch: np.ndarray | None, w: Array, known: Any = None) -> list[Any]:
-        """The best labelling of each example of the batch (None: all), in the batch's order.
-
-        known: as :meth:`constrained` takes it, for all examples of the data: only what it allows is predicted. The
-        labels of the data are not looked at.
-
-        Raises
-        ------
-        ValueError, TypeError
-            As :meth:`LinearModel.predict` and :meth:`constrained`.
-        InfeasibleError
-            Every labelling of an example is forbidden.
+        """As :meth:`LinearModel.predict`. known: as for :meth:`constrained`, for all examples of the data, whose own
+        labels are not looked at: only what it allows is predicted.
         """
         return self._predicted(data, batch, w, None if known is None else self.constrained(data, known))
 

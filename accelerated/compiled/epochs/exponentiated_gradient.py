@@ -85,7 +85,7 @@ def no_points(problem: Any, n_labels: int) -> Points:
     nodes, edges = (int(offsets[-1]), padded(n_labels)), (len(offsets) - 1, weights)
     cells = int(problem.edges.cells[-1]) if hasattr(problem, "edges") else 0
     rooms = [np.zeros(size) for size in (nodes, edges, nodes, edges, (cells,), (cells,))]
-    return Points(*rooms, np.zeros(len(offsets) - 1, np.bool_))
+    return Points(*rooms, np.zeros(len(offsets) - 1, np.bool_))  # type: ignore[call-arg]
 
 
 class Visits(NamedTuple):

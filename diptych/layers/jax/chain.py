@@ -19,6 +19,7 @@ import numpy as np
 
 import accelerated
 from reference.arrays import integer, number
+from reference.structures.base import KBest
 
 __all__ = ["KBest", "best", "crf_loss", "hinge_loss", "log_partition", "marginals", "score", "topk"]
 
@@ -32,14 +33,6 @@ class Chains(NamedTuple):
     unary: Array
     pairwise: Array
     mask: Array
-
-
-class KBest(NamedTuple):
-    """scores (..., k) from high to low, then -inf; labels (..., k, n), -1 off the mask and beyond count (...,)."""
-
-    scores: Array
-    labels: Array
-    count: Array
 
 
 def log_partition(unary: Array, pairwise: Array, *, mu: float = 1.0, **where: Any) -> Array:
@@ -99,7 +92,9 @@ def best(unary: Array, pairwise: Array, **where: Any) -> Array:
 
 
 def topk(unary: Array, pairwise: Array, k: int, **where: Any) -> KBest:
-    """The k best distinct labellings."""
+    """The k best distinct labellings: scores (..., k) from high to low, then -inf; labels (..., k, n), -1 off the mask
+    and beyond count (...,).
+    """
     chains, k = _chains(unary, pairwise, **where), integer("k", k, 1)
     *batch, n = chains.mask.shape
     shapes = ((*batch, k), chains.unary.dtype), ((*batch, k, n), _int()), (tuple(batch), _int())

@@ -15,7 +15,7 @@ from diptych.layers.torch.oracles import best_outputs, highest_scores, k_best_ou
 from diptych.layers.torch.sums import finite
 from reference.arrays import integer, number
 from reference.smoothings import Entropy, Max, SquaredL2, TopK
-from reference.structures.base import InfeasibleError
+from reference.structures.base import InfeasibleError, KBest
 
 __all__ = ["LABELLED", "OUTPUTS", "SUMS", "Batch", "Best", "KBest", "Parts", "functions"]
 
@@ -25,14 +25,6 @@ class Best(NamedTuple):
 
     value: Tensor
     labels: Tensor
-
-
-class KBest(NamedTuple):
-    """scores (..., k) from high to low, then -inf; labels (..., k, n), -1 off the mask and beyond count (...,)."""
-
-    scores: Tensor
-    labels: Tensor
-    count: Tensor
 
 
 class Parts(NamedTuple):
@@ -190,7 +182,9 @@ def best_labels(given: Batch) -> Tensor:
 
 
 def topk(given: Batch, k: int) -> KBest:
-    """The k best distinct outputs: scores (..., k), labels (..., k, n), count (...,)."""
+    """The k best distinct outputs: scores (..., k) from high to low, then -inf; labels (..., k, n), -1 off the mask and
+    beyond count (...,).
+    """
     labels, count = k_best_outputs(*given.asked, integer("k", k, 1))
     there = torch.arange(k, device=labels.device) < count[..., None]
     each = given.score(labels)

@@ -1,0 +1,149 @@
+"""Weights of classes and of positions: the task loss that they make, and what they do to every loss that has one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from conformance.tolerances import close
+from reference.models.costs import WeightedPositions, with_class_weights
+
+COST = np.array([[0.0, 1.0, 4.0], [0.5, 0.0, 2.0], [3.0, 1.0, 0.0]])
+X = [np.arange(6.0).reshape(3, 2) - 2.0, np.ones((0, 2)), np.array([[1.0, -1.0]])]
+Y, WEIGHTS = [[0, 2, 1], [], [2]], [[0.0, 2.5, 1.0], [], [3.0]]
+TREES = [np.array([-1, 0, 0]), np.zeros(0, np.int64), np.array([-1])]
+
+
+def problems(backend, like=None):
+    """Models of three labels, and packed data."""
+    chain = backend.SequenceModel(2, ["a", "b", "c"], cost=COST)
+    yield chain, chain.pack(X, Y, like=like)
+    rules = {"forbidden": [["b", "a"]]}
+    tagger = backend.TaggingModel(["a", "b", "c"], None, vocabulary=["x", "y"], cost=COST, transitions=rules)
+    yield tagger, tagger.pack([[["x"], ["y"], ["x", "y"]], [], [["y"]]], [["a", "c", "b"], [], ["c"]], like=like)
+    tree = backend.TreeModel(2, ["a", "b", "c"], cost=COST)
+    yield tree, tree.pack(list(zip(X, TREES, strict=True)), Y, like=like)
+
+
+def enumerated(model, data, w, i, scale):
+    """Score, task loss and true score of each labelling of example i; scale (n_i,): of its positions."""
+    (piece,) = model.chunks(data, np.array([i]))
+    space = model.structure_type.unchecked(model.scores(data, piece, w))
+    truth, n = np.asarray(data.labels)[data.offsets[i] : data.offsets[i + 1]], len(scale)
+    rows = [np.array(y, np.int64) for y in np.ndindex(*[3] * n)]
+    shaped = (lambda y: y[None]) if np.ndim(space.scores.unary) == 3 else (lambda y: y)
+    values = np.array([float(np.reshape(space.score(shaped(y)), ())) for y in rows])
+    losses = np.array([sum(s * COST[t, k] for s, t, k in zip(scale, truth, y, strict=True)) for y in rows])
+    return values, losses, values[[k for k, y in enumerate(rows) if np.array_equal(y, truth)]][0]
+
+
+def test_positions_scale_the_task_loss(backend, space, rng):
+    """Hinge and softmax-margin with weights of positions, by enumeration, over batches of any order; their gradients
+    are their differences."""
+    for (model, data), plain in zip(problems(backend, space.put(0.0)), problems(backend), strict=True):
+        weighted = WeightedPositions(model, data, WEIGHTS)
+        w = rng.normal(size=model.size).astype(space.dtype)
+        hinge, margin = backend.StructuralHinge(weighted, data), backend.LogLoss(weighted, data, cost=True)
+        for i in (2, 0, 1):
+            values, losses, own = enumerated(*plain, w.astype(np.float64), i, WEIGHTS[i])
+            close(hinge.value(space.put(w), [i]), np.max(values + losses) - own, space.dtype, 10.0)
+            most = np.max(values + losses)
+            total = most + np.log(np.sum(np.exp(values + losses - most)))
+            close(margin.value(space.put(w), [i]), total - own, space.dtype, 10.0)
+        value, gradient = margin.value_and_gradient(space.put(w))
+        close(value, np.mean([margin.value(space.put(w), [i]) for i in range(3)]), space.dtype, 10.0)
+        if space.dtype == "float64":
+            for j in range(model.size):
+                step = 1e-5 * np.eye(model.size)[j]
+                change = margin.value(space.put(w + step)) - margin.value(space.put(w - step))
+                close(space.get(gradient)[j], change / 2e-5, "float32")
+
+
+def test_weights_of_one_change_nothing(backend, rng):
+    """Neither those of classes nor those of positions; an example's position of weight 0 costs nothing."""
+    for model, data in problems(backend):
+        w, ones = rng.normal(size=model.size), [np.ones(len(y)) for y in Y]
+        for make in (backend.StructuralHinge, lambda *given: backend.LogLoss(*given, cost=True)):
+            expected = make(model, data).value_and_gradient(w)
+            for same in (with_class_weights(model, dict.fromkeys("abc", 1)), WeightedPositions(model, data, ones)):
+                value, gradient = make(same, data).value_and_gradient(w)
+                close(value, expected[0])
+                close(gradient, expected[1])
+            free = WeightedPositions(model, data, [np.zeros(len(y)) for y in Y])
+        close(backend.LogLoss(free, data, cost=True).value(w), backend.LogLoss(model, data).value(w))
+
+
+def test_class_weights_scale_the_rows_of_the_cost(backend):
+    """They are weights of positions by true label; balanced, each label has the same weight in all, of N/L."""
+    model, data = next(problems(backend))
+    named = with_class_weights(model, {"c": 0.5, "a": 3.0, "b": 0.0})
+    np.testing.assert_array_equal(named.cost, np.array([[3.0], [0.0], [0.5]]) * COST)
+    np.testing.assert_array_equal(model.cost, COST)
+    counts = np.bincount(np.asarray(data.labels), minlength=3)
+    balanced = with_class_weights(model, "balanced", counts)
+    scale = balanced.cost[:, 1:].sum(axis=1) / COST[:, 1:].sum(axis=1)
+    np.testing.assert_allclose(scale * counts, counts.sum() / 3)
+    by_label = [scale[y] for y in Y]
+    w = np.linspace(-1.0, 1.0, model.size)
+    close(
+        backend.LogLoss(balanced, data, cost=True).value(w),
+        backend.LogLoss(WeightedPositions(model, data, by_label), data, cost=True).value(w),
+    )
+    assert type(model)(**balanced.settings()).cost.tolist() == balanced.cost.tolist()
+
+
+@pytest.mark.parametrize("name", ["lbfgs", "bcfw", "exponentiated_gradient", "svrg", "sgd"])
+def test_learners_agree_with_weights_of_positions(backend, name):
+    """The optimum of a model whose loss has no kernel is that of the labels' weights, which have kernels."""
+    model, data = next(problems(backend))
+    scale = [2.0, 0.5, 1.5]
+    by_class = with_class_weights(model, dict(zip("abc", scale, strict=True)))
+    by_position = WeightedPositions(model, data, [np.array(scale)[y] for y in Y])
+    options = {"rng": 0, "epochs": 30} if name != "lbfgs" else {}
+    found = []
+    for each in (by_class, by_position):
+        loss = backend.StructuralHinge(each, data) if name == "bcfw" else backend.LogLoss(each, data, cost=True)
+        found.append(getattr(backend, name)(loss, lam=0.5, **options))
+    close(found[0].fun, found[1].fun, "float32")
+    if name != "sgd":
+        assert all(0 <= result.certificate <= 1e-3 * result.fun for result in found)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([[1.0, 1.0, 1.0], []], r"weights: expected 3 arrays, one for each example, got 2"),
+        ([[1.0, 1.0], [], [1.0]], r"weights\[0\]: expected shape \(3,\), one for each position, got \(2,\)"),
+        ([[1.0, 1.0, 1.0], [], [-1.0]], r"weights\[2\]\[0\]: expected finite numbers >= 0, got -1.0"),
+        ([[1.0, np.nan, 1.0], [], [1.0]], r"weights\[0\]\[1\]: expected finite numbers >= 0, got nan"),
+        ([["x", "y", "z"], [], [1.0]], r"weights\[0\]: expected real numbers, got <U1"),
+    ],
+)
+def test_wrong_weights_of_positions(backend, weights, message):
+    for model, data in problems(backend):
+        with pytest.raises((ValueError, TypeError), match=message):
+            WeightedPositions(model, data, weights)
+    with pytest.raises(ValueError, match="data: expected 3 examples of the lengths of the weights"):
+        backend.LogLoss(WeightedPositions(model, data, WEIGHTS), model.pack([(X[0], TREES[0])], [Y[0]]))
+    words = backend.MulticlassModel(1, 2)
+    with pytest.raises(TypeError, match="model: expected a labeller such as SequenceModel, got MulticlassModel"):
+        WeightedPositions(words, words.pack([[0]], [0]), [[1.0]])
+
+
+@pytest.mark.parametrize(
+    ("class_weight", "message"),
+    [
+        ("even", "class_weight: expected 'balanced' or a mapping from labels, got 'even'"),
+        ({"a": 1, "b": 1}, "class_weight: expected a weight for each label, got none for 'c'"),
+        ({"a": 1, "b": 1, "c": 1, "d": 1}, "class_weight: expected labels among a, b, c, got 'd'"),
+        ({"a": 1, "b": -2, "c": 1}, r"class_weight\['b'\]: expected a finite number >= 0, got -2"),
+        ({"a": 1, "b": np.nan, "c": 1}, r"class_weight\['b'\]: expected a finite number >= 0, got nan"),
+        ("balanced", "class_weight: 'balanced' needs all labels of the data at once"),
+    ],
+)
+def test_wrong_class_weights(backend, class_weight, message):
+    model = next(problems(backend))[0]
+    with pytest.raises((ValueError, TypeError), match=message):
+        with_class_weights(model, class_weight)
+    with pytest.raises(ValueError, match="'balanced' needs positions of each label, got none of 'b'"):
+        with_class_weights(model, "balanced", [3, 0, 1])
