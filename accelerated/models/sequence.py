@@ -133,7 +133,8 @@ def with_edges(model: Any, data: ChainData, kind: Any) -> tuple[Any, tuple[EdgeF
 def edge_features(model: Any, data: ChainData) -> EdgeFeatures:
     """The features of pairs of neighbours, and the places of their weights."""
     E, L, start = model.n_edge_features, model.n_labels, model.edge_places()[0]
-    indptr, indices, values = entries(data.edges)
+    rows: Any = data.edges
+    indptr, indices, values = entries(rows)
     if getattr(model, "edge_pairs", None) is None:
         codes, many, place = np.arange(L**2), np.full(E, L**2), np.zeros(E, np.int64)
         first = start + np.arange(E) * L**2
