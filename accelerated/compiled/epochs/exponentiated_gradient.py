@@ -83,9 +83,13 @@ def no_points(problem: Any, n_labels: int) -> Points:
     """Room for the points of a problem's sequences, none of them visited."""
     offsets, weights = problem.offsets, int(np.sum(problem.pairs.transitions != 0.0))
     nodes, edges = (int(offsets[-1]), padded(n_labels)), (len(offsets) - 1, weights)
-    cells = int(problem.edges.cells[-1]) if hasattr(problem, "edges") else 0
-    rooms = [np.zeros(size) for size in (nodes, edges, nodes, edges, (cells,), (cells,))]
-    return Points(*rooms, np.zeros(len(offsets) - 1, np.bool_))  # type: ignore[call-arg]
+    theta, theta_A, cells = (
+        np.zeros(nodes),
+        np.zeros(edges),
+        np.zeros(int(problem.edges.cells[-1]) if hasattr(problem, "edges") else 0),
+    )
+    visited = np.zeros(len(offsets) - 1, np.bool_)
+    return Points(theta, theta_A, theta.copy(), theta_A.copy(), cells, cells.copy(), visited)
 
 
 class Visits(NamedTuple):
