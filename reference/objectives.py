@@ -346,8 +346,8 @@ class StructuralHinge:
     def width(self) -> float:
         """D such that smoothing at mu changes any example's loss by at most mu D. The model counts the outputs."""
         if hasattr(self.smoothing, "width_of"):
-            each = np.arange(self.n)
-            return max(self.smoothing.width_of(structure) for *_, structure in self._pieces(self.zeros(), each))
+            pieces = self._pieces(self.zeros(), np.arange(self.n))
+            return max(float(self.smoothing.width_of(structure)) for *_, structure in pieces)
         return max(self.smoothing.width(m) for m in self.model.counts(self.data))
 
     def _batch(self, w: Array, batch: Any) -> np.ndarray:

@@ -96,7 +96,5 @@ if __name__ == "__main__":
     for decision in (matching, path):
         runs = [compare(decision, seed=seed) for seed in range(3)]
         for name in runs[0]:
-            each = [100 * run[name] for run in runs]
-            print(
-                f"{decision.__name__:8}  {name:9}  loses {np.mean(each):.1f} % of the least cost, {np.round(each, 1)}"
-            )
+            each = np.array([100 * run[name] for run in runs])
+            print(f"{decision.__name__:8}  {name:9}  loses {each.mean():.1f} % of the least cost: {each.round(1)}")
