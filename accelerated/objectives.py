@@ -74,7 +74,7 @@ class StructuralHinge(reference.StructuralHinge):
     def _corners(self, w: Array, batch: Any, k: int, choose: Callable[[Any, int], Iterable[Any]]) -> Corners:
         check_weights(self.model, w, self._like)
         at_most("k", k, self.model.size, "whose directions take")
-        if type(self.model) is not SequenceModel or not np.all(np.isfinite(view("w", w))):
+        if type(self.model) is not SequenceModel or self.data.edges is not None or not finite(w):
             return super()._corners(w, batch, k, choose)
         problem, w_host = problem_of(self, 0.0), view("w", w)
         batch, (F, L) = all_of(self.n, batch), self.model.split(w_host)[0].shape

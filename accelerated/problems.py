@@ -15,6 +15,8 @@ from accelerated.compiled.problems import (
     ArcProblem,
     CandidateProblem,
     ClassProblem,
+    EdgeEntropyProblem,
+    EdgeMaxProblem,
     Entries,
     EntropyProblem,
     MaxProblem,
@@ -31,13 +33,13 @@ from accelerated.models.localization import CandidateModel, table_of
 from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.parsing import ParsingModel
 from accelerated.models.segmentation import SegmentationModel
-from accelerated.models.sequence import SequenceModel, packed
+from accelerated.models.sequence import SequenceModel, packed, with_edges
 from accelerated.models.tagging import TaggingModel
 from accelerated.models.tree import TreeModel
 from reference.arrays import Array, Rows
 from reference.smoothings import Entropy, SquaredL2, TopK
 
-__all__ = ["all_free", "finds_itself", "finite", "problem_of", "touched_of"]
+__all__ = ["all_free", "finds_itself", "finite", "has_edges", "problem_of", "touched_of"]
 
 LARGEST_SEARCH = 2**20  # outputs times positions, 32 bytes each; beyond, the loop, which lists only as many as needed
 MOST_SORTED = 2**12  # best classes times classes; beyond, the loop, which sorts
@@ -51,11 +53,17 @@ _segmentation_problems: Kept[SegmentationProblem] = Kept()
 def problem_of(objective: Any, mu: float) -> Any:
     """The packed examples, whose type names their oracle; None where there is no kernel.
 
-    There is none for other models, for smoothings without a compiled oracle, and for oracles of other libraries.
+    There is none for other models, for smoothings without a compiled oracle, for oracles of other libraries, and for
+    labels that are partly known.
     Kernels take finite weights (:func:`finite`) in the layout of ``model.padded``.
     """
     make = MAKERS.get(type(objective.model))
-    return None if make is None else make(objective, mu)
+    return None if make is None or objective.unknown else make(objective, mu)
+
+
+def has_edges(objective: Any) -> bool:
+    """Whether pairs of neighbours have features, which some loops have no bodies for."""
+    return bool(getattr(objective.model, "n_edge_features", 0))
 
 
 def finds_itself(objective: Any) -> bool:
@@ -76,7 +84,9 @@ def touched_of(objective: Any, problem: Any) -> tuple[np.ndarray, np.ndarray]:
     return _touched.once(objective, lambda: touched_rows(problem, np.arange(objective.n)))
 
 
-def _sequences(objective: Any, mu: float) -> MaxProblem | EntropyProblem | TopKProblem | None:
+def _sequences(
+    objective: Any, mu: float
+) -> MaxProblem | EntropyProblem | TopKProblem | EdgeMaxProblem | EdgeEntropyProblem | None:
     model, data = objective.model, objective.data
     kind: Any = None
     options: tuple[int, ...] = ()
@@ -90,10 +100,11 @@ def _sequences(objective: Any, mu: float) -> MaxProblem | EntropyProblem | TopKP
         kind, options = TopKProblem, (min(k, model.n_labels ** min(longest, 64)),)  # at most the number of outputs
         if options[0] * (longest + 1) > LARGEST_SEARCH:
             return None
+    kind, edges = with_edges(model, data, kind)
     if kind is None:
         return None
     cost = model.cost if objective.loss_augmented else np.zeros_like(model.cost)
-    problem: Any = model.problem(kind, data, model.true_labels(data), cost, *options)
+    problem: Any = model.problem(kind, data, model.true_labels(data), cost, *options, *edges)
     return problem  # type: ignore[no-any-return]
 
 
@@ -207,5 +218,7 @@ def all_free(problem: Any) -> Any:
 @all_free.register(MaxProblem)
 @all_free.register(EntropyProblem)
 @all_free.register(TopKProblem)
+@all_free.register(EdgeMaxProblem)
+@all_free.register(EdgeEntropyProblem)
 def _(problem: Any) -> Any:
     return problem._replace(pairs=problem.pairs._replace(free=problem.pairs.free[:0]))

@@ -7,6 +7,7 @@ from typing import Any
 
 from accelerated.objectives import LogLoss, StructuralHinge
 from accelerated.problems import MAKERS, problem_of
+from reference.models.sequence import ChainData
 from reference.optimizers.base import Algorithm
 from reference.optimizers.bcfw import BCFW
 from reference.optimizers.exponentiated_gradient import ExponentiatedGradient
@@ -42,6 +43,8 @@ def uncompiled(objective: Any, optimizer: str, options: Mapping[str, Any]) -> st
     if type(inner) not in (StructuralHinge, LogLoss):
         return ""
     model, mu = type(inner.model).__name__, inner._mu(1.0 if optimizer in SMOOTH else options.get("mu"))
+    if type(inner.data) is ChainData and inner.data.edges is not None:
+        model += " with features of pairs"
     if optimizer == "multisample":  # its mu is that of its draws
         mu = 0.0
     reason = ""
@@ -51,8 +54,10 @@ def uncompiled(objective: Any, optimizer: str, options: Mapping[str, Any]) -> st
             weights = counterpart(box, inner) is not box
             few = " with weights of examples" if weights else " restricted" if _restricted(inner.model) else ""
             reason = f"{optimizer} on {model}{few}"
-    if not reason and type(inner.model) in MAKERS and problem_of(inner, mu) is None:
+    batched = inner.unknown and optimizer not in ALGORITHMS and hasattr(inner.model, "max_cells")
+    if not reason and not batched and type(inner.model) in MAKERS and problem_of(inner, mu) is None:
         smoothing = "" if mu == 0 else f" with {type(inner.smoothing).__name__} smoothing"
+        smoothing = " with labels that are partly known" if inner.unknown else smoothing
         reason = f"{type(inner).__name__} of {model}{smoothing}"
     return f"no kernel for {reason}: training runs in Python, which may be many times slower" if reason else ""
 

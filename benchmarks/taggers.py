@@ -24,8 +24,13 @@ from accelerated.threads import set_num_threads
 from benchmarks.calls import microseconds
 from diptych.elastic_net import elastic_net, elastic_net_path
 from diptych.files.columns import load_columns
-from reference import beta_max
+from reference import CountRule, ElasticNetCRF, HalfSpaceRule, L1GapRule, beta_max
+from reference.algorithms import Centred, ExponentiatedGradient, counterpart
 from reference.models.token_templates import atoms_of, check_templates, column_of
+from reference.optimizers.centre import default_kappa
+from reference.screening.scored import Answer
+from reference.training.exponentiated_gradient import CentredGradient
+from reference.training.solver import minimize
 
 Sentence = dict[str, list[str]]
 Plans = list[tuple[str, list[tuple[str, str, int]]]]
@@ -231,6 +236,7 @@ def figures(archive: str | None) -> Iterator[Line]:
     yield "gradient", 1e3 * gradient / data.rows.n, "ns a token", 600.0
     yield "value alone", 1e3 * microseconds(lambda: loss.value(result.x)) / data.rows.n, "ns a token", None
     yield from sparse_figures(loss)
+    yield from screening_figures(training[:1500])
     accelerated.lbfgs(loss, lam=2 / data.n, iterations=1)
     started = time.perf_counter()
     run = accelerated.lbfgs(loss, lam=2 / data.n, iterations=50)
@@ -264,6 +270,7 @@ def figures(archive: str | None) -> Iterator[Line]:
         yield "exponentiated gradient / crfsuite's L-BFGS", seconds / there, "ratio", 0.08
         least = min(process("-c", PEER_PREDICT, peer.file, test_file)[0] for _ in range(3))
         yield "tag predict / a script of crfsuite", mine / least, "ratio", 1.0
+        yield from certified_figures(training[:300], "chunks")
         for name, program in (
             ("L-BFGS", peer_train("lbfgs", c1=0.0, c2=1.0, max_iterations=50)),
             ("SGD", peer_train("l2sgd", c2=1.0, max_iterations=50)),
@@ -275,7 +282,7 @@ def sparse_figures(loss: Any) -> Iterator[Line]:
     """The elastic net in crfsuite's scale, c1 = 0.5 and c2 = 0.1, and a path from the c1 at which all weights are 0."""
     n = loss.n
     settings: dict[str, Any] = {"lam": 0.2 / n, "tol": 1e-4}
-    elastic_net(loss, l1=0.5 / n, **settings | {"iterations": 1})  # compiles
+    elastic_net_path(loss, [0.5 / n], **settings | {"iterations": 1})  # compiles
     started = time.perf_counter()
     result = elastic_net(loss, l1=0.5 / n, **settings)
     seconds = time.perf_counter() - started
@@ -284,6 +291,64 @@ def sparse_figures(loss: Any) -> Iterator[Line]:
     started = time.perf_counter()
     elastic_net_path(loss, np.geomspace(beta_max(loss), 0.5 / n, 20), **settings)
     yield "path of 20 values of c1 down to it / one fit", (time.perf_counter() - started) / seconds, "ratio", 5.0
+
+
+def screening_figures(sentences: list[Sentence]) -> Iterator[Line]:
+    """What rules remove at each relative gap, c1 = 0.5 and c2 = 0.1, and the strong rule's errors.
+
+    Zhang and Qiu's rule lists outputs: it is measured on 100 sentences' tokens, each an example by itself.
+    """
+    model, data, loss = ours(sentences)
+    _, some, _ = ours(sentences[:100])
+    classes = accelerated.MulticlassModel(some.rows.width, model.n_labels)
+    tokens = accelerated.LogLoss(classes, classes.pack(some.rows, some.labels))
+    l1, lam = 0.5 / loss.n, 0.2 / loss.n
+    box = counterpart(Centred(lam, default_kappa(loss, l1), ExponentiatedGradient(lam, 1.0, 0.3, l1=l1)), loss)
+    left = elastic_net(loss, l1=l1, lam=lam, tol=1e-6).x != 0
+    problem = ElasticNetCRF(loss, alpha=lam / l1, beta=l1)
+    yield "of its weights 0", 1 - float(np.mean(left)), "", None
+    start = problem.evaluate(np.zeros(model.size))
+    yield "rule by counts, weights removed", float(np.mean(CountRule().screen(start))), "", None
+
+    def occurrences(removed: np.ndarray) -> float:  # of attributes of which no weight is left
+        used = np.zeros(model.width + model.n_labels, bool)
+        used[model.cells[~removed] // model.n_labels] = True
+        return 1 - float(np.mean(used[data.rows.indices]))
+
+    for gap in (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6):
+        run = minimize(loss, CentredGradient(box), rng=0, epochs=1000, tol=gap, every=3)
+        v = box.dual.difference(loss, run.state.dual)
+        state = problem.evaluate(run.result.x)
+        state = state._replace(answer=Answer(0.0, -v), gap=run.result.fun - box.bound(loss, run.state))
+        strong = np.abs(v) < 0.5 * l1
+        for name, removed in (("gap", L1GapRule().screen(state)), ("strong", strong)):
+            yield f"{name} rule at {gap:g}, weights removed", float(np.mean(removed)), "", None
+            yield f"{name} rule at {gap:g}, occurrences removed", occurrences(removed), "", None
+        yield f"strong rule at {gap:g}, errors", float(np.sum(strong & left)), "weights", None
+        beta = 0.5 / tokens.n
+        found = accelerated.solve_sparse(tokens, alpha=0.4, beta=beta, tol=gap)
+        state = ElasticNetCRF(tokens, alpha=0.4, beta=beta).evaluate(found.x)
+        for name, rule in (("gap", L1GapRule()), ("Zhang and Qiu's", HalfSpaceRule(rng=0))):
+            yield f"tokens, {name} rule at {gap:g}, weights removed", float(np.mean(rule.screen(state))), "", None
+
+
+def certified_figures(sentences: list[Sentence], templates: str) -> Iterator[Line]:
+    """Sparse objectives less crfsuite's where it stops, in units of the certificate, which bounds them."""
+    import pycrfsuite
+
+    from diptych.crfsuite import CRF
+
+    plans = plans_of(templates)
+    X, Y = [attributes(treated(x, plans), plans) for x in sentences], [x["label"] for x in sentences]
+    for c1, c2 in ((0.5, 0.1), (2.0, 0.001), (1.0, 0.0)):
+        trainer = pycrfsuite.Trainer("lbfgs", {"c1": c1, "c2": c2}, verbose=False)
+        for x, y in zip(X, Y, strict=True):
+            trainer.append(x, y)
+        with tempfile.TemporaryDirectory() as folder:
+            trainer.train(str(Path(folder) / "model"))
+        last = CRF(c1=c1, c2=c2, epsilon=1e-4).fit(X, Y).training_log_.last_iteration
+        above = (last["loss"] - trainer.logparser.last_iteration["loss"]) / last["gap"]
+        yield f"c1 = {c1}, c2 = {c2}: above crfsuite's, of {len(X)} {templates}", above, "certificates", 1.0
 
 
 def spanish_figures(archive: str | None) -> Iterator[Line]:
@@ -314,3 +379,4 @@ def spanish_figures(archive: str | None) -> Iterator[Line]:
     yield "Spanish, exponentiated gradient / crfsuite's L-BFGS", seconds / there, "ratio", 0.06
     theirs = microseconds(lambda: [peer(x) for x in some]) / len(some)
     yield "Spanish, one sentence / crfsuite", one / theirs, "ratio", 1.0
+    yield from certified_figures(training[:300], "entities")

@@ -25,7 +25,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "choices": TIERS,
         "default": "all",
         "help": "first: every law, on few instances, on NumPy in float64, without the tests marked beyond; rest: what "
-        "first leaves out, more draws, and a fifth of the instances in other namespaces and dtypes (default: all)",
+        "first leaves out, any two values of its parameters together, "
+        "and a fifth of the instances in other namespaces and dtypes (default: all)",
     },
     "--namespace": {
         "action": "append",
@@ -38,7 +39,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "--examples": {
         **INTEGER,
-        "help": "draw N random instances a test, from --seed (default: 40, in the first tier 5, the same each time)",
+        "help": "draw N random instances a test, from --seed (default: 16, in the tiers 5, the same each time)",
     },
     "--seed": {
         **INTEGER,

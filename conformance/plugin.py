@@ -7,6 +7,7 @@ import fnmatch
 import gc
 import importlib
 import importlib.metadata
+import itertools
 import tempfile
 import zlib
 from collections.abc import Generator
@@ -28,7 +29,7 @@ PROMISES = (
     "exact selections",
     "checked kernels",
 )  # values of a module's __conformance_promises__: more than equality up to rounding
-DRAWS = {"first": 5, "rest": 8, "all": 16}  # random instances of a test, by tier
+DRAWS = {"first": 5, "rest": 5, "all": 16}  # random instances of a test, by tier
 FEW = 3  # instances of a test on a backend in the first tier, of those that it is parametrised by
 SPREAD = 5  # one instance in so many of a test on a backend runs on each further space in the rest
 _BACKENDS = pytest.StashKey[list[str]]()
@@ -91,13 +92,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(home.cleanup)
     set_hypothesis_home_dir(home.name)
     try:
-        found, missing = namespaces.spaces(config.getoption("--namespace"), config.getoption("--device"))
+        first = ["numpy"] if config.getoption("--tier") == "first" else []  # the other libraries are slow to import
+        found, missing = namespaces.spaces(config.getoption("--namespace") or first, config.getoption("--device"))
     except ValueError as problem:
         raise pytest.UsageError(str(problem)) from None
-    first = config.getoption("--tier") == "first"
-    if first:
-        found = [space for space in found if _first(space)]
-    _SPACES[:] = found
+    _SPACES[:] = [space for space in found if _first(space)] if first else found
     _MISSING.clear()
     _MISSING.update(missing)
     config.addinivalue_line("markers", "beyond(reason): not in the first tier; the reason says why")
@@ -264,15 +263,17 @@ def _first_tier(items: list[pytest.Item]) -> set[pytest.Item]:
 
 
 def _rest_tier(items: list[pytest.Item], first: set[pytest.Item]) -> set[pytest.Item]:
-    """What the first tier leaves out, and all that is drawn; of a test on a further space one instance in SPREAD, each
-    space another one: all of them together have them all.
+    """Of what the first tier leaves out: each value of a parameter beside each value of every other one, the backend
+    too, but not each product of three; of a test on a further space one instance in SPREAD, each space another one: all
+    of them together have them all.
     """
-    kept, further = set(), {}
-    for item in items:
+    kept, further, met = set(), {}, set().union(*map(_pairs, first))
+    for item in sorted(items, key=lambda item: zlib.crc32(item.nodeid.encode())):  # so that backends take turns
         if _further(item):
             law = item.nodeid.partition("[")[0], str(backend_of(item))
             further.setdefault(law, {}).setdefault(repr(_space(item)), []).append(item)
-        elif item not in first or _drawn(item):
+        elif pairs := _pairs(item) - met:
+            met |= pairs
             kept.add(item)
     for law, spaces in further.items():
         start = zlib.crc32("".join(law).encode())
@@ -280,6 +281,13 @@ def _rest_tier(items: list[pytest.Item], first: set[pytest.Item]) -> set[pytest.
             step = min(SPREAD, len(instances))
             kept.update(instances[k % step :: step])
     return kept
+
+
+def _pairs(item: pytest.Item) -> set[tuple[Any, ...]]:
+    """A test with each two of its parameters, or with the one that it has, or alone."""
+    values = [(name, id(value)) for name, value in parameters(item).items()]
+    size = min(2, len(values))
+    return {(item.nodeid.partition("[")[0], *each) for each in itertools.combinations(values, size)}
 
 
 def _space(item: pytest.Item) -> Any:
@@ -294,19 +302,8 @@ def _further(item: pytest.Item) -> bool:
 
 
 def _drawn(item: pytest.Item) -> bool:
-    """Whether a test draws random instances: few of them in the first tier and on other spaces."""
+    """Whether a test draws random instances."""
     return hypothesis.is_hypothesis_test(getattr(item, "obj", None))
-
-
-@contextlib.contextmanager
-def _few_draws(function: Any) -> Generator[None]:
-    usual = function._hypothesis_internal_use_settings
-    few = hypothesis.settings(usual, max_examples=min(DRAWS["first"], usual.max_examples))
-    function._hypothesis_internal_use_settings = few
-    try:
-        yield
-    finally:
-        function._hypothesis_internal_use_settings = usual
 
 
 @pytest.hookimpl(wrapper=True)
@@ -326,12 +323,8 @@ def pytest_runtest_makereport(
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
     """On a device that its backend does not declare, a test passes or ends in a refusal: no other error, no copy."""
-    asked, space = pyfuncitem.config.getoption, _space(pyfuncitem)
-    elsewhere = _drawn(pyfuncitem) and isinstance(space, namespaces.Space) and not _first(space)
-    few = elsewhere and asked("--tier") == "rest" and asked("--examples") is None
     try:
-        with _few_draws(getattr(pyfuncitem.obj, "__func__", pyfuncitem.obj)) if few else contextlib.nullcontext():
-            return (yield)
+        return (yield)
     except Exception as problem:
         backend, space = backend_of(pyfuncitem), parameters(pyfuncitem).get("space")
         if backend is not None and space is not None and backend.refuses(problem, space.device):

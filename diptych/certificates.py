@@ -60,7 +60,7 @@ def certified(panel: ModuleType, result: Result, objective: Any, options: Mappin
     duality gap as its certificate, and is judged by it.
     """
     done, uncertified, _ = result.message.partition(UNCERTIFIED)
-    if not uncertified or not traits(objective).linear or options.get("project") is not None or options.get("sigma"):
+    if not uncertified or not traits(objective).convex or options.get("project") is not None or options.get("sigma"):
         return result
     mu, lam, w = options.get("mu"), options.get("lam") or 0.0, host(result.x).astype(np.float64)
     if (regularizer := options.get("regularizer")) is not None:

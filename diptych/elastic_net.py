@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from diptych.working_sets import EVERY, STEP, Carried, before_all, next_value
 from reference.arrays import Array, Place, host, number, squared_norm
 from reference.declared import Ge, Gt, Lam, checked
 from reference.files import NotWritten
@@ -34,8 +35,6 @@ from reference.training.result import Row
 from reference.training.solver import minimize
 
 TOL = 1e-5
-STEP = 0.3  # the first step size of exponentiated gradient
-EVERY = 3  # its epochs from one evaluation to the next, which follows a move of the centre
 
 
 @checked
@@ -109,18 +108,21 @@ def has_dual_kernels(objective: Any) -> bool:
     return counterpart(box, objective) is not box
 
 
+@checked
 def elastic_net_path(
     objective: LogLoss,
     l1s: Sequence[float] | np.ndarray,
     *,
-    lam: float,
-    iterations: int = 10000,
-    tol: float = TOL,
+    lam: Lam,
+    iterations: Annotated[int, Ge(0)] = 10000,
+    tol: Annotated[float, Ge(0)] = TOL,
     callback: Callable[[PathPoint], Any] | None = None,
     checkpoint: str | Path | None = None,
     resume: str | Path | None = None,
 ) -> SparsePath:
     """:func:`elastic_net` at each of several values of l1, from the solution at the last one.
+
+    A tagger's values are solved on working sets of weights, and certified over all (:mod:`diptych.working_sets`).
 
     Parameters
     ----------
@@ -151,18 +153,24 @@ def elastic_net_path(
     same = {"l1s": values, "lam": lam, "tol": tol, "iterations": iterations, "examples": objective.n}
     same |= {"weights": objective.model.size, "partitions": getattr(objective, "partitions", None)}
     path = SparsePath(np.nan, beta_max(objective), objective.model.size, ())
+    carried = before_all(objective) if has_dual_kernels(objective) else None
     if resume is not None:
-        path = _resumed(resume, same, objective, path)
+        path, carried = _resumed(resume, same, objective, path, carried)
+    settings: dict[str, Any] = {"lam": lam, "iterations": iterations, "tol": tol}
     try:
         for k, l1 in enumerate(values):
             if k == len(path.points):
                 w0 = path.weights(-1) if k else None
-                result = elastic_net(objective, w0, l1=l1, lam=lam, iterations=iterations, tol=tol)
+                if carried is None:
+                    result = elastic_net(objective, w0, l1=l1, **settings)
+                else:
+                    w0 = objective.zeros() if w0 is None else w0
+                    result, carried = next_value(objective, w0, carried, l1=l1, **settings)
                 if result.interrupted:
                     raise KeyboardInterrupt
                 path = replace(path, points=(*path.points, _point(l1, result)))
                 if checkpoint is not None:
-                    _write(checkpoint, {"path": same, "points": path.points})
+                    _write(checkpoint, {"path": same, "points": path.points, "carried": carried})
             if callback is not None:
                 callback(path.points[k])
     except KeyboardInterrupt:
@@ -187,8 +195,12 @@ def _write(file: str | Path, content: dict[str, Any]) -> None:
         warnings.warn(f"{file}: {why}: the checkpoint is not written; the path goes on", NotWritten, stacklevel=3)
 
 
-def _resumed(file: str | Path, same: dict[str, Any], objective: Any, path: SparsePath) -> SparsePath:
-    """The path with the points in a checkpoint. ValueError if that is of another path, or of other data."""
+def _resumed(
+    file: str | Path, same: dict[str, Any], objective: Any, path: SparsePath, carried: Carried | None
+) -> tuple[SparsePath, Carried | None]:
+    """The path with the points in a checkpoint, and what the last one hands on. ValueError if that is of another path,
+    or of other data.
+    """
     content = read_checkpoint(file, Place.of(objective.zeros()))
     if "path" not in content:
         raise ValueError(f"resume: {file} is of a single run, not of a path")
@@ -200,18 +212,28 @@ def _resumed(file: str | Path, same: dict[str, Any], objective: Any, path: Spars
     if not same_value(fun, point.fun, w):
         values = f"the objective at its last weights is {point.fun}, here {fun}"
         raise ValueError(f"resume: {file} is of other data: {values}")
-    return path
+    return path, content["carried"] if carried is not None else None
 
 
 def without_zeros(model: Any, w: Array) -> tuple[Any, np.ndarray]:
     """A tagger with the same scores, and its weights: those of w (d,) that are not 0. It has only their attributes."""
     weights = host(w)
-    kept, cells = np.flatnonzero(weights), model.width * model.n_labels
-    pairs, label_pairs = np.split(model.cells[kept], [np.count_nonzero(model.cells[kept] < cells)])
+    L, kept = model.n_labels, np.flatnonzero(weights)
+    ends = np.array([model.width * L, (model.width + L) * L])
+    pairs, label_pairs, edge_pairs = np.split(model.cells[kept], np.searchsorted(model.cells[kept], ends))
     settings = model.settings()
-    if model.vocabulary is not None:
-        rows, number = np.unique(pairs // model.n_labels, return_inverse=True)
-        settings["vocabulary"] = [model.vocabulary[i] for i in rows.tolist()]
-        pairs = number * model.n_labels + pairs % model.n_labels
-    settings |= {"pairs": pairs, "label_pairs": label_pairs - cells}
+    settings["pairs"] = _renumbered(settings, "vocabulary", pairs, L)
+    settings["label_pairs"] = label_pairs - ends[0]
+    if model.n_edge_features:
+        settings["edge_pairs"] = _renumbered(settings, "edge_vocabulary", edge_pairs - ends[1], L**2)
     return type(model)(**settings), weights[kept]
+
+
+def _renumbered(settings: dict[str, Any], name: str, cells: np.ndarray, many: int) -> np.ndarray:
+    """The cells of rows of ``many`` weights, where the vocabulary ``name`` keeps only the attributes of these rows."""
+    if settings[name] is None:
+        return cells
+    rows, number = np.unique(cells // many, return_inverse=True)
+    settings[name] = [settings[name][i] for i in rows.tolist()]
+    result: np.ndarray = number * many + cells % many
+    return result

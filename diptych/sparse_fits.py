@@ -107,7 +107,9 @@ def sequences_of(data: ChainData, examples: np.ndarray) -> ChainData:
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     positions = np.repeat(data.offsets[:-1][examples] - offsets[:-1], lengths) + np.arange(offsets[-1])
     labels = None if data.labels is None else lock(data.labels[positions])
-    return ChainData(data.rows.take(positions), lock(offsets), labels)
+    edges = None if data.edges is None else data.edges.take(positions)
+    allowed = None if data.allowed is None else lock(data.allowed[positions])
+    return ChainData(data.rows.take(positions), lock(offsets), labels, edges, allowed)
 
 
 class HeldOut:

@@ -462,7 +462,10 @@ class Rows(Packed):
         renumbered = new[host(self.indices)]
         kept = renumbered >= 0
         indptr = np.concatenate([[0], np.cumsum(kept)])[self.indptr].astype(np.int64)
-        data = self.place.xp.take(self.data, self.place.integers(np.flatnonzero(kept)))
+        if type(self.data) is np.ndarray and self.data.strides == (0,):  # a single 1 stands for all
+            data = self.data[: indptr[-1]]
+        else:
+            data = self.place.xp.take(self.data, self.place.integers(np.flatnonzero(kept)))
         return Rows.unchecked(indptr, self.place.integers(renumbered[kept]), data, len(columns))
 
     def row_ids(self) -> Array:

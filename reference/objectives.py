@@ -26,6 +26,7 @@ from array_api_compat import array_namespace
 
 from reference.arrays import Array, Place, number, real
 from reference.models.base import all_of, check_weights, integer
+from reference.models.partial import needs_all, unknown_positions
 from reference.smoothings import Entropy, Max, Smoothed, SquaredL2, TopK, positive_mu
 from reference.structures.base import KBest, UnsupportedError, at_most, check_offers, feasible
 from reference.structures.proposals import Sampler, best_and_drawn, best_and_proposed
@@ -87,6 +88,7 @@ class StructuralHinge:
 
     mu = 0.0  # what mu=None means
     loss_augmented = True
+    unknown = 0  # positions whose labels are not known
 
     def __init__(self, model: Any, data: Any, *, smoothing: Any = None) -> None:
         self.model, self.data = model, data
@@ -98,6 +100,10 @@ class StructuralHinge:
         model.check(data)
         if data.n == 0:
             raise ValueError("data: expected at least one example, got none")
+        self.unknown = unknown_positions(data)
+        if self.unknown and self.loss_augmented:  # a task loss needs the truth
+            cost = "(cost=True)" if isinstance(self, LogLoss) else ""
+            raise ValueError(f"data: {needs_all(f'{type(self).__name__}{cost}', self.unknown)}")
         self._like = self.zeros()  # namespace and dtype of weights
         for method in {"best", "parts", self.smoothing.needs}:
             check_offers(model.structure_type, method, f"{type(self).__name__} with {self.smoothing}")
@@ -352,40 +358,46 @@ class StructuralHinge:
     def _total(self, w: Array, batch: np.ndarray, mu: float) -> float:
         """The sum over the batch of losses."""
         total = 0.0
-        for _, scores, gold, _, structure in self._pieces(w, batch):
-            total += _total(structure.smooth_max(self.smoothing, mu)[0]) - inner(scores, gold)
+        for _, true, _, _, structure in self._pieces(w, batch):
+            total += _total(structure.smooth_max(self.smoothing, mu)[0]) - true
         return total
 
     def _sum(self, w: Array, batch: np.ndarray, mu: float) -> tuple[float, Array]:
         """The sum over the batch of losses and gradients."""
         total, gradient = 0.0, self.zeros()
-        for piece, scores, gold, _, structure in self._pieces(w, batch):
+        for piece, true, gold, _, structure in self._pieces(w, batch):
             value, parts = structure.smooth_max(self.smoothing, mu)
-            total += _total(value) - inner(scores, gold)
+            total += _total(value) - true
             gradient = gradient + self.model.pullback(self.data, piece, w, add(parts, gold, -1.0))
         return total, gradient
 
     def _linearized(self, w: Array, batch: np.ndarray, mu: float) -> tuple[float, Array, float, float]:
         """The sum over the batch of losses, gradients, task losses and exact calls."""
         total, gradient, task_loss, exact = 0.0, self.zeros(), 0.0, 0.0
-        for piece, scores, gold, loss, structure in self._pieces(w, batch):
+        for piece, true, gold, loss, structure in self._pieces(w, batch):
             answer = _smoothed(self.smoothing, structure, mu)
-            total += _total(answer.value) - inner(scores, gold)
+            total += _total(answer.value) - true
             gradient = gradient + self.model.pullback(self.data, piece, w, add(answer.gradient, gold, -1.0))
             task_loss += 0.0 if loss is None else inner(loss, answer.gradient)
             exact += _total(answer.exact)
         return total, gradient, task_loss, exact
 
-    def _pieces(self, w: Array, batch: np.ndarray) -> Iterator[tuple[np.ndarray, Any, Any, Any, Any]]:
-        """Each piece of the batch: example numbers, scores, parts of the true outputs, task loss (or None), the
+    def _pieces(self, w: Array, batch: np.ndarray) -> Iterator[tuple[np.ndarray, float, Any, Any, Any]]:
+        """Each piece of the batch: example numbers, score and parts of the true outputs, task loss (or None), the
         loss-augmented space.
         """
         model, data = self.model, self.data
         for piece in model.chunks(data, batch):
-            scores, gold = model.scores(data, piece, w), model.gold(data, piece)
+            scores = model.scores(data, piece, w)
+            true, gold = self._truth(piece, scores)
             loss = model.task_loss(data, piece) if self.loss_augmented else None
             augmented = scores if loss is None else add(scores, loss)
-            yield piece, scores, gold, loss, model.structure_type.unchecked(augmented)
+            yield piece, true, gold, loss, model.structure_type.unchecked(augmented)
+
+    def _truth(self, piece: np.ndarray, scores: Any) -> tuple[float, Any]:
+        """The sum of the scores of the true outputs of a piece, and their parts."""
+        gold = self.model.gold(self.data, piece)
+        return inner(scores, gold), gold
 
     def augmented(self, piece: np.ndarray, w: Array) -> Any:
         """The scores of a piece of the examples at w (d,), plus the task loss if the loss is augmented by it."""
@@ -407,7 +419,9 @@ class LogLoss(StructuralHinge):
     mean_i  log sum_y exp(score_i(y; w)) - score_i(y_i; w)
     mean_i  log sum_y exp(score_i(y; w) + loss_i(y)) - score_i(y_i; w), with cost
 
-    The latter is an upper bound of the former and of the structural hinge. mu is always 1.
+    The latter is an upper bound of the former and of the structural hinge. mu is always 1. Where labels are partly
+    known (:mod:`reference.models.partial`), the second term is log sum_y exp(score_i(y; w)) over the allowed outputs
+    of example i. The loss is then not convex: its gradient is the marginals minus those of the allowed outputs.
 
     Parameters
     ----------
@@ -415,11 +429,13 @@ class LogLoss(StructuralHinge):
     data : packed data
         From ``model.pack(X, Y)``.
     cost : bool
-        Whether the model's task loss, such as its ``cost``, is added to the scores. Without, it has no effect.
+        Whether the model's task loss, such as its ``cost``, is added to the scores. Without, it has no effect. It needs
+        every label.
 
     Source
     ------
-    Martins et al., equation (3); Pillutla et al., Lemma 7 (ii). With cost: Gimpel and Smith (2010), section 3.
+    Martins et al., equation (3); Pillutla et al., Lemma 7 (ii). With cost: Gimpel and Smith (2010), section 3. Partly
+    known labels: Tsuboi et al. (2008).
     """
 
     mu = 1.0
@@ -437,6 +453,13 @@ class LogLoss(StructuralHinge):
 
     def over(self, model: Any, data: Any) -> Self:
         return type(self)(model, data, **({"cost": True} if self.loss_augmented else {}))
+
+    def _truth(self, piece: np.ndarray, scores: Any) -> tuple[float, Any]:
+        if not self.unknown:
+            return super()._truth(piece, scores)
+        allowed = self.model.structure_type.unchecked(self.model.within(self.data, piece, scores))
+        value, parts = allowed.smooth_max(self.smoothing, 1.0)
+        return _total(value), parts
 
     def _corners(self, *_: Any) -> Corners:
         raise UnsupportedError(

@@ -33,6 +33,7 @@ class Tagger(BoundModel):
     def __init__(self, model: Any, w: Array) -> None:
         super().__init__(model, w)
         self._quick = type(self.w) is np.ndarray and self.w.dtype == np.float64 and isinstance(model.templates, tuple)
+        self._quick = self._quick and not model.n_edge_features
         self._quick = self._quick and bool(np.all(np.abs(self.w) < 2.0**960))  # scores that overflow are refused there
         if self._quick:
             self._columns = columns_of(model.templates)

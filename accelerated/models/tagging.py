@@ -17,7 +17,7 @@ from accelerated.compiled.problems.pairs import Pairs, Places, lay_out
 from accelerated.compiled.problems.weights import ALL, Weights
 from accelerated.compiled.sweeps import padded
 from accelerated.kept import Kept
-from accelerated.models.sequence import SequenceModel, pad, tagged
+from accelerated.models.sequence import SequenceModel, tagged
 from accelerated.models.tagger import Tagger
 from accelerated.structures.chain import Chain
 from reference.arrays import Array
@@ -34,8 +34,8 @@ class Cells(NamedTuple):
     on.
 
     slots (m,): the place of each weight in W (C order), which has the given shape; pairs (P,): the numbers of the
-    weights that are pairs; labels (P,): their labels; free (R, Lp): as in Pairs. The last cell of W is for forbidden
-    parts.
+    weights that are pairs; labels (P,): their labels; free (R, Lp): as in Pairs; edges: the place of the first weight
+    of features of pairs of neighbours. The last cell of W is for forbidden parts.
     """
 
     row: np.ndarray
@@ -46,6 +46,7 @@ class Cells(NamedTuple):
     pairs: np.ndarray
     labels: np.ndarray
     free: np.ndarray
+    edges: int
 
 
 _layouts: Kept[tuple[Any, tuple[Any, ...]]] = Kept()  # of data, which outlive a run, with the last model
@@ -55,9 +56,9 @@ class TaggingModel(reference.TaggingModel):
     structure_type = Chain
     arrays = accelerated.arrays
 
-    def predict(self, data: Any, batch: np.ndarray | None, w: Array) -> list[Any]:
-        labels = tagged(self, data, batch, w) if type(self) is TaggingModel else None
-        return super().predict(data, batch, w) if labels is None else labels
+    def predict(self, data: Any, batch: np.ndarray | None, w: Array, known: Any = None) -> list[Any]:
+        labels = tagged(self, data, batch, w) if type(self) is TaggingModel and known is None else None
+        return super().predict(data, batch, w, known) if labels is None else labels
 
     def bound(self, w: Array) -> BoundModel:
         return Tagger(self, w)
@@ -87,18 +88,28 @@ class TaggingModel(reference.TaggingModel):
         rows: those of W that are needed; of a restricted model, all are filled.
         """
         if not self.restricted:
-            return pad(*SequenceModel.split(self, w), rows)  # type: ignore[arg-type]
-        slots, shape = self._weights.slots, self._weights.shape
-        W, A = np.zeros(shape), self._forbidden[0].copy()
+            return SequenceModel.padded(self, w, rows)  # type: ignore[arg-type]
+        slots, shape, (first, count) = self._weights.slots, self._weights.shape, self.edge_places()
+        W, A, end = np.zeros(shape), self._forbidden[0].copy(), len(w) - count
         W.reshape(-1)[slots], W[-1, -1] = w[: len(slots)], -np.inf
-        A.reshape(-1)[self.label_pairs] = w[len(slots) :]
+        A.reshape(-1)[self.label_pairs] = w[len(slots) : end]
+        W.reshape(-1)[first : first + count] = w[end:]
         return Weights(W, A[None])
 
     def flat(self, W: np.ndarray, A: np.ndarray) -> np.ndarray:
         """The inverse of :meth:`padded`: one vector (d,)."""
         if not self.restricted:
             return SequenceModel.flat(self, W, A)  # type: ignore[arg-type]
-        return np.concatenate([W.reshape(-1)[self._weights.slots], A.reshape(-1)[self.label_pairs]])
+        cells, (first, count) = W.reshape(-1), self.edge_places()
+        return np.concatenate(
+            [cells[self._weights.slots], A.reshape(-1)[self.label_pairs], cells[first : first + count]]
+        )
+
+    def edge_places(self) -> tuple[int, int]:
+        """As SequenceModel's. Those of a restricted model follow its pairs of attributes and labels."""
+        if not self.restricted:
+            return SequenceModel.edge_places(self)  # type: ignore[arg-type]
+        return self._weights.edges, self.size - len(self._weights.slots) - len(self.label_pairs)
 
     @cached_property
     def _weights(self) -> Cells:
@@ -114,8 +125,11 @@ class TaggingModel(reference.TaggingModel):
         free = np.zeros((0 if self.pairs is None else rows, Lp), np.uint8)
         if self.pairs is not None:
             free.reshape(-1)[slots[~single]] = 1
-        shape = (rows + int(np.sum(single)) // Lp + 1, Lp)
-        return Cells(row, np.cumsum(count) - count, count, slots, shape, np.flatnonzero(single), label[single], free)
+        edges = rows * Lp + int(np.sum(single))
+        last = edges + self.size - len(pairs) - len(self.label_pairs)
+        shape = (last // Lp + 1, Lp)
+        places = row, np.cumsum(count) - count, count, slots
+        return Cells(*places, shape, np.flatnonzero(single), label[single], free, edges)
 
     def _laid_out(self, data: ChainData) -> tuple[np.ndarray, np.ndarray, np.ndarray, Pairs]:
         """The features with a row (indptr, indices, data), and the pairs: those of other features, and -inf for labels

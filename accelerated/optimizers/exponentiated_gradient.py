@@ -1,7 +1,7 @@
 """Exponentiated gradient over sequences: an epoch as one call of a kernel.
 
-Points are packed and change in place: 16 L bytes a position, and 16 bytes a sequence for each transition that
-has a weight.
+Points are packed and change in place: 16 L bytes a position, 16 bytes a sequence for each transition that has a weight,
+and 16 bytes for each weight that a pair of neighbours uses.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from accelerated.arrays import like, view
 from accelerated.compiled.epochs.exponentiated_gradient import (
     Visits,
     eg_between,
+    eg_difference,
     eg_epoch,
     eg_from_weights,
     no_points,
@@ -30,8 +31,9 @@ __all__ = ["EGState", "ExponentiatedGradient", "Point"]
 class ExponentiatedGradient(reference.ExponentiatedGradient):
     @classmethod
     def fits(cls, box: reference.ExponentiatedGradient, objective: Any) -> bool:
-        """All weights are free."""
-        return objective.nonnegative is None
+        """All weights are free, and there is a kernel for features of pairs of neighbours."""
+        packed = objective.data.edges is None or problem_of(objective, 0.0) is not None
+        return objective.nonnegative is None and packed
 
     def sweep(self, objective: StructuralHinge, state: EGState, order: np.ndarray) -> EGState:
         lam, mu, model, problem = self.lam, self.mu, objective.model, _examples(objective, self.mu)
@@ -41,6 +43,14 @@ class ExponentiatedGradient(reference.ExponentiatedGradient):
         threshold = self.l1 / lam if self.l1 > 0 else None
         calls = eg_epoch(problem, order, model.cost, lam * objective.n, mu, threshold, points, visits, w)
         return EGState(like(model.flat(*w), state.x), *visits, state.calls + calls, points, state.k)
+
+    def difference(self, objective: StructuralHinge, state: EGState) -> Array:
+        model, v = objective.model, objective.zeros()
+        if not state.points:
+            return v
+        sums = model.padded(view("w", v))
+        eg_difference(_examples(objective, self.mu), 1.0 / objective.n, state.points, sums)
+        return like(model.flat(*sums), v)
 
     def from_weights(self, objective: StructuralHinge, state: EGState, w: Array) -> EGState:
         model, mu, problem = objective.model, self.mu, _examples(objective, self.mu)

@@ -12,7 +12,7 @@ import numpy as np
 
 from accelerated.arrays import like, view
 from accelerated.compiled.epochs.multisample import Blocks, Options, Point, multisample_epoch
-from accelerated.problems import finite, problem_of, touched_of
+from accelerated.problems import finite, has_edges, problem_of, touched_of
 from reference.arrays import Array
 from reference.optimizers import multisample
 from reference.optimizers.base import Cornered, is_hinge
@@ -54,8 +54,9 @@ class Multisample(multisample.Multisample):
 
     @classmethod
     def fits(cls, box: multisample.Multisample, objective: Any) -> bool:
-        """A hinge with all weights free, and a built-in sampler."""
+        """A hinge with all weights free, a built-in sampler, no features of pairs of neighbours."""
         free = objective.nonnegative is None and not getattr(objective.model, "restricted", False)
+        free = free and not has_edges(objective)
         return is_hinge(objective) and free and isinstance(box.sampler, str)
 
     def epoch(self, objective: Cornered, state: MultisampleState, rng: np.random.Generator) -> MultisampleState:

@@ -24,7 +24,7 @@ from accelerated.compiled.problems.weights import Weights, zeros_like
 from accelerated.compiled.prox.grouped import BALL, POWER, RIDGE, SQUARE, SUM, SUM_BALL, Proxes
 from accelerated.kept import Kept
 from accelerated.optimizers.sgd import steps_of
-from accelerated.problems import finite, problem_of, touched_of
+from accelerated.problems import finite, has_edges, problem_of, touched_of
 from reference.optimizers import online_proximal
 from reference.optimizers.base import Objective
 from reference.optimizers.online_proximal import OnlineProximalState
@@ -67,8 +67,8 @@ class OnlineProximal(online_proximal.OnlineProximal):
 
     @classmethod
     def fits(cls, box: online_proximal.OnlineProximal, objective: Any) -> bool:
-        """One example at a time."""
-        return box.batch_size == 1
+        """One example at a time, without features of pairs of neighbours."""
+        return box.batch_size == 1 and not has_edges(objective)
 
     def sweep(self, objective: Objective, state: OnlineProximalState, order: np.ndarray) -> OnlineProximalState:
         target: Any = objective

@@ -266,6 +266,6 @@ def by_scores(objective: LogLoss) -> Scored:
             return ClassScores(
                 X, smallest(X), labels, inside.n_labels, columns // inside.n_labels, columns % inside.n_labels
             )
-    if type(inside) in (SequenceModel, TaggingModel) and data.labels is not None:
+    if type(inside) in (SequenceModel, TaggingModel) and data.labels is not None and data.edges is None:
         return ChainLoss(objective)
     return kept_or_not(objective, Pieces, Whole)

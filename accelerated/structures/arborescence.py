@@ -15,6 +15,7 @@ import numpy as np
 
 import reference.structures.arborescence as reference
 from accelerated.arrays import are_sound, like, ready, view
+from accelerated.compiled.structures.arborescence_batch import best_range, sum_range
 from accelerated.compiled.structures.arborescence_max import (
     best_heads,
     best_parts,
@@ -26,9 +27,9 @@ from accelerated.compiled.structures.arborescence_samples import sample_trees
 from accelerated.compiled.structures.arborescence_sum import sum_over_trees
 from accelerated.compiled.structures.assignment import are_scores
 from accelerated.mirror import mirrors
-from accelerated.structures import arborescence_batch
 from accelerated.structures.answers import feasible as feasible  # of ops
 from accelerated.structures.answers import k_best
+from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array, Place, host
 from reference.structures.arborescence import ArborescenceScores
 from reference.structures.base import KBest
@@ -49,7 +50,7 @@ __all__ = [
 def maximum_arborescence(scores: ArborescenceScores, single_root: bool = False) -> tuple[Array, Array]:
     values = scores.values
     if values.ndim > 2 or scores.lengths is not None:
-        value, heads = arborescence_batch.best(*_flat(scores), single_root)
+        value, heads = best(*_flat(scores), single_root)
         return like(value.reshape(values.shape[:-2]), values), like(heads.reshape(values.shape[:-1]), values)
     if ready(values):
         value, heads = best_tree(values, single_root)
@@ -68,6 +69,37 @@ def _flat(scores: ArborescenceScores) -> tuple[np.ndarray, np.ndarray]:
             f"lengths: expected {B} numbers in 0..{n} for values {(*batch, n, m)}, got {lengths.tolist()[:9]}"
         )
     return view("values", scores.values).reshape(B, n, m), lengths
+
+
+def best(
+    values: np.ndarray, lengths: np.ndarray, single_root: bool, threads: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The highest scores (B,) and heads (B, n) of sentences of values (B, n, n + 1), float32 or float64, and lengths
+    (B,); heads are -1 past a sentence's length and where there is no tree.
+    """
+    value, heads = np.empty(len(values)), np.full(values.shape[:2], -1)
+    in_parallel(
+        lambda lo, hi: best_range(lo, hi, values, lengths, single_root, value, heads), _pieces(lengths), threads
+    )
+    return value, heads
+
+
+def sums(
+    values: np.ndarray, lengths: np.ndarray, single_root: bool, mu: float, threads: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The log-partitions (B,) at temperature mu and the marginals (B, n, n + 1); -inf and 0 where there is no tree, nan
+    where a score is nan or +inf.
+    """
+    value, marginals = np.empty(len(values)), np.zeros(values.shape)
+    in_parallel(
+        lambda lo, hi: sum_range(lo, hi, values, lengths, mu, single_root, value, marginals), _pieces(lengths), threads
+    )
+    return value, marginals
+
+
+def _pieces(lengths: np.ndarray) -> list[tuple[int, int]]:
+    """Ranges of sentences, by the squares of their lengths."""
+    return ranges(np.concatenate([[0], np.cumsum(lengths**2)])) if len(lengths) else []
 
 
 def _sentences(scores: ArborescenceScores) -> Iterator[tuple[int, np.ndarray]]:
@@ -95,7 +127,7 @@ def tree_partition(
 ) -> tuple[Array, ArborescenceScores]:
     values = scores.values
     if values.ndim > 2 or scores.lengths is not None:
-        value, marginals = arborescence_batch.sums(*_flat(scores), single_root, float(mu))
+        value, marginals = sums(*_flat(scores), single_root, float(mu))
         each = like(value.reshape(values.shape[:-2]), values)
         return each, scores._replace(values=like(marginals.reshape(values.shape), values))
     value, marginals = sum_over_trees(view("values", values), mu, single_root)

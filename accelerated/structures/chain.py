@@ -137,6 +137,8 @@ def hessian_product(
     )
     each = np.ones(len(chains.offset) - 1) if weights is None else view("weights", weights).reshape(-1)
     inner, tangents = chain_batch.hessian(chains, float(mu), each, along)
+    if np.isnan(inner).any():  # in logs
+        return reference.hessian_product(scores, direction, mu, weights)
     return like(inner.reshape(batch), scores.unary), _answer(scores, tangents.nodes, tangents.edges)
 
 

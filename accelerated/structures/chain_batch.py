@@ -81,7 +81,7 @@ def hessian(
     batch: Batch, mu: float, weights: np.ndarray, along: Tables, threads: int | None = None
 ) -> tuple[np.ndarray, Tables]:
     """The derivatives along a direction: of each value (G B,), without gold scores, and of the gradient of their
-    weighted sum.
+    weighted sum. The former are nan, and both of no use, where scaled messages may lose a path.
     """
     inner = np.empty(len(batch.offset) - 1)
 

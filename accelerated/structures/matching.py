@@ -15,10 +15,11 @@ import numpy as np
 import reference.structures.matching as reference
 from accelerated.arrays import are_sound, like, view
 from accelerated.compiled.structures.assignment import are_scores, assign, best_matching, matched_sum
+from accelerated.compiled.structures.assignment_batch import best_range
 from accelerated.compiled.structures.matching import best_with_each_pair
 from accelerated.mirror import mirrors
-from accelerated.structures import matching_batch
 from accelerated.structures.answers import feasible as feasible  # of ops
+from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array, Place, host
 from reference.structures.matching import MatchingScores
 
@@ -29,7 +30,7 @@ __all__ = ["Matching", "MatchingScores", "assignment", "by_networkx", "by_scipy"
 def assignment(scores: MatchingScores) -> tuple[Array, Array]:
     given, lengths = scores
     if given.ndim > 2 or lengths is not None:
-        highest, columns = matching_batch.best(*_flat(scores))
+        highest, columns = best(*_flat(scores))
         shape = given.shape[:-1]
         return like(highest.reshape(shape[:-1]), given), like(columns.reshape(shape), given)
     values, (p, q) = view("values", given), given.shape
@@ -54,6 +55,16 @@ def _flat(scores: MatchingScores) -> tuple[np.ndarray, np.ndarray]:
     if len(lengths) != B or not np.all((lengths >= 0) & (lengths <= (p, q))):
         raise ValueError(f"lengths: expected {B} pairs in 0..{p} and 0..{q}, got {lengths.tolist()[:9]}")
     return view("values", scores.values).reshape(B, p, q), lengths
+
+
+def best(values: np.ndarray, lengths: np.ndarray, threads: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """The highest scores (B,), -inf without a matching, nan where a score is nan or +inf, and columns (B, p), -1 for
+    none, of matrices of values (B, p, q), float32 or float64, and lengths (B, 2).
+    """
+    value, columns = np.empty(len(values)), np.full(values.shape[:2], -1)
+    pieces = ranges(np.concatenate([[0], np.cumsum(lengths.prod(axis=1))])) if len(values) else []
+    in_parallel(lambda lo, hi: best_range(lo, hi, values, lengths, value, columns), pieces, threads)
+    return value, columns
 
 
 @mirrors(reference.max_marginals)

@@ -50,6 +50,8 @@ class Narrow(Solver):
         model, data = objective.model, objective.data
         if model.size < LEAST or getattr(model, "pairs", None) is not None or objective.nonnegative is not None:
             return False
+        if getattr(data, "edges", None) is not None:
+            return False
         if isinstance(solver, CasimirRun) and isinstance(solver.box.inner.box, UserPass):  # it sees all weights
             return False
         plain = type(data.rows.data) is np.ndarray and data.rows.data.dtype == np.float64

@@ -12,7 +12,7 @@ import pytest
 
 from conformance.adapters import ADAPTERS, LIBRARIES, PANELS, adapter, library, missing, pytorch_crf_tests
 from conformance.adapters.__main__ import main
-from conformance.adapters.laws import LAWS, Law, Outcome, fits, hold, note_of
+from conformance.adapters.laws import EXAMPLES, LAWS, Law, Outcome, fits, hold, note_of
 from conformance.adapters.page import page
 from conformance.specimens.outputs import OUTPUTS
 
@@ -24,15 +24,16 @@ OFFERED = ("Chain", "Arborescence", "Cut", "Matching")  # by our panels
     ("name", "structure"),
     [(name, structure) for name in LIBRARIES for structure in (OFFERED if name in PANELS else adapter(name).MAPPING)],
 )
-def test_what_fails_is_known(name, structure):
+def test_what_fails_is_known(pytestconfig, name, structure):
+    """The rest tier draws few instances, which may miss what a library does wrong."""
     if how := missing(name):
         pytest.skip(how)  # the package that is not installed, and the command that installs it
-    structures = library(name)
-    outcomes = {law: hold(law, structures) for law in LAWS if law.structure == structure}
+    structures, few = library(name), pytestconfig.getoption("--tier") == "rest"
+    outcomes = {law: hold(law, structures, 4 if few else EXAMPLES) for law in LAWS if law.structure == structure}
     failed = {law: outcome for law, outcome in outcomes.items() if outcome.verdict == "fails"}
     known = {law for law in outcomes if note_of(law, structures)}
     assert {str(law): outcome for law, outcome in failed.items() if law not in known} == {}
-    assert known - set(failed) == set(), "these hold: take them out of KNOWN"
+    assert few or known - set(failed) == set(), "these hold: take them out of KNOWN"
 
 
 @pytest.mark.parametrize("name", ADAPTERS)

@@ -240,10 +240,10 @@ def test_a_first_call_is_one_that_works(name):
 
 
 @pytest.mark.beyond("starts processes")
-def test_the_calls_are_made_and_told(cli):
-    report = cli.reported("warm", "--processes", 2)
+def test_the_calls_are_made_and_told(reference_cli):
+    report = reference_cli.reported("warm", "--processes", 2)
     assert sorted(report["calls"]) == sorted(FIRST_CALLS) and report["seconds"] > 0
-    assert "0 kernels compiled" in cli.printed("warm", "--processes", 1)  # all were kept
+    assert "0 kernels compiled" in reference_cli.printed("warm", "--processes", 1)  # all were kept
 
 
 def foreign(folder, name):

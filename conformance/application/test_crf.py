@@ -340,35 +340,6 @@ def test_what_is_bound_and_models_pickle_without_what_they_compute(panel):
     assert pickle.loads(content)(sentence)[0].tolist() == answer
 
 
-@pytest.mark.parametrize("settings", [each for each in SETTINGS if each.get("c2")])
-def test_python_crfsuite_has_the_same_optimum(tmp_path, settings):
-    pycrfsuite = pytest.importorskip("pycrfsuite")
-    ours = CRF(epsilon=1e-10, model_filename=str(tmp_path / "ours"), **settings).fit(X, Y)
-    names = {"min_freq": "feature.minfreq", "all_possible_states": "feature.possible_states"}
-    names |= {"all_possible_transitions": "feature.possible_transitions"}
-    given = {names.get(name, name): value for name, value in settings.items() if name != "algorithm"}
-    trainer = pycrfsuite.Trainer("lbfgs", {**given, "epsilon": 1e-10, "delta": 1e-12}, verbose=False)
-    for x, y in zip(X, Y, strict=True):
-        trainer.append(x, y)
-    trainer.train(str(tmp_path / "theirs"))
-    last = ours.training_log_.last_iteration
-    theirs, loss = trainer.logparser.last_iteration, last["loss"]
-    assert trainer.logparser.featgen_num_features == ours.training_log_.featgen_num_features
-    assert loss - last["gap"] - 1e-5 <= theirs["loss"] and loss <= theirs["loss"] + last["gap"] + 1e-6
-    if not settings.get("c1"):
-        assert abs(loss - theirs["loss"]) <= 1e-6 * loss + 1e-6  # their log has six digits
-    reads, read = pycrfsuite.Tagger(), Tagger()
-    for file in ("ours", "theirs"):
-        reads.open(str(tmp_path / file))
-        read.open(tmp_path / file)
-        for x, y in zip(X, Y, strict=True):
-            assert read.labels() == reads.labels() and read.tag(x) == reads.tag(x) == ours.predict_single(x)
-            if x:  # of no tokens the probability is 1, there 0
-                close(read.probability(y), reads.probability(y))
-            for t, label in itertools.product(range(len(x)), read.labels()):
-                close(read.marginal(label, t), reads.marginal(label, t))
-
-
 def test_names_are_imported_when_they_are_used():
     assert all(getattr(crfsuite, name) is not None for name in crfsuite.__all__)
     with pytest.raises(AttributeError, match="no attribute 'CRFs'"):

@@ -123,10 +123,12 @@ def points(path):
 
 
 def test_a_path_is_a_solution_at_each_value(objective):
+    """Within the certificates of the path and of the values by themselves, from the same starts."""
     path, w0 = go(objective), None
     for k, l1 in enumerate(VALUES):
-        result = elastic_net(objective, w0, l1=l1, lam=0.01, tol=1e-9)
-        assert np.array_equal(path.weights(k), result.x) and path.points[k].fun == result.fun
+        result, point = elastic_net(objective, w0, l1=l1, lam=0.01, tol=1e-9), path.points[k]
+        assert point.success and point.gap <= 1e-9 * point.fun
+        assert point.fun - point.gap <= result.fun and result.fun - result.certificate <= point.fun
         w0 = result.x
 
 
@@ -157,6 +159,8 @@ def test_a_path_goes_on_from_its_checkpoint(objective, tmp_path, after):
         go(objective, resume=file)
     with pytest.raises(ValueError, match=r"l1s\[1\]: expected a finite number > 0, got 0"):
         elastic_net_path(objective, [0.1, 0.0], lam=0.01)
+    with pytest.raises(ValueError, match=r"lam: expected .*, got -1"):
+        elastic_net_path(objective, [0.1], lam=-1)
 
 
 def test_both_scales_are_one(cli, write):

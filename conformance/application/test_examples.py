@@ -272,7 +272,7 @@ def test_the_gap_bounds_the_distance_to_every_point(backend, rng, loss, kind):
         options = {"regularizer": penalties[kind], "step_size": sp.steps.InverseSqrt(0.3)}
     options |= {"mu": 0.5} if loss == "smoothed" else {}
     gaps, funs = [], []
-    for epochs in (200, 1):
+    for epochs in (100, 1):
         plain = optimiser(objective, epochs=epochs, rng=0, **options)
         result = certified(sp, plain, objective, options)
         if (loss, kind) == ("smoothed", "l1"):  # F may be < 0, and s = 1 lies outside R*

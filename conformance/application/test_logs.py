@@ -288,10 +288,13 @@ def test_saves_of_one_name_at_once(tmp_path):
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
 def test_links_pipes_and_permissions_stay(tmp_path, rng):
-    """A link is followed, permissions stay, and what is no file is written to, not replaced."""
+    """A link is followed, permissions stay, those of a new file are the user's, and what is no file is written to."""
     target, link, pipe = tmp_path / "m.npz", tmp_path / "link.npz", tmp_path / "pipe"
+    mask = os.umask(0o027)
     written(target, rng)
+    os.umask(mask)
     before = target.read_bytes()
+    assert target.stat().st_mode & 0o7777 == 0o640
     target.chmod(0o600)
     link.symlink_to(target)
     written(link, rng)

@@ -47,7 +47,7 @@ def test_help_is_one_screen_and_help_all_has_the_text_too(name, ended, monkeypat
     assert status == 0 and len(brief.splitlines()) <= 40 and all(len(line) <= 80 for line in brief.splitlines())
     assert brief.startswith(f"usage: diptych reproduce {name} ") and "--json" in brief
     assert "\noutput:\n" in brief and "--quiet" in brief and "--out" in brief and "--panel" not in brief
-    assert ("--plot" in brief) == ("--draw" in brief or name == "multisample-gaps")
+    assert ("--plot" in brief) == ("--draw" in brief or name in ("multisample-gaps", "partial-labels"))
     status, whole, _ = ended(name, "--help-all")
     text = importlib.import_module(f"diptych.experiments.{EXPERIMENTS[name].module}").__doc__
     family = [each for each, found in EXPERIMENTS.items() if found.module == EXPERIMENTS[name].module]

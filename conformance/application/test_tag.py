@@ -80,6 +80,24 @@ def test_rules_of_ones_own(bank, write, reference_cli):
         assert status == 2 and "unknown.toml, line 3: forbidden[1] names 'I-X'; expected one of B-NP, B-VP" in err
 
 
+def test_the_command_reads_b_lines(write, cli):
+    """Trained, saved, shown and used from the file; the labels depend on what B lines alone tell."""
+    write("U:%x[0,0]\nB\nB05:%x[-1,0]/%x[0,0]\n", "b.template")
+    text = "".join(f"{a} X\n{b} {'P' if a == b else 'Q'}\n\n" for a in "ab" for b in "ab") * 3
+    write(text, "pairs.txt")
+    command = "tag train pairs.txt --columns word,label --templates b.template --save m.npz --quiet"
+    assert "tokens 100.00 %" in cli.printed(command)
+    model, w, _ = load_model("m.npz", "reference")
+    assert {*model.edge_vocabulary} == {f"B05:{a}/{b}" for a in "ab" for b in "ab"} and model.n_edge_features == 4
+    labels = [line.split()[-1] for line in cli.printed("tag predict m.npz pairs.txt --quiet").splitlines() if line]
+    assert labels == [line.split()[1] for line in text.splitlines() if line]
+    shown = cli.printed("tag show m.npz --top 4")
+    edges = np.asarray(model.edge_weights(w))
+    e, a, b = np.unravel_index(np.argmax(np.abs(edges)), edges.shape)
+    line = f"{edges[e, a, b]:9.4f}  {model.edge_vocabulary[e]}: {model.labels[a]} -> {model.labels[b]}"
+    assert line in shown
+
+
 LONG = pytest.mark.beyond("profiling is slow")
 PASSED = [
     "--partitions 2",

@@ -256,9 +256,9 @@ def test_a_run_goes_on_with_another_number_of_workers(tmp_path, sp, name):
 @pytest.mark.beyond("starts processes")
 def test_processes_change_no_bit(sp):
     """Of every method in the reference; of one in the other panels, whose processes compile their kernels."""
-    for workers in (1, 2, 3):
+    for workers in (1, 3):
         with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-            for name in METHODS if sp.__name__ == "reference" else ["lbfgs"]:
+            for name in METHODS if workers > 1 and sp.__name__ == "reference" else ["lbfgs"]:
                 assert bits(sp, name, pool) == bits(sp, name), name
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from conformance.layers.minibatches import drawn
-from conformance.layers.structures import ENDS, OPTIONS, functions, offered
+from conformance.layers.structures import OPTIONS, call, offered
 
 __all__ = ["Program"]
 
@@ -28,15 +28,12 @@ class Program:
 
     def of(self, name: str, **options: Any) -> Callable[..., Any]:
         """The value, or the first answer."""
-        more: list[Any] = [torch.tensor(self.batch.labels)] if name.endswith(("score", "loss")) else []
-        others = [0.5 * x for x in self.fields[:2]] if name == "kl" else []
-        where, function = dict(self.where), getattr(functions("torch-autograd", self.kind), name)
-        more = [where.pop("parents"), *more] if "parents" in where else more
+        labels = [torch.tensor(self.batch.labels)] if name.endswith(("score", "loss")) else []
+        others, options = [0.5 * x for x in self.fields[:2]] if name == "kl" else [], options or OPTIONS.get(name, {})
 
         def ask(*fields: Any) -> Any:
-            ends = dict(zip(ENDS, fields[2:], strict=False))
             last = [x.to(fields[0].dtype) for x in others]
-            answer = function(*fields[:2], *more, *last, **where, **ends, **(options or OPTIONS.get(name, {})))
+            answer = call("torch-autograd", self.kind, name, fields, *labels, *last, **self.where, **options)
             return answer[0] if isinstance(answer, tuple) else answer
 
         return ask

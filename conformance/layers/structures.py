@@ -23,7 +23,7 @@ from reference.smoothings import SquaredL2, TopK
 from reference.structures.base import KBest
 from reference.structures.scores import score_fields
 
-__all__ = ["ABSENT", "FUNCTIONS", "KINDS", "OPTIONS", "backend", "elsewhere", "evaluate", "offered"]
+__all__ = ["ABSENT", "FUNCTIONS", "KINDS", "OPTIONS", "backend", "call", "elsewhere", "evaluate", "offered"]
 
 # The structures of each namespace, whose functions are in modules of their names.
 KINDS = {
@@ -43,7 +43,6 @@ OPTIONS: dict[str, dict[str, Any]] = {"log_partition": {"mu": 0.7}, "hinge_loss"
 OPTIONS |= {"smooth_max": {"smoothing": TopK(3), "mu": 0.5}}
 OPTIONS |= {"smooth_hinge_loss": {"smoothing": SquaredL2(), "mu": 0.5, "cost": 0.3}}
 STATIC = ("mu", "k", "cost", "single_root")  # arguments that jit does not trace
-ENDS = ("starts", "ends")  # the names of a third and a fourth field
 
 
 def functions(namespace: str, kind: str) -> Any:
@@ -54,6 +53,13 @@ def functions(namespace: str, kind: str) -> Any:
 def offered(namespace: str, kind: str) -> list[str]:
     """The functions of a structure by name; what is not there is left out."""
     return [name for name in FUNCTIONS if hasattr(functions(namespace, kind), name)]
+
+
+def call(namespace: str, kind: str, name: str, fields: Sequence[Any], *more: Any, **where: Any) -> Any:
+    """A function of scores, of which a third and a fourth field are those of ends."""
+    more = (where.pop("parents"), *more) if "parents" in where else more
+    ends = dict(zip(("starts", "ends"), fields[2:], strict=False))
+    return getattr(functions(namespace, kind), name)(*fields[:2], *more, **where, **ends)
 
 
 def elsewhere() -> ExitStack:
@@ -75,18 +81,16 @@ def evaluate(
     """The answer of a function; with ``slopes`` its value (...,), and the derivatives in the fields of the sum of its
     entries times ``weights`` (...,).
     """
-    function = getattr(functions(namespace, kind), name)
-    more = (where.pop("parents"), *more) if "parents" in where else more
     if namespace == "jax-jit":
         if name == "score":
             where.pop("single_root", None)
         static = tuple((key, where.pop(key)) for key in STATIC if key in where)
-        return _compiled(function, static, slopes)(tuple(fields), weights, more, where)
+        return _compiled((namespace, kind, name), static, slopes)(tuple(fields), weights, more, where)
     import torch
 
     leaves = [x.detach().clone().requires_grad_() for x in fields]
     with elsewhere() if namespace == "torch-elsewhere" else ExitStack():
-        answer = function(*leaves[:2], *more, **where, **dict(zip(ENDS, leaves[2:], strict=False)))
+        answer = call(namespace, kind, name, leaves, *more, **where)
         if not slopes:
             return type(answer)(*(x.detach() for x in answer)) if isinstance(answer, tuple) else answer.detach()
         value = answer[0] if isinstance(answer, tuple) else answer
@@ -95,12 +99,11 @@ def evaluate(
 
 
 @cache
-def _compiled(function: Callable[..., Any], static: tuple[tuple[str, Any], ...], slopes: bool) -> Callable[..., Any]:
+def _compiled(called: tuple[str, str, str], static: tuple[tuple[str, Any], ...], slopes: bool) -> Callable[..., Any]:
     import jax
 
     def total(fields: Any, weights: Any, more: Any, where: Any) -> Any:
-        ends = dict(zip(ENDS, fields[2:], strict=False))
-        value = function(*fields[:2], *more, **where, **ends, **dict(static))
+        value = call(*called, fields, *more, **where, **dict(static))
         return (weights * value).sum() if slopes else 0.0, value
 
     def both(*given: Any) -> Any:

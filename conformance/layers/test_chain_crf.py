@@ -105,28 +105,6 @@ def test_a_dependency_crf_is_the_trees_of_its_scores():
     assert all(bool(torch.any(x.grad != 0)) for x in crf.parameters())
 
 
-WRONG = {
-    r"emissions: expected shape \(n, batch, 5\), got \(6, 4, 4\)": lambda crf, x, y, m: crf(x[..., 1:], y, m),
-    r"tags: expected shape \(6, 4\), got \(4, 6\)": lambda crf, x, y, m: crf(x, y.T, m),
-    r"mask: expected shape \(6, 4\), got \(4, 6\)": lambda crf, x, y, m: crf(x, y, m.T),
-    "mask: expected booleans, or uint8 of 0 and 1, got torch.int64": lambda crf, x, y, m: crf(x, y, m.long()),
-    "mask: expected booleans, or uint8 of 0 and 1, got torch.uint8": lambda crf, x, y, m: crf(x, y, 2 * m.byte()),
-    "mask: expected a position in each row, got none in row 1": lambda crf, x, y, m: crf.decode(
-        x, m & (torch.arange(4) != 1)),
-    "reduction: expected one of none, sum, mean, token_mean, got 'max'": lambda crf, x, y, m: crf(x, y, m, "max"),
-    "labels: expected 0..4, got ": lambda crf, x, y, m: crf(x, y + 9, m),
-    "num_tags: expected an integer >= 1, got 0": lambda crf, x, y, m: layers.ChainCRF(0),
-    r"allowed.pairs: expected shape \(4, 4\), got \(5, 5\)": lambda crf, x, y, m: layers.ChainCRF(
-        4, allowed=allowed_transitions(LABELS, "BIO")),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("message", WRONG)
-def test_wrong_arguments_are_named(message):
-    with pytest.raises(ValueError, match=message):
-        WRONG[message](layers.ChainCRF(5).double(), *problem())
-
-
 @pytest.mark.parametrize("start_stop", [True, False])
 def test_a_model_of_sequences_is_a_chain_crf_and_back(backend, start_stop):
     model, rng = backend.SequenceModel(3, 4, start_stop=start_stop), np.random.default_rng(0)

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
+from conformance.specimens.pages import check_refusals
 from diptych.layers.spans import SCHEMES, allowed_transitions, decode_spans
-from reference.structures.base import InfeasibleError
 
 LABELS = {
     "BIO": ["O", "B-A", "I-A", "B-B", "I-B"],
@@ -85,23 +85,6 @@ def test_tensors_are_taken_as_arrays_are():
     assert decode_spans(logits, LABELS["BIO"]) == decode_spans(logits.detach().numpy(), LABELS["BIO"])
 
 
-WRONG = {
-    "scheme: expected one of BIO, IOBES, BILOU, got 'IO'": lambda x: decode_spans(x, LABELS["BIO"], scheme="IO"),
-    "labels: expected O, B-TYPE, I-TYPE, got 'S-A'": lambda x: allowed_transitions(["O", "S-A"], "BIO"),
-    r"logits: expected shape \(n, 5\) or \(B, n, 5\), got \(4, 4\)": lambda x: decode_spans(x[:, 1:], LABELS["BIO"]),
-    "mask: expected booleans, got int64": lambda x: decode_spans(x, LABELS["BIO"], np.arange(4)),
-    r"mask: expected shape \(4,\), got \(3,\)": lambda x: decode_spans(x, LABELS["BIO"], np.ones(3, bool)),
-    r"biases: expected shape \(5, 5\), got \(5,\)": lambda x: decode_spans(x, LABELS["BIO"], biases=np.zeros(5)),
-    "k: expected an integer >= 1, got 0": lambda x: decode_spans(x, LABELS["BIO"], k=0),
-}
-
-
-@pytest.mark.parametrize("message", WRONG)
-def test_wrong_arguments_are_named(message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        WRONG[message](np.zeros((4, 5)))
-
-
-def test_logits_that_forbid_everything_are_infeasible():
-    with pytest.raises(InfeasibleError):
-        decode_spans(np.full((2, 5), -np.inf), LABELS["BIO"])
+def test_wrong_arguments_are_named():
+    functions = {"decode_spans": decode_spans, "allowed_transitions": allowed_transitions}
+    check_refusals("wrong_spans.txt", {**functions, "np": np, "logits": np.zeros((4, 5)), "BIO": LABELS["BIO"]})

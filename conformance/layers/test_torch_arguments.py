@@ -9,13 +9,15 @@ import pytest
 
 from conformance.layers.minibatches import CASES
 from conformance.layers.structures import elsewhere
-from reference.smoothings import SquaredL2
-from reference.structures.base import InfeasibleError
+from conformance.specimens.pages import check_refusals
+from diptych.layers.spans import allowed_transitions
+from reference.smoothings import TopK
 
 torch = pytest.importorskip("torch")
 
+import diptych.layers.torch as layers  # noqa: E402
 from conformance.layers.programs import Program  # noqa: E402
-from diptych.layers.torch import DependencyCRF, arborescence, chain, matching, tree  # noqa: E402
+from diptych.layers.torch import ChainCRF, arborescence, chain, tree  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of PyTorch, about itself
 PARENTS = np.array([2, -1, 1, 2, -1])
@@ -26,100 +28,24 @@ def drawn(*sizes: tuple[int, ...]) -> list[Any]:
     return [torch.tensor(rng.normal(size=size)) for size in sizes]
 
 
-# of chains: unary (3, 4, 3), pairwise (3, 3), labels (3, 4) of 0
-OF_CHAINS = {
-    "unary: expected a tensor, got ndarray": lambda u, A, y: chain.log_partition(u.numpy(), A),
-    "unary: expected floating-point scores, got torch.int64": lambda u, A, y: chain.log_partition(u.long(), A),
-    r"unary: expected shape \(..., n, L\)": lambda u, A, y: chain.log_partition(u[0, 0], A),
-    r"pairwise: expected shape \(3, 3\)": lambda u, A, y: chain.best(u, A[:2]),
-    "pairwise: expected torch.float64, as unary is, got torch.float32": lambda u, A, y: chain.best(u, A.float()),
-    "mask: expected a boolean tensor, got torch.int64": lambda u, A, y: chain.best(u, A, mask=y),
-    r"mask: expected shape \(3, 4\), got \(3, 3\)": lambda u, A, y: chain.best(u, A, mask=y[:, 1:] > 0),
-    "mask and lengths: expected one of them, got both": lambda u, A, y: chain.best(u, A, mask=y > 0, lengths=y[:, 0]),
-    r"lengths: expected 0..4, got 5..7": lambda u, A, y: chain.best(u, A, lengths=torch.tensor([5, 6, 7])),
-    r"starts: expected shape \(3,\), got \(2,\)": lambda u, A, y: chain.best(u, A, starts=u[0, 0, :2]),
-    r"labels: expected 0..2, got 7 at position 1 of example 2": lambda u, A, y: chain.crf_loss(u, A, _with(y, 7)),
-    r"labels: expected 0..2, got -1 at position 1 of example 2": lambda u, A, y: chain.score(u, A, _with(y, -1)),
-    r"labels: expected shape \(3, 4\), got \(3, 3\)": lambda u, A, y: chain.crf_loss(u, A, y[:, 1:]),
-    "labels: expected a tensor of integers, got torch.float64": lambda u, A, y: chain.crf_loss(u, A, y.double()),
-    r"unary: expected finite scores, or -inf for a forbidden part, got nan at \(2, 1, 0\)":
-        lambda u, A, y: chain.log_partition(_with(u, torch.nan), A),
-    r"unary: expected finite scores, or -inf for a forbidden part, got inf at \(2, 1, 0\)":
-        lambda u, A, y: chain.best(_with(u, torch.inf), A),
-    "pairwise: expected finite scores, or -inf": lambda u, A, y: chain.crf_loss(u, A + torch.inf, y),
-    "every labelling of example 0 is forbidden": lambda u, A, y: chain.log_partition(u - torch.inf, A),
-    "labels: those of example 0 are forbidden": lambda u, A, y: chain.crf_loss(u, _with(A, -torch.inf, 0), 0 * y),
-    "mu: expected a finite number > 0, got 0": lambda u, A, y: chain.log_partition(u, A, mu=0),
-    "k: expected an integer >= 1, got 0": lambda u, A, y: chain.topk(u, A, 0),
-    r"cost: expected a number or shape \(3, 3\)": lambda u, A, y: chain.hinge_loss(u, A, y, torch.zeros(2)),
-    "smoothing: expected Max, Entropy, TopK or SquaredL2, got str": lambda u, A, y: chain.smooth_max(u, A, "l2", 1.0),
-}  # fmt: skip
-
-# of labelled nodes and of matchings: unary (3, 5, 2), pairwise (2, 2), labels (3, 5) of 0
-OF_TREES = {
-    r"unary: expected shape \(..., n, L\) with L >= 1, got \(2,\)": lambda u, A, y: tree.best(u[0, 0], A, PARENTS),
-    r"pairwise: expected shape \(2, 2\) or \(3, 5, 2, 2\), got \(2,\)": lambda u, A, y: tree.best(u, A[0], PARENTS),
-    r"parents: expected integers of shape \(5,\)": lambda u, A, y: tree.best(u, A, PARENTS[1:]),
-    "parents: ": lambda u, A, y: tree.best(u, A, np.array([1, 0, 0, 0, 0])),
-    r"labels: expected 0..1, got 2 at position 0 of example 0": lambda u, A, y: tree.score(u, A, PARENTS, y + 2),
-    r"other_unary: expected shape \(3, 5, 2\), got \(3, 5, 1\)": lambda u, A, y: tree.kl(
-        u, A, PARENTS, u[..., :1], A[:1, :1]),
-    "unary: expected .* got nan": lambda u, A, y: tree.log_partition(u * torch.nan, A, PARENTS),
-    r"values: expected shape \(..., p, q\), got \(2,\)": lambda u, A, y: matching.best(u[0, 0]),
-    "values: expected .* got inf": lambda u, A, y: matching.best(u + torch.inf),
-    "columns: expected -1..1, got 7 at row 4 of example 0": lambda u, A, y: matching.score(
-        u, 7 * (y + torch.tensor([0, 0, 0, 0, 1]))),
-    "every matching of example 0 has a forbidden pair": lambda u, A, y: matching.best(u - torch.inf),
-    r"lengths: expected shape \(3, 2\), got \(3,\)": lambda u, A, y: matching.best(u, lengths=torch.tensor([1, 1, 1])),
-    "lengths: expected 0..2, got 1..3": lambda u, A, y: matching.best(u, lengths=torch.tensor([[5, 3]] + 2 * [[1, 1]])),
-    r"columns: expected shape \(3, 5\), got \(3, 4\)": lambda u, A, y: matching.score(u, y[:, 1:]),
-    "columns: expected a tensor of integers, got torch.float64": lambda u, A, y: matching.score(u, y.double()),
-}  # fmt: skip
-
-# of dependency trees: values (4, 4, 5), lengths, and heads that are trees of these lengths
-OF_HEADS = {
-    r"values: expected shape \(..., n, n \+ 1\), got \(4, 5, 4\)": lambda v, n, y: arborescence.best(v.mT),
-    r"lengths: expected shape \(4,\), got \(3,\)": lambda v, n, y: arborescence.best(v, lengths=n[1:]),
-    r"heads: expected 0..4, got 7 at token 1 of example 0": lambda v, n, y: arborescence.score(v, 0 * y + 7, lengths=n),
-    r"heads: expected shape \(4, 4\), got \(4, 3\)": lambda v, n, y: arborescence.score(v, y[:, 1:]),
-    r"values: expected finite scores, or -inf for a forbidden part": lambda v, n, y: arborescence.log_partition(
-        v * torch.nan),
-    "every tree of example 0 has a forbidden arc": lambda v, n, y: arborescence.log_partition(v - torch.inf),
-    "heads: expected 0 or a token on the mask, got 1 at token 2 of example 1": lambda v, n, y: arborescence.score(
-        v, 0 * y + 1, mask=y != 0),
-    "heads: expected a tree, got a cycle above token 1 of example 0": lambda v, n, y: arborescence.score(
-        v, torch.tensor([2, 1, 0, 0]).expand(4, 4)),
-    "heads: expected a single token of head 0, got 4 in example 0": lambda v, n, y: arborescence.crf_loss(
-        v, 0 * y, single_root=True),
-    "single_root: expected True or False, got 1": lambda v, n, y: arborescence.sample(v, single_root=1),
-    "other_values: expected torch.float64": lambda v, n, y: arborescence.kl(v, v.float()),
-    r"other_values: expected shape \(4, 4, 5\), got \(1, 4, 5\)": lambda v, n, y: arborescence.kl(v, v[:1]),
-    "cost: expected a finite number >= 0, got -1": lambda v, n, y: arborescence.hinge_loss(v, 0 * y, -1.0),
-    "size: expected an integer >= 1": lambda v, n, y: arborescence.sample(v, 0),
-    "mu: expected a finite number > 0": lambda v, n, y: arborescence.marginals(v, mu=-1.0),
-    r"encodings: expected shape \(batch, n, 3\), got \(4, 4, 5\)": lambda v, n, y: DependencyCRF(3).scores(v),
-    "size: expected an integer >= 1, got 0": lambda v, n, y: DependencyCRF(0),
-    "reduction: expected one of": lambda v, n, y: DependencyCRF(5)(v.float(), y, n, "max"),
-}  # fmt: skip
-
-
-def _with(x: Any, value: float, place: int = -1) -> Any:
+def changed(x: Any, value: float, place: int = -1) -> Any:
     """x with another value: at (2, 1, 0), or at the place given in a matrix."""
     x = x.clone()
     x[(2, 1, 0)[: x.ndim] if place < 0 else (0, place)] = value
     return x
 
 
-@pytest.mark.parametrize("message", [*OF_CHAINS, *OF_TREES, *OF_HEADS])
-def test_wrong_arguments_are_named(message):
-    if message in OF_HEADS:
-        heads = [[2, 0, 2, 1], [0, -7, 9, 9], [5, 5, 5, 5], [0, 3, 1, -1]]
-        given, ask = [*drawn((4, 4, 5)), torch.tensor([4, 1, 0, 3]), torch.tensor(heads)], OF_HEADS[message]
-    else:
-        n, L, ask = (4, 3, OF_CHAINS[message]) if message in OF_CHAINS else (5, 2, OF_TREES[message])
-        given = [*drawn((3, n, L), (L, L)), torch.zeros(3, n).long()]
-    with pytest.raises((ValueError, TypeError), match=message):
-        ask(*given)
+def test_wrong_arguments_are_named():
+    """Heads are trees of the lengths given."""
+    u, A, nodes, pairs, arcs, emissions = drawn((3, 4, 3), (3, 3), (3, 5, 2), (2, 2), (4, 4, 5), (6, 4, 5))
+    names = {**vars(layers), "torch": torch, "np": np, "changed": changed, "PARENTS": PARENTS, "TopK": TopK}
+    names |= {"u": u, "A": A, "y": torch.zeros(3, 4).long()}
+    names |= {"nodes": nodes, "pairs": pairs, "zeros": torch.zeros(3, 5).long(), "arcs": arcs}
+    names["heads"] = torch.tensor([[2, 0, 2, 1], [0, -7, 9, 9], [5, 5, 5, 5], [0, 3, 1, -1]])
+    names |= {"lengths": torch.tensor([4, 1, 0, 3]), "crf": ChainCRF(5).double(), "emissions": emissions}
+    names |= {"tags": torch.zeros(6, 4).long(), "kept": torch.ones(6, 4).bool()}
+    names["BIO"] = allowed_transitions(["O", "B-A", "I-A", "B-B", "I-B"], "BIO")
+    check_refusals("wrong_layers.txt", names)
 
 
 def test_panels_send_tensors_with_gradients_to_the_layers():
@@ -149,35 +75,13 @@ def test_scores_are_not_changed_and_may_be_strided_or_of_half_precision(case):
 
 @pytest.mark.parametrize("n", [3, 0])
 def test_examples_have_any_number_of_leading_axes(n):
-    """Also none; an example without positions has one output, of score 0. Lengths are masks of the first positions."""
+    """Also none: losses and samples; other answers obey the laws of batches."""
     values, unary, pairs = drawn((2, 3, n, n + 1), (2, 3, n, 2), (2, 2))
-    lengths = torch.tensor([[n, 0, 1], [0, n, n]]).clamp(max=n)
     for of, x, more in ((chain, unary, (pairs,)), (tree, unary, (pairs, np.arange(n) - 1)), (arborescence, values, ())):
         y = of.best(-x, *more).labels
-        for name, extra in {"log_partition": (), "smooth_max": (SquaredL2(), 0.5), "hinge_loss": (y,)}.items():
-            whole, ask = getattr(of, name)(x, *more, *extra), getattr(of, name)
-            one = ask(x[1, 2], *more, *(e[1, 2] if isinstance(e, torch.Tensor) else e for e in extra))
-            assert whole.shape == (2, 3) and one.shape == () and torch.allclose(whole[1, 2], one)
-            assert n or torch.all(whole == 0)
-        k_best = of.topk(x[1, 2], *more, 2)
-        assert torch.equal(k_best.labels, of.topk(x, *more, 2).labels[1, 2]) and int(k_best.count) == (2 if n else 1)
+        whole, one = of.hinge_loss(x, *more, y), of.hinge_loss(x[1, 2], *more, y[1, 2])
+        assert whole.shape == (2, 3) and one.shape == () and torch.allclose(whole[1, 2], one)
         assert of.sample(x, *more, 4).shape == (2, 3, 4, n) and of.sample(x[1, 2], *more, 4).shape == (4, n)
-        if of is not tree:
-            found = [of.log_partition(x, *more, lengths=lengths),
-                     of.log_partition(x, *more, mask=torch.arange(n) < lengths[..., None])]  # fmt: skip
-            assert torch.equal(*found) and torch.all(found[0][lengths == 0] == 0)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_everything_forbidden_is_infeasible(case):
-    """But for an example without positions, which has one output."""
-    program = Program(case)
-    none = [x - torch.inf for x in program.fields]
-    for name in {"log_partition", "best", "sample", "entropy", "smooth_max"} & {*program.offered, "best"}:
-        with pytest.raises(InfeasibleError, match="forbidden"):
-            program.of(name)(*none)
-    empty = [program.batch.row(b).labels.size == 0 for b in range(4)]
-    assert torch.equal(torch.isfinite(program.of("topk", k=2)(*none)).sum(-1), torch.tensor(empty).long())
 
 
 # numbers --------------------------------------------------------------------------------------------------------------

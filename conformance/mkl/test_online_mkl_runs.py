@@ -39,6 +39,15 @@ def test_the_mean_loss_is_that_of_each_sequence(backend, words):
         close(model.mean_loss(data, weights, loss), np.mean(losses))
 
 
+def test_the_objective_is_the_sum_of_its_terms(backend, words):
+    """Mean loss, penalty of the norms, sigma/2 of their squares: of vectors whose products are the kernels."""
+    (X, Y), model, psi = words, model_of(backend), reference.SquaredL1(0.3)
+    data = model.pack(X, Y)
+    run = backend.mkl(model, data, penalty=psi, sigma=0.7, step_size=0.3, loss="hinge", epochs=2, rng=0)
+    norms = np.array([np.linalg.norm(w) for w in theta(model, data, run.x, explicit(model, data, X))])
+    close(run.fun, model.mean_loss(data, run.x, "hinge") + psi.value(norms) + 0.35 * norms @ norms)
+
+
 def test_single_precision_follows_double(backend, words):
     """Gram matrices in float32: norms and the objective of a run without near ties within 1e-4, relative."""
     (X, Y), runs, k = words, [], backend.kernels

@@ -74,7 +74,8 @@ def judged(judge: Judge, reach: Reach, mutant: Mutant, seconds: float, tier: str
     verdict = "not reached"
     for each in (quick, rest):
         if each and verdict in ("not reached", "survived"):
-            verdict = judge.verdict(mutant, each, seconds, tier)
+            took = sum(time for test, time in reach.seconds.items() if {test, test.split("[")[0]} & {*each})
+            verdict = judge.verdict(mutant, each, took, tier)
     row = {"name": mutant.name, "line": mutant.line, "before": mutant.before, "after": mutant.after}
     return {**row, "verdict": verdict, "functions": len(functions), "tried": len(rest)}
 

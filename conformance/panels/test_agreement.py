@@ -72,3 +72,22 @@ def test_many_examples_have_the_same_bits_on_any_number_of_threads(other):
     for one, three, expected in zip(*found, answers(reference), strict=True):
         assert np.array_equal(one, three)
         close(one, expected)
+
+
+def test_sparse_weights_have_the_same_bits_on_any_number_of_threads(other):
+    """Duals of the elastic net, whose rows evaluate the objective in ranges of examples."""
+    words, found = reference.load_letters().take(np.arange(0, 6000, 20)), []
+    model = other.SequenceModel(128, words.labels)
+    data = model.pack(words.X, words.Y)
+    options = {"lam": 1e-3, "l1": 1e-3, "tol": 0.0, "epochs": 3, "rng": 0}
+    try:
+        for threads in (1, 3):
+            set_num_threads(threads)
+            found.append(other.exponentiated_gradient(other.LogLoss(model, data), **options))
+            found.append(other.bcfw(other.StructuralHinge(model, data), **options))
+    finally:
+        set_num_threads(None)
+    for one, three in zip(found[:2], found[2:], strict=True):
+        assert 0 < np.count_nonzero(one.x) < model.size and np.array_equal(one.x, three.x)
+        bounds = [[(row.objective, row.dual) for row in run.history] for run in (one, three)]
+        assert bounds[0] == bounds[1]

@@ -7,6 +7,7 @@ import pytest
 
 import reference
 from conformance.recipes.structure import Subset
+from reference.datasets import Sequences
 from reference.packed import Packed
 
 EDGES = np.array([[0, 1], [1, 2]])
@@ -43,6 +44,9 @@ PRINTED = {  # counts of what may be long; a few parts are listed
     f"LogLoss(n=1, model={MODEL})": loss,
     f"StructuralHinge(n=1, model={MODEL}, smoothing=TopK(k=2))": hinge,
     f"Weighted(LogLoss(n=1, model={MODEL}))": lambda sp: sp.Weighted(loss(sp), [1.0]),
+    "Sequences(two: 2 sequences, 3 positions, 4 features, 5 labels)": lambda sp: Sequences(
+        "two", [np.ones((1, 4)), np.ones((2, 4))], [np.zeros(1, int), np.zeros(2, int)], tuple("abcde")
+    ),
     "Precomputed(n=50)": lambda sp: sp.kernels.Precomputed(np.eye(50)),
     "L21(tau=0.5, groups=<1000 groups of 1000 coordinates>, weights=<1000 weights>)": lambda sp: sp.L21(0.5, GROUPS),
     "SquaredL21(lam=1.0, groups=<1000 groups of 1000 coordinates>)": lambda sp: sp.SquaredL21(1.0, GROUPS),

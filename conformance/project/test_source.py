@@ -40,6 +40,8 @@ BOXES = [*sorted((ROOT / "optimizers").glob("*.py")), ROOT / "online_mkl" / "rou
 FOREIGN = {"time", "os", "pathlib", "logging", "json", "scipy", "numba", "networkx", "accelerated"}
 VAGUE = {"asked", "at", "now", "found", "known"}  # names that do not say what a value is
 STORED = {("reference/training/checkpoints.py", "at")}  # a field that checkpoints hold by name
+STORED |= {("reference/models/partial.py", "known")}  # the argument of predict: a partly known labelling
+STORED |= {(f"accelerated/models/{name}.py", "known") for name in ("sequence", "tagging")}
 
 
 def tree_of(source):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from conformance.specimens.outputs import OUTPUTS
 from conformance.specimens.scores import forest
 from diptych.chunks import chunks
 from reference.models.tagging import attributes_of
+from reference.models.templates import hashes
 
 
 @dataclass
@@ -59,6 +60,22 @@ class Problem:
         """The number of the true output of example i among the listed."""
         y = self.Y[i] if self.best is None else self.best(i)
         return [tuple(np.ravel(z)) for z in self.outputs(i)].index(tuple(np.ravel(y)))
+
+    def partly(self, rng: np.random.Generator) -> tuple[list[list[Any]], list[np.ndarray]]:
+        """Of labellings: Y with sets of labels and None, the true labels among them, and for each example which of the
+        listed outputs are allowed (m,).
+        """
+        names, Y, kept = self.make(reference).labels, [], []
+        for outputs, *_, gold in self.listed:
+            allowed = rng.random((len(outputs[gold]), len(names))) < rng.choice([0.1, 0.5, 0.9])
+            allowed[rng.random(len(allowed)) < 0.3] = True
+            allowed[np.arange(len(allowed)), np.array(outputs[gold], np.int64)] = True
+            sets = [{names[k] for k in np.flatnonzero(row)} for row in allowed]
+            Y.append(
+                [None if len(x) == len(names) else x if len(x) > 1 or rng.random() < 0.5 else x.pop() for x in sets]
+            )
+            kept.append(np.array([all(row[k] for row, k in zip(allowed, y, strict=True)) for y in outputs]))
+        return Y, kept
 
     @cached_property
     def listed(self) -> list[Listed]:
@@ -146,6 +163,24 @@ def _sequences(rng, number, n, largest):
     sizes, cost = _sizes(rng, n, largest), _cost(rng, L)
     options = {"start_stop": start_stop, "cost": cost, "max_cells": int(rng.choice([1, 3, 8192]))}
     return labellings([number(m, F) for m in sizes], [rng.integers(0, L, m) for m in sizes], F, L, **options)
+
+
+def _pairs_of_neighbours(rng, number, n, largest):
+    """Sequences with features of pairs."""
+    one = _sequences(rng, number, n, largest)
+    E = int(rng.integers(1, 3))
+    edges = [number(max(len(x) - 1, 0), E) for x in one.X]
+    model = one.make(reference)
+    L, options = model.n_labels, {"start_stop": model.start_stop, "cost": model.cost, "max_cells": model.max_cells}
+
+    def phi(i, y):
+        pairs = np.zeros((E, L, L))
+        for t in range(1, len(y)):
+            pairs[:, y[t - 1], y[t]] += edges[i][t - 1]
+        return np.concatenate([one.phi(i, y), pairs.ravel()])
+
+    make = lambda b: b.SequenceModel(model.n_features, L, n_edge_features=E, **options)  # noqa: E731
+    return replace(one, make=make, X=list(zip(one.X, edges, strict=True)), phi=phi)
 
 
 def chain_features(x, y, L, start_stop):
@@ -269,6 +304,12 @@ def tags(X: Any, Y: Any, templates: Any, may: Callable[[Any], bool] | None = Non
     cells = np.arange(own.width * L) if own.pairs is None else own.pairs
     place = {int(cell): k for k, cell in enumerate(cells)}
     place |= {(int(pair) // L, int(pair) % L): len(cells) + k for k, pair in enumerate(own.label_pairs)}
+    seen_pairs = attributes_of(X, own.templates, edge_templates=own.edge_templates).edges
+    triples = np.arange(own.n_edge_features * L * L) if own.edge_pairs is None else own.edge_pairs
+    first = own.size - len(triples)
+    place |= {
+        tuple(map(int, np.unravel_index(c, (own.n_edge_features, L, L)))): first + k for k, c in enumerate(triples)
+    }
 
     def outputs(i):
         every = itertools.product(range(L), repeat=len(Y[i]))
@@ -285,6 +326,10 @@ def tags(X: Any, Y: Any, templates: Any, may: Callable[[Any], bool] | None = Non
                     found[place[cell]] += value
             if t and (y[t - 1], label) in place:
                 found[place[y[t - 1], label]] += 1
+            for name in () if seen_pairs is None or t == 0 else _names_at(seen_pairs, p):
+                row = _row(name, own.edge_vocabulary, own.n_edge_features)
+                if (row, y[t - 1], label) in place:
+                    found[place[row, y[t - 1], label]] += 1
         return found
 
     gold = [[names.index(label) for label in y] for y in Y]
@@ -292,6 +337,18 @@ def tags(X: Any, Y: Any, templates: Any, may: Callable[[Any], bool] | None = Non
     return Problem(
         lambda b: b.TaggingModel.of(X, Y, templates, **options), X, Y, outputs, phi, loss, best=gold.__getitem__
     )
+
+
+def _names_at(attributes, p):
+    """The names of the attributes of token p."""
+    return [attributes.names[k] for k in attributes.numbers[attributes.indptr[p] : attributes.indptr[p + 1]]]
+
+
+def _row(name: str, vocabulary: Any, rows: int) -> int:
+    """The row of weights of an attribute, -1 without: by its name, or by its hash."""
+    if vocabulary is None:
+        return int(hashes([name])[0] % np.uint64(rows))
+    return vocabulary.index(name) if name in vocabulary else -1
 
 
 def heads_of(rng: np.random.Generator, n: int) -> np.ndarray:
@@ -511,9 +568,12 @@ def lists(X: Any, Y: Any, F: int) -> Problem:
 
 TAGGERS = ({}, {"pairs": "all"}, {"transitions": "bio"}, {"pairs": "all", "transitions": "bio"}, {"bits": 6})
 TAGGERS += ({"bits": 8, "pairs": "all", "transitions": "bio"}, {"least": 3}, {"own_rules": True})
+EDGES = {"edge_templates": ["tag", "word[-1]|tag[1]"]}
+TAGGERS += ({**EDGES}, {**EDGES, "pairs": "all", "transitions": "bio"}, {**EDGES, "bits": 7})
 
 MODELS = {
     "sequences": Model(_sequences),
+    "sequences, pairs": Model(_pairs_of_neighbours),
     "classes": Model(_classes),
     "trees": Model(_trees),
     **{f"tags {options}": Model(partial(_tags, **options)) for options in TAGGERS},

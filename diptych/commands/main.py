@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
 
@@ -77,6 +77,7 @@ def _drop_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+@cache
 def parser() -> Parser:
     """The parser of ``diptych`` with all commands."""
     main_parser = Parser(prog="diptych", description="Train, evaluate and compare structured predictors.")

@@ -13,11 +13,13 @@ from diptych.distributed.partitions import Job, objective_of
 from diptych.metrics import PUNCTUATION
 from reference.arrays import host
 from reference.example_errors import ExampleError
+from reference.models.partial import is_partial
 
 
 class Counts(NamedTuple):
     """Right positions, positions, right sequences, sequences (of trees: both without punctuation); chunks, if all
-    labels are of chunks, and what is wrong with a label that is meant to mark one.
+    labels are of chunks, and what is wrong with a label that is meant to mark one. Of partly known labels: those that
+    are known, and sequences of them; left_out, left_out_sequences: the others.
     """
 
     right: int
@@ -26,11 +28,14 @@ class Counts(NamedTuple):
     sequences: int
     chunks: ChunkCounts | None = None
     no_chunks: str | None = None
+    left_out: int = 0
+    left_out_sequences: int = 0
 
     def __add__(self, other: Any) -> Counts:
         chunks = None if self.chunks is None or other.chunks is None else self.chunks + other.chunks
         right, positions, right_sequences, sequences = (a + b for a, b in zip(self[:4], other[:4], strict=True))
-        return Counts(right, positions, right_sequences, sequences, chunks, self.no_chunks or other.no_chunks)
+        others = (a + b for a, b in zip(self[6:], other[6:], strict=True))
+        return Counts(right, positions, right_sequences, sequences, chunks, self.no_chunks or other.no_chunks, *others)
 
 
 def counted(
@@ -42,9 +47,12 @@ def counted(
 ) -> Counts:
     """The counts of predicted labels (n_i,) of sequences.
 
+    truth: labels, or partly known ones, of which labels count, and chunks and sequences where there are no others.
     known: the model's labels, which help to see what labels mean. scheme: that of all labels; default: as they look.
     examples: gives the sequences, which may have a ``source``, the place where they were read.
     """
+    if any(map(is_partial, truth)):
+        return _counted_partly(truth, predicted, known, scheme, examples)
     same = [[a == b for a, b in zip(y, z, strict=True)] for y, z in zip(truth, predicted, strict=True)]
     chunks = problem = None
     if scheme is not None or mark_chunks({*known, *(label for y in (*truth, *predicted) for label in y)}):
@@ -57,6 +65,22 @@ def counted(
             label = f"label {(predicted if made else truth)[i][t]!r}{', predicted' if made else ''}"
             problem = f"{label} in {where}; {wrong.problem.partition(', got ')[0]}"
     return Counts(sum(map(sum, same)), sum(map(len, same)), sum(map(all, same)), len(same), chunks, problem)
+
+
+def _counted_partly(truth: Any, predicted: Any, known: Any, scheme: str | None, examples: Any) -> Counts:
+    """The counts of :func:`counted` of the tokens whose label is known, and of the sequences that have no others."""
+    whole = [i for i, y in enumerate(truth) if not is_partial(y)]
+    true, mine, places = ([each[i] for i in whole] for each in (truth, predicted, examples() or truth))
+    counts = counted(true, mine, known, scheme, lambda: places)
+    pairs = [pair for y, z in zip(truth, predicted, strict=True) for pair in zip(y, z, strict=True)]
+    right = [a == b for a, b in pairs if isinstance(a, str)]
+    return counts._replace(
+        right=sum(right),
+        positions=len(right),
+        chunks=counts.chunks if whole else None,
+        left_out=len(pairs) - len(right),
+        left_out_sequences=len(truth) - len(whole),
+    )
 
 
 def of_partition(job: Job, w: np.ndarray, k: int, scheme: str | None = None) -> Counts:
@@ -93,10 +117,17 @@ def shares_of(counts: Counts, positions: str, sequences: str) -> dict[str, float
 
 
 def tagging_scores(counts: Counts) -> dict[str, Any]:
-    """The scores of a tagger for a report: shares; chunks, or None and perhaps why."""
+    """The scores of a tagger for a report: shares, None of nothing; chunks, or None and perhaps why. Of partly known
+    labels also what is scored.
+    """
     chunks = None if counts.chunks is None else _as_dict(scores_of(counts.chunks))
-    why = {} if counts.no_chunks is None else {"no_chunk_scores": counts.no_chunks}
-    return {"accuracy": shares_of(counts, "token", "sentence"), "chunks": chunks, **why}
+    why: dict[str, Any] = {} if counts.no_chunks is None else {"no_chunk_scores": counts.no_chunks}
+    shares = {name: None if math.isnan(x) else x for name, x in shares_of(counts, "token", "sentence").items()}
+    if counts.left_out:
+        tokens, sentences = counts.positions + counts.left_out, counts.sequences + counts.left_out_sequences
+        why["scored"] = {"tokens": counts.positions, "of_tokens": tokens}
+        why["scored"] |= {"sentences": counts.sequences, "of_sentences": sentences}
+    return {"accuracy": shares, "chunks": chunks, **why}
 
 
 def _as_dict(scores: ChunkScores) -> dict[str, Any]:
@@ -106,7 +137,11 @@ def _as_dict(scores: ChunkScores) -> dict[str, Any]:
 def tagging_lines(name: str, scores: dict[str, Any], types: bool = True) -> list[str]:
     """The lines of a report about a tagger's scores."""
     shares, chunks = scores["accuracy"], scores["chunks"]
-    line = f"{name:5} tokens {100 * shares['token']:.2f} %, sentences {100 * shares['sentence']:.2f} %"
+    token, sentence = ("-" if x is None else f"{100 * x:.2f} %" for x in (shares["token"], shares["sentence"]))
+    line = f"{name:5} tokens {token}, sentences {sentence}"
+    if scored := scores.get("scored"):
+        tokens, sentences = (f"{scored[what]} of {scored[f'of_{what}']} {what}" for what in ("tokens", "sentences"))
+        line += f" (of the labels of {tokens}; sentences and chunks of {sentences} with all labels)"
     if chunks is None:
         return [line, *(f"{name:5} no chunk scores: {why}" for why in [scores.get("no_chunk_scores")] if why)]
     rows = [(kind, each) for kind, each in chunks["types"].items()] if types else []

@@ -94,7 +94,17 @@ def _chain(model: Any, w: Any, info: dict[str, Any], top: int) -> Details:
     largest = sorted(moves, key=lambda move: -abs(move[2]))[: top * model.n_labels]
     shown = [move for move in moves if move[2] != 0 and move in largest]
     lines += ["transitions", *(f"  {weight:9.4f}  {a} -> {b}" for a, b, weight in shown)]
-    return {**report, "transitions": moves}, lines
+    if not model.n_edge_features:
+        return {**report, "transitions": moves}, lines
+    edges = host(model.edge_weights(w)).reshape(-1)
+    names = getattr(model, "edge_vocabulary", None) or [f"{noun} {e}" for e in range(model.n_edge_features)]
+    order = np.argsort(-np.abs(edges), kind="stable")[: top * model.n_labels]
+    of_pairs = []
+    for cell in order[edges[order] != 0].tolist():
+        e, a, b = np.unravel_index(cell, (len(names), model.n_labels, model.n_labels))
+        of_pairs.append((names[e], model.labels[a], model.labels[b], float(edges[cell])))
+    lines += ["pairs", *(f"  {weight:9.4f}  {name}: {a} -> {b}" for name, a, b, weight in of_pairs)]
+    return {**report, "transitions": moves, "pairs": of_pairs}, lines
 
 
 def _classes(model: Any, w: Any, info: dict[str, Any], top: int) -> Details:

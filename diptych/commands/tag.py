@@ -29,12 +29,14 @@ from diptych.distributed import Partitioned, column_parts, tagging_model
 from diptych.distributed.vocabulary import check_scheme
 from diptych.elastic_net import without_zeros
 from diptych.files.columns import SEPARATORS, Columns, Layout
+from diptych.files.partial import partly_known
 from diptych.files.rules import RULES, load_rules, rules_named
 from diptych.files.sources import named
 from diptych.files.tagged import tagged_text
 from diptych.pictures import plots
 from diptych.sparse_fits import sequences_of
 from reference.models.costs import with_class_weights
+from reference.models.partial import labels_in
 from reference.models.schemes import SAME, SCHEMES
 from reference.models.token_templates import TOKEN_TEMPLATES, attributes_of, check_templates
 
@@ -86,6 +88,11 @@ def _read_scheme() -> Any:
     return option("data", text, choices=SCHEMES, type=_scheme, rare=True)
 
 
+def _partial() -> Any:
+    text = "labels are partly known: _ is none, A|B one of several (log loss by lbfgs or sgd)"
+    return option("data", text, action="store_true", rare=True)
+
+
 class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Columned):
     """Train on column files, and test on another."""
 
@@ -93,6 +100,7 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
     columns: tuple[str, ...] | None = option("data",
         "names of the columns, one of them label (default: by their number; of CoNLL-U, UPOS is the label)",
         type=lambda text: tuple(text.split(",")), metavar="A,B,...")  # fmt: skip
+    partial: bool = _partial()
     test: str | None = flag()
     start: str | None = flag()
     templates: str | None = option("model",
@@ -125,6 +133,8 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
 
     def run(self, panel: ModuleType) -> Report:
         over = self.over_partitions
+        if over and self.partial:
+            raise ValueError("--partial: files are read at once for that, not in partitions")
         if self.bits is not None and self.least is not None:
             raise ValueError("--least has no effect with --bits: hashed attributes have no vocabulary")
         job = self._job() if self.learner == "linear" else learner_job(self, "sparse-crf", SparseJob)
@@ -134,7 +144,8 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
             w, fit = self._fit(panel, job, ready, w0)
             report = fit.fields | {"columns": ready.layout.columns, "labels": ready.model.labels}
             report["train"] = None if over and report["interrupted"] else ready.scored(w)
-        report["test"] = None if ready.test is None else _scores(ready.model, w, ready.test, self.scheme)
+        scored = partial(_scores, ready.model, w, scheme=self.scheme, partly=self.partial)
+        report["test"] = None if ready.test is None else scored(ready.test)
         report.setdefault("seconds", time.perf_counter() - ready.started)
         lines = [] if report["train"] is None else tagging_lines("train", report["train"], types=False)
         lines += [] if report["test"] is None else tagging_lines("test", report["test"])
@@ -180,19 +191,19 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
         training = spread(training, self.limit)
         started = time.perf_counter()
         attributes: Any = training
-        Y = [sentence["label"] for sentence in training]
+        Y = [partly_known(sentence) if self.partial else sentence["label"] for sentence in training]
         with named(training):
             if model is None:
                 templates = tag_files.templates_of(self, layout, len(training))
                 attributes = attributes_of(training, templates and check_templates(templates))
                 settings = self._pairs
-                check_scheme(settings["transitions"], Y)
+                check_scheme(settings["transitions"], map(labels_in, Y))
                 with rules_named(self.transitions):
                     model = panel.TaggingModel.of(attributes, Y, templates, least=max(self.least or 1, 1), **settings)
-                model = self._weighted(model, Counter(label for y in Y for label in y))
+                model = self._weighted(model, Counter(label for y in Y for label in labels_in(y)))
             data = model.pack(attributes, Y)
         report = {"seconds_packing": time.perf_counter() - started}
-        scored = partial(_scores, model, sentences=training, scheme=self.scheme, data=data)
+        scored = partial(_scores, model, sentences=training, scheme=self.scheme, data=data, partly=self.partial)
         yield Ready(layout, model, len(training), data, test, scored, started, report, self._dev(layout, known, model))
 
     @contextmanager
@@ -264,7 +275,7 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
         sentences = tag_files.labelled(self.dev, layout, self.most_bytes, known=known).sentences
         with named(sentences):
             data = model.pack(sentences)
-        return partial(_scores, model, sentences=sentences, scheme=self.scheme, data=data)
+        return partial(_scores, model, sentences=sentences, scheme=self.scheme, data=data, partly=self.partial)
 
     def _job(self) -> Job:
         """The job, with this command's defaults."""
@@ -292,13 +303,14 @@ class Evaluate(Columned, Saved):
 
     file: str = argument("- is standard input")
     scheme: str | None = _read_scheme()
+    partial: bool = _partial()
     limit: int | None = flag()
 
     def run(self, panel: ModuleType) -> Report:
         model, w, layout = _tagger(panel, self.model, self)
         found = tag_files.labelled(self.file, layout, self.most_bytes, known=model.labels)
         sentences = spread(found.sentences, self.limit)
-        scores = _scores(model, w, sentences, self.scheme)
+        scores = _scores(model, w, sentences, self.scheme, partly=self.partial)
         report = {"file": self.file, "sentences": len(sentences), **scores}
         return Report(report, tagging_lines(f"{len(sentences)} sentences:", scores))
 
@@ -333,6 +345,9 @@ class Predict(Columned, Saved):
         "tagged into the folder --out, but for those that are there", nargs="+")  # fmt: skip
     tokens: bool = option("data", "the file has one tokenised sentence per line, for a model that uses words alone",
         action="store_true")  # fmt: skip
+    known: bool = option("data",
+        "keep what the file's column of labels has, and tag the rest: _ is no label, A|B one of several",
+        action="store_true", rare=True)  # fmt: skip
     limit: int | None = flag()
     out: str | None = flag()
     top: int | None = flag("label sequences, with scores, above each sentence")
@@ -365,7 +380,9 @@ class Predict(Columned, Saved):
         found = tag_files.untagged(path, layout, model, self.tokens, self.most_bytes)
         chosen = limited(len(found.sentences), self.limit)
         sentences = [found.sentences[i] for i in chosen]
-        how = self.top, self.probabilities
+        if self.known and (self.tokens or "label" not in sentences[0]):
+            raise ValueError(f"--known: {path} has no column of labels")
+        how = self.top, self.probabilities, self.known
         if self.workers is None:
             tagged = tag_answers.answers(model, w, sentences, *how)
         else:
@@ -403,13 +420,15 @@ def _check_kind(path: str, model: Any, info: dict[str, Any]) -> None:
 
 
 def _scores(
-    model: Any, w: np.ndarray, sentences: Sequence[Columns], scheme: str | None, data: Any = None
+    model: Any, w: np.ndarray, sentences: Sequence[Columns], scheme: str | None, data: Any = None, partly: bool = False
 ) -> dict[str, Any]:
-    """The shares of tokens and of sentences with right labels, and chunk scores or None. data: the packed sentences."""
+    """The shares of tokens and of sentences with right labels, and chunk scores or None. data: the packed sentences.
+    partly: whether their labels are partly known.
+    """
     with named(sentences):
         data = data or model.pack(sentences)
     predicted = [[model.labels[i] for i in y] for y in model.predict(data, None, w)]
-    truth = [sentence["label"] for sentence in sentences]
+    truth = [partly_known(sentence) if partly else sentence["label"] for sentence in sentences]
     return tagging_scores(counted(truth, predicted, model.labels, scheme, lambda: sentences))
 
 

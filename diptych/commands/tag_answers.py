@@ -17,6 +17,7 @@ import numpy as np
 from diptych.chunks import convert
 from diptych.files.columns import Columns
 from diptych.files.models import load_model
+from diptych.files.partial import partly_known
 from diptych.files.sources import named
 from reference.arrays import host
 from reference.example_errors import ExampleError
@@ -26,25 +27,30 @@ LONGEST = 24  # characters of a word in a table
 
 
 def answers(
-    model: Any, w: np.ndarray, sentences: Sequence[Columns], top: int | None, probabilities: bool
+    model: Any, w: np.ndarray, sentences: Sequence[Columns], top: int | None, probabilities: bool, known: bool
 ) -> list[dict[str, Any]]:
     """For each sentence its ``columns`` and ``labels``; on request ``best``, the ``top`` best label sequences with
-    their scores, and ``probabilities`` of the labels.
+    their scores, and ``probabilities`` of the labels. known: within the partly known labels of the column ``label``.
     """
+    kept = [partly_known(sentence) for sentence in sentences] if known else None
     with named(sentences):
         data = model.pack(sentences)
+        constrained = None if kept is None else model.constrained(data, kept)
+        predicted = model.predict(data, None, w, known=kept)
     tagged: list[dict[str, Any]] = [
         {"columns": sentence, "labels": [model.labels[i] for i in labels]}
-        for sentence, labels in zip(sentences, model.predict(data, None, w), strict=True)
+        for sentence, labels in zip(sentences, predicted, strict=True)
     ]
     for piece in model.chunks(data, np.arange(data.n)) if top or probabilities else ():
-        structure = model.structure_type.unchecked(model.scores(data, piece, w))
+        scores = model.scores(data, piece, w)
+        scores = scores if constrained is None else model.within(constrained, piece, scores)
+        structure = model.structure_type.unchecked(scores)
         if top:
             best = structure.topk(top)
-            scores, labels, counts = host(best.scores), host(best.labels), host(best.count)
+            highest, labels, counts = host(best.scores), host(best.labels), host(best.count)
             for b, each in enumerate(tagged[i] for i in piece):  # best first
                 several = ([model.labels[i] for i in labels[b, j, : len(each["labels"])]] for j in range(counts[b]))
-                each["best"] = [{"score": float(scores[b, j]), "labels": y} for j, y in enumerate(several)]
+                each["best"] = [{"score": float(highest[b, j]), "labels": y} for j, y in enumerate(several)]
         if probabilities:
             marginals = host(structure.expectation()[1].unary)
             for each, p in zip((tagged[i] for i in piece), marginals, strict=True):

@@ -158,7 +158,7 @@ def _are_heads(labels: tuple[str, ...]) -> bool:
 
 def untagged(path: str, layout: Layout, model: Any, tokens: bool, most_bytes: int) -> Tokens:
     """A file to tag: columns or, with ``tokens``, sentences as lines. What it looks like is said on stderr."""
-    needed = columns_of(model.templates or ())
+    needed = columns_of((*(model.templates or ()), *(model.edge_templates or ())))
     if tokens and layout.form == "items":
         raise ValueError("--tokens: lines have words, and the model takes items of crfsuite")
     if tokens and len(needed) > 1:

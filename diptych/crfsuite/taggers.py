@@ -45,6 +45,8 @@ def crfsuite_of(tagger: Any, w: Any) -> CrfsuiteModel:
         raise ValueError(f"crfsuite's format holds taggers of named attributes: a {kind} has {' and '.join(has)}")
     if tagger.vocabulary is None:
         raise ValueError("crfsuite's format holds names of attributes, which a model with bits does not have")
+    if tagger.edge_templates is not None or tagger.n_edge_features:
+        raise ValueError("crfsuite's format has no attributes of pairs of neighbours, and the model has edge_templates")
     if tagger.transitions is not None:
         raise ValueError(
             "crfsuite's format cannot forbid transitions, an unseen one weighs 0 there: the model has "

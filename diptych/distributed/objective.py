@@ -115,6 +115,11 @@ class Partitioned:
         return getattr(self.model, "nonnegative", None)
 
     @property
+    def unknown(self) -> int:
+        """The number of positions whose labels are not known."""
+        return sum(size.unknown for size in self.sizes)
+
+    @property
     def partitions(self) -> str:
         """Their number and the examples of each, as checkpoints and model files record them."""
         counts = ", ".join(str(size.n) for size in self.sizes[:SHOWN])

@@ -47,6 +47,7 @@ class Size(NamedTuple):
     width: float
     smoothness: float | None  # at mu = 1, None where unknown
     local_smoothness: float  # at mu = 1, inf where unknown
+    unknown: int = 0  # positions whose labels are not known
 
 
 class Sums(NamedTuple):
@@ -136,7 +137,8 @@ def measured(job: Job, k: int) -> Size:
     objective, nbytes = objective_of(job, k)
     if objective is None:
         return Size(0, nbytes, 0.0, None, 0.0)
-    return Size(objective.n, nbytes, objective.width(), objective.smoothness(1.0), objective.local_smoothness(1.0))
+    bounds = objective.width(), objective.smoothness(1.0), objective.local_smoothness(1.0)
+    return Size(objective.n, nbytes, *bounds, getattr(objective, "unknown", 0))
 
 
 def summed(job: Job, w: np.ndarray, k: int, question: str, mu: float | None) -> Sums:

@@ -5,7 +5,7 @@ For a tagger these are labels, attributes and pairs. For sequence files they are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from reference.models.base import integer
 from reference.models.macros import has_transitions
 from reference.models.tagging import TaggingModel, check_least
 from reference.models.templates import hashes
-from reference.models.token_templates import attributes_of, check_templates
+from reference.models.token_templates import TokenAttributes, attributes_of, check_templates, edge_lines
 
 Templates = tuple[str, ...] | Callable[[Any, int], Any] | None
 
@@ -28,7 +28,8 @@ class Found(NamedTuple):
     """What occurs in a partition.
 
     labels: in order of first occurrence. names: of attributes, likewise, or their hashes. times (names,): counts of the
-    names. pairs (m, 2): numbers of a name and a label. following (k, 2): numbers of adjacent labels.
+    names. pairs (m, 2): numbers of a name and a label. following (k, 2): numbers of adjacent labels. edges: the same
+    of attributes of pairs of neighbours, with pairs (m, 3) of a name and two labels; or None.
     """
 
     labels: list[str]
@@ -36,6 +37,7 @@ class Found(NamedTuple):
     times: np.ndarray
     pairs: np.ndarray
     following: np.ndarray
+    edges: Found | None = None
 
 
 def found_in(
@@ -50,18 +52,23 @@ def found_in(
     labels = np.array([number.setdefault(label, len(number)) for y in Y for label in y], np.int64)
     if len(labels) != len(attributes.indptr) - 1:
         raise ValueError(f"partition {k} ({loaders[k]}): {len(attributes.indptr) - 1} tokens have {len(labels)} labels")
-    token = np.repeat(np.arange(len(labels)), np.diff(attributes.indptr))
-    pairs = np.unique(np.stack([attributes.numbers, labels[token]], 1), axis=0)
     inside = np.ones(len(labels), bool)
     inside[attributes.offsets[:-1][np.diff(attributes.offsets) > 0]] = False  # the first token of each sentence
     later = np.flatnonzero(inside)
     following = np.unique(np.stack([labels[later - 1], labels[later]], 1), axis=0)
-    times = np.bincount(attributes.numbers, minlength=len(attributes.names))
-    names = hashes(attributes.names) if hashed else attributes.names
-    return Found(list(number), names, times, pairs, following)
+
+    def found(attributes: TokenAttributes, *of_tokens: np.ndarray) -> Found:
+        token = np.repeat(np.arange(len(labels)), np.diff(attributes.indptr))
+        pairs = np.unique(np.stack([attributes.numbers, *(each[token] for each in of_tokens)], 1), axis=0)
+        times = np.bincount(attributes.numbers, minlength=len(attributes.names))
+        names = hashes(attributes.names) if hashed else attributes.names
+        return Found(list(number), names, times, pairs, following)
+
+    of_pairs = None if attributes.edges is None else found(attributes.edges, np.roll(labels, 1), labels)
+    return found(attributes, labels)._replace(edges=of_pairs)
 
 
-def check_scheme(scheme: Any, Y: Sequence[Sequence[str]]) -> None:
+def check_scheme(scheme: Any, Y: Iterable[Sequence[str]]) -> None:
     """Raise ExampleError at the first label that a scheme of chunks does not have; own rules are no scheme."""
     seen = set[str]()
     for i, y in enumerate(Y if isinstance(scheme, str) else ()):
@@ -123,24 +130,39 @@ def tagging_model(
     if not labels or not all(isinstance(label, str) for part in parts for label in part.labels):
         raise ValueError(f"Y: expected names of labels, got {[x for part in parts for x in part.labels][:9]}")
     order, L = {label: i for i, label in enumerate(labels)}, len(labels)
-    if bits is None:
-        settings["vocabulary"], rows = _vocabulary(parts, least)
-    else:
-        settings["bits"], width = bits, panel.TaggingModel(labels, given, bits=bits).width
-        rows = [(part.names % np.uint64(width)).astype(np.int64) for part in parts]
+    found: dict[str, Any] = {"": parts} | ({"edge_": [part.edges for part in parts]} if edge_lines(given, None) else {})
+    hashing = None if bits is None else panel.TaggingModel(labels, given, bits=bits)
+    settings["bits"] = bits
+    for kind, each in found.items():
+        if hashing is None:
+            settings[f"{kind}vocabulary"], rows = _vocabulary(each, least)
+        else:
+            width = np.uint64(hashing.n_edge_features if kind else hashing.width)
+            rows = [(part.names % width).astype(np.int64) for part in each]
+        if pairs == "observed":
+            settings[f"{kind}pairs"] = _cells(each, rows, order)
     if pairs == "observed":
-        cells, following = [], []
-        for part, row in zip(parts, rows, strict=True):
-            label = np.array([order[each] for each in part.labels], np.int64)
-            place = row[part.pairs[:, 0]]
-            cells.append(np.unique((place * L + label[part.pairs[:, 1]])[place >= 0]))
-            following.append(label[part.following[:, 0]] * L + label[part.following[:, 1]])
-        settings["pairs"] = np.unique(np.concatenate(cells))
+        label = [np.array([order[each] for each in part.labels], np.int64) for part in parts]
+        following = [x[part.following] @ [L, 1] for x, part in zip(label, parts, strict=True)]
         settings["label_pairs"] = np.unique(np.concatenate(following)) if has_transitions(given) else []
     if pairs == "observed" and settings.get("transitions") is not None:  # pack names where others occur
         can = panel.TaggingModel(labels, None, vocabulary=(), transitions=settings["transitions"]).label_pairs
         settings["label_pairs"] = np.intersect1d(settings["label_pairs"], can)
+        if "edge_" in found:
+            settings["edge_pairs"] = settings["edge_pairs"][np.isin(settings["edge_pairs"] % L**2, can)]
     return panel.TaggingModel(labels, given, **settings)
+
+
+def _cells(parts: list[Found], rows: list[np.ndarray], order: dict[str, int]) -> np.ndarray:
+    """The weights, in C order of rows and labels, of the pairs that occur in parts, with ``rows`` for their names."""
+    cells = []
+    for part, row in zip(parts, rows, strict=True):
+        label = np.array([order[each] for each in part.labels], np.int64)
+        place = cell = row[part.pairs[:, 0]]
+        for each in part.pairs[:, 1:].T:
+            cell = cell * len(order) + label[each]
+        cells.append(np.unique(cell[place >= 0]))
+    return np.unique(np.concatenate(cells))
 
 
 def _vocabulary(parts: list[Found], least: int) -> tuple[list[str], list[np.ndarray]]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from reference.arrays import DENSE, floats, host, unmasked
 from reference.example_errors import ExampleError, ExampleTypeError, each_example, is_frame, listed, values_of
+from reference.models.partial import labels_in, members
 
 
 def check_classes(y: Any) -> None:
@@ -42,8 +43,11 @@ def of_positions(sample_weight: Any) -> bool:
     return sample_weight is not None and any(np.ndim(host(each)) for each in listed("sample_weight", sample_weight))
 
 
-def label_sequences(X: Any, Y: Any) -> list[Any]:
-    """The label sequences, one for each sequence of X. ValueError if there is no label at all."""
+def label_sequences(X: Any, Y: Any, partial: bool = False) -> list[Any]:
+    """The label sequences, one for each sequence of X. ValueError if there is no label at all.
+
+    partial: labels may be partly known: sets, or None.
+    """
     if Y is None:
         raise ValueError("y: expected the labels of each sequence, got None")
     Y = listed("y", Y)
@@ -55,12 +59,13 @@ def label_sequences(X: Any, Y: Any) -> list[Any]:
     each: list[Any] = [
         host(y).tolist() if hasattr(y, "__array_namespace__") or isinstance(y, np.ndarray) else list(y) for y in Y
     ]
-    first = next((label for y in each for label in y), None)
-    if not any(each):
+    first = next((label for y in each for label in (labels_in(y) if partial else y)), None)
+    if not any(each) or (partial and first is None):
         raise ValueError("y: expected labels, got none")
     kind: Any = str if isinstance(first, str) else (int, np.integer)
     for i, y in enumerate(each):
-        for t, label in enumerate(y):
+        labels = ((t, label) for t, given in enumerate(y) for label in (members(given) if partial else [given]))
+        for t, label in labels:
             if isinstance(label, bool) or not isinstance(label, kind):
                 problem = f"expected labels that are all strings or all integers, got {label!r:.80}"
                 raise ExampleTypeError("y", i, t, f"{problem} after {first!r:.80}" if label is not first else problem)
@@ -113,7 +118,7 @@ def packed(pack: Callable[..., Any], X: Any, Y: Any, *arguments: Any, **options:
 
 def classes_of(Y: list[Any]) -> tuple[np.ndarray, list[str]]:
     """The distinct labels in order, and their names."""
-    classes = np.unique(np.concatenate([np.asarray(y) for y in Y if len(y)]))
+    classes = np.unique(np.concatenate([np.asarray(y) for y in map(labels_in, Y) if len(y)]))
     return classes, [str(c) for c in classes]
 
 
@@ -124,7 +129,7 @@ def by_name(X: Any) -> bool:
 
 
 def share_right(truth: Sequence[Any], guess: Sequence[Any], sample_weight: Any) -> float:
-    """The share of right labels over all positions; each position has the weight of its example."""
+    """The share of right labels over all positions whose label is known; each has the weight of its example."""
     truth = listed("y", truth)
     if len(truth) != len(guess):
         raise ValueError(f"y: expected {len(guess)} sequences, one for each of X, got {len(truth)}")
@@ -133,5 +138,6 @@ def share_right(truth: Sequence[Any], guess: Sequence[Any], sample_weight: Any) 
             raise ExampleError("y", i, None, f"expected {len(z)} items, one for each position of X[{i}], got {len(y)}")
     scale = np.ones(len(truth)) if sample_weight is None else checked_weights(sample_weight, len(truth))
     right = np.array([np.sum(np.asarray(y) == z) for y, z in zip(truth, guess, strict=True)], np.float64)
-    length = np.array([len(z) for z in guess], np.float64)
+    sizes = (sum(label is not None and not isinstance(label, set | frozenset) for label in y) for y in truth)
+    length = np.array([*sizes], np.float64)
     return float(scale @ right / (scale @ length)) if np.any(scale * length) else float("nan")

@@ -159,7 +159,8 @@ class SequenceLabeler(LabelSequences, Learner):
       numbers, strings (a string makes the attribute ``name:value``), lists of strings or dictionaries;
     - a data frame with a row for each position and a column for each feature.
 
-    Y is a sequence of n label sequences (n_i,), strings or integers.
+    Y is a sequence of n label sequences (n_i,), strings or integers. For the log loss, labels may be partly known: a
+    set of labels, or None where none is known (:mod:`reference.models.partial`).
 
     Examples
     --------

@@ -28,6 +28,7 @@ from reference.arrays import host
 from reference.example_errors import ExampleError, ExampleTypeError, listed
 from reference.models.base import label_cost
 from reference.models.costs import with_class_weights
+from reference.models.partial import members
 from reference.models.tagging import TaggingModel
 from reference.models.token_templates import attributes_of
 
@@ -178,7 +179,7 @@ class LabelSequences(Linear, Structured):
         classes: default those of y.
         """
         X = as_records(X)
-        each = label_sequences(X, y)
+        each = label_sequences(X, y, partial=True)
         self.classes_, names = classes_of(each if classes is None else [classes])
         Y = self._names_of(each)
         if by_name(X):
@@ -226,18 +227,24 @@ class LabelSequences(Linear, Structured):
         """The existing model, and the X and Y that it packs for more sequences."""
         same_classes(self.classes_, classes)
         X = as_records(X)
-        each = label_sequences(X, y)
+        each = label_sequences(X, y, partial=True)
         return self.model_, X, self._names_of(each)
 
-    def _names_of(self, each: list[Any]) -> list[list[str]]:
-        """The labels of each sequence as strings, the model's names of labels."""
+    def _names_of(self, each: list[Any], argument: str = "y") -> list[list[Any]]:
+        """The labels of each sequence as strings, the model's names of labels; of sets, sets of them."""
         names = {c: str(c) for c in self.classes_.tolist()}
         for i, y in enumerate(each):
-            for t, label in enumerate(y):
+            for t, label in ((t, label) for t, several in enumerate(y) for label in members(several)):
                 if label not in names:
                     problem = f"expected labels among {', '.join(names.values())}, got {label!r}"
-                    raise ExampleError("y", i, t, problem)
-        return [[names[label] for label in y] for y in each]
+                    raise ExampleError(argument, i, t, problem)
+
+        def name_of(label: Any) -> Any:
+            if isinstance(label, set | frozenset):
+                return {names[each] for each in label}
+            return None if label is None else names[label]
+
+        return [[name_of(label) for label in y] for y in each]
 
     def _cost(self, names: list[str]) -> Any:
         """The costs in the tagging model's order of labels, which is by name."""
@@ -267,19 +274,32 @@ class LabelSequences(Linear, Structured):
         weights: np.ndarray = full[model.cells] if isinstance(model, TaggingModel) else full
         return weights
 
-    def predict(self, X: Any) -> list[list[Any]]:
-        """The best labels (n_i,) of each sequence, as a list of str or int."""
-        data, classes = self._packed(X), self.classes_[self._labels()].tolist()
-        return [[classes[k] for k in y] for y in self.model_.predict(data, None, self.weights_)]
+    def predict(self, X: Any, known: Any = None) -> list[list[Any]]:
+        """The best labels (n_i,) of each sequence, as a list of str or int.
 
-    def predict_marginals(self, X: Any) -> list[np.ndarray]:
-        """The probability (n_i, L) of each label at each position, in the order of ``classes_``; log loss only."""
+        known: partly known labels (n_i,) of each sequence, each a label, a set of labels or None: only these are
+        predicted.
+        """
+        data, classes = self._packed(X), self.classes_[self._labels()].tolist()
+        names = None if known is None else self._names_of(listed("known", known), "known")
+        return [[classes[k] for k in y] for y in self.model_.predict(data, None, self.weights_, known=names)]
+
+    def predict_marginals(self, X: Any, known: Any = None) -> list[np.ndarray]:
+        """The probability (n_i, L) of each label at each position, in the order of ``classes_``; log loss only.
+
+        known: as for :meth:`predict`; the probabilities are those given these labels.
+        """
         if self.loss != "crf":
             raise AttributeError(f"predict_marginals: the {self.loss} loss makes no probabilities; loss='crf' does")
         data = self._packed(X)
         probabilities: list[Any] = [None] * data.n
+        constrained = known
+        if known is not None:
+            constrained = self.model_.constrained(data, self._names_of(listed("known", known), "known"))
         for piece in self.model_.chunks(data, np.arange(data.n)):
-            structure = self.model_.structure_type.unchecked(self.model_.scores(data, piece, self.weights_))
+            scores = self.model_.scores(data, piece, self.weights_)
+            scores = scores if constrained is None else self.model_.within(constrained, piece, scores)
+            structure = self.model_.structure_type.unchecked(scores)
             marginals = host(structure.expectation()[1].unary)
             for i, p in zip(piece.tolist(), marginals, strict=True):
                 probabilities[i] = np.zeros((int(data.lengths[i]), len(self.classes_)))

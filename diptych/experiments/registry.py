@@ -56,6 +56,7 @@ EXPERIMENTS = {
         "under a minute on one core"),
     "out-of-core": Experiment("out_of_core", "", "", "a tagger on more data than memory: peak bytes", CHUNKS),
     "parsing": Experiment("parsing", "", "", "the parser on a treebank: seconds, memory, heads", TREES),
+    "partial-labels": Experiment("partial_labels", "", "", "CRFs of labels of single tokens, or of sentences", CHUNKS),
     "scale": Experiment("scale", "", "", "passes over partitions: measured, fitted, carried further", MADE),
     "screening-chains": Experiment("sparse_chains", ZHANG, "beyond the paper: chains",
         "what the gap removes, on letters or chunks", f"letters, or {CHUNKS}",

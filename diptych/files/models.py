@@ -22,6 +22,8 @@ from reference.models.kernel_sequence import KernelWeights
 
 FORMATS = (1, 2)  # 2: names and pairs of taggers are arrays, not in the header
 LARGE = 1 << 26  # bytes of arrays from which on they are not compressed
+PAIRS = ("label_pairs", "pairs", "edge_pairs")  # of a tagger
+NAMES = {"vocabulary": ("names", "lengths"), "edge_vocabulary": ("edge_names", "edge_lengths")}  # arrays of each
 FLOATS = (np.float32, np.float64)
 FEW = 3  # names of fields that an error lists
 MODELS = (
@@ -138,32 +140,38 @@ def _settings(header: dict[str, Any]) -> dict[str, Any]:
 
 
 def _arrays_of(settings: dict[str, Any]) -> dict[str, np.ndarray]:
-    """The arrays of a tagger's settings, which are taken out: its pairs, and the text of its vocabulary with the number
-    of characters of each name.
+    """The arrays of a tagger's settings, which are taken out: its pairs, and the text of each vocabulary with the
+    number of characters of each name.
     """
-    pairs, label_pairs, vocabulary = (settings.pop(name) for name in ("pairs", "label_pairs", "vocabulary"))
-    arrays = {"label_pairs": np.array(label_pairs, np.int64)}
-    if pairs is not None:
-        arrays["pairs"] = np.array(pairs, np.int64)
-    if vocabulary is not None:
-        arrays["names"] = np.frombuffer("".join(vocabulary).encode("utf-8", "surrogatepass"), np.uint8)
-        arrays["lengths"] = np.fromiter(map(len, vocabulary), np.int64, len(vocabulary))
+    arrays = {}
+    for name in PAIRS:
+        if (pairs := settings.pop(name, None)) is not None:
+            arrays[name] = np.array(pairs, np.int64)
+    for name, (text, lengths) in NAMES.items():
+        if (vocabulary := settings.pop(name, None)) is not None:
+            arrays[text] = np.frombuffer("".join(vocabulary).encode("utf-8", "surrogatepass"), np.uint8)
+            arrays[lengths] = np.fromiter(map(len, vocabulary), np.int64, len(vocabulary))
     return arrays
 
 
 def _settings_of(fields: dict[str, np.ndarray]) -> dict[str, Any]:
     """The inverse of :func:`_arrays_of`. Raises KeyError or ValueError."""
-    settings: dict[str, Any] = {"pairs": fields.get("pairs"), "label_pairs": fields["label_pairs"], "vocabulary": None}
-    if "names" in fields or "lengths" in fields:
-        names, lengths = fields["names"], fields["lengths"]
-        if names.dtype != np.uint8 or names.ndim != 1 or lengths.dtype != np.int64 or lengths.ndim != 1:
-            raise ValueError(f"names: expected bytes and integers, got {names.dtype} and {lengths.dtype}")
-        text = names.tobytes().decode("utf-8", "surrogatepass")
-        ends = np.cumsum(lengths)
-        if (len(lengths) and (lengths.min() < 0 or lengths.max() > len(text))) or ends[-1:].sum() != len(text):
-            raise ValueError(f"lengths: expected lengths >= 0 that sum to {len(text)}")
-        settings["vocabulary"] = [text[a:b] for a, b in zip((ends - lengths).tolist(), ends.tolist(), strict=True)]
-    return settings
+    settings: dict[str, Any] = {name: fields.get(name) for name in PAIRS} | {"label_pairs": fields["label_pairs"]}
+    return settings | {name: _vocabulary(fields, *members) for name, members in NAMES.items()}
+
+
+def _vocabulary(fields: dict[str, np.ndarray], name: str, of_lengths: str) -> list[str] | None:
+    """The vocabulary whose text and lengths are the fields of these names; None if there are none."""
+    if name not in fields and of_lengths not in fields:
+        return None
+    names, lengths = fields[name], fields[of_lengths]
+    if names.dtype != np.uint8 or names.ndim != 1 or lengths.dtype != np.int64 or lengths.ndim != 1:
+        raise ValueError(f"{name}: expected bytes and integers, got {names.dtype} and {lengths.dtype}")
+    text = names.tobytes().decode("utf-8", "surrogatepass")
+    ends = np.cumsum(lengths)
+    if (len(lengths) and (lengths.min() < 0 or lengths.max() > len(text))) or ends[-1:].sum() != len(text):
+        raise ValueError(f"{of_lengths}: expected lengths >= 0 that sum to {len(text)}")
+    return [text[a:b] for a, b in zip((ends - lengths).tolist(), ends.tolist(), strict=True)]
 
 
 def _list_of(*kinds: type) -> Callable[[Any], bool]:
@@ -180,7 +188,7 @@ SWITCHES = ("null", "start_stop", "single_root", "blocks", "intercept")
 SETTINGS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(SIZES, ("an integer in 0..10^18", lambda x: type(x) is int and 0 <= x <= 10**18)),
     **dict.fromkeys(SWITCHES, ("true or false", lambda x: isinstance(x, bool))),
-    **dict.fromkeys(("pairs", "label_pairs"), ("integers, or null", lambda x: x is None or _list_of(int)(x))),
+    **dict.fromkeys(PAIRS, ("integers, or null", lambda x: x is None or _list_of(int)(x))),
     "bits": ("an integer, or null", lambda x: x is None or type(x) is int),
     "labels": ("a list of names", _list_of(str)),
     "cost": ("lists of numbers", _lists_of(int, float)),
@@ -189,6 +197,7 @@ SETTINGS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "transitions": ("a name, rules, or null", lambda x: x is None or isinstance(x, str | dict)),
     "joiner": ("':', '=' or null", lambda x: x in (None, ":", "=")),
     "templates": ("lists of names, or null", lambda x: x is None or _list_of(str)(x) or _lists_of(str)(x)),
+    "edge_templates": ("a list of names, or null", lambda x: x is None or _list_of(str)(x)),
     "vocabulary": (
         "names, or lists of integers, or null",
         lambda x: x is None or _list_of(str)(x) or _list_of(int)(x) or _lists_of(int)(x),

@@ -27,8 +27,8 @@ def load_templates(path: str, columns: Sequence[str]) -> tuple[str, ...]:
     Raises
     ------
     ValueError
-        Naming the file and the line: a column that does not exist, an unknown macro, weights of transitions that look
-        at columns, a line that occurs twice.
+        Naming the file and the line: a column that does not exist, an unknown macro, a line that occurs
+        twice.
     """
     flavour, _, file = path.partition(":")
     if flavour not in FLAVOURS:

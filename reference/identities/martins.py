@@ -140,7 +140,7 @@ def proposition_1(phi: Any, psi: Any, groups: Any, x: Array) -> Array:
     """
     norms = group_norms(groups, x)
     xp, b = array_namespace(x), psi.prox(norms)
-    factors = xp.where(norms > 0, b / xp.where(norms > 0, norms, xp.ones_like(norms)), xp.zeros_like(norms))
+    factors = b / xp.where(norms > 0, norms, xp.ones_like(norms))
     return phi.prox(x) - x * xp.stack([factors[..., _group_of(groups, i)] for i in range(x.shape[-1])], axis=-1)
 
 

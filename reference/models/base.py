@@ -91,6 +91,8 @@ class LinearModel:
 
         def gold(self, data: Any, batch: np.ndarray) -> Scores: ...
 
+        def within(self, data: Any, batch: np.ndarray, scores: Scores) -> Scores: ...
+
     def scores(self, data: Any, batch: np.ndarray, w: Array) -> Scores:
         """The scores of a piece of a batch at weights w (d,)."""
         raise TypeError(f"{type(self).__name__} must define scores(data, batch, w)")
@@ -133,13 +135,22 @@ class LinearModel:
         InfeasibleError
             Every output of an example is forbidden.
         """
+        return self._predicted(data, batch, w)
+
+    def _predicted(self, data: Any, batch: np.ndarray | None, w: Array, constrained: Any = None) -> list[Any]:
+        """The best outputs; constrained: the data with the labels that are allowed, None: all are."""
         self.check(data)
         check_weights(self, w, self.zeros(data))
         refuse_nan_and_inf("w", w)
         batch = all_of(data.n, batch)
+
+        def scores_at(piece: np.ndarray, w: Array) -> Scores:
+            scores = self.scores(data, piece, w)
+            return scores if constrained is None else self.within(constrained, piece, scores)
+
         outputs: list[Any] = [None] * data.n
         for piece in self.chunks(data, batch):
-            scores = self.scores(data, piece, w)
+            scores = scores_at(piece, w)
             if _are_unsound(scores):
                 raise ValueError("scores: expected numbers below inf, got nan or inf: weights times features overflow")
             try:
@@ -147,7 +158,7 @@ class LinearModel:
             except InfeasibleError:
                 if not seen(array_namespace(w).all(array_namespace(w).isfinite(w))):
                     raise
-                self.structure_type.unchecked(self.scores(data, piece, 0 * w)).best()  # raises if all are forbidden
+                self.structure_type.unchecked(scores_at(piece, 0 * w)).best()  # raises if all are forbidden
                 raise ValueError("scores: every output has score -inf: weights times features overflow") from None
             for i, output in zip(piece, self._split(data, piece, best), strict=True):
                 outputs[i] = output
@@ -192,7 +203,8 @@ class LabelledModel(LinearModel):
     def split(self, w: Array) -> tuple[Array, Array]:
         """Weights (d,) as the matrix of features and labels (width, L) and that of pairs of labels (L, L)."""
         cut, xp = self.width * self.n_labels, array_namespace(w)
-        return xp.reshape(w[:cut], (self.width, self.n_labels)), xp.reshape(w[cut:], (self.n_labels, self.n_labels))
+        pairwise = xp.reshape(w[cut : cut + self.n_labels**2], (self.n_labels, self.n_labels))
+        return xp.reshape(w[:cut], (self.width, self.n_labels)), pairwise
 
     def true_labels(self, data: Any) -> Array:
         """The labels (N,) of all positions; ValueError if the data were packed without labels."""
@@ -238,11 +250,11 @@ def given(truth: Kind | None, what: str) -> Kind:
     return truth
 
 
-def one_for_each(Y: Any, n: int, what: str, each: str = "of X") -> Any:
+def one_for_each(Y: Any, n: int, what: str, each: str = "of X", argument: str = "Y") -> Any:
     """Y as a list, one true output for each of n inputs."""
-    Y = listed("Y", Y)
+    Y = listed(argument, Y)
     if len(Y) != n:
-        raise ValueError(f"Y: expected {n} {what}, one for each {each}, got {len(Y)}")
+        raise ValueError(f"{argument}: expected {n} {what}, one for each {each}, got {len(Y)}")
     return Y
 
 
@@ -439,10 +451,17 @@ def packed_labels(
     lengths = np.diff(offsets)
     Y = one_for_each(Y, len(lengths), "label sequences")
     each = each_example("Y", Y, lambda name, y: label_indices(name, y, names))
+    check_lengths("Y", each, lengths, of)
+    return lock(place.integers(np.concatenate([np.zeros(0, np.int64), *each])))
+
+
+def check_lengths(argument: str, each: Sequence[Any], lengths: np.ndarray, of: str) -> None:
+    """Raise an ExampleError unless each label sequence has its example's length."""
     for i, (y, length) in enumerate(zip(each, lengths, strict=True)):
         if len(y) != length:
-            raise ExampleError("Y", i, None, f"expected {length} labels, one for each {of} of X[{i}], got {len(y)}")
-    return lock(place.integers(np.concatenate([np.zeros(0, np.int64), *each])))
+            raise ExampleError(
+                argument, i, None, f"expected {length} labels, one for each {of} of X[{i}], got {len(y)}"
+            )
 
 
 def label_cost(cost: Any, n_labels: int) -> np.ndarray:

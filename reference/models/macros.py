@@ -4,7 +4,8 @@ numbers, behind ``crfpp:`` or ``wapiti:``.
 A U line gives every token the attribute that is the line with values in place of its macros. ``%x[row,column]`` is the
 value ``row`` tokens further on. Outside the sentence it is ``_B-1``, ``_B-2``, ... before and ``_B+1``, ... behind; in
 wapiti ``_x-1`` to ``_x-4`` and ``_x-#``. A B line without macros asks for weights of transitions; a model of such
-templates without a B line has none.
+templates without a B line has none. A B line with macros gives every token but the first an attribute that has a weight
+for each pair of the label before and the token's own.
 
 In wapiti u and b are letters of the same meaning, ``*`` is a U line and a B line, ``[@1,column]`` counts from the first
 token of the sentence, ``[@-1,column]`` from the last, ``%t[row,column,"regex"]`` is true or false, and ``%m[...]`` the
@@ -61,8 +62,9 @@ class Line(NamedTuple):
     """A template: what it asks for, and its text with its macros, one after another."""
 
     flavour: str
-    attributes: bool
+    attributes: bool  # of tokens
     transitions: bool
+    pairs: bool  # attributes of a token and the one before it
     parts: tuple[str | Macro, ...]
 
 
@@ -84,11 +86,8 @@ def line_of(template: str) -> Line | None:
     if any("%" in part for part in parts if isinstance(part, str)):
         forms = '%x[-1,word], %t[0,word,"regex"] or %m[0,word,"regex"]' if flavour == "wapiti" else "%x[-1,word]"
         raise ValueError(f"templates: expected macros such as {forms}, got {text!r:.80}")
-    transitions = text[0] in "Bb*"
-    if transitions and len(parts) > 1:
-        told = "B lines with macros, and * lines, are not supported yet; U lines with macros and B alone are"
-        raise ValueError(f"templates: {told}: {text!r:.80}")
-    return Line(flavour, text[0] not in "Bb", transitions, tuple(part for part in parts if part))
+    both, looks = text[0] in "Bb*", len(parts) > 1
+    return Line(flavour, text[0] not in "Bb", both and not looks, both and looks, tuple(part for part in parts if part))
 
 
 def with_names(flavour: str, text: str, columns: Sequence[str]) -> str:

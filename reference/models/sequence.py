@@ -2,8 +2,9 @@
 
 The joint feature map of a linear-chain CRF or structural SVM (Pillutla et al., Example 5, with start and stop weights
 counted correctly). Weights are one vector w (d,): first a matrix (F, L), the L weights of a feature side by side, then
-the transition matrix (L, L). Start and stop weights are two more features, active on a sequence's first and last
-position, so that no other code has a special case for them.
+the transition matrix (L, L), then (E, L, L) for features of pairs of neighbours, if there are any. Start and stop
+weights are two more features, active on a sequence's first and last position, so that no other code has a special case
+for them.
 
 Padding. ``scores`` arranges the b sequences of a piece as (b, n), where n is the length of the longest. ``place`` (b,
 n) has the number of each cell's position among the P positions of the piece, and P for a cell past the end:
@@ -14,30 +15,30 @@ n) has the number of each cell's position among the P positions of the piece, an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
 import reference.arrays
 from reference.arrays import Array, Rows, host
-from reference.example_errors import each_example, listed
+from reference.example_errors import Example, each_example, example_error, listed
 from reference.models.base import (
     Concatenated,
-    LabelledModel,
     all_of,
     check_labels,
     checked,
     integer,
     offsets_of,
-    packed_labels,
     sound,
     squared_sums,
     stacked,
     with_ones,
 )
+from reference.models.partial import PartlyLabelled, check_allowed
 from reference.packed import check_offsets, lock
 from reference.structures.chain import Chain, ChainScores
 
@@ -48,22 +49,35 @@ __all__ = ["ChainData", "SequenceModel"]
 class ChainData(Concatenated):
     """Packed sequences: sequence i owns positions offsets[i]:offsets[i+1].
 
-    rows: features of all N positions; offsets (n+1,) NumPy int64; labels (N,) int64 in the rows' place, or None.
+    rows: features of all N positions; offsets (n+1,) NumPy int64; labels (N,) int64 in the rows' place, or None; edges:
+    features of N pairs, row t of positions t-1 and t, empty at the first position of a sequence, or None; allowed (N,
+    L) booleans in their place, the labels that each position may have, if they are partly known.
     """
 
     rows: Rows
     offsets: np.ndarray
     labels: Array | None
+    edges: Rows | None = None
+    allowed: Array | None = None
 
     counted = "positions"
 
     def validate(self) -> None:
-        """Raise unless ``offsets`` divide the rows, and ``labels`` is None or has one label >= 0 for each."""
+        """Raise unless ``offsets`` divide the rows, ``labels`` is None or has one label >= 0 for each, and ``edges`` is
+        None or has a row for each, empty at first positions.
+        """
         check_offsets("offsets", self.offsets, checked("rows", self.rows, Rows).n, "positions")
         check_labels(self.labels, self.rows.n, self.rows.place.xp)
+        check_allowed(self.allowed, self.labels, self.rows.n, self.rows.place.xp)
+        if self.edges is not None:
+            if checked("edges", self.edges, Rows).n != self.rows.n:
+                raise ValueError(f"edges: expected {self.rows.n} rows, one for each position, got {self.edges.n}")
+            first = self.offsets[:-1][self.lengths > 0]
+            for t in first[np.diff(self.edges.indptr)[first] > 0][:1].tolist():
+                raise ValueError(f"edges: expected no features at the first position of a sequence, got some at {t}")
 
 
-class SequenceModel(LabelledModel):
+class SequenceModel(PartlyLabelled):
     """A linear-chain labeller over sparse or dense features.
 
     Parameters
@@ -72,34 +86,40 @@ class SequenceModel(LabelledModel):
         Number of features of a position.
     labels : int or sequence of str
         Number of labels, or their names.
+    n_edge_features : int
+        Number of features of a pair of neighbouring positions. Each has a weight for each pair of labels.
     cost : array (L, L), optional
         Task loss of predicting label j for true label i, summed over positions; default: Hamming, 1 where they differ.
     start_stop : bool
         Whether each label has a weight for starting and one for ending a sequence.
     max_cells : int
-        Bound on the padded positions of one piece of a batch, unless a single sequence is longer.
+        Bound on the padded positions of one piece of a batch, unless a single sequence is longer; on their number times
+        L with features of pairs.
 
     Attributes
     ----------
     labels : tuple of str
         Label names.
     size : int
-        Number of weights d = (n_features + 2 start_stop) L + L^2.
+        Number of weights d = (n_features + 2 start_stop) L + L^2 + n_edge_features L^2.
 
     Source
     ------
     Pillutla et al., Example 5 and section 7.1.1, *corrected*: start and stop symbols need their own pair weights.
+    Lafferty et al. (2001), equation (1): features of edges may depend on the input.
     """
 
     structure_type = Chain
     packed_type = ChainData
     arrays: ModuleType = reference.arrays
+    n_edge_features = 0  # of pickles of earlier versions, and of a model's repr
 
     def __init__(
         self,
         n_features: int,
         labels: int | Sequence[str],
         *,
+        n_edge_features: int = 0,
         cost: Any = None,
         start_stop: bool = True,
         max_cells: int = 8192,
@@ -110,7 +130,9 @@ class SequenceModel(LabelledModel):
         self.start_stop = start_stop
         self._label(labels, cost)
         self.width = self.n_features + 2 * self.start_stop
-        self.size = self.width * self.n_labels + self.n_labels**2
+        if integer("n_edge_features", n_edge_features, 0):
+            self.n_edge_features = n_edge_features
+        self.size = self.width * self.n_labels + (1 + self.n_edge_features) * self.n_labels**2
 
     def settings(self) -> dict[str, Any]:
         """The constructor's arguments as JSON-able values, for model files."""
@@ -120,7 +142,7 @@ class SequenceModel(LabelledModel):
             "cost": self.cost.tolist(),
             "start_stop": self.start_stop,
             "max_cells": self.max_cells,
-        }
+        } | ({"n_edge_features": self.n_edge_features} if self.n_edge_features else {})
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> ChainData:
         """Sequences and their labels, checked and laid out flat.
@@ -129,9 +151,11 @@ class SequenceModel(LabelledModel):
         ----------
         X : sequence of n items
             Each a dense array (n_i, F), a CSR matrix, a Rows, or a list of n_i lists of active columns. Length 0 is
-            allowed.
+            allowed. With features of pairs, each is a pair (features, edge_features), the second of shape (n_i - 1, E)
+            in one of these forms: row t is for positions t and t + 1.
         Y : sequence of n label sequences, optional
-            Each (n_i,) integer indices, or label names (a string counts as a sequence of one-letter names).
+            Each (n_i,) integer indices, or label names (a string counts as a sequence of one-letter names). A set of
+            them, or None, stands for a label that is partly known (:mod:`reference.models.partial`).
         like : array, optional
             Namespace, device and dtype to compute in; default NumPy float64.
 
@@ -142,13 +166,45 @@ class SequenceModel(LabelledModel):
         Raises
         ------
         ValueError, TypeError
-            Naming the sequence, for a wrong number of features or labels, unknown labels, numbers that are not finite.
+            Naming the sequence, for a wrong number of features or labels, unknown labels, empty sets of labels, numbers
+            that are not finite.
         """
+        edges = None
+        if self.n_edge_features:
+            X, edges = self._edges(X)
         rows, offsets = self._positions(X)
         if self.start_stop:
             rows = _with_boundaries(rows, offsets)
         packed = Rows.of(rows, like=like)
-        return ChainData(packed, lock(offsets), packed_labels(Y, self.labels, offsets, packed.place))
+        if edges is not None:
+            edges = Rows.of(edges, like=like)
+        labels, allowed = self._targets(Y, offsets, packed.place)
+        return ChainData(packed, lock(offsets), labels, edges, allowed)
+
+    def _edges(self, X: Any) -> tuple[list[Any], Rows]:
+        """The rows of each sequence, on the host, and those of all pairs, with an empty row before each sequence's."""
+        pairs = each_example("X", X, self._sequence)
+        empty = Rows.of([[]], width=self.n_edge_features)
+        each = [rows for x, edges in pairs for rows in ([empty, edges] if x.n else [])]
+        return [x for x, _ in pairs], stacked(each, self.n_edge_features)
+
+    def _sequence(self, name: Example, x: Any) -> tuple[Rows, Rows]:
+        """The rows of one sequence and of its pairs of neighbours."""
+        if not isinstance(x, (tuple, list)) or len(x) != 2:
+            got = f"{len(x)} items" if isinstance(x, (tuple, list)) else type(x).__name__
+            raise example_error(name, None, f"expected a pair (features, edge_features), got {got}", TypeError)
+        of_pairs = Example(name.argument, name.example, "edge_features")
+        rows = Rows.of(x[0], width=self.n_features, name=name)
+        edges = Rows.of(x[1], width=self.n_edge_features, name=of_pairs)
+        if edges.n != max(rows.n - 1, 0):
+            raise example_error(
+                of_pairs, None, f"expected {max(rows.n - 1, 0)} rows for {rows.n} positions, got {edges.n}"
+            )
+        return rows, edges
+
+    def _sizes(self, data: ChainData) -> Iterable[tuple[str, int, int]]:
+        edges = 0 if data.edges is None else data.edges.width
+        return [*super()._sizes(data), ("features of pairs", edges, self.n_edge_features)]
 
     def _positions(self, X: Any) -> tuple[Rows, np.ndarray]:
         """All positions of X as rows on the host, and the offsets of the sequences."""
@@ -165,36 +221,52 @@ class SequenceModel(LabelledModel):
         """Groups of sequences of similar lengths: at most ``max_cells`` padded positions (or one sequence), at most
         half of them padding.
         """
-        lengths = data.lengths[batch]
+        lengths, most = data.lengths[batch], self.max_cells // (self.n_labels if self.n_edge_features else 1)
         order = np.argsort(lengths, kind="stable")
         first = 0
         for i in range(1, len(order) + 1):
             shortest = lengths[order[first]]
             longest = lengths[order[i]] if i < len(order) else None
-            if longest is None or longest * (i + 1 - first) > self.max_cells or longest > 2 * shortest:
+            if longest is None or longest * (i + 1 - first) > most or longest > 2 * shortest:
                 yield batch[order[first:i]]
                 first = i
 
     def scores(self, data: ChainData, batch: np.ndarray, w: Array) -> ChainScores:
-        """The scores of a piece (b,) at weights w (d,): unary (b, n, L) padded with 0, pairwise (L, L), lengths
-        (b,).
+        """The scores of a piece (b,) at weights w (d,): unary (b, n, L) padded with 0, pairwise (L, L), or (b,
+        n-1, L, L) with features of pairs, lengths (b,).
         """
         weights, pairwise = self.split(w)
         positions, place = _layout(data.offsets, batch)
+        if data.edges is not None:
+            xp, n = data.rows.place.xp, place.shape[1]
+            table = xp.reshape(self.edge_weights(w), (self.n_edge_features, -1))
+            edges = self.arrays.gather_sum(data.edges.take(positions), table) + xp.reshape(pairwise, (1, -1))
+            pairwise = xp.reshape(self._padded(data, edges, place)[:, min(n, 1) :, :], self._pair_shape(place))
         flat = self.arrays.gather_sum(data.rows.take(positions), weights)
         return sound(ChainScores(self._padded(data, flat, place), pairwise, self._lengths(data, batch)), w)
+
+    def edge_weights(self, w: Array) -> Array:
+        """The weights (E, L, L) of features of pairs, among weights (d,): label before, label."""
+        cut = (self.width + self.n_labels) * self.n_labels
+        return array_namespace(w).reshape(w[cut:], (self.n_edge_features, self.n_labels, self.n_labels))
+
+    def _pair_shape(self, place: Any) -> tuple[int, ...]:
+        """The shape of pairwise scores for sequences laid out as (b, n): shared unless pairs have features."""
+        own = (place.shape[0], max(place.shape[1] - 1, 0)) if self.n_edge_features else ()
+        return (*own, self.n_labels, self.n_labels)
 
     def counts(self, data: ChainData) -> list[int]:
         """L^n_i for each sequence."""
         return [self.n_labels**n for n in data.lengths.tolist()]
 
     def squared_diameters(self, data: ChainData) -> np.ndarray:
-        """2 ||sum_t |x_t| ||^2 + 2 (n_i - 1)^2 for each sequence: position features, then transition counts.
+        """2 ||sum_t |x_t| ||^2 + 2 (n_i - 1)^2 for each sequence: position features, then transition counts; those of
+        pairs as those of positions.
 
         Counts of n - 1 transitions have norm at most n - 1 and no negative inner product.
         """
         bounds: np.ndarray = 2 * squared_sums(data.rows, data.offsets) + 2 * np.maximum(data.lengths - 1, 0) ** 2
-        return bounds
+        return bounds if data.edges is None else bounds + 2 * squared_sums(data.edges, data.offsets)
 
     def pullback(self, data: ChainData, batch: np.ndarray, w: Array, g: ChainScores) -> Array:
         """The adjoint of :meth:`scores`: a gradient with respect to the scores of a piece, as one (d,) in the
@@ -205,7 +277,13 @@ class SequenceModel(LabelledModel):
         cells = data.rows.place.integers(np.flatnonzero(place < len(positions)))
         flat = xp.take(xp.reshape(g.unary, (place.size, self.n_labels)), cells, axis=0)
         weights = self.arrays.scatter_sum(data.rows.take(positions), flat)
-        return xp.concat([xp.reshape(weights, (-1,)), xp.reshape(g.pairwise, (-1,))])
+        if data.edges is None:
+            return xp.concat([xp.reshape(weights, (-1,)), xp.reshape(g.pairwise, (-1,))])
+        (b, n), L = place.shape, self.n_labels
+        first = data.rows.place.zeros((b, min(n, 1), L, L))  # no pair ends at a first position
+        each = xp.take(xp.reshape(xp.concat([first, g.pairwise], axis=1), (b * n, L * L)), cells, axis=0)
+        edges = self.arrays.scatter_sum(data.edges.take(positions), each)
+        return xp.concat([xp.reshape(x, (-1,)) for x in (weights, xp.sum(each, axis=0), edges)])
 
     def task_loss(self, data: ChainData, batch: np.ndarray) -> ChainScores:
         """The task loss as scores to add: cost[true label, label] at each position."""
@@ -214,17 +292,26 @@ class SequenceModel(LabelledModel):
         true = home.xp.take(self.true_labels(data), home.integers(positions))
         flat = home.xp.take(home.floats(self.cost), true, axis=0)
         return ChainScores(
-            self._padded(data, flat, place), home.zeros((self.n_labels, self.n_labels)), self._lengths(data, batch)
+            self._padded(data, flat, place), home.zeros(self._pair_shape(place)), self._lengths(data, batch)
         )
 
     def gold(self, data: ChainData, batch: np.ndarray) -> ChainScores:
         """The indicator of the true labellings' parts, shaped like the scores."""
         labels, home = self._gold_labels(data, batch), data.rows.place
         shape = ChainScores(
-            home.zeros((*labels.shape, self.n_labels)), home.zeros((self.n_labels,) * 2), self._lengths(data, batch)
+            home.zeros((*labels.shape, self.n_labels)), home.zeros(self._pair_shape(labels)), self._lengths(data, batch)
         )
         parts: ChainScores = self.structure_type.ops.parts(shape, labels)
         return parts
+
+    def within(self, data: ChainData, batch: np.ndarray, scores: Any) -> ChainScores:
+        """The scores of a piece with -inf for the labels that ``data.allowed`` excludes."""
+        positions, place = _layout(data.offsets, batch)
+        home, xp = data.rows.place, data.rows.place.xp
+        allowed = xp.take(data.allowed, home.integers(positions), axis=0)
+        flat = xp.where(allowed, home.zeros(allowed.shape), -xp.inf)
+        restricted: ChainScores = scores._replace(unary=scores.unary + self._padded(data, flat, place))
+        return restricted
 
     def gold_scores(self, data: ChainData, batch: np.ndarray, w: Array) -> Array:
         """The scores (b,) of the true labellings at weights w (d,)."""
@@ -238,12 +325,10 @@ class SequenceModel(LabelledModel):
         return xp.reshape(xp.take(true, home.integers(place.ravel())), place.shape)
 
     def _padded(self, data: ChainData, flat: Array, place: np.ndarray) -> Array:
-        """Rows (P, L) of a piece's positions as (b, n, L), with 0 in the padding."""
-        home = data.rows.place
-        longer = home.xp.concat([flat, home.zeros((1, self.n_labels))])
-        return home.xp.reshape(
-            home.xp.take(longer, home.integers(place.ravel()), axis=0), (*place.shape, self.n_labels)
-        )
+        """Rows (P, k) of a piece's positions as (b, n, k), with 0 in the padding."""
+        home, columns = data.rows.place, flat.shape[1]
+        longer = home.xp.concat([flat, home.zeros((1, columns))])
+        return home.xp.reshape(home.xp.take(longer, home.integers(place.ravel()), axis=0), (*place.shape, columns))
 
     def _lengths(self, data: ChainData, batch: np.ndarray) -> Array | None:
         lengths = data.lengths[batch]

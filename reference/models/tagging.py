@@ -2,7 +2,8 @@
 pairs.
 
 The weights are a matrix of attributes and labels and a matrix of transitions, as in SequenceModel. A tagger may have
-all of them, or only those of pairs that occur in training data; the others are 0 and are not parameters. Label
+all of them, or only those of pairs that occur in training data; the others are 0 and are not parameters. Attributes of
+a token and the one before it have weights for the labels of both. Label
 sequences that are invalid in a scheme (BIO, IOBES, BILOU, ...) may be forbidden: labels that may not follow, begin or
 end get a score of -inf. Sources: Pillutla et al., Example 5 and section 7.1.1; Lafferty et al. (2001).
 """
@@ -21,10 +22,18 @@ from reference.arrays import Array, Place, Rows, host
 from reference.example_errors import ExampleError, listed
 from reference.models.base import integer, label_names
 from reference.models.macros import has_transitions
+from reference.models.partial import labels_in
 from reference.models.rules import as_settings, rules_of
 from reference.models.sequence import ChainData, SequenceModel
 from reference.models.templates import hashes
-from reference.models.token_templates import Extractor, TokenAttributes, attributes_of, check_templates
+from reference.models.token_templates import (
+    Extractor,
+    TokenAttributes,
+    attributes_of,
+    check_edge_templates,
+    check_templates,
+    edge_lines,
+)
 from reference.structures.chain import ChainScores
 
 __all__ = ["TaggingModel"]
@@ -41,15 +50,21 @@ class TaggingModel(SequenceModel):
         ``["bias", "word[-2..2]", "word|tag"]`` (:mod:`reference.models.token_templates`); a function of a sentence and
         a position that gives a list of strings, or a dictionary from strings to numbers; None: sentences are lists of
         such lists or dictionaries, or mappings with such a list as the column ``items``.
-    vocabulary : sequence of str, optional
-        The attributes that have weights; others are ignored.
+    edge_templates : sequence of str, function or None
+        Templates, or a function of a sentence and a position > 0, as ``templates``, for attributes of the pair of a
+        token and the one before it. B lines with macros, and * lines of wapiti, in ``templates`` are such, too.
+    vocabulary, edge_vocabulary : sequence of str, optional
+        The attributes of tokens, and of pairs of neighbours, that have weights; others are ignored.
     bits : int, optional
-        Instead of a vocabulary: attributes are hashed to 2^bits // L rows of L weights.
+        Instead of a vocabulary: attributes are hashed to 2^bits // L rows of L weights, those of pairs to 2^bits // L^2
+        rows of L^2.
     pairs : sequence of int, optional
         The attribute-label pairs that have a weight, ``row * L + label``, sorted; None: all.
     label_pairs : sequence of int, optional
         The transitions that have a weight, ``label * L + next label``, sorted; None: all that are allowed, or none if
         the templates are lines of CRF++ or wapiti without a B line.
+    edge_pairs : sequence of int, optional
+        The weights of attributes of pairs, ``(row * L + label) * L + next label``, sorted; None: all that are allowed.
     transitions : {"bio", "iob1", "iobes", "bilou", "bmes", "bmewo"}, mapping or bool array (L, L), optional
         Forbid all label sequences that are invalid in this scheme (:mod:`reference.models.schemes`), or by rules of
         one's own (:mod:`reference.models.rules`): ``{"forbidden": [["B", "B"]], "start": ["B", "O"]}``, or a matrix
@@ -66,9 +81,9 @@ class TaggingModel(SequenceModel):
     ----------
     labels : tuple of str
     size : int
-        Number of weights: pairs, then transitions.
-    width : int
-        Number of attributes, or of rows that they are hashed to.
+        Number of weights: pairs, then transitions, then those of attributes of pairs of neighbours.
+    width, n_edge_features : int
+        Number of attributes of tokens and of pairs, or of rows that they are hashed to.
 
     Raises
     ------
@@ -81,7 +96,7 @@ class TaggingModel(SequenceModel):
 
     Source
     ------
-    Pillutla et al., Example 5 and section 7.1.1.
+    Pillutla et al., Example 5 and section 7.1.1; Lafferty et al. (2001), equation (1).
 
     Examples
     --------
@@ -96,16 +111,22 @@ class TaggingModel(SequenceModel):
     """
 
     joiner: str | None = None  # of pickles of earlier versions
+    edge_templates: tuple[str, ...] | Extractor | None = None
+    edge_vocabulary: tuple[str, ...] | None = None
+    edge_pairs: np.ndarray | None = None
 
     def __init__(
         self,
         labels: int | Sequence[str],
         templates: str | Iterable[str] | Extractor | None = "chunks",
         *,
+        edge_templates: str | Iterable[str] | Extractor | None = None,
         vocabulary: Sequence[str] | None = None,
+        edge_vocabulary: Sequence[str] | None = None,
         bits: int | None = None,
         pairs: Sequence[int] | np.ndarray | None = None,
         label_pairs: Sequence[int] | np.ndarray | None = None,
+        edge_pairs: Sequence[int] | np.ndarray | None = None,
         transitions: Any = None,
         cost: Any = None,
         max_cells: int = 8192,
@@ -123,7 +144,8 @@ class TaggingModel(SequenceModel):
         if len(self._index) < len(self.vocabulary or ()):
             raise ValueError("vocabulary: expected different attributes")
         width = 2**self.bits // len(names) if self.bits is not None else len(self.vocabulary or ())
-        super().__init__(width, names, cost=cost, start_stop=False, max_cells=max_cells)
+        edges = self._observe(edge_templates, edge_vocabulary, len(names))
+        super().__init__(width, names, n_edge_features=edges, cost=cost, start_stop=False, max_cells=max_cells)
         rules = follows, begins, ends = rules_of(self.labels, transitions)
         self.transitions = as_settings(self.labels, transitions, rules)
         self._forbidden = np.where(follows, 0.0, -np.inf), np.where(begins, 0.0, -np.inf), np.where(ends, 0.0, -np.inf)
@@ -133,11 +155,37 @@ class TaggingModel(SequenceModel):
             self.label_pairs = np.flatnonzero(follows & has_transitions(self.templates))
         else:
             self.label_pairs = _cells("label_pairs", label_pairs, L * L)
-        wrong = self.label_pairs[~follows.reshape(-1)[self.label_pairs]]
-        if len(wrong):
-            a, b = divmod(int(wrong[0]), L)
-            raise ValueError(f"label_pairs: {self.labels[b]} after {self.labels[a]} is not allowed by {self._rules}")
+        if edge_pairs is not None:
+            self.edge_pairs = _cells("edge_pairs", edge_pairs, edges * L**2)
+        elif edges and not np.all(follows):
+            self.edge_pairs = np.flatnonzero(np.broadcast_to(follows, (edges, L, L)))
+        for name, given in (("label_pairs", self.label_pairs), ("edge_pairs", self.edge_pairs)):
+            wrong: Any = () if given is None else given[~follows.reshape(-1)[given % L**2]]
+            if len(wrong):
+                a, b = divmod(int(wrong[0]) % L**2, L)
+                raise ValueError(f"{name}: {self.labels[b]} after {self.labels[a]} is not allowed by {self._rules}")
         self.size = (self.width * L if self.pairs is None else len(self.pairs)) + len(self.label_pairs)
+        self.size += edges * L**2 if self.edge_pairs is None else len(self.edge_pairs)
+
+    def _observe(self, edge_templates: Any, edge_vocabulary: Sequence[str] | None, L: int) -> int:
+        """Set what attributes of pairs of neighbours there are; their number, or that of rows of L^2 weights."""
+        if edge_templates is not None:
+            self.edge_templates = check_edge_templates(edge_templates)
+        if edge_vocabulary is not None:
+            self.edge_vocabulary = tuple(edge_vocabulary)
+        observes = callable(self.edge_templates) or bool(edge_lines(self.templates, self.edge_templates))
+        if (edge_vocabulary is not None) != (observes and self.bits is None):
+            expected = "one, for edge_templates or B lines with macros" if edge_vocabulary is None else "none"
+            raise ValueError(f"edge_vocabulary: expected {expected}")
+        if len(self._edge_index) < len(self.edge_vocabulary or ()):
+            raise ValueError("edge_vocabulary: expected different attributes")
+        if not observes or self.bits is None:
+            return len(self.edge_vocabulary or ())
+        if 2**self.bits < L**2:
+            raise ValueError(
+                f"bits: expected 2^bits >= {L**2}, the number of pairs of labels, for edge_templates, got {self.bits}"
+            )
+        return int(2**self.bits // L**2)
 
     @classmethod
     def of(
@@ -146,6 +194,7 @@ class TaggingModel(SequenceModel):
         Y: Sequence[Sequence[str]],
         templates: str | Iterable[str] | Extractor | None = "chunks",
         *,
+        edge_templates: str | Iterable[str] | Extractor | None = None,
         pairs: str = "observed",
         bits: int | None = None,
         least: int = 1,
@@ -157,12 +206,14 @@ class TaggingModel(SequenceModel):
         Parameters
         ----------
         X, Y : sentences and their labels, names, as :meth:`pack` takes them
-        templates, bits, transitions, cost
-            As above; without bits, the vocabulary has the attributes that occur in X.
+        templates, edge_templates, bits, transitions, cost
+            As above; without bits, the vocabularies have the attributes that occur in X.
         pairs : {"observed", "all"}
-            Weights for the attribute-label pairs and the transitions that occur in the data, or for all.
+            Weights for the attribute-label pairs and the transitions that occur in the data, with and without an
+            attribute, or for all. Where labels are partly known, a set counts with each of its labels and None with
+            none, and all transitions that are allowed have a weight.
         least : int >= 1
-            The vocabulary has the attributes that occur at least ``least`` times.
+            A vocabulary has the attributes that occur at least ``least`` times.
 
         Returns
         -------
@@ -174,21 +225,27 @@ class TaggingModel(SequenceModel):
         integer("least", least, 1)
         check_least(least, bits)
         Y = [listed(f"Y[{i}]", y) if not isinstance(y, str) else y for i, y in enumerate(listed("Y", Y))]
-        labels = sorted({label for y in Y for label in y}, key=str)
+        labels = sorted({label for y in Y for label in labels_in(y)}, key=str)
         if not labels or not all(isinstance(label, str) for label in labels):
             raise ValueError(f"Y: expected names of labels, got {labels}")
         given = templates if templates is None or callable(templates) else check_templates(templates)
-        attributes = attributes_of(X, given)
+        of_pairs = None if edge_templates is None else check_edge_templates(edge_templates)
+        attributes = attributes_of(X, given, edge_templates=of_pairs)
         vocabulary = None
         if bits is None:
-            times = np.bincount(attributes.numbers, minlength=len(attributes.names))
-            vocabulary = [attributes.names[i] for i in np.flatnonzero(times >= least).tolist()]
+            vocabulary = _frequent(attributes, least)
         settings: dict[str, Any] = {"vocabulary": vocabulary, "bits": bits, "transitions": transitions, "cost": cost}
+        settings["edge_templates"] = of_pairs
+        if bits is None and attributes.edges is not None:
+            settings["edge_vocabulary"] = _frequent(attributes.edges, least)
         model = cls(labels, given, **settings)
         if pairs == "all":
             return model
         data = model._packed(attributes, Y, None)
-        following = model.observed_transitions(data) if has_transitions(given) else np.zeros(0, np.int64)
+        following = model.label_pairs
+        if data.allowed is None:
+            following = model.observed_transitions(data) if has_transitions(given) else np.zeros(0, np.int64)
+            settings["edge_pairs"] = model.observed_edges(data) if model.n_edge_features else None
         return cls(labels, given, pairs=model.observed(data), label_pairs=following, **settings)
 
     def settings(self) -> dict[str, Any]:
@@ -200,6 +257,13 @@ class TaggingModel(SequenceModel):
                 "templates: a function cannot be saved; make a model with templates=None of what it returns, and save "
                 "that"
             )
+        if callable(self.edge_templates):
+            raise TypeError("edge_templates: a function cannot be saved; expected a list of templates")
+        edges = {
+            "edge_templates": None if self.edge_templates is None else list(self.edge_templates),
+            "edge_vocabulary": None if self.edge_vocabulary is None else list(self.edge_vocabulary),
+            "edge_pairs": None if self.edge_pairs is None else self.edge_pairs.tolist(),
+        }
         return {
             "labels": list(self.labels),
             "templates": None if self.templates is None else list(self.templates),
@@ -211,7 +275,7 @@ class TaggingModel(SequenceModel):
             "cost": self.cost.tolist(),
             "max_cells": self.max_cells,
             "joiner": self.joiner,
-        }
+        } | (edges if self.n_edge_features or self.edge_vocabulary is not None else {})
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> ChainData:
         """Sentences and their labels, checked and laid out flat.
@@ -223,7 +287,7 @@ class TaggingModel(SequenceModel):
             lists of strings or dictionaries from strings to numbers; with a function, its arguments. Or their
             TokenAttributes.
         Y : sequence of n label sequences, optional
-            Each (n_i,) names or indices.
+            Each (n_i,) names or indices, sets of them, or None where no label is known.
         like : array, optional
             Namespace, device and dtype to compute in; default NumPy float64.
 
@@ -249,8 +313,8 @@ class TaggingModel(SequenceModel):
 
     def _attributes(self, X: Any) -> TokenAttributes:
         if self.joiner is not None or isinstance(self.templates, tuple) or isinstance(X, TokenAttributes):
-            return attributes_of(X, self.templates, self.joiner or ":")
-        return max((attributes_of(X, self.templates, joiner) for joiner in "=:"), key=self._known)
+            return attributes_of(X, self.templates, self.joiner or ":", self.edge_templates)
+        return max((attributes_of(X, self.templates, joiner, self.edge_templates) for joiner in "=:"), key=self._known)
 
     def _known(self, attributes: TokenAttributes) -> int:
         """How many attributes of tokens have weights."""
@@ -282,13 +346,15 @@ class TaggingModel(SequenceModel):
 
     def _positions(self, X: Any) -> tuple[Rows, np.ndarray]:
         """The rows of tokens from their attributes, with the numbers of those that have a weight."""
-        row = np.array(self._rows_of(X.names), np.int64)
-        columns = row[X.numbers]
-        kept = columns >= 0
-        if np.all(kept):  # as in training
-            return Rows.unchecked(X.indptr[:], columns, X.values[:], self.width), X.offsets
-        indptr = np.concatenate([[0], np.cumsum(kept)])[X.indptr].astype(np.int64)
-        return Rows.unchecked(indptr, columns[kept], X.values[kept], self.width), X.offsets
+        return _numbered(X, self._rows_of(X.names), self.width), X.offsets
+
+    def _edges(self, X: Any) -> tuple[Any, Rows]:
+        if X.edges is None:
+            raise ValueError("X: expected sentences, or attributes with those of pairs, which edge_templates describe")
+        names = X.edges.names
+        if self.bits is not None:
+            return X, _numbered(X.edges, hashes(names) % np.uint64(self.n_edge_features), self.n_edge_features)
+        return X, _numbered(X.edges, [self._edge_index.get(name, -1) for name in names], self.n_edge_features)
 
     def _rows_of(self, names: list[str]) -> Any:
         """The row of each attribute, or -1."""
@@ -299,6 +365,10 @@ class TaggingModel(SequenceModel):
     @cached_property
     def _index(self) -> dict[str, int]:
         return {name: i for i, name in enumerate(self.vocabulary or ())}
+
+    @cached_property
+    def _edge_index(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.edge_vocabulary or ())}
 
     def _true(self, data: ChainData) -> np.ndarray:
         return host(self.true_labels(data))
@@ -316,11 +386,34 @@ class TaggingModel(SequenceModel):
             problem = f"{after} after {before}, at token {wrong}, is not allowed by {self._rules}"
             raise ExampleError("Y", i, min(int(wrong), len(y) - 1), problem)
 
+    def _check_allowed(self, argument: str, allowed: np.ndarray, offsets: np.ndarray) -> None:
+        """Raise an ExampleError at the first sentence, and its first token, where the scheme leaves no labels."""
+        if self.transitions is None:
+            return
+        follows, begins, ends = (mask == 0.0 for mask in self._forbidden)
+        lengths, left = np.diff(offsets), np.zeros((len(offsets) - 1, self.n_labels), bool)
+        wrong: dict[int, int] = {}
+        for t in range(int(lengths.max(initial=0))):
+            here = np.flatnonzero(lengths > t)
+            left[here] = allowed[offsets[here] + t] & (left[here] @ follows if t else begins)
+            left[here] &= ends | (lengths[here] > t + 1)[:, None]
+            wrong |= {i: t for i in here[~np.any(left[here], axis=1)].tolist() if i not in wrong}
+        for i, t in sorted(wrong.items())[:1]:
+            names = ", ".join(self.labels[k] for k in np.flatnonzero(allowed[offsets[i] + t]))
+            problem = f"no labelling up to here is possible by {self._rules} with one of {names}"
+            raise ExampleError(argument, i, t, problem)
+
     def observed(self, data: ChainData) -> np.ndarray:
         """The attribute-label pairs (m,) that occur in packed data with labels, for
-        ``TaggingModel(..., pairs=...)``.
+        ``TaggingModel(..., pairs=...)``; of partly known labels those of sets, not of None.
         """
         seen = np.zeros(self.width * self.n_labels, dtype=bool)
+        if data.allowed is not None:
+            allowed = host(data.allowed)
+            position = np.repeat(np.arange(data.rows.n), np.diff(data.rows.indptr))
+            for label, some in enumerate((allowed & ~np.all(allowed, axis=1)[:, None]).T):
+                seen[host(data.rows.indices)[some[position]] * self.n_labels + label] = True
+            return np.flatnonzero(seen)
         labels = np.repeat(self._true(data), np.diff(data.rows.indptr))
         seen[host(data.rows.indices) * self.n_labels + labels] = True
         return np.flatnonzero(seen)
@@ -333,6 +426,16 @@ class TaggingModel(SequenceModel):
         later = np.flatnonzero(inside)
         return np.unique(labels[later - 1] * self.n_labels + labels[later])
 
+    def observed_edges(self, data: ChainData) -> np.ndarray:
+        """The attributes of pairs with their labels (k,) that occur in packed data, for
+        ``TaggingModel(..., edge_pairs=...)``.
+        """
+        if data.edges is None:
+            return np.zeros(0, np.int64)
+        labels, L = self._true(data), self.n_labels
+        pairs = np.concatenate([[0], labels[:-1] * L + labels[1:]])[: len(labels)]  # the first occurs in no row
+        return np.unique(host(data.edges.indices) * L**2 + np.repeat(pairs, np.diff(data.edges.indptr)))
+
     @property
     def _rules(self) -> str:
         """What forbids labels, as errors name it."""
@@ -341,6 +444,8 @@ class TaggingModel(SequenceModel):
     @property
     def restricted(self) -> bool:
         """Whether some pairs or transitions have no weight, or are forbidden."""
+        if self.edge_pairs is not None:
+            return True
         return self.pairs is not None or len(self.label_pairs) < self.n_labels**2 or self.transitions is not None
 
     # scores -----------------------------------------------------------------------------------------------------------
@@ -373,32 +478,58 @@ class TaggingModel(SequenceModel):
         """Weights (d,) as the matrix (F, L) of attributes and labels and that of transitions (L, L), 0 for pairs
         without a weight.
         """
+        return super().split(self._whole(w))
+
+    def edge_weights(self, w: Array) -> Array:
+        """As SequenceModel's, 0 for those without a weight."""
+        return super().edge_weights(self._whole(w))
+
+    def _whole(self, w: Array) -> Array:
+        """Weights (d,) as those of a SequenceModel, 0 for those without a weight."""
         place = Place.of(w)
         longer = place.xp.concat([w, place.zeros((1,))])
-        return super().split(place.xp.take(longer, place.integers(self._places), axis=0))
+        return place.xp.take(longer, place.integers(self._places), axis=0)
 
     def counts(self, data: ChainData) -> list[int]:
         """The number of allowed label sequences of each sentence."""
         if self.transitions is None:
             return super().counts(data)
-        each = (self.scores(data, np.array([i]), self.zeros(data)) for i in range(data.n))
-        return [self.structure_type.unchecked(ChainScores(s.unary[0, ...], s.pairwise, None)).count() for s in each]
+        follows = data.rows.place.floats(self._forbidden[0])
+        each = (self.scores(data, np.array([i]), self.zeros(data)).unary for i in range(data.n))
+        return [self.structure_type.unchecked(ChainScores(unary[0, ...], follows)).count() for unary in each]
 
     @cached_property
     def cells(self) -> np.ndarray:
         """(d,): the position of each weight in the matrix of attributes and labels, in C order, followed by that of
-        transitions.
+        transitions, and by those of attributes of pairs.
         """
-        whole = self.width * self.n_labels
+        whole, L = self.width * self.n_labels, self.n_labels
         pairs = np.arange(whole) if self.pairs is None else self.pairs
-        return np.concatenate([pairs, whole + self.label_pairs])
+        edges = np.arange(self.n_edge_features * L**2) if self.edge_pairs is None else self.edge_pairs
+        return np.concatenate([pairs, whole + self.label_pairs, whole + L**2 + edges])
 
     @cached_property
     def _places(self) -> np.ndarray:
         """The inverse of ``cells``: the number of the weight at each position, or d."""
-        places = np.full((self.width + self.n_labels) * self.n_labels, self.size)
+        places = np.full((self.width + (1 + self.n_edge_features) * self.n_labels) * self.n_labels, self.size)
         places[self.cells] = np.arange(self.size)
         return places
+
+
+def _numbered(attributes: TokenAttributes, row: Any, width: int) -> Rows:
+    """The rows of tokens, of the attributes whose ``row`` is not -1."""
+    columns = np.array(row, np.int64)[attributes.numbers]
+    kept = columns >= 0
+    if np.all(kept):  # as in training
+        return Rows.unchecked(attributes.indptr[:], columns, attributes.values[:], width)
+    indptr = np.concatenate([[0], np.cumsum(kept)])[attributes.indptr].astype(np.int64)
+    return Rows.unchecked(indptr, columns[kept], attributes.values[kept], width)
+
+
+def _frequent(attributes: TokenAttributes, least: int) -> list[str]:
+    """The names of attributes that occur at least ``least`` times."""
+    times = np.bincount(attributes.numbers, minlength=len(attributes.names))
+    return [attributes.names[i] for i in np.flatnonzero(times >= least).tolist()]
 
 
 def _with_strings(X: Any) -> Iterator[tuple[str, Any]]:

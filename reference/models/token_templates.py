@@ -29,7 +29,16 @@ from reference.arrays import real
 from reference.example_errors import Example, ExampleError, each_example, example_error, is_frame, listed, located
 from reference.models.macros import Line, Macro, expanded, line_of
 
-__all__ = ["TOKEN_TEMPLATES", "TokenAttributes", "attributes_of", "check_templates", "columns_of", "load_templates"]
+__all__ = [
+    "TOKEN_TEMPLATES",
+    "TokenAttributes",
+    "attributes_of",
+    "check_edge_templates",
+    "check_templates",
+    "columns_of",
+    "edge_lines",
+    "load_templates",
+]
 
 Extractor = Callable[[Any, int], Any]
 Atom = tuple[str, str, int]
@@ -75,7 +84,8 @@ class TokenAttributes(NamedTuple):
     """The attributes of N tokens: token t has entries indptr[t]:indptr[t+1] of ``numbers``, into ``names``, and of
     ``values``.
 
-    offsets (n + 1,): the first token of each sentence.
+    offsets (n + 1,): the first token of each sentence. edges: the attributes of each token and the one before it, none
+    for the first of a sentence; None where no template asks for them.
     """
 
     offsets: np.ndarray
@@ -83,6 +93,7 @@ class TokenAttributes(NamedTuple):
     numbers: np.ndarray
     values: np.ndarray
     names: list[str]
+    edges: TokenAttributes | None = None
 
 
 def check_templates(templates: str | Iterable[str]) -> tuple[str, ...]:
@@ -113,6 +124,20 @@ def check_templates(templates: str | Iterable[str]) -> tuple[str, ...]:
             raise ValueError(f"templates: expected different ones, got {template} twice")
         earlier.add(template)
     return tuple(written)
+
+
+def check_edge_templates(templates: str | Iterable[str] | Extractor) -> tuple[str, ...] | Extractor:
+    """Templates of pairs of neighbours as :func:`check_templates` returns them, or a function."""
+    if callable(templates):
+        return templates
+    try:
+        checked = check_templates(templates)
+    except ValueError as problem:
+        raise ValueError(f"edge_{problem}") from None
+    for template in checked:
+        if (line := line_of(template)) is not None and not line.pairs:
+            raise ValueError(f"edge_templates: expected B lines with macros, got {template}")
+    return checked
 
 
 def load_templates(path: str | Path) -> tuple[str, ...]:
@@ -158,8 +183,13 @@ def atoms_of(template: str) -> list[Atom]:
     return [] if template in _ALONE else [_parsed(atom)[:3] for atom in template.split("|")]
 
 
-def attributes_of(X: Any, templates: Sequence[str] | Extractor | None, joiner: str = ":") -> TokenAttributes:
-    """The attributes of every token of the sentences X.
+def attributes_of(
+    X: Any,
+    templates: Sequence[str] | Extractor | None,
+    joiner: str = ":",
+    edge_templates: Sequence[str] | Extractor | None = None,
+) -> TokenAttributes:
+    """The attributes of every token of the sentences X, and of pairs of neighbours.
 
     Parameters
     ----------
@@ -174,6 +204,9 @@ def attributes_of(X: Any, templates: Sequence[str] | Extractor | None, joiner: s
         number means the attribute name:s, and a mapping or a list of strings means the attributes name:key.
     joiner : str
         What stands between the name and a string in place of a number.
+    edge_templates : sequence of str, function or None
+        As ``templates``, for the pair of a token and the one before it; a function is not called for first tokens.
+        Lines of CRF++ and wapiti in ``templates`` may ask for such attributes, too.
 
     Raises
     ------
@@ -185,9 +218,32 @@ def attributes_of(X: Any, templates: Sequence[str] | Extractor | None, joiner: s
         return X
     X = listed("X", X)
     if templates is None:
-        return _attribute_sets(each_example("X", X, _listed_tokens), joiner)
-    if callable(templates):
-        return _attribute_sets([[templates(x, t) for t in range(_tokens(x))] for x in X], joiner)
+        tokens = _attribute_sets(each_example("X", X, _listed_tokens), joiner)
+    elif callable(templates):
+        tokens = _attribute_sets([[templates(x, t) for t in range(_tokens(x))] for x in X], joiner)
+    else:
+        tokens = _by_templates(X, templates)
+    asking = edge_templates if callable(edge_templates) else edge_lines(templates, edge_templates)
+    if not asking:
+        return tokens
+    if callable(asking):
+        edges = _attribute_sets([[asking(x, t) if t else () for t in range(_tokens(x))] for x in X], joiner)
+    else:
+        edges = _by_templates(X, asking, pairs=True)
+    for i in np.flatnonzero(np.diff(tokens.offsets) != np.diff(edges.offsets))[:1].tolist():
+        lengths = (int(np.diff(each.offsets)[i]) for each in (tokens, edges))
+        raise ExampleError("X", i, None, "expected columns of one length, got {} tokens and {}".format(*lengths))
+    return tokens._replace(edges=edges)
+
+
+def edge_lines(templates: Any, edge_templates: Sequence[str] | None) -> tuple[str, ...]:
+    """The templates that describe pairs of neighbours, each once: lines of CRF++ and wapiti, and ``edge_templates``."""
+    lines = [each for each in templates if (line := line_of(each)) and line.pairs] if type(templates) is tuple else []
+    return tuple(dict.fromkeys([*lines, *(edge_templates or ())]))
+
+
+def _by_templates(X: Any, templates: Sequence[str], pairs: bool = False) -> TokenAttributes:
+    """The attributes by templates. pairs: of pairs of neighbours, so none for first tokens."""
     columns = columns_of(templates)
     X = each_example("X", X, lambda name, x: columns_of_sentence(name, x, columns))
     lengths = [_tokens(x) for x in X]
@@ -195,9 +251,11 @@ def attributes_of(X: Any, templates: Sequence[str] | Extractor | None, joiner: s
     table = np.full((int(window.offsets[-1]), len(templates)), OUTSIDE, np.int32)
     names: list[str] = []
     for column, template in enumerate(templates):
-        ids, more = window.template(template)
+        ids, more = window.template(template, pairs)
         table[:, column] = np.where(ids == OUTSIDE, OUTSIDE, ids + len(names))
         names += more
+    if pairs:
+        table[window.first] = OUTSIDE
     present = table != OUTSIDE
     numbers = table[present]
     if len(index := dict.fromkeys(names)) < len(names):  # lines of CRF++ may share attributes
@@ -290,11 +348,13 @@ class _Window:
         self.first, self.end = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:], lengths)
         self.kept: dict[tuple[str, str], tuple[np.ndarray, list[str]]] = {}
 
-    def template(self, template: str) -> tuple[np.ndarray, list[str]]:
-        """(N,) the number of each token's attribute, OUTSIDE if it has none, and the names of the numbers."""
+    def template(self, template: str, edges: bool = False) -> tuple[np.ndarray, list[str]]:
+        """(N,) the number of each token's attribute, OUTSIDE if it has none, and the names of the numbers. edges: what
+        a line of CRF++ or wapiti asks for of pairs.
+        """
         places = np.arange(len(self.first))
         if (line := line_of(template)) is not None:
-            return self.line(line)
+            return self.line(line, line.pairs if edges else line.attributes)
         if template in _ALONE:
             has = {"bias": places >= 0, "BOS": places == self.first, "EOS": places == self.end - 1}[template]
             return np.where(has, 0, OUTSIDE), [template]
@@ -310,9 +370,9 @@ class _Window:
             values = [f"{values[a]}|{others[b]}" for a, b in zip(earlier.tolist(), later.tolist(), strict=True)]
         return ids, [f"{template}={value}" for value in values]
 
-    def line(self, line: Line) -> tuple[np.ndarray, list[str]]:
-        """As :meth:`template`, of a line of CRF++ or wapiti."""
-        if not line.attributes:
+    def line(self, line: Line, asks: bool) -> tuple[np.ndarray, list[str]]:
+        """As :meth:`template`, of a line of CRF++ or wapiti; none unless it ``asks`` for attributes."""
+        if not asks:
             return np.full(len(self.first), OUTSIDE), []
         index: dict[str, int] = {}
         each = (expanded(line, x, n) for x, n in zip(self.X, np.diff(self.offsets).tolist(), strict=True))

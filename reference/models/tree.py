@@ -21,20 +21,21 @@ from reference.arrays import Array, Rows, host
 from reference.example_errors import Example, each_example, example_error
 from reference.models.base import (
     Concatenated,
-    LabelledModel,
     check_labels,
     checked,
+    given,
     integer,
     offsets_of,
     only,
-    packed_labels,
     sound,
     squared_sums,
     stacked,
     with_ones,
 )
+from reference.models.partial import PartlyLabelled, check_allowed
 from reference.packed import check_forests, check_indices, check_offsets, lock
 from reference.structures.answered import Oracle
+from reference.structures.base import limited
 from reference.structures.tree import Tree, TreeScores
 from reference.structures.tree_scores import order
 
@@ -46,13 +47,15 @@ class TreeData(Concatenated):
     """Packed trees: tree i owns nodes offsets[i]:offsets[i+1].
 
     rows: features of all N nodes; offsets (n+1,) NumPy int64; parents (N,) NumPy int64, numbered within their tree, -1
-    for roots; labels (N,) int64 in the rows' place, or None.
+    for roots; labels (N,) int64 in the rows' place, or None; allowed (N, L) booleans in their place, the labels that
+    each node may have, if they are partly known.
     """
 
     rows: Rows
     offsets: np.ndarray
     parents: np.ndarray
     labels: Array | None
+    allowed: Array | None = None
 
     counted = "nodes"
 
@@ -65,13 +68,14 @@ class TreeData(Concatenated):
         check_indices("parents", self.parents, (N,))
         check_forests("parents", self.parents, self.offsets)
         check_labels(self.labels, self.rows.n, self.rows.place.xp)
+        check_allowed(self.allowed, self.labels, self.rows.n, self.rows.place.xp)
 
     def nodes(self, i: int) -> np.ndarray:
         """The nodes of tree i (p,)."""
         return np.arange(self.offsets[i], self.offsets[i + 1])
 
 
-class TreeModel(LabelledModel):
+class TreeModel(PartlyLabelled):
     """A labeller of the nodes of trees and forests over sparse or dense features.
 
     score(y) = sum_v <W[:, y_v], x_v> + sum_{v not a root} A[y_parent(v), y_v]
@@ -127,7 +131,8 @@ class TreeModel(LabelledModel):
             (p_i,): the parent of each node, numbered within its tree, -1 for a root. Trees without nodes and forests
             are allowed.
         Y : sequence of n label sequences, optional
-            Each (p_i,) integer indices, or label names (a string counts as a sequence of one-letter names).
+            Each (p_i,) integer indices, or label names (a string counts as a sequence of one-letter names). A set of
+            them, or None, stands for a label that is partly known (:mod:`reference.models.partial`).
         like : array, optional
             Namespace, device and dtype to compute in; default NumPy float64.
 
@@ -146,8 +151,7 @@ class TreeModel(LabelledModel):
         offsets, parents = offsets_of(forests), np.concatenate([np.zeros(0, np.int64), *forests])
         roots = np.flatnonzero(parents < 0)
         rows = Rows.of(with_ones(stacked(each, self.n_features), roots, self.n_features, self.width), like=like)
-        labels = packed_labels(Y, self.labels, offsets, rows.place, "node")
-        return TreeData(rows, lock(offsets), lock(parents), labels)
+        return TreeData(rows, lock(offsets), lock(parents), *self._targets(Y, offsets, rows.place, "node"))
 
     def _tree(self, name: Example, x: Any) -> tuple[Rows, np.ndarray]:
         """The rows of one tree, and the parents."""
@@ -185,6 +189,13 @@ class TreeModel(LabelledModel):
         shape = TreeScores(unary, pairwise, data.parents[data.nodes(i)])
         parts: TreeScores = self.structure_type.ops.parts(shape, true)
         return parts
+
+    def within(self, data: TreeData, batch: np.ndarray, scores: Any) -> TreeScores:
+        """The scores of a tree with -inf for the labels that ``data.allowed`` excludes."""
+        i, rows = only(batch, data), given(data.allowed, "labels")
+        allowed = rows[int(data.offsets[i]) : int(data.offsets[i + 1]), :]
+        restricted: TreeScores = scores._replace(unary=limited(scores.unary, allowed))
+        return restricted
 
     def counts(self, data: TreeData) -> list[int]:
         """L^p_i for each tree."""

@@ -90,9 +90,9 @@ class Traits(NamedTuple):
 
     hinge: whether it is a hinge, so that mu = 0 means no smoothing. mu: its own smoothing parameter, None if it has
     none. smoothing: the smoothing function. nonnegative: the weights that must be >= 0, a slice of step 1; None if all
-    are free. model: of the scores; linear: whether these are linear in the weights, so that the objective is convex.
-    smoothness, local_smoothness: functions of mu; bounds on the curvature of each component, everywhere or away from
-    kinks; inf if unknown.
+    are free. model: of the scores; linear: whether these are linear in the weights. unknown: the number of positions
+    whose labels are not known. smoothness, local_smoothness: functions of mu; bounds on the curvature of each
+    component, everywhere or away from kinks; inf if unknown.
     """
 
     hinge: bool
@@ -101,8 +101,14 @@ class Traits(NamedTuple):
     nonnegative: slice | None
     model: Any
     linear: bool
+    unknown: int
     smoothness: Callable[[float | None], float]
     local_smoothness: Callable[[float | None], float]
+
+    @property
+    def convex(self) -> bool:
+        """Whether the objective is convex."""
+        return self.linear and self.unknown == 0
 
 
 def traits(objective: Examples) -> Traits:
@@ -119,13 +125,15 @@ def traits(objective: Examples) -> Traits:
             raise ValueError(f"nonnegative: expected a slice of neighbouring weights, got {constrained}")
         constrained = slice(first, last) if first < last else None
     unweighted = objective.objective if isinstance(objective, Weighted) else objective
+    mu = getattr(objective, "mu", None)
     return Traits(
-        is_hinge(objective),
-        getattr(objective, "mu", None),
+        bool(getattr(objective, "loss_augmented", False) and not mu),
+        mu,
         getattr(objective, "smoothing", None),
         constrained,
         getattr(objective, "model", None),
         not isinstance(getattr(unweighted, "model", None), NonlinearModel),
+        getattr(unweighted, "unknown", 0),
         smoothness,
         getattr(objective, "local_smoothness", lambda mu: np.inf),
     )
@@ -133,7 +141,7 @@ def traits(objective: Examples) -> Traits:
 
 def is_hinge(objective: Any) -> bool:
     """Whether an objective is a hinge: augmented by the task loss, and not smoothed of itself as the log loss is."""
-    return bool(getattr(objective, "loss_augmented", False) and not getattr(objective, "mu", 0.0))
+    return traits(objective).hinge
 
 
 def value_of(objective: Objective, w: Array, mu: float | None, batch: Any = None) -> float:

@@ -126,7 +126,11 @@ class Centred(Algorithm):
     def bound(self, objective: Any, state: CentredState) -> float:
         """The larger of the two lower bounds on P; a negative v_j does not count where w_j must be >= 0."""
         v = clipped(self.gradient(state), traits(objective).nonnegative)
-        value, l1 = float(self.inner(state.kappa).value(state.dual)), self.dual.l1
+        return self.bound_of(float(self.inner(state.kappa).value(state.dual)), v)
+
+    def bound_of(self, value: float, v: Array) -> float:
+        """The same from V and v (d,)."""
+        l1 = self.dual.l1
         largest = float(np.max(np.abs(host(v)), initial=0.0))
         scaled = value * min(1.0, l1 / largest) if largest > 0 else value
         if self.lam == 0:

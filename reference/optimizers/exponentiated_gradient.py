@@ -71,20 +71,21 @@ class EGState(NamedTuple):
 class ExponentiatedGradient(Algorithm):
     """Online exponentiated gradient, on a log loss or a hinge; :func:`reference.exponentiated_gradient` returns ``x``.
 
-    That function describes the options; mu is 1 for the log loss and 0 for the unsmoothed hinge. The updates are
-    Collins et al.'s. The adaptive step size of each example and the sampling by gains are not in their paper.
+    That function describes the options; mu is 1 for the log loss and 0 for the unsmoothed hinge. step_size may be one
+    for each example (n,). The updates are Collins et al.'s. The adaptive step size of each example and the sampling by
+    gains are not in their paper.
     """
 
     lam: float
     mu: float
-    step_size: float
+    step_size: float | np.ndarray
     sampling: str = "gains"
     l1: float = 0.0
 
     def init(self, objective: StructuralHinge, w0: Array | None = None) -> EGState:
         """All weight on the true outputs, which have task loss 0."""
         n = objective.n
-        return EGState(objective.zeros(), np.zeros(n), np.full(n, float(self.step_size)), np.zeros(n), 0, {})
+        return EGState(objective.zeros(), np.zeros(n), np.full(n, self.step_size, np.float64), np.zeros(n), 0, {})
 
     def weights(self, objective: StructuralHinge, x: Array) -> Array:
         """w (d,) of x = w(alpha): soft(x, l1/lam), and clipped."""
@@ -97,6 +98,18 @@ class ExponentiatedGradient(Algorithm):
     def moved_to(self, state: EGState, x: Array) -> EGState:
         """The state with another x."""
         return state._replace(x=x)
+
+    def difference(self, objective: StructuralHinge, state: EGState) -> Array:
+        """(1/n) sum_i of the features of the truth less their expectation under alpha_i (d,).
+
+        That is lam x up to rounding. The objective may also have another model of the same examples, labels and
+        transitions: its features are then those of the result.
+        """
+        model, data, v = objective.model, objective.data, objective.zeros()
+        for i, point in state.points.items():
+            (piece,) = model.chunks(data, np.array([i]))
+            v = v + model.pullback(data, piece, v, add(model.gold(data, piece), point.parts, -1.0)) / objective.n
+        return v
 
     def from_weights(self, objective: StructuralHinge, state: EGState, w: Array) -> EGState:
         """The state with each alpha_i ~ exp([loss_i(y) + score_i(y; w)] / mu), for mu > 0."""

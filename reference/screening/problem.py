@@ -33,6 +33,7 @@ import numpy as np
 
 from reference.arrays import Array, Place, floats, host, number, refuse_nan_and_inf
 from reference.models.nonlinear import NonlinearModel
+from reference.models.partial import needs_all
 from reference.objectives import LogLoss
 from reference.screening.registry import bound_of
 from reference.screening.restricted import checked_columns, restrict
@@ -372,6 +373,8 @@ def check_log_loss(objective: Any) -> None:
         raise UnsupportedError(
             f"objective: the scores of {type(objective.model).__name__} are not linear in the weights"
         )
+    if unknown := getattr(objective, "unknown", 0):
+        raise ValueError(f"objective: {needs_all('the elastic net', unknown)}")
     if objective.nonnegative is not None:
         raise ValueError(f"objective: {type(objective.model).__name__} has weights that must be >= 0: no elastic net")
 

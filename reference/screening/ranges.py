@@ -52,32 +52,43 @@ def _norms(model: MulticlassModel, data: MulticlassData) -> np.ndarray:
 
 def range_of_sequences(model: SequenceModel, data: ChainData) -> np.ndarray:
     """Bounds by counts (d,), for a sequence of n labels: half of sum_t |x_tf| for a feature with a label, (n - 1)/2 for
-    a transition a to a, half of floor(n/2) for a to b.
+    a transition a to a, half of floor(n/2) for a to b, half of sum_t |e_tf| for a feature of pairs with two labels.
 
     A sequence of n labels has at most n - 1 pairs of equal neighbours, and b != a follows a at most floor(n/2) times.
     With a single label there is one output: 0.
     """
     L, n = model.n_labels, data.lengths
     if L == 1:
-        return np.zeros((model.width + L) * L)
-    rows = data.rows
+        return np.zeros((model.width + L) * L + model.n_edge_features)
+    pairwise = np.full((L, L), np.linalg.norm(n // 2) / 2)
+    np.fill_diagonal(pairwise, np.linalg.norm(np.maximum(n - 1, 0)) / 2)
+    bounds = [np.repeat(_absolute_sums(data.rows, data) / 2, L), pairwise.reshape(-1)]
+    if data.edges is not None:
+        bounds.append(np.repeat(_absolute_sums(data.edges, data) / 2, L * L))
+    return np.concatenate(bounds)
+
+
+def _absolute_sums(rows: Rows, data: ChainData) -> np.ndarray:
+    """The norm over sequences of sum_t |x_tf| for each feature f of the rows."""
     sequence = np.repeat(np.arange(data.n), np.diff(rows.indptr[data.offsets]))
     counted = np.abs(host(rows.data).astype(np.float64))
     _, feature, most = cell_sums(rows, sequence, counted)
-    features = column_norms(feature, most, model.width) / 2
-    pairwise = np.full((L, L), np.linalg.norm(n // 2) / 2)
-    np.fill_diagonal(pairwise, np.linalg.norm(np.maximum(n - 1, 0)) / 2)
-    return np.concatenate([np.repeat(features, L), pairwise.reshape(-1)])
+    return column_norms(feature, most, rows.width)
 
 
 def totals_of_sequences(model: SequenceModel, data: ChainData) -> FeatureTotals:
     """Bounds by counts (d,): sum_t min(x_tf, 0) and sum_t max(x_tf, 0) for a feature with a label; 0 and n - 1 or
-    floor(n/2) for a transition, as in :func:`range_of_sequences`.
+    floor(n/2) for a transition, as in :func:`range_of_sequences`; a feature of pairs with two labels as one of
+    positions with one.
     """
     L, n = model.n_labels, data.lengths
     pairwise = np.full((L, L), float(np.sum(n // 2)))
     np.fill_diagonal(pairwise, np.sum(np.maximum(n - 1, 0)))
-    return label_totals(data.rows, L, pairwise.reshape(-1))
+    totals = label_totals(data.rows, L, pairwise.reshape(-1))
+    if data.edges is None:
+        return totals
+    of_pairs = label_totals(data.edges, L * L, np.zeros(0))
+    return FeatureTotals(*map(np.concatenate, zip(totals, of_pairs, strict=True)))
 
 
 def range_of_taggings(model: TaggingModel, data: ChainData) -> np.ndarray:

@@ -154,15 +154,16 @@ class Smooth(Solver):
 
     box: LBFGS
     tol: float | None = None
+    unknown: int = 0  # positions whose labels are not known
 
     name: ClassVar[str] = "lbfgs"
-    terms: ClassVar[Terms] = Terms(convex=False, unit="iterations")
+    terms: ClassVar[Terms] = Terms(convex=False, partial=True, unit="iterations")
 
     def evaluate(self, objective: Objective, state: LBFGSState) -> Report:
         calls = state.evaluations * objective.n
         # there is nothing more to do if the gradient is small, or if no step decreases the objective
         solved = state.stuck or _largest(state.gradient) <= (self.tol or 0.0)
-        if self.box.lam == 0 or not traits(objective).linear:
+        if self.box.lam == 0 or not traits(objective).convex:
             return Report(state.w, state.fun, calls=calls, solved=solved)
         gap = squared_norm(state.gradient) / (2 * self.box.lam)
         return Report(state.w, state.fun, state.fun - gap, gap, calls=calls, solved=solved)
@@ -176,7 +177,8 @@ class Smooth(Solver):
         if self.box.lam == 0:
             certificate = "none: lam = 0 gives no strong convexity"
         elif run.gap is None:
-            certificate = "none: the objective is not convex"
+            why = f", as the labels of {self.unknown} positions are not known" if self.unknown else ""
+            certificate = f"none: the objective is not convex{why}"
         size, wanted, tol = _largest(state.gradient), run.tol is not None, run.tol or 0.0
         largest = f"largest entry of the gradient {size:.3g}"
         if size <= tol:
@@ -224,7 +226,7 @@ def lbfgs(
     Result
         ``success`` is False if the iterations ran out, or if no step decreased the objective. With lam > 0 the
         certificate is ||gradient||^2 / (2 lam), a bound on the distance to the optimum by strong convexity; there is
-        none if the scores are not linear in the weights.
+        none if the scores are not linear in the weights, or if labels are partly known.
 
     Raises
     ------
@@ -249,5 +251,5 @@ def lbfgs(
     >>> result.success, result.certificate < 1e-6
     (True, True)
     """
-    solver = Smooth(LBFGS(lam, mu, memory), run["tol"])
+    solver = Smooth(LBFGS(lam, mu, memory), run["tol"], traits(objective).unknown)
     return minimize(objective, solver, w0, epochs=run.pop("iterations"), rng=0, **run).result

@@ -14,6 +14,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array, floats, host
+from reference.models.partial import needs_all
 from reference.optimizers.base import Algorithm, Objective, Traits, traits
 from reference.smoothings import Max
 from reference.training.checkpoints import identity
@@ -31,7 +32,8 @@ class Terms(NamedTuple):
 
     needs: attributes; methods as "corners(w, batch)". convex: whether scores must be linear in the weights; if not, a
     run starts from the model's initial weights. constrained: whether the constraint w >= 0 on some weights is
-    supported. smoothed, unsmoothed: whether a hinge must have a smoothing, or none.
+    supported. partial: whether labels may be partly known. smoothed, unsmoothed: whether a hinge must have a smoothing,
+    or none.
 
     unit: what is counted, for messages. still: epochs that leave the dual as it is and end a run that has a ``tol``;
     0: none do. evaluates_start: whether the start is always evaluated. panel_state: whether a state belongs to one
@@ -42,6 +44,7 @@ class Terms(NamedTuple):
     needs: tuple[str, ...] = ()
     convex: bool = True
     constrained: bool = False
+    partial: bool = False
     smoothed: bool = False
     unsmoothed: bool = False
     unit: str = "epochs"
@@ -172,6 +175,8 @@ def check_needs(solver: Any, objective: Any, properties: Traits) -> None:
             f"objective: its scores are not linear in the weights, and {name} needs a convex objective: prox_linear "
             f"and sgd do not"
         )
+    if properties.unknown and not terms.partial:
+        raise ValueError(f"objective: {needs_all(name, properties.unknown)}")
     constrained = properties.nonnegative
     if constrained is not None and not terms.constrained:
         raise ValueError(

@@ -37,6 +37,7 @@ class Descent(Solver):
     terms: ClassVar[Terms] = Terms(
         convex=False,
         constrained=True,
+        partial=True,
         evaluates_start=False,
         uncertified="none: stochastic gradient descent keeps no dual point",
     )

@@ -14,27 +14,39 @@ import numpy as np
 
 from accelerated.compiled.arithmetic import muladd
 from accelerated.compiled.entries import entry
-from accelerated.compiled.problems import gather, longest_of, new_work
+from accelerated.compiled.problems import gather, longest_of, room
+from accelerated.compiled.problems.dual_cells import (
+    aim_cells,
+    begin_cells,
+    growth_of,
+    local_sums,
+    move_cells,
+    move_cells_back,
+    shrunk,
+    span,
+)
 from accelerated.compiled.reductions import only_if, plus
-from accelerated.compiled.structures.chain import finish, prepare, sum_product
-from accelerated.compiled.sweeps import fill, larger, padded, smaller
+from accelerated.compiled.sweeps import fill, padded
 from accelerated.kernel import inlined, kernel
 from reference.optimizers.exponentiated_gradient import CONCENTRATION, FIRST_TRIES, GROWTH, ROUNDING, SHARPER, SHRINKAGE
 
-__all__ = ["Points", "Visits", "eg_between", "eg_epoch", "eg_from_weights", "no_points"]
+__all__ = ["Points", "Visits", "eg_between", "eg_difference", "eg_epoch", "eg_from_weights", "no_points"]
 
 EPS = float(np.finfo(np.float64).eps)
 
 
 class Points(NamedTuple):
     """Local scores theta and marginals: nodes of all positions (N, Lp), edges of each sequence (n, T), one for each of
-    the T transitions that have a weight. visited (n,): whether a sequence has been visited.
+    the T transitions that have a weight. theta_E, cells (C,): of cells (:mod:`accelerated.compiled.problems.edges`).
+    visited (n,): whether a sequence has been visited.
     """
 
     theta: np.ndarray
     theta_A: np.ndarray
     nodes: np.ndarray
     edges: np.ndarray
+    theta_E: np.ndarray
+    cells: np.ndarray
     visited: np.ndarray
 
 
@@ -45,6 +57,8 @@ class Scratch(NamedTuple):
     ends (T, 2): the labels of each transition that has a weight; A, target_A, theta_A, edges and moves_A (T,) are of
     these, A the dual's x and target_A the weights. table_A and table (1, L, L) are theta_A and edges of all
     transitions: those without a weight have a score of 0, or of -inf where they are forbidden.
+
+    target_E, theta_E, cells, moves_E (C,): of the cells of the sequence.
     """
 
     scores: np.ndarray
@@ -59,15 +73,23 @@ class Scratch(NamedTuple):
     moves_A: np.ndarray
     table_A: np.ndarray
     table: np.ndarray
+    target_E: np.ndarray
+    theta_E: np.ndarray
+    cells: np.ndarray
+    moves_E: np.ndarray
 
 
 def no_points(problem: Any, n_labels: int) -> Points:
     """Room for the points of a problem's sequences, none of them visited."""
     offsets, weights = problem.offsets, int(np.sum(problem.pairs.transitions != 0.0))
     nodes, edges = (int(offsets[-1]), padded(n_labels)), (len(offsets) - 1, weights)
-    return Points(
-        np.zeros(nodes), np.zeros(edges), np.zeros(nodes), np.zeros(edges), np.zeros(len(offsets) - 1, np.bool_)
+    theta, theta_A, cells = (
+        np.zeros(nodes),
+        np.zeros(edges),
+        np.zeros(int(problem.edges.cells[-1]) if hasattr(problem, "edges") else 0),
     )
+    visited = np.zeros(len(offsets) - 1, np.bool_)
+    return Points(theta, theta_A, theta.copy(), theta_A.copy(), cells, cells.copy(), visited)
 
 
 class Visits(NamedTuple):
@@ -76,23 +98,6 @@ class Visits(NamedTuple):
     values: np.ndarray
     steps: np.ndarray
     rates: np.ndarray
-
-
-@inlined
-def shrunk(x, threshold):
-    """soft(x, threshold)."""
-    if threshold is None:
-        return x
-    return x - smaller(larger(x, -threshold), threshold)
-
-
-@inlined
-def growth_of(x, change, threshold):
-    """The growth of the square of a weight whose x changes."""
-    if threshold is None:
-        return change * (2.0 * x + change)
-    before, after = shrunk(x, threshold), shrunk(x + change, threshold)
-    return (after - before) * (after + before)
 
 
 @inlined
@@ -136,8 +141,7 @@ def eg_epoch(problem, order, cost, lam_n, mu, threshold, points, visits, w):
     cost (L, L) is the model's; problem.cost is that of the objective, 0 for the log loss.
     """
     (values, steps, rates), (W, A) = visits, w
-    longest = longest_of(problem, order, 0, len(order))
-    work, new, calls = new_work(longest, A.shape[1]), new_scratch(problem, longest, W, A), 0
+    work, new, calls = room(problem, order, 0, len(order), A), new_scratch(problem, order, W, A), 0
     for k in range(len(order)):
         i, eta = order[k], steps[order[k]]
         keep, share = (1.0 - eta, eta / mu) if mu > 0.0 else (1.0, eta)
@@ -150,6 +154,7 @@ def eg_epoch(problem, order, cost, lam_n, mu, threshold, points, visits, w):
                 new.scores[t, label] += problem.cost[problem.labels[problem.offsets[i] + t], label]
         for e in range(len(new.ends)):
             new.target_A[e] = shrunk(new.A[e], threshold)
+        aim_cells(problem, i, threshold, W, new)
         tries, done = FIRST_TRIES if first else 1, False
         while tries > 0 and not done:
             tries -= 1
@@ -181,12 +186,14 @@ def eg_between(problem, lam_n, mu, before, share, points, values, w):
     """
     W, A = w
     n = len(problem.offsets) - 1
-    longest = longest_of(problem, np.arange(n), 0, n)
-    work, new, calls = new_work(longest, A.shape[1]), new_scratch(problem, longest, W, A), 0
+    every = np.arange(n)
+    work, new, calls = room(problem, every, 0, n, A), new_scratch(problem, every, W, A), 0
     for i in range(n):
         if before.visited[i]:
             first, last = problem.offsets[i], problem.offsets[i + 1]
             new.scores[: last - first] = points.theta[first:last]
+            _, _, begin, end = span(problem, i)
+            new.target_E[: end - begin] = points.theta_E[begin:end]
             take_step(problem, i, 1.0 - share, share, before, points.theta_A[i], new)
             values[i], _ = expected(problem, i, mu, new, work)
             move(problem, i, points, 1.0 / lam_n, None, W, new)
@@ -197,14 +204,29 @@ def eg_between(problem, lam_n, mu, before, share, points, values, w):
 
 
 @kernel
+def eg_difference(problem, factor, points, w):
+    """Add to w, for each visited sequence, factor times the truth's features less their expectation: w changes in
+    place.
+    """
+    W, A = w
+    n = len(problem.offsets) - 1
+    new = new_scratch(problem, np.arange(n), W, A)
+    for i in range(n):
+        if points.visited[i]:
+            put_truth(problem, i, new, new.nodes, new.edges)
+            move(problem, i, points, -factor, None, W, new)
+    put(new, A)
+
+
+@kernel
 def eg_from_weights(problem, cost, lam_n, mu, weights, points, values, w):
     """Set the theta of each sequence to its local scores at ``weights``: points, values and the dual's x, which is 0
     before, change in place.
     """
     (W, A), (V, B) = w, weights
     n = len(problem.offsets) - 1
-    longest = longest_of(problem, np.arange(n), 0, n)
-    work, new = new_work(longest, A.shape[1]), new_scratch(problem, longest, W, A)
+    every = np.arange(n)
+    work, new = room(problem, every, 0, n, A), new_scratch(problem, every, W, A)
     for e in range(len(new.ends)):
         new.target_A[e] = B[0, new.ends[e, 0], new.ends[e, 1]]
     for i in range(n):
@@ -213,6 +235,7 @@ def eg_from_weights(problem, cost, lam_n, mu, weights, points, values, w):
             gather(problem, problem.offsets[i] + t, V, new.scores, t)
             for label in range(A.shape[1]):
                 new.scores[t, label] += problem.cost[problem.labels[problem.offsets[i] + t], label]
+        aim_cells(problem, i, None, V, new)
         take_step(problem, i, 0.0, 1.0 / mu, points, new.target_A, new)
         values[i], _ = expected(problem, i, mu, new, work)
         move(problem, i, points, 1.0 / lam_n, None, W, new)
@@ -221,9 +244,13 @@ def eg_from_weights(problem, cost, lam_n, mu, weights, points, values, w):
 
 
 @kernel
-def new_scratch(problem, longest, W, A):
-    """Room for the new state of a sequence of at most this length; it takes over the x of transitions."""
-    rows, has_weight, T = (longest, W.shape[1]), problem.pairs.transitions, 0
+def new_scratch(problem, order, W, A):
+    """Room for the new state of one of these sequences; it takes over the x of transitions."""
+    longest, has_weight, T, C = longest_of(problem, order, 0, len(order)), problem.pairs.transitions, 0, 0
+    rows = longest, W.shape[1]
+    for i in order:
+        _, _, begin, end = span(problem, i)
+        C = max(C, end - begin)
     for a in range(A.shape[1]):
         for b in range(A.shape[1]):
             T += has_weight[a, b] != 0.0
@@ -240,6 +267,10 @@ def new_scratch(problem, longest, W, A):
         np.empty(T),
         np.empty(A.shape),
         np.empty(A.shape),
+        np.empty(C),
+        np.empty(C),
+        np.empty(C),
+        np.empty(C),
     )
     e = 0
     for a in range(A.shape[1]):
@@ -263,18 +294,26 @@ def begin(problem, i, cost, points, new):
     """Set the marginals to the truth, and theta to that of a distribution around the truth, for the first step."""
     first = problem.offsets[i]
     for t in range(first, problem.offsets[i + 1]):
-        y = problem.labels[t]
         for label in range(len(cost)):
-            points.theta[t, label] = -CONCENTRATION * cost[y, label]
-            points.nodes[t, label] = 0.0
-        points.nodes[t, y] = 1.0
+            points.theta[t, label] = -CONCENTRATION * cost[problem.labels[t], label]
+    put_truth(problem, i, new, points.nodes[first : problem.offsets[i + 1]], points.edges[i])
+    begin_cells(problem, i, points)
+
+
+@kernel
+def put_truth(problem, i, new, nodes, edges):
+    """Set the marginals of a sequence to those of the truth."""
+    first = problem.offsets[i]
     for a in range(new.table.shape[1]):
         for b in range(new.table.shape[1]):
             new.table[0, a, b] = 0.0
-    for t in range(first + 1, problem.offsets[i + 1]):
-        new.table[0, problem.labels[t - 1], problem.labels[t]] += 1.0
+    for t in range(problem.offsets[i + 1] - first):
+        fill(0.0, nodes, t)
+        nodes[t, problem.labels[first + t]] = 1.0
+        if t > 0:
+            new.table[0, problem.labels[first + t - 1], problem.labels[first + t]] += 1.0
     for e in range(len(new.ends)):
-        points.edges[i, e] = new.table[0, new.ends[e, 0], new.ends[e, 1]]
+        edges[e] = new.table[0, new.ends[e, 0], new.ends[e, 1]]
 
 
 @kernel
@@ -305,6 +344,9 @@ def take_step(problem, i, keep, share, points, target_A, new):
     for e in range(len(new.ends)):
         new.theta_A[e] = mixed(keep, points.theta_A[i, e], share, target_A[e])
         new.table_A[0, new.ends[e, 0], new.ends[e, 1]] = new.theta_A[e]
+    _, _, begin, end = span(problem, i)
+    for c in range(end - begin):
+        new.theta_E[c] = keep * points.theta_E[begin + c] + share * new.target_E[c]
 
 
 @kernel
@@ -313,15 +355,8 @@ def expected(problem, i, mu, new, work):
     marginals.
     """
     first, n, L = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i], new.table.shape[1]
-    for a in range(L):
-        for b in range(L):
-            new.table[0, a, b] = 0.0
-    for a in range(work.pairs.shape[0]):
-        fill(0.0, work.pairs, a)
-    ready = prepare(new.table_A[0], 1.0, work.matrix, work.transposed)
-    log_z = sum_product(new.nodes, n, ready, new.table_A, 0, 1.0, work.chain, work.pairs, new.table)
-    finish(ready, work.pairs, new.table[0])
-    used, loss = 0.0, 0.0
+    log_z, used = local_sums(problem, i, new, work)
+    loss = 0.0
     for t in range(n):
         y = problem.labels[first + t]
         for label in range(L):
@@ -362,7 +397,7 @@ def move(problem, i, points, factor, threshold, W, new):
         new.moves_A[e] = change
         growth = plus(growth, only_if(change != 0.0, growth_of(new.A[e], change, threshold)))
         new.A[e] += change
-    return growth
+    return growth + move_cells(problem, i, factor, points, threshold, W, new)
 
 
 @inlined
@@ -394,6 +429,7 @@ def move_back(problem, i, W, new):
         move_pairs(problem.pairs, first + t, -1.0, new.moves, t, None, W)
     for e in range(len(new.ends)):
         new.A[e] -= new.moves_A[e]
+    move_cells_back(problem, i, W, new)
 
 
 @kernel
@@ -406,4 +442,7 @@ def store(problem, i, new, points):
             points.nodes[first + t, label] = new.nodes[t, label]
     for e in range(len(new.ends)):
         points.theta_A[i, e], points.edges[i, e] = new.theta_A[e], new.edges[e]
+    _, _, begin, end = span(problem, i)
+    for c in range(end - begin):
+        points.theta_E[begin + c], points.cells[begin + c] = new.theta_E[c], new.cells[c]
     points.visited[i] = True

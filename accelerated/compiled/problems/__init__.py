@@ -1,8 +1,9 @@
 """Packed problems and their questions: the type of a problem determines which bodies answer.
 
 :mod:`accelerated.compiled.problems.oracles` has the questions. The problems have a file each: sequences by max-product,
-entropy and top-K, trees, tokens under heads, candidates of images, classes, alignments, graphs to segment. Loops import
-everything from here, so that the bodies for every type are known when the loops are compiled.
+entropy and top-K, with features of pairs of neighbours, trees, tokens under heads, candidates of images, classes,
+alignments, graphs to segment. Loops import everything from here, so that the bodies for every type are known when the
+loops are compiled.
 """
 
 from accelerated.compiled.problems import (  # noqa: F401 (their bodies)
@@ -18,6 +19,7 @@ from accelerated.compiled.problems.alignments import AlignmentProblem
 from accelerated.compiled.problems.arcs import ArcProblem
 from accelerated.compiled.problems.candidates import CandidateProblem
 from accelerated.compiled.problems.classes import ClassProblem
+from accelerated.compiled.problems.edges import EdgeEntropyProblem, EdgeMaxProblem
 from accelerated.compiled.problems.oracles import *  # noqa: F403
 from accelerated.compiled.problems.segmentations import Entries, SegmentationProblem
 from accelerated.compiled.problems.sequence import Work, augmented_scores, gather, longest_of, new_work
@@ -32,6 +34,8 @@ __all__ = [
     "ArcProblem",
     "CandidateProblem",
     "ClassProblem",
+    "EdgeEntropyProblem",
+    "EdgeMaxProblem",
     "Entries",
     "EntropyProblem",
     "MaxProblem",

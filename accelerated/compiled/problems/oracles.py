@@ -26,6 +26,7 @@ and, for passes that use an answer again (:mod:`accelerated.compiled.problems.an
 and, where positions have labels (:mod:`accelerated.compiled.problems.sequence`),
 
     parent(problem, i, t)                               the position above t; in a sequence t - 1; -1: none
+    own_transitions(problem, i, s, W, work)             before decode, in a sequence: the scores of features of pairs
     decode(problem, i, A, work)                         the best value of work.scores and A; work.labels: its labels
 
 and, for block-coordinate Frank-Wolfe (:mod:`accelerated.compiled.problems.working_sets`),
@@ -63,8 +64,10 @@ __all__ = [
     "move",
     "only_value",
     "oracle",
+    "own_transitions",
     "parent",
     "prepared",
+    "question",
     "recall",
     "recall_rows",
     "remember",
@@ -78,7 +81,9 @@ __all__ = [
 ]
 
 
-def _question(name: str) -> Callable[..., Any]:
+def question(name: str) -> Callable[..., Any]:
+    """A question of this name, which :func:`answers` gives its bodies."""
+
     def ask(*_: Any) -> Any:
         raise TypeError(f"{name} is called from kernels only")
 
@@ -102,25 +107,26 @@ def answers(question: Callable[..., Any], *types: type, inlined: bool = False) -
     return register
 
 
-room = _question("room")
-prepared = _question("prepared")
-oracle = _question("oracle")
-only_value = _question("only_value")
-add_rows = _question("add_rows")
-add_dense = _question("add_dense")
-flush = _question("flush")
-task_loss = _question("task_loss")
-exact = _question("exact")
-touched = _question("touched")
-remember = _question("remember")
-recall = _question("recall")
-remember_rows = _question("remember_rows")
-recall_rows = _question("recall_rows")
-subtract = _question("subtract")
-add_difference = _question("add_difference")
-parent = _question("parent")
-decode = _question("decode")
-visiting = _question("visiting")
-join_best = _question("join_best")
-score_set = _question("score_set")
-move = _question("move")
+room = question("room")
+prepared = question("prepared")
+oracle = question("oracle")
+only_value = question("only_value")
+add_rows = question("add_rows")
+add_dense = question("add_dense")
+flush = question("flush")
+task_loss = question("task_loss")
+exact = question("exact")
+touched = question("touched")
+remember = question("remember")
+recall = question("recall")
+remember_rows = question("remember_rows")
+recall_rows = question("recall_rows")
+subtract = question("subtract")
+add_difference = question("add_difference")
+parent = question("parent")
+decode = question("decode")
+own_transitions = question("own_transitions")
+visiting = question("visiting")
+join_best = question("join_best")
+score_set = question("score_set")
+move = question("move")

@@ -9,6 +9,7 @@ from accelerated.compiled.problems.alignments import AlignmentProblem
 from accelerated.compiled.problems.arcs import ArcProblem
 from accelerated.compiled.problems.candidates import CandidateProblem
 from accelerated.compiled.problems.classes import ClassProblem
+from accelerated.compiled.problems.edges import EDGES, EdgeEntropyProblem, EdgeMaxProblem
 from accelerated.compiled.problems.oracles import answers
 from accelerated.compiled.problems.pairs import rows_of
 from accelerated.compiled.problems.segmentations import SegmentationProblem
@@ -22,10 +23,11 @@ from accelerated.compiled.sweeps import load
 SEQUENCES = (MaxProblem, EntropyProblem, TopKProblem)
 TREES = (TreeMaxProblem, TreeEntropyProblem)
 OTHERS = (AlignmentProblem, ArcProblem, CandidateProblem, ClassProblem, SegmentationProblem)
-CHEAP = (AlignmentProblem, ArcProblem, MaxProblem, SegmentationProblem, TreeMaxProblem)  # storing costs as much
+HINGES = (EdgeMaxProblem, MaxProblem, TreeMaxProblem)
+CHEAP = (*HINGES, AlignmentProblem, ArcProblem, SegmentationProblem)  # storing costs as much
 
 
-@answers(oracles.parent, *SEQUENCES, inlined=True)
+@answers(oracles.parent, *SEQUENCES, *EDGES, inlined=True)
 def position_before(problem, i, t):
     return t - 1
 
@@ -45,7 +47,7 @@ def none_touched(problem, i):
     return np.empty(0, np.int64)
 
 
-@answers(oracles.prepared, MaxProblem, TopKProblem)
+@answers(oracles.prepared, EdgeMaxProblem, MaxProblem, TopKProblem)
 def prepared_matrix(problem, A, mu, work):
     load(A[0], 1.0, work.matrix)
     return work.matrix
@@ -56,7 +58,7 @@ def nothing_prepared(problem, A, mu, work):
     return 0
 
 
-@answers(oracles.only_value, *OTHERS, MaxProblem, TopKProblem, *TREES)
+@answers(oracles.only_value, *OTHERS, *EDGES, MaxProblem, TopKProblem, *TREES)
 def value_of_oracle(problem, i, s, W, A, ready, mu, work):
     return oracles.oracle(problem, i, s, W, A, ready, mu, work)
 
@@ -66,7 +68,7 @@ def task_loss_of_oracle(problem, i, work):
     return work.numbers[0]
 
 
-@answers(oracles.exact, AlignmentProblem, ArcProblem, SegmentationProblem, MaxProblem, EntropyProblem, *TREES)
+@answers(oracles.exact, AlignmentProblem, ArcProblem, SegmentationProblem, *EDGES, MaxProblem, EntropyProblem, *TREES)
 def always_exact(problem, work):
     return True
 
@@ -81,7 +83,7 @@ def no_dense(problem, i, factor, work, G):
     pass
 
 
-@answers(oracles.flush, *OTHERS, MaxProblem, TopKProblem, TreeMaxProblem)
+@answers(oracles.flush, *OTHERS, *EDGES, MaxProblem, TopKProblem, TreeMaxProblem)
 def nothing_to_flush(problem, factor, ready, work, G):
     pass
 
@@ -91,7 +93,7 @@ def never_stored(problem, i, work, kept):
     pass
 
 
-@answers(oracles.recall, MaxProblem, TreeMaxProblem)
+@answers(oracles.recall, *HINGES)
 def not_stored(problem, i, kept, work):
     return False
 
@@ -109,17 +111,17 @@ def recall_rows_alone(problem, i, kept, work):
     return True
 
 
-@answers(oracles.subtract, MaxProblem, TopKProblem, TreeMaxProblem)
+@answers(oracles.subtract, *HINGES, TopKProblem)
 def not_subtracted(problem, i, work, other):
     pass
 
 
-@answers(oracles.add_difference, MaxProblem, TopKProblem, TreeMaxProblem)
+@answers(oracles.add_difference, *HINGES, TopKProblem)
 def add_and_subtract(problem, i, factor, work, other, G):
     oracles.add_rows(problem, i, factor, work, G)
     oracles.add_rows(problem, i, -factor, other, G)
 
 
-@answers(oracles.add_difference, ClassProblem, EntropyProblem, TreeEntropyProblem)
+@answers(oracles.add_difference, ClassProblem, EdgeEntropyProblem, EntropyProblem, TreeEntropyProblem)
 def add_subtracted(problem, i, factor, work, other, G):
     oracles.add_rows(problem, i, factor, work, G)

@@ -70,7 +70,7 @@ def prepare(pairwise, inverse_mu, factor, factor_t):
     """Transitions of pairwise (L, L) * inverse_mu, written into two (Lp, Lp) arrays."""
     L = pairwise.shape[0]
     load(pairwise, inverse_mu, factor)
-    shift, lowest, dense = _extremes(factor, L, factor_t)
+    shift, lowest, dense = extremes(factor, L, factor_t)
     for i in range(L):
         for j in range(factor.shape[1]):
             factor[i, j] = exp(factor[i, j] - shift)
@@ -83,7 +83,7 @@ def prepare(pairwise, inverse_mu, factor, factor_t):
 
 
 @kernel
-def _extremes(matrix, L, rows):
+def extremes(matrix, L, rows):
     """The largest and the smallest finite entry of matrix (L, L), 0 if none is finite; and whether all are. rows (8,
     Lp) is scratch.
     """
@@ -233,14 +233,14 @@ def scaled_forward(scores, n, L, transitions, factor, forward):
             factor[t, j] = weight
             forward[t, j] *= weight
         c = total(forward, t)
-        if not transitions.dense and not _nothing_lost(scores, forward, t, top, c):
+        if not transitions.dense and not nothing_lost(scores, forward, t, top, c):
             return np.nan
         value += top + np.log(c)
     return value
 
 
 @kernel
-def _nothing_lost(scores, forward, t, top, c):
+def nothing_lost(scores, forward, t, top, c):
     """The per-position half of the second certificate at LIMIT."""
     floor = np.exp(-LIMIT)
     if c < floor or lowest_above(forward, t, 0.0) < floor * c:

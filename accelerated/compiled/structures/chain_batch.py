@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelerated.compiled.arithmetic import exp
 from accelerated.compiled.structures.chain import (
     add_pairs,
     finish,
@@ -204,7 +203,8 @@ class Tangents(NamedTuple):
 @kernel
 def hessian_range(lo, hi, batch, mu, weights, along, inner, out):
     """inner[b] = <marginals of chain b, along>; out += weights[b] times the derivative of its marginals along ``along``
-    (both `Tables`), as :func:`reference.structures.chain_hessian.hessian_product` has it.
+    (both `Tables`), as :func:`reference.structures.chain_hessian.hessian_product` has it. inner[b] is nan, and nothing
+    is added, where scaled messages may lose a path.
     """
     n, L = longest_of(batch, lo, hi), batch.unary.shape[1]
     work, Lp = workspace(n, L), padded(L)
@@ -239,14 +239,13 @@ def hessian_range(lo, hi, batch, mu, weights, along, inner, out):
             room.d[n - 1, j] += along.ends[1, g, j] * im
         z = scaled_forward(scores, n, L, transitions, work.factor, work.forward)
         if np.isnan(z):
-            mean = _log_tangents(scores, n, batch.pairwise, along.edges, g, im, weights[b], work, room, out.edges[g])
-        else:
-            mean = _scaled_tangents(n, L, transitions, table, table_t, weights[b], work, room, pairs, mixed)
-            for i in range(L):
-                for j in range(L):
-                    out.edges[g, i, j] += factor[i, j] * pairs[i, j] + table[i, j] * mixed[i, j]
-                    pairs[i, j] = mixed[i, j] = 0.0
-        inner[b] = mu * mean
+            inner[b] = np.nan
+            continue
+        inner[b] = mu * _scaled_tangents(n, L, transitions, table, table_t, weights[b], work, room, pairs, mixed)
+        for i in range(L):
+            for j in range(L):
+                out.edges[g, i, j] += factor[i, j] * pairs[i, j] + table[i, j] * mixed[i, j]
+                pairs[i, j] = mixed[i, j] = 0.0
         for t in range(n):
             for j in range(L):
                 out.nodes[batch.rows[first + t], j] = weights[b] * room.d[t, j]
@@ -299,52 +298,4 @@ def _scaled_tangents(n, L, transitions, table, table_t, weight, work, room, pair
     add_pairs(f, room.e, n, L, pairs)
     add_pairs(room.moved, room.ahead, n, L, pairs)
     add_pairs(f, room.ahead, n, L, mixed)
-    return mean
-
-
-@kernel
-def _log_tangents(scores, n, pairwise, direction, g, im, weight, work, room, edges):
-    """As `_scaled_tangents`, in the log domain; edges (L, L) += weight times the tangents of transitions."""
-    L, alpha = pairwise.shape[1], work.forward
-    if log_forward(scores, n, pairwise, g, np.int64(0), im, work) == -np.inf:
-        for t in range(n):
-            fill(0.0, room.d, t)
-        return 0.0
-    for t in range(1, n):
-        for j in range(L):
-            top, mass, mean = -np.inf, 0.0, 0.0
-            for i in range(L):
-                top = max(top, alpha[t - 1, i] + pairwise[g, i, j] * im)
-            if top > -np.inf:
-                for i in range(L):
-                    q = exp(alpha[t - 1, i] + pairwise[g, i, j] * im - top)
-                    mass += q
-                    mean += q * (room.d[t - 1, i] + direction[g, i, j] * im)
-                top, mean = top + np.log(mass), mean / mass
-            room.norm[t, j], room.e[t, j] = top, mean
-            room.d[t, j] += mean
-    last, mean, p, dp = log_total(alpha, n - 1), 0.0, room.rows[0], room.rows[1]
-    for j in range(L):
-        p[j] = exp(alpha[n - 1, j] - last)
-        mean += p[j] * room.d[n - 1, j]
-    for j in range(L):
-        dp[j] = p[j] * (room.d[n - 1, j] - mean)
-    for t in range(n - 1, 0, -1):
-        fill(0.0, room.rows, 2)
-        fill(0.0, room.rows, 3)
-        for j in range(L):
-            room.d[t, j] = dp[j]
-            if p[j] == 0.0 and dp[j] == 0.0:
-                continue
-            for i in range(L):
-                q = exp(alpha[t - 1, i] + pairwise[g, i, j] * im - room.norm[t, j])
-                change = q * (room.d[t - 1, i] + direction[g, i, j] * im - room.e[t, j])
-                both = dp[j] * q + p[j] * change
-                edges[i, j] += weight * both
-                room.rows[2, i] += p[j] * q
-                room.rows[3, i] += both
-        for i in range(L):
-            p[i], dp[i] = room.rows[2, i], room.rows[3, i]
-    for j in range(L):
-        room.d[0, j] = dp[j]
     return mean

@@ -26,18 +26,11 @@ __all__ = ["crf_loss", "log_partition", "marginals", "score"]
 Array = Any
 
 
-def log_partition(
-    values: Array,
-    *,
-    mask: Array | None = None,
-    lengths: Array | None = None,
-    single_root: bool = False,
-    mu: float = 1.0,
-) -> Array:
+def log_partition(values: Array, *, single_root: bool = False, mu: float = 1.0, **where: Any) -> Array:
     """mu log sum_y exp(score(y) / mu) over trees, (...,); 0 for a sentence without tokens, -inf if there is no tree,
     and nan for values that are nan or +inf.
     """
-    x, mask, mu = *_trees(values, mask, lengths), number("mu", mu, positive=True)
+    x, mask, mu = *_trees(values, **where), number("mu", mu, positive=True)
     n, B = x.shape[-2], math.prod(x.shape[:-2])
     sums = jax.vmap(lambda w, here: _eliminated(w, here, single_root))
     return mu * sums(x.reshape(B, n, n + 1) / mu, mask.reshape(B, n)).reshape(mask.shape[:-1])
@@ -51,12 +44,12 @@ def marginals(values: Array, **where: Any) -> Array:
     return derivative(jnp.ones_like(value))[0]
 
 
-def score(values: Array, heads: Array, *, mask: Array | None = None, lengths: Array | None = None) -> Array:
+def score(values: Array, heads: Array, **where: Any) -> Array:
     """The sum (...,) of the scores of heads (..., n); those of tokens off the mask are ignored.
 
     nan where a head is none of 0..n, or a token off the mask, or the token itself.
     """
-    x, mask = _trees(values, mask, lengths)
+    x, mask = _trees(values, **where)
     y, n = whole_numbers("heads", heads, x.shape[:-1]), x.shape[-2]
     chosen = jnp.clip(y, 0, n)[..., None]
     allowed = jnp.take_along_axis(_arcs(mask), chosen, -1)[..., 0] & (y >= 0) & (y <= n)
@@ -64,17 +57,9 @@ def score(values: Array, heads: Array, *, mask: Array | None = None, lengths: Ar
     return jnp.where(jnp.all(allowed | ~mask, -1), jnp.sum(each, -1), jnp.nan)
 
 
-def crf_loss(
-    values: Array,
-    heads: Array,
-    *,
-    mask: Array | None = None,
-    lengths: Array | None = None,
-    single_root: bool = False,
-) -> Array:
+def crf_loss(values: Array, heads: Array, *, single_root: bool = False, **where: Any) -> Array:
     """-log P(heads), (...,): the log-partition less the score of heads (..., n)."""
-    whole = log_partition(values, mask=mask, lengths=lengths, single_root=single_root)
-    return whole - score(values, heads, mask=mask, lengths=lengths)
+    return log_partition(values, single_root=single_root, **where) - score(values, heads, **where)
 
 
 def _eliminated(x: Array, mask: Array, single_root: bool) -> Array:
@@ -114,7 +99,7 @@ def _arcs(mask: Array) -> Array:
     return heads[..., None, :] & (jnp.arange(n + 1) != jnp.arange(1, n + 1)[:, None])
 
 
-def _trees(values: Array, mask: Array | None, lengths: Array | None) -> tuple[Array, Array]:
+def _trees(values: Array, mask: Array | None = None, lengths: Array | None = None) -> tuple[Array, Array]:
     values = jnp.asarray(values)
     if not jnp.issubdtype(values.dtype, jnp.floating):
         raise TypeError(f"values: expected floating-point scores, got {values.dtype}")

@@ -19,6 +19,7 @@ import numpy as np
 
 import accelerated
 from reference.arrays import integer, number
+from reference.structures.base import KBest
 
 __all__ = ["KBest", "best", "crf_loss", "hinge_loss", "log_partition", "marginals", "score", "topk"]
 
@@ -32,14 +33,6 @@ class Chains(NamedTuple):
     unary: Array
     pairwise: Array
     mask: Array
-
-
-class KBest(NamedTuple):
-    """scores (..., k) from high to low, then -inf; labels (..., k, n), -1 off the mask and beyond count (...,)."""
-
-    scores: Array
-    labels: Array
-    count: Array
 
 
 def log_partition(unary: Array, pairwise: Array, *, mu: float = 1.0, **where: Any) -> Array:
@@ -95,11 +88,13 @@ def best(unary: Array, pairwise: Array, **where: Any) -> Array:
     """The best labels (..., n), -1 off the mask."""
     chains = jax.lax.stop_gradient(_chains(unary, pairwise, **where))  # labels have no derivatives
     shape = jax.ShapeDtypeStruct(chains.mask.shape, _int())
-    return jax.pure_callback(_best, shape, *chains, vmap_method="expand_dims")
+    return jax.pure_callback(_best, shape, *chains, vmap_method="broadcast_all")
 
 
 def topk(unary: Array, pairwise: Array, k: int, **where: Any) -> KBest:
-    """The k best distinct labellings."""
+    """The k best distinct labellings: scores (..., k) from high to low, then -inf; labels (..., k, n), -1 off the mask
+    and beyond count (...,).
+    """
     chains, k = _chains(unary, pairwise, **where), integer("k", k, 1)
     *batch, n = chains.mask.shape
     shapes = ((*batch, k), chains.unary.dtype), ((*batch, k, n), _int()), (tuple(batch), _int())
@@ -107,7 +102,7 @@ def topk(unary: Array, pairwise: Array, k: int, **where: Any) -> KBest:
         lambda *given: _k_best(k, *given),
         tuple(jax.ShapeDtypeStruct(*each) for each in shapes),
         *chains,
-        vmap_method="expand_dims",
+        vmap_method="broadcast_all",
     )
     return KBest(*found)
 
@@ -192,47 +187,33 @@ def _score(chains: Chains, labels: Array) -> Array:
 
 
 def _by_products(chains: Chains) -> Array:
-    """Messages are scaled to sum to 1: Rabiner (1989), section V.A; :mod:`reference.structures.chain_scaled`."""
-    unary, pairwise, mask = chains
-    shift = jax.lax.stop_gradient(jnp.max(pairwise))
-    table = jnp.exp(pairwise - shift)
-
-    def step(carry: Any, at: Any) -> Any:
-        message, value, begun = carry
-        scores, kept = at
-        top = jax.lax.stop_gradient(finite(jnp.max(scores, axis=-1)))
-        into = jnp.where(begun[..., None], message @ table, 1.0) * jnp.exp(scores - top[..., None])
-        c = jnp.sum(into, axis=-1)
-        some = c > 0
-        c = jnp.where(some, c, 1.0)
-        added = jnp.where(some, jnp.log(c) + top, -jnp.inf) + jnp.where(begun, shift, 0.0)
-        message = jnp.where(kept[..., None], into / c[..., None], message)
-        return (message, value + jnp.where(kept, added, 0.0), begun | kept), None
-
-    start = jnp.zeros(unary.shape[:-2] + unary.shape[-1:], unary.dtype), *_nothing(unary, mask)
-    return _scanned(step, start, unary, mask)[1]
+    """Steps are products of matrices, as in :mod:`reference.structures.chain_scaled`."""
+    shift = jax.lax.stop_gradient(jnp.max(chains.pairwise))
+    table = jnp.exp(chains.pairwise - shift)
+    return _summed(chains, lambda message: _log(jnp.exp(message) @ table) + shift)
 
 
 def _in_logs(chains: Chains) -> Array:
-    unary, pairwise, mask = chains
-
-    def step(carry: Any, at: Any) -> Any:
-        message, _, begun = carry
-        scores, kept = at
-        into = jnp.where(begun[..., None], logsumexp(message[..., :, None] + pairwise, -2), 0.0) + scores
-        return (jnp.where(kept[..., None], into, message), carry[1], begun | kept), None
-
-    start = jnp.zeros(unary.shape[:-2] + unary.shape[-1:], unary.dtype), *_nothing(unary, mask)
-    message, value, begun = _scanned(step, start, unary, mask)
-    return jnp.where(begun, logsumexp(message, -1), value)
+    return _summed(chains, lambda message: logsumexp(message[..., :, None] + chains.pairwise, -2))
 
 
-def _nothing(unary: Array, mask: Array) -> tuple[Array, Array]:
-    return jnp.zeros(unary.shape[:-2], unary.dtype), jnp.zeros(mask.shape[:-1], bool)
+def _summed(chains: Chains, step: Any) -> Array:
+    """Messages in logarithms, the largest 0: ``step`` sums over the label before. Rabiner (1989), section V.A."""
+    unary, _, mask = chains
 
+    def add(carry: Any, position: Any) -> Any:
+        message, value, begun = carry
+        scores, kept = position
+        after = jnp.where(begun[..., None], step(message), 0.0) + scores
+        top = jax.lax.stop_gradient(finite(jnp.max(after, axis=-1)))
+        message = jnp.where(kept[..., None], after - top[..., None], message)
+        return (message, value + jnp.where(kept, top, 0.0), begun | kept), None
 
-def _scanned(step: Any, start: Any, unary: Array, mask: Array) -> Any:
-    return jax.lax.scan(step, start, (jnp.moveaxis(unary, -2, 0), jnp.moveaxis(mask, -1, 0)))[0]
+    message = jnp.zeros_like(unary, shape=(*unary.shape[:-2], unary.shape[-1]))
+    start = message, message[..., 0], jnp.zeros_like(mask, shape=mask.shape[:-1])
+    positions = jnp.moveaxis(unary, -2, 0), jnp.moveaxis(mask, -1, 0)
+    message, value, begun = jax.lax.scan(add, start, positions)[0]
+    return value + jnp.where(begun, logsumexp(message, -1), 0.0)
 
 
 def finite(x: Array) -> Array:
@@ -243,7 +224,11 @@ def logsumexp(x: Array, axis: int) -> Array:
     """log sum exp, with derivatives 0 where all are -inf."""
     top = jax.lax.stop_gradient(finite(jnp.max(x, axis=axis, keepdims=True)))
     total = jnp.sum(jnp.where(x > -jnp.inf, jnp.exp(jnp.where(x > -jnp.inf, x, 0.0) - top), 0.0), axis=axis)
-    return jnp.where(total > 0, jnp.log(jnp.where(total > 0, total, 1.0)) + jnp.squeeze(top, axis), -jnp.inf)
+    return _log(total) + jnp.squeeze(top, axis)
+
+
+def _log(x: Array) -> Array:
+    return jnp.where(x > 0, jnp.log(jnp.where(x > 0, x, 1.0)), -jnp.inf)
 
 
 def _int() -> Any:
@@ -251,19 +236,16 @@ def _int() -> Any:
 
 
 def _host(unary: Any, pairwise: Any, mask: Any) -> accelerated.Chain:
-    """The batch, to which ``vmap`` has added axes before all others, of size 1 where it does not map. Tables of
-    transitions that differ become those of each edge.
+    """The batch, to which ``vmap`` has added axes before all others. Tables of transitions that differ become those of
+    each edge.
     """
     unary, pairwise, mask = (np.asarray(x) for x in (unary, pairwise, mask))
     *extra, L, _ = pairwise.shape
-    batch = np.broadcast_shapes(unary.shape[:-2], mask.shape[:-1], (*extra, *(1,) * (mask.ndim - 1 - len(extra))))
-    if max(extra, default=1) > 1:
-        each = pairwise.reshape(*extra, *(1,) * (len(batch) - len(extra) + 1), L, L)
-        tables = np.broadcast_to(each, (*batch, max(mask.shape[-1] - 1, 0), L, L))
-    else:
-        tables = pairwise.reshape(L, L)
-    unary = np.broadcast_to(unary, (*batch, *unary.shape[-2:]))
-    return accelerated.Chain(unary, tables, mask=np.broadcast_to(mask, (*batch, mask.shape[-1])))
+    tables, (*batch, n) = pairwise.reshape(-1, L, L), mask.shape
+    if np.all(tables == tables[:1]):
+        return accelerated.Chain(unary, tables[0], mask=mask)
+    tables = tables.reshape(*extra, *(1,) * (len(batch) - len(extra) + 1), L, L)
+    return accelerated.Chain(unary, np.broadcast_to(tables, (*batch, max(n - 1, 0), L, L)), mask=mask)
 
 
 def _best(*given: Any) -> np.ndarray:

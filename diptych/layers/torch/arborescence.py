@@ -17,6 +17,7 @@ McDonald et al. (2005).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,32 +26,15 @@ import torch
 from torch import Tensor
 
 import accelerated.structures.arborescence as kernels
-from accelerated.structures import arborescence_batch
-from diptych.layers.torch import formulas, sums
-from diptych.layers.torch.arguments import beside, floating, label_tensor, mask_of
-from diptych.layers.torch.formulas import Batch, Best, KBest
-from diptych.layers.torch.operators import more_groups
+from diptych.layers.torch import sums
+from diptych.layers.torch.arguments import floating, mask_of, operator
+from diptych.layers.torch.formulas import LABELLED, OUTPUTS, SUMS, Batch, functions
 from diptych.layers.torch.oracles import KINDS, Kind
 from diptych.layers.torch.sums import finite, log_total
 from reference.arrays import number
-from reference.smoothings import Max
 from reference.structures.base import InfeasibleError
 
-__all__ = [
-    "best",
-    "crf_loss",
-    "entropy",
-    "hinge_loss",
-    "kl",
-    "log_partition",
-    "marginals",
-    "max_marginals",
-    "sample",
-    "score",
-    "smooth_hinge_loss",
-    "smooth_max",
-    "topk",
-]
+__all__ = [formula.__name__ for formula in (*SUMS, *OUTPUTS, *LABELLED)]
 
 
 @dataclass
@@ -60,14 +44,51 @@ class Trees(Batch):
     """
 
     kind = "arborescence"
+    output = "heads"
     mask: Any = None
     places: Tensor | None = None
+
+    @classmethod
+    def of(
+        cls,
+        values: Tensor,
+        *,
+        mask: Tensor | None = None,
+        lengths: Tensor | None = None,
+        single_root: bool = False,
+    ) -> Trees:
+        values = floating("values", values)
+        if values.ndim < 2 or values.shape[-1] != values.shape[-2] + 1:
+            raise ValueError(f"values: expected shape (..., n, n + 1), got {tuple(values.shape)}")
+        if not isinstance(single_root, bool):
+            raise TypeError(f"single_root: expected True or False, got {single_root!r}")
+        *batch, n, _ = values.shape
+        B, kept = math.prod(batch), mask_of(mask, lengths, tuple(batch), n, values.device)
+        kept = values.new_ones((B, n), dtype=torch.bool) if kept is None else kept.reshape(B, n)
+        flat, places = values.reshape(B, n, n + 1), None
+        if mask is not None:
+            places = (~kept).long().argsort(stable=True, dim=-1)
+            flat = _moved(flat, places)
+        return cls((flat,), tuple(batch), kept.sum(-1), None, single_root, kept, places)
+
+    def checked(self, y: Tensor) -> Tensor:
+        y = checked_heads(y, self.mask, self.single_root)
+        if self.places is None:
+            return y
+        return _renamed(y[:, None], self.places, self.places.argsort(-1))[:, 0]
+
+    def costs(self, y: Tensor, cost: Any) -> Tensor:
+        return super().costs(y, number("cost", cost))
 
     def value(self, mu: float) -> Tensor:
         return sums.log_partition(tree_sums, *self.scores, self.where, self.single_root, mu)
 
     def mean(self, direction: list[Tensor]) -> Tensor:
         return sums.mean(lambda x: _eliminated(x, self.where, self.single_root), self.scores, direction)
+
+    def marginals(self, mu: float) -> Sequence[Tensor]:
+        (shares,) = sums.marginals(tree_sums, *self.scores, self.where, self.single_root, mu)
+        return [self.parts(shares)]
 
     def score(self, y: Tensor) -> Tensor:
         B, k, n = y.shape
@@ -81,92 +102,12 @@ class Trees(Batch):
         return y if self.places is None else _renamed(y, self.places.argsort(-1), self.places)
 
 
-def log_partition(values: Tensor, *, mu: float = 1.0, **where: Any) -> Tensor:
-    """mu log sum_y exp(score(y) / mu) over trees, (...,); 0 for a sentence without tokens."""
-    return formulas.log_partition(_trees(values, **where), mu)
+log_partition, marginals, entropy, kl = functions(Trees, SUMS)
+best, best_labels, topk, max_marginals, sample, smooth_max = functions(Trees, OUTPUTS)
+score, crf_loss, hinge_loss, smooth_hinge_loss = functions(Trees, LABELLED)
 
 
-def marginals(values: Tensor, *, mu: float = 1.0, **where: Any) -> Tensor:
-    """The probability of each arc, (..., n, n + 1), where P(y) is proportional to exp(score(y) / mu)."""
-    given, mu = _trees(values, **where), number("mu", mu, positive=True)
-    (shares,) = sums.marginals(tree_sums, *given.scores, given.where, given.single_root, mu)
-    return given.parts(shares)
-
-
-def best(values: Tensor, **where: Any) -> Best:
-    """The highest score (...,), whose gradient is the indicator of the best tree's arcs, and its heads (..., n), -1 off
-    the mask.
-    """
-    return formulas.best(_trees(values, **where))
-
-
-def topk(values: Tensor, k: int, **where: Any) -> KBest:
-    """The k best distinct trees: scores (..., k), heads (..., k, n), count (...,)."""
-    return formulas.topk(_trees(values, **where), k)
-
-
-def max_marginals(values: Tensor, **where: Any) -> Tensor:
-    """The highest score of a tree with each arc, (..., n, n + 1), -inf where there is none; no derivatives."""
-    return formulas.max_marginals(_trees(values, **where))[0]
-
-
-def sample(values: Tensor, size: int = 1, *, mu: float = 1.0, generator: Any = None, **where: Any) -> Tensor:
-    """Heads (..., size, n) of trees drawn with probability proportional to exp(score / mu)."""
-    return formulas.sample(_trees(values, **where), size, mu, generator)
-
-
-def score(values: Tensor, heads: Tensor, **where: Any) -> Tensor:
-    """The sum (...,) of the scores of heads (..., n) of trees; those off the mask are ignored."""
-    given = _trees(values, **where)
-    y = label_tensor("heads", heads, values).reshape(given.mask.shape)
-    y = checked_heads(y, given.mask, given.single_root)[:, None]
-    if given.places is not None:
-        y = _renamed(y, given.places, given.places.argsort(-1))
-    return formulas.score(given, y[:, 0])
-
-
-def entropy(values: Tensor, **where: Any) -> Tensor:
-    """-sum_y P(y) log P(y), (...,), where P(y) is proportional to exp(score(y))."""
-    return formulas.entropy(_trees(values, **where))
-
-
-def kl(values: Tensor, other_values: Tensor, **where: Any) -> Tensor:
-    """sum_y P(y) log (P(y) / Q(y)), (...,), P of the first scores and Q of the others; inf where Q forbids what P
-    does not.
-    """
-    p, other = _trees(values, **where), beside("other_values", other_values, floating("values", values))
-    if tuple(other.shape) != tuple(values.shape):
-        raise ValueError(f"other_values: expected shape {tuple(values.shape)}, got {tuple(other.shape)}")
-    return formulas.kl(p, _trees(other, **where))
-
-
-def smooth_max(values: Tensor, smoothing: Any, mu: float, **where: Any) -> Tensor:
-    """The smoothed max (...,) over trees, by a smoothing of :mod:`reference.smoothings`.
-
-    Source: Pillutla et al., Definition 6.
-    """
-    return formulas.smooth_max(_trees(values, **where), smoothing, mu)
-
-
-def crf_loss(values: Tensor, heads: Tensor, **where: Any) -> Tensor:
-    """-log P(heads), (...,): the log-partition less the score of heads (..., n)."""
-    return log_partition(values, **where) - score(values, heads, **where)
-
-
-def hinge_loss(values: Tensor, heads: Tensor, cost: float = 1.0, **where: Any) -> Tensor:
-    """max_y cost * (number of wrong heads) + score(y) - score(heads), (...,)."""
-    return smooth_hinge_loss(values, heads, Max(), 0.0, cost, **where)
-
-
-def smooth_hinge_loss(
-    values: Tensor, heads: Tensor, smoothing: Any, mu: float, cost: float = 1.0, **where: Any
-) -> Tensor:
-    """:func:`hinge_loss` with :func:`smooth_max` in place of the max. Source: Pillutla et al., Definition 1."""
-    costly = formulas.augmented(values, heads, number("cost", cost), "heads")
-    return smooth_max(costly, smoothing, mu, **where) - score(costly, heads, **where)
-
-
-@torch.library.custom_op("diptych::tree_sums", mutates_args=())
+@operator("tree_sums", lambda values, *_: (values.new_empty(values.shape[:1]), values.new_empty(values.shape)))
 def tree_sums(values: Tensor, lengths: Tensor, single_root: bool, mu: float) -> tuple[Tensor, Tensor]:
     """The log-partitions (B,) and the marginals (B, n, n + 1). Raises ValueError, InfeasibleError."""
     if not on_host(values):
@@ -174,24 +115,21 @@ def tree_sums(values: Tensor, lengths: Tensor, single_root: bool, mu: float) -> 
         if exact.all():
             return value.to(values.dtype), shares.to(values.dtype)
     x, of_each = _kept(values, lengths)
-    found = arborescence_batch.sums(x, of_each, single_root, mu, torch.get_num_threads())
+    found = kernels.sums(x, of_each, single_root, mu, torch.get_num_threads())
     value, shares = (torch.from_numpy(each).to(values.device, values.dtype) for each in found)
     _check(value, values, lengths)
     return value, shares
 
 
-tree_sums.register_fake(lambda values, *_: (values.new_empty(values.shape[:1]), values.new_empty(values.shape)))
-
-
 def _best(scores: Any, lengths: Any, parents: Any, single_root: bool) -> Tensor:
-    value, heads = arborescence_batch.best(*_kept(scores[0], lengths), single_root, torch.get_num_threads())
+    value, heads = kernels.best(*_kept(scores[0], lengths), single_root, torch.get_num_threads())
     _check(torch.from_numpy(value).to(lengths.device), scores[0], lengths)
     return torch.from_numpy(heads).to(lengths.device)
 
 
-def _made(scores: Any, lengths: Any, parents: Any, single_root: bool) -> list[kernels.Arborescence]:
+def _made(scores: Any, lengths: Any, parents: Any, single_root: bool) -> kernels.Arborescence:
     values = torch.where(_arcs(scores[0], lengths), scores[0], 0.0)  # also where what is left out is nan
-    return [kernels.Arborescence(values.cpu(), single_root, lengths.cpu())]
+    return kernels.Arborescence(values.cpu(), single_root, lengths.cpu())
 
 
 KINDS["arborescence"] = Kind(_made, _best)
@@ -202,7 +140,7 @@ def _kept(values: Tensor, lengths: Tensor) -> tuple[np.ndarray, np.ndarray]:
     return values.detach().cpu().contiguous().numpy(), lengths.cpu().numpy()
 
 
-@torch.library.custom_op("diptych::checked_heads", mutates_args=())
+@operator("checked_heads", lambda heads, *_: torch.empty_like(heads))
 def checked_heads(heads: Tensor, mask: Tensor, single_root: bool) -> Tensor:
     """Heads (B, n), a copy, -1 off the mask. Raises ValueError if they are no tree of the tokens on the mask."""
     n, y = heads.shape[1], torch.where(mask, heads, 0)
@@ -225,11 +163,6 @@ def checked_heads(heads: Tensor, mask: Tensor, single_root: bool) -> Tensor:
         b = int(torch.nonzero(wrong)[0])
         raise ValueError(f"heads: expected a single token of head 0, got {int(roots[b])} in example {b}")
     return torch.where(mask, heads, -1)
-
-
-checked_heads.register_fake(lambda heads, *_: torch.empty_like(heads))
-for each in (tree_sums, checked_heads):
-    more_groups(each)
 
 
 def on_host(values: Tensor) -> bool:
@@ -303,22 +236,6 @@ def _check(value: Tensor, values: Tensor, lengths: Tensor) -> None:
     if wrong.any():
         _made([values], lengths, None, False)  # raises the error, which names the score
         raise InfeasibleError(f"every tree of example {torch.nonzero(wrong)[0].item()} has a forbidden arc")
-
-
-def _trees(values: Any, mask: Tensor | None = None, lengths: Tensor | None = None, single_root: bool = False) -> Trees:
-    values = floating("values", values)
-    if values.ndim < 2 or values.shape[-1] != values.shape[-2] + 1:
-        raise ValueError(f"values: expected shape (..., n, n + 1), got {tuple(values.shape)}")
-    if not isinstance(single_root, bool):
-        raise TypeError(f"single_root: expected True or False, got {single_root!r}")
-    *batch, n, _ = values.shape
-    B, kept = math.prod(batch), mask_of(mask, lengths, tuple(batch), n, values.device)
-    kept = values.new_ones((B, n), dtype=torch.bool) if kept is None else kept.reshape(B, n)
-    flat, places = values.reshape(B, n, n + 1), None
-    if mask is not None:
-        places = (~kept).long().argsort(stable=True, dim=-1)
-        flat = _moved(flat, places)
-    return Trees((flat,), tuple(batch), kept.sum(-1), None, single_root, kept, places)
 
 
 def _moved(x: Tensor, places: Tensor) -> Tensor:

@@ -1,7 +1,8 @@
-"""Arguments of layers: checked."""
+"""Arguments of layers, checked; operators of PyTorch for what kernels do with them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,9 +15,40 @@ __all__ = [
     "label_tensor",
     "lengths_tensor",
     "mask_of",
+    "operator",
     "pair_tensor",
     "undifferentiated",
 ]
+
+
+def operator(name: str, fake: Callable[..., Any], shared: tuple[int, ...] = ()) -> Callable[..., Any]:
+    """A function as an operator of PyTorch: ``fake`` gives empty answers. vmap puts its axis before that of the groups,
+    or of the examples, the first of each tensor but of those arguments that all share.
+    """
+
+    def made(function: Callable[..., Any]) -> Any:
+        found = torch.library.custom_op(f"diptych::{name}", function, mutates_args=())
+        found.register_fake(fake)
+        found.register_vmap(lambda info, dims, *given: _more_groups(found, shared, info.batch_size, dims, given))
+        return found
+
+    return made
+
+
+def _more_groups(function: Any, shared: tuple[int, ...], V: int, dims: tuple[Any, ...], given: tuple[Any, ...]) -> Any:
+    def joined(x: Any, dim: Any) -> Any:
+        if isinstance(x, (list, tuple)):
+            return [joined(*each) for each in zip(x, dim or [None] * len(x), strict=True)]
+        if not isinstance(x, Tensor):
+            return x
+        x = x.expand(V, *x.shape) if dim is None else x.movedim(dim, 0)
+        return x.reshape(V * x.shape[1], *x.shape[2:])
+
+    found = function(*(x if place in shared else joined(x, dim)
+                       for place, (x, dim) in enumerate(zip(given, dims, strict=True))))  # fmt: skip
+    alone = isinstance(found, Tensor)
+    apart = [x.reshape(V, x.shape[0] // V, *x.shape[1:]) for x in ([found] if alone else found)]
+    return (apart[0], 0) if alone else (type(found)(apart), type(found)([0] * len(apart)))
 
 
 @torch.library.custom_op("diptych::no_derivative", mutates_args=())

@@ -1,35 +1,23 @@
-"""Answers that layers of all structures give in the same way, from the scores of a batch."""
+"""Answers that layers of all structures give in the same way: formulas of a batch, and functions of its arguments."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
-from diptych.layers.torch.arguments import floating, label_tensor, undifferentiated
+from diptych.layers.torch.arguments import beside, label_tensor, operator, undifferentiated
 from diptych.layers.torch.oracles import best_outputs, highest_scores, k_best_outputs, sampled
 from diptych.layers.torch.sums import finite
 from reference.arrays import integer, number
 from reference.smoothings import Entropy, Max, SquaredL2, TopK
-from reference.structures.base import InfeasibleError
+from reference.structures.base import InfeasibleError, KBest
 
-__all__ = [
-    "Batch",
-    "Best",
-    "KBest",
-    "augmented",
-    "best",
-    "entropy",
-    "kl",
-    "log_partition",
-    "max_marginals",
-    "sample",
-    "score",
-    "smooth_max",
-    "topk",
-]
+__all__ = ["LABELLED", "OUTPUTS", "SUMS", "Batch", "Best", "KBest", "Parts", "functions"]
 
 
 class Best(NamedTuple):
@@ -39,27 +27,34 @@ class Best(NamedTuple):
     labels: Tensor
 
 
-class KBest(NamedTuple):
-    """scores (..., k) from high to low, then -inf; labels (..., k, n), -1 off the mask and beyond count (...,)."""
+class Parts(NamedTuple):
+    """Numbers of labels, unary (..., n, L), and of pairs of neighbours, pairwise."""
 
-    scores: Tensor
-    labels: Tensor
-    count: Tensor
+    unary: Tensor
+    pairwise: Tensor
 
 
 @dataclass
 class Batch:
     """scores: tensors (B, ...), of chains (1, B, ...); shape: the leading axes of the caller; where: the mask or the
-    lengths of each, or None. A structure has its kind, and the methods that raise here.
+    lengths of each, or None. A structure has its kind, the names of its scores and outputs, and the methods that raise
+    here.
     """
 
     kind: ClassVar[str]
+    fields: ClassVar[tuple[str, ...]] = ("values",)
+    output: ClassVar[str] = "labels"
+    axes: ClassVar[int] = 1  # before those of an example
     scores: tuple[Tensor, ...]
     shape: tuple[int, ...]
     where: Any = None
     parents: Any = None
     single_root: bool = False
-    axes: ClassVar[int] = 1  # before those of an example
+
+    @classmethod
+    def of(cls, *given: Any, **options: Any) -> Batch:
+        """The arguments of a caller, checked. Raises ValueError, TypeError."""
+        raise NotImplementedError
 
     @property
     def asked(self) -> tuple[Any, ...]:
@@ -78,6 +73,27 @@ class Batch:
         """Numbers of parts as the caller counts positions."""
         return self.shaped(x)
 
+    def laid_out(self, y: Any) -> Tensor:
+        """Outputs (..., n) of the caller beside the scores."""
+        x = self.scores[0]
+        return label_tensor(self.output, y, self.shaped(x)).reshape(x.shape[:-1])
+
+    def checked(self, y: Tensor) -> Tensor:
+        """Outputs of the caller as the scores count positions, -1 where none is needed. Raises ValueError."""
+        raise NotImplementedError
+
+    def costs(self, y: Tensor, cost: Any) -> Tensor:
+        """The cost of each label beside outputs: a number for all but the right one, or a matrix (L, L) of (label,
+        predicted label).
+        """
+        x, L = self.scores[0], self.scores[0].shape[-1]
+        table = torch.as_tensor(cost, dtype=x.dtype, device=x.device)
+        if table.ndim == 0:
+            table = table * (1.0 - torch.eye(L, dtype=x.dtype, device=x.device))
+        if tuple(table.shape) != (L, L):
+            raise ValueError(f"cost: expected a number or shape {(L, L)}, got {tuple(table.shape)}")
+        return torch.where((y >= 0)[..., None], table[y.clamp(min=0)], 0.0)
+
     def value(self, mu: float) -> Tensor:
         """The log-partitions."""
         raise NotImplementedError
@@ -86,25 +102,89 @@ class Batch:
         """<marginals, direction>."""
         raise NotImplementedError
 
+    def marginals(self, mu: float) -> Sequence[Tensor]:
+        """The marginals of each field, with the axes of the caller."""
+        raise NotImplementedError
+
     def score(self, y: Tensor) -> Tensor:
         """The scores (..., k) of outputs (..., k, n), 0 where they are -1."""
         raise NotImplementedError
 
+    def gold(self, y: Tensor) -> Tensor:
+        """The scores of outputs that are checked."""
+        return self.score(y[..., None, :])[..., 0]
 
-def log_partition(given: Batch, mu: float) -> Tensor:
-    """mu log sum_y exp(score(y) / mu), (...,)."""
+    def loss(self, y: Tensor) -> Tensor:
+        """The log-partitions less the scores of outputs that are laid out."""
+        return self.value(1.0) - self.gold(self.checked(y))
+
+
+def functions(structure: type[Batch], formulas: Sequence[Callable[..., Any]]) -> list[Callable[..., Any]]:
+    """Functions of the scores that ``structure.of`` takes, of what each formula takes, and of the options of both."""
+    return [_function(structure, formula) for formula in formulas]
+
+
+def _function(structure: type[Batch], formula: Callable[..., Any]) -> Callable[..., Any]:
+    others = [f"other_{field}" for field in structure.fields]
+    renamed = {"labels": [structure.output], "other": others}
+    mine, (_, *own) = ([*inspect.signature(each).parameters.values()] for each in (structure.of, formula))
+    own = [p.replace(name=name) for p in own for name in renamed.get(p.name, [p.name])]
+    every = sorted([*mine, *own], key=lambda p: p.kind)  # those by name alone come last
+    signature = inspect.signature(formula).replace(parameters=every)
+    names, of_batch = [p.name for p in every], [p.name for p in mine]
+    ordered = [p.name for p in every if p.kind is not p.KEYWORD_ONLY]
+    needed = [p.name for p in every if p.default is p.empty]
+
+    def function(*given: Any, **options: Any) -> Any:
+        bound = {**options, **dict(zip(ordered, given, strict=False))}
+        wrong = [name for name in needed if name not in bound] + [name for name in bound if name not in names]
+        if wrong or len(bound) < len(given) + len(options):
+            raise TypeError(f"{formula.__name__}: expected {signature}, got {len(given)} arguments and {[*options]}")
+        batch = {name: bound.pop(name) for name in of_batch if name in bound}
+        if formula is kl:
+            other = {field: bound.pop(name) for field, name in zip(structure.fields, others, strict=True)}
+            return kl(structure.of(**batch), structure.of(**{**batch, **other}))
+        if structure.output in bound:
+            bound["labels"] = bound.pop(structure.output)
+        return formula(structure.of(**batch), **bound)
+
+    function.__name__ = function.__qualname__ = formula.__name__
+    function.__module__, function.__doc__ = (
+        structure.__module__,
+        (formula.__doc__ or "").replace("labels", structure.output),
+    )
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    return function
+
+
+def log_partition(given: Batch, *, mu: float = 1.0) -> Tensor:
+    """mu log sum_y exp(score(y) / mu), (...,); 0 for an example without positions."""
     return given.shaped(given.value(number("mu", mu, positive=True)))
 
 
+def marginals(given: Batch, *, mu: float = 1.0) -> Any:
+    """The probability of each part, where P(y) is proportional to exp(score(y) / mu); shaped like the scores."""
+    return _fields(given.marginals(number("mu", mu, positive=True)))
+
+
 def best(given: Batch) -> Best:
-    """The highest score, whose gradient is the indicator of the best output, and this."""
+    """The highest score (...,), whose gradient is the indicator of the best output, and this (..., n), -1 off the mask;
+    ties go to one of them.
+    """
     labels = best_outputs(*given.asked)[..., None, :]
     value, labels = given.shaped(given.score(labels)), given.shaped(given.outputs(labels))
     return Best(value[..., 0], labels[..., 0, :])
 
 
+def best_labels(given: Batch) -> Tensor:
+    """The output (..., n) of :func:`best` alone."""
+    return given.shaped(given.outputs(best_outputs(*given.asked)[..., None, :]))[..., 0, :]
+
+
 def topk(given: Batch, k: int) -> KBest:
-    """The k best distinct outputs."""
+    """The k best distinct outputs: scores (..., k) from high to low, then -inf; labels (..., k, n), -1 off the mask and
+    beyond count (...,).
+    """
     labels, count = k_best_outputs(*given.asked, integer("k", k, 1))
     there = torch.arange(k, device=labels.device) < count[..., None]
     each = given.score(labels)
@@ -113,21 +193,21 @@ def topk(given: Batch, k: int) -> KBest:
     return KBest(given.shaped(scores), given.shaped(given.outputs(labels)), given.shaped(count))
 
 
-def max_marginals(given: Batch) -> list[Tensor]:
-    """The highest score of an output with each part; no derivatives."""
-    return [given.parts(undifferentiated(x, *given.scores)) for x in highest_scores(*given.asked)]
+def max_marginals(given: Batch) -> Any:
+    """The highest score of an output with each part, -inf where there is none; no derivatives."""
+    return _fields([given.parts(undifferentiated(x, *given.scores)) for x in highest_scores(*given.asked)])
 
 
-def sample(given: Batch, size: int, mu: float, generator: Any) -> Tensor:
+def sample(given: Batch, size: int = 1, *, mu: float = 1.0, generator: Any = None) -> Tensor:
     """Outputs (..., size, n) drawn with probability proportional to exp(score / mu)."""
     seeds = torch.randint(2**62, (1,), generator=generator, device=None if generator is None else generator.device)
     drawn: Tensor = sampled(*given.asked, seeds, integer("size", size, 1), number("mu", mu, positive=True))
     return given.shaped(given.outputs(drawn))
 
 
-def score(given: Batch, y: Tensor) -> Tensor:
-    """The score (...,) of outputs (..., n) that are right, laid out as the scores are."""
-    return given.shaped(given.score(y[..., None, :]))[..., 0]
+def score(given: Batch, labels: Tensor) -> Tensor:
+    """The score (...,) of labels (..., n); those off the mask are ignored."""
+    return given.shaped(given.gold(given.checked(given.laid_out(labels))))
 
 
 def entropy(given: Batch) -> Tensor:
@@ -135,10 +215,17 @@ def entropy(given: Batch) -> Tensor:
     return given.shaped(given.value(1.0) - given.mean([finite(x) for x in given.scores]))
 
 
-def kl(p: Batch, q: Batch) -> Tensor:
-    """sum_y P(y) log (P(y) / Q(y)), (...,); inf where Q forbids a part that P has."""
-    pairs = list(zip(p.scores, q.scores, strict=True))
-    apart = q.value(1.0) - p.value(1.0) + p.mean([finite(a) - finite(b) for a, b in pairs])
+def kl(p: Batch, other: Any) -> Tensor:
+    """sum_y P(y) log (P(y) / Q(y)), (...,), P of the first scores and Q of the others; inf where Q forbids what P does
+    not. All else belongs to both.
+    """
+    for name, a, b in zip(p.fields, p.scores, other.scores, strict=False):
+        beside(f"other_{name}", b, a)
+        if a.shape != b.shape or p.shape != other.shape:
+            mine, theirs = (tuple(x.shape[p.axes - 1 :]) for x in (a, b))
+            raise ValueError(f"other_{name}: expected shape {mine}, got {theirs}")
+    pairs = list(zip(p.scores, other.scores, strict=True))
+    apart = other.value(1.0) - p.value(1.0) + p.mean([finite(a) - finite(b) for a, b in pairs])
     lost = p.mean([((b == -torch.inf) & (a > -torch.inf)).to(a.dtype) for a, b in pairs])
     return p.shaped(torch.where(lost.detach() > 0, torch.inf, apart))
 
@@ -151,10 +238,39 @@ def smooth_max(given: Batch, smoothing: Any, mu: float) -> Tensor:
     if isinstance(smoothing, Max) or mu == 0:
         return best(given).value
     if isinstance(smoothing, Entropy):
-        return log_partition(given, mu)
+        return log_partition(given, mu=mu)
     if isinstance(smoothing, (TopK, SquaredL2)):
         return _of_the_best(given, smoothing, number("mu", mu, positive=True))
     raise TypeError(f"smoothing: expected Max, Entropy, TopK or SquaredL2, got {type(smoothing).__name__}")
+
+
+def crf_loss(given: Batch, labels: Tensor) -> Tensor:
+    """-log P(labels), (...,): the log-partition less the score of labels (..., n); those off the mask are ignored."""
+    return given.shaped(given.loss(given.laid_out(labels)))
+
+
+def hinge_loss(given: Batch, labels: Tensor, cost: float | Tensor = 1.0) -> Tensor:
+    """max_y cost(y, labels) + score(y) - score(labels), (...,).
+
+    cost: of each wrong part, or, of labels, a matrix (L, L) of (label, predicted label), summed over positions.
+    """
+    return smooth_hinge_loss(given, labels, Max(), 0.0, cost)
+
+
+def smooth_hinge_loss(given: Batch, labels: Tensor, smoothing: Any, mu: float, cost: float | Tensor = 1.0) -> Tensor:
+    """:func:`hinge_loss` with :func:`smooth_max` in place of the max. Source: Pillutla et al., Definition 1."""
+    y = given.checked(given.laid_out(labels))
+    given.scores = (given.scores[0] + given.costs(y, cost), *given.scores[1:])
+    return smooth_max(given, smoothing, mu) - given.shaped(given.gold(y))
+
+
+SUMS = log_partition, marginals, entropy, kl
+OUTPUTS = best, best_labels, topk, max_marginals, sample, smooth_max
+LABELLED = score, crf_loss, hinge_loss, smooth_hinge_loss
+
+
+def _fields(numbers: Sequence[Tensor]) -> Any:
+    return Parts(*numbers) if len(numbers) > 1 else numbers[0]
 
 
 def _of_the_best(given: Batch, smoothing: TopK | SquaredL2, mu: float) -> Tensor:
@@ -172,34 +288,12 @@ def _of_the_best(given: Batch, smoothing: TopK | SquaredL2, mu: float) -> Tensor
     return torch.where(possible(found.count) > 0, value, -torch.inf)
 
 
-@torch.library.custom_op("diptych::possible", mutates_args=())
+@operator("possible", torch.empty_like)
 def possible(count: Tensor) -> Tensor:
     """The numbers of outputs, a copy. Raises InfeasibleError if one is 0."""
     if (count == 0).any():
         raise InfeasibleError(f"every output of example {torch.nonzero(count == 0)[0].tolist()} is forbidden")
     return count.clone()
-
-
-@possible.register_fake
-def _(count: Tensor) -> Tensor:
-    return torch.empty_like(count)
-
-
-possible.register_vmap(lambda info, dims, count: (possible(count), dims[0]))
-
-
-def augmented(unary: Tensor, labels: Tensor, cost: Any, name: str = "labels") -> Tensor:
-    """Scores (..., n, L) plus the cost of each label: a number for all but the right one, or a matrix (L, L) of (label,
-    predicted label). Labels outside 0..L-1 cost nothing here.
-    """
-    unary = floating("unary", unary)
-    y, L = label_tensor(name, labels, unary), unary.shape[-1]
-    table = torch.as_tensor(cost, dtype=unary.dtype, device=unary.device)
-    if table.ndim == 0:
-        table = table * (1.0 - torch.eye(L, dtype=unary.dtype, device=unary.device))
-    if tuple(table.shape) != (L, L):
-        raise ValueError(f"cost: expected a number or shape {(L, L)}, got {tuple(table.shape)}")
-    return unary + torch.where(((y >= 0) & (y < L))[..., None], table[y.clamp(0, L - 1)], 0.0)
 
 
 def _projected(z: Tensor) -> Tensor:

@@ -16,11 +16,9 @@ import torch
 from torch import Tensor
 
 import accelerated.structures.matching as kernels
-from accelerated.structures import matching_batch
 from diptych.layers.torch import formulas
-from diptych.layers.torch.arguments import floating, label_tensor, lengths_tensor
-from diptych.layers.torch.formulas import Batch, Best, KBest
-from diptych.layers.torch.operators import more_groups
+from diptych.layers.torch.arguments import floating, lengths_tensor, operator
+from diptych.layers.torch.formulas import Batch, functions
 from diptych.layers.torch.oracles import KINDS, Kind
 from reference.structures.base import InfeasibleError
 
@@ -31,6 +29,33 @@ class Matrices(Batch):
     """values (B, p, q), and lengths (B, 2)."""
 
     kind = "matching"
+    output = "columns"
+
+    @classmethod
+    def of(cls, values: Tensor, *, lengths: Tensor | None = None) -> Matrices:
+        values = floating("values", values)
+        if values.ndim < 2:
+            raise ValueError(f"values: expected shape (..., p, q), got {tuple(values.shape)}")
+        *batch, p, q = values.shape
+        B, device = math.prod(batch), values.device
+        if lengths is None:
+            sizes = torch.tensor([[p, q]], device=device).repeat(B, 1)
+        else:
+            lengths = torch.as_tensor(lengths, device=device)
+            if tuple(lengths.shape) != (*batch, 2):
+                raise ValueError(f"lengths: expected shape {(*batch, 2)}, got {tuple(lengths.shape)}")
+            for i, most in enumerate((p, q)):
+                lengths_tensor(lengths[..., i], tuple(batch), most, device)
+            sizes = lengths.long().reshape(B, 2)
+        return cls((values.reshape(B, p, q),), tuple(batch), sizes)
+
+    def checked(self, y: Tensor) -> Tensor:
+        return checked_columns(y, self.where)
+
+    def costs(self, y: Tensor, cost: Any) -> Tensor:
+        """Of each pair that is none of ``columns``."""
+        values = self.scores[0]
+        return cost * (torch.arange(values.shape[-1], device=values.device) != y[..., None]).to(values.dtype)
 
     def score(self, y: Tensor) -> Tensor:
         B, k, p = y.shape
@@ -39,39 +64,12 @@ class Matrices(Batch):
         return torch.where(y >= 0, each, 0.0).sum(-1)
 
 
-def best(values: Tensor, *, lengths: Tensor | None = None) -> Best:
-    """The highest score (...,), whose gradient is the indicator of the best pairs, and the column of each row (..., p),
-    -1 for none.
-    """
-    return formulas.best(_matrices(values, lengths))
-
-
-def topk(values: Tensor, k: int, *, lengths: Tensor | None = None) -> KBest:
-    """The k best distinct matchings: scores (..., k), labels (..., k, p), count (...,)."""
-    return formulas.topk(_matrices(values, lengths), k)
-
-
-def score(values: Tensor, columns: Tensor, *, lengths: Tensor | None = None) -> Tensor:
-    """The sum (...,) of the scores of the columns (..., p) of all rows, -1 for none; those of rows past a matrix's own
-    are ignored.
-    """
-    given = _matrices(values, lengths)
-    columns = label_tensor("columns", columns, values).reshape(given.scores[0].shape[:2])
-    return formulas.score(given, checked_columns(columns, given.where))
-
-
-def hinge_loss(values: Tensor, columns: Tensor, cost: float = 1.0, *, lengths: Tensor | None = None) -> Tensor:
-    """max_y cost * (number of pairs of y that are none of columns) + score(y) - score(columns), (...,)."""
-    gold = score(values, columns, lengths=lengths)
-    values = floating("values", values)
-    wrong = torch.arange(values.shape[-1], device=values.device) != columns[..., None]
-    augmented = values + cost * wrong.to(values.dtype)
-    return best(augmented, lengths=lengths).value - gold
+best, topk, score, hinge_loss = functions(Matrices, (formulas.best, formulas.topk, formulas.score, formulas.hinge_loss))
 
 
 def _best(scores: Any, lengths: Any, parents: Any, single_root: bool) -> Tensor:
     x, sizes = scores[0].cpu().contiguous().numpy(), lengths.cpu().contiguous().numpy()
-    value, columns = matching_batch.best(x, sizes, torch.get_num_threads())
+    value, columns = kernels.best(x, sizes, torch.get_num_threads())
     if np.isnan(value).any():
         _made(scores, lengths, parents, single_root)  # raises the error, which names the score
     if (value == -np.inf).any():
@@ -79,18 +77,18 @@ def _best(scores: Any, lengths: Any, parents: Any, single_root: bool) -> Tensor:
     return torch.from_numpy(columns).to(scores[0].device)
 
 
-def _made(scores: Any, lengths: Any, parents: Any, single_root: bool) -> list[kernels.Matching]:
+def _made(scores: Any, lengths: Any, parents: Any, single_root: bool) -> kernels.Matching:
     values, (p, q) = scores[0], lengths.unbind(-1)
     rows, columns = (torch.arange(size, device=values.device) for size in values.shape[1:])
     inside = (rows < p[:, None])[:, :, None] & (columns < q[:, None])[:, None]
     values = torch.where(inside, values, 0.0)  # also where what is left out is nan
-    return [kernels.Matching(values.cpu(), lengths.cpu())]
+    return kernels.Matching(values.cpu(), lengths.cpu())
 
 
 KINDS["matching"] = Kind(_made, _best)
 
 
-@torch.library.custom_op("diptych::checked_columns", mutates_args=())
+@operator("checked_columns", lambda columns, *_: torch.empty_like(columns))
 def checked_columns(columns: Tensor, lengths: Tensor) -> Tensor:
     """Columns (B, p), a copy, -1 for rows past a matrix's own. Raises ValueError if one is none of -1..q-1."""
     inside = torch.arange(columns.shape[1], device=columns.device) < lengths[:, :1]
@@ -100,25 +98,3 @@ def checked_columns(columns: Tensor, lengths: Tensor) -> Tensor:
         q, got = int(lengths[b, 1]), int(columns[b, i])
         raise ValueError(f"columns: expected -1..{q - 1}, got {got} at row {i} of example {b}")
     return torch.where(inside, columns, -1)
-
-
-checked_columns.register_fake(lambda columns, lengths: torch.empty_like(columns))
-more_groups(checked_columns)
-
-
-def _matrices(values: Any, lengths: Any) -> Matrices:
-    values = floating("values", values)
-    if values.ndim < 2:
-        raise ValueError(f"values: expected shape (..., p, q), got {tuple(values.shape)}")
-    *batch, p, q = values.shape
-    B, device = math.prod(batch), values.device
-    if lengths is None:
-        sizes = torch.tensor([[p, q]], device=device).repeat(B, 1)
-    else:
-        lengths = torch.as_tensor(lengths, device=device)
-        if tuple(lengths.shape) != (*batch, 2):
-            raise ValueError(f"lengths: expected shape {(*batch, 2)}, got {tuple(lengths.shape)}")
-        for i, most in enumerate((p, q)):
-            lengths_tensor(lengths[..., i], tuple(batch), most, device)
-        sizes = lengths.long().reshape(B, 2)
-    return Matrices((values.reshape(B, p, q),), tuple(batch), sizes)

@@ -70,6 +70,8 @@ class ChainCRF(nn.Module):
         """
         if not isinstance(model, SequenceModel) or getattr(model, "restricted", False) or model.size != len(w):
             raise TypeError(f"model: expected a SequenceModel of {len(w)} weights, got {type(model).__name__}")
+        if model.n_edge_features:
+            raise TypeError(f"model: expected n_edge_features = 0, as ChainCRF has none, got {model.n_edge_features}")
         weights = torch.as_tensor(host(w).astype(np.float64))
         F, L = model.n_features, model.n_labels
         table = weights[: model.width * L].reshape(model.width, L)

@@ -10,7 +10,7 @@ them: labels and mask (G, B, n) or None; mu. G groups of B chains: ``torch.vmap`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,12 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.forward_ad import unpack_dual
+from torch.nn.functional import pad
 
 import accelerated.structures.chain as kernels
 from accelerated.structures import chain_batch
 from accelerated.structures.chain_batch import Tables
-from diptych.layers.torch.arguments import undifferentiated
+from diptych.layers.torch.arguments import operator, undifferentiated
 from reference.structures import chain_hessian, chain_scaled
 from reference.structures.base import InfeasibleError
 from reference.structures.chain_masks import at_end, front, parts_back, with_end
@@ -31,12 +32,12 @@ from reference.structures.chain_scores import ChainScores
 __all__ = [
     "Mean",
     "best_of",
+    "chain_scores",
     "check_scores",
     "checked_labels",
     "fused",
     "gold_score",
     "gradient_of",
-    "more_groups",
     "value_of",
 ]
 
@@ -48,7 +49,20 @@ def fused(unary: Tensor, pairwise: Tensor) -> bool:
     return unary.device.type == "cpu" and pairwise.ndim == 3
 
 
-@torch.library.custom_op("diptych::chain_value", mutates_args=())
+def _alike(tensors: Any) -> list[Tensor]:
+    return [torch.empty_like(each, memory_format=torch.contiguous_format) for each in tensors]
+
+
+def _nothing(like: Tensor) -> list[Tensor]:
+    """Four tensors (G, 0): no gradient is kept."""
+    return [like.new_empty((like.shape[0], 0)) for _ in range(4)]
+
+
+def _fake_value(scores: Any, labels: Any, mask: Any, mu: float, keep: bool) -> list[Tensor]:
+    return [scores[0].new_empty(scores[0].shape[:2]), *(_alike(scores) if keep else _nothing(scores[0]))]
+
+
+@operator("chain_value", _fake_value)
 def chain_value(
     scores: Sequence[Tensor], labels: Tensor | None, mask: Tensor | None, mu: float, keep: bool
 ) -> list[Tensor]:
@@ -63,18 +77,16 @@ def chain_value(
     unary, pairwise, *_ = scores
     if not fused(unary, pairwise):
         check_scores(scores, mask)
-    if keep:
+    if keep or not fused(unary, pairwise):
         value, gradient = _sums(unary.new_ones(unary.shape[:2]), scores, labels, mask, mu)
-    elif fused(unary, pairwise):
+    else:
         found = chain_batch.values(_batch(scores, labels, mask), mu, torch.get_num_threads())
         value = torch.from_numpy(found).reshape(unary.shape[:2])
-    else:
-        value = torch.stack([each.value(mu) for each in _groups(scores, mask)])
     _check_values(value, scores, labels, mask)
     return [value.to(unary.dtype), *(gradient if keep else _nothing(unary))]
 
 
-@torch.library.custom_op("diptych::chain_gradient", mutates_args=())
+@operator("chain_gradient", lambda weights, kept, scores, *_: _alike(scores))
 def chain_gradient(
     weights: Tensor,
     kept: Sequence[Tensor],
@@ -91,72 +103,34 @@ def chain_gradient(
     return _sums(weights.detach(), scores, labels, mask, mu)[1]
 
 
-@torch.library.custom_op("diptych::chain_hessian", mutates_args=())
+@operator("chain_hessian", lambda weights, scores, *_: _alike((weights, *scores)))
 def chain_hessian_product(
     weights: Tensor, scores: Sequence[Tensor], mask: Tensor | None, mu: float, along: Sequence[Tensor]
 ) -> list[Tensor]:
     """<marginals, direction> of each chain, (G, B); the derivative of :func:`chain_gradient` along the direction."""
-    unary, pairwise, *_ = scores
-    if not fused(unary, pairwise):
-        means, tangents = [], []
-        for group, other, each in zip(_groups(scores, mask), _groups(along, mask), weights.detach(), strict=True):
-            mean, tangent = group.hessian(other, mu, each)
-            means.append(mean)
-            tangents.append(group.parts(tangent))
-        return [torch.stack(means), *_stacked(tangents, scores)]
-    batch, nodes = _batch(scores, None, mask), along[0].detach().contiguous().numpy()
-    direction = Tables(nodes.reshape(batch.unary.shape), _doubles(along[1]), np.stack(list(map(_doubles, along[2:]))))
-    threads = torch.get_num_threads()
-    inner, found = chain_batch.hessian(batch, mu, _doubles(weights).reshape(-1), direction, threads)
-    return [torch.from_numpy(inner).reshape(weights.shape).to(weights.dtype), *_tensors(found, scores)]
+    if fused(*scores[:2]):
+        batch, nodes = _batch(scores, None, mask), along[0].detach().contiguous().numpy()
+        ends = np.stack(list(map(_doubles, along[2:])))
+        direction = Tables(nodes.reshape(batch.unary.shape), _doubles(along[1]), ends)
+        each, threads = _doubles(weights).reshape(-1), torch.get_num_threads()
+        inner, found = chain_batch.hessian(batch, mu, each, direction, threads)
+        if not np.isnan(inner).any():
+            return [torch.from_numpy(inner).reshape(weights.shape).to(weights.dtype), *_tensors(found, scores)]
+    wide = torch.float64 if weights.device.type == "cpu" else weights.dtype
+    chains, other = (chain_scores([x.to(wide) for x in each], mask) for each in (scores, along))
+    mean, tangents = chain_hessian.hessian_product(front(chains), front(other), mu, weights.detach().to(wide))
+    return [torch.as_tensor(mean).to(weights.dtype), *_parts(tangents, chains, scores)]
 
 
-@torch.library.custom_op("diptych::chain_labels", mutates_args=())
+@operator("chain_labels", lambda labels, *_: torch.empty_like(labels))
 def checked_labels(labels: Tensor, mask: Tensor | None, n_labels: int) -> Tensor:
     """Labels (G, B, n), a copy. Raises ValueError if one on the mask is none of 0..n_labels-1."""
-    _check_labels(labels, mask, n_labels)
+    outside = (labels < 0) | (labels >= n_labels)
+    outside = outside if mask is None else mask & outside
+    if outside.any():
+        (_, b, t), got = torch.nonzero(outside)[0].tolist(), int(labels[outside][0])
+        raise ValueError(f"labels: expected 0..{n_labels - 1}, got {got} at position {t} of example {b}")
     return labels.clone()
-
-
-def _alike(tensors: Any) -> list[Tensor]:
-    return [torch.empty_like(each, memory_format=torch.contiguous_format) for each in tensors]
-
-
-@chain_value.register_fake
-def _(scores: Any, labels: Any, mask: Any, mu: float, keep: bool) -> list[Tensor]:
-    return [scores[0].new_empty(scores[0].shape[:2]), *(_alike(scores) if keep else _nothing(scores[0]))]
-
-
-chain_gradient.register_fake(lambda weights, kept, scores, *_: _alike(scores))
-chain_hessian_product.register_fake(lambda weights, scores, *_: _alike((weights, *scores)))
-checked_labels.register_fake(lambda labels, *_: torch.empty_like(labels))
-
-
-def more_groups(operator: Any, shared: tuple[int, ...] = ()) -> None:
-    """Let vmap put its axis before that of the groups, the first of each tensor but those that all groups share."""
-
-    def rule(info: Any, dims: tuple[Any, ...], *given: Any) -> tuple[Any, Any]:
-        V = info.batch_size
-
-        def joined(x: Any, dim: Any) -> Any:
-            if isinstance(x, (list, tuple)):
-                return [joined(*each) for each in zip(x, dim or [None] * len(x), strict=True)]
-            if not isinstance(x, Tensor):
-                return x
-            x = x.expand(V, *x.shape) if dim is None else x.movedim(dim, 0)
-            return x.reshape(V * x.shape[1], *x.shape[2:])
-
-        found = operator(*(x if place in shared else joined(x, dim)
-                           for place, (x, dim) in enumerate(zip(given, dims, strict=True))))  # fmt: skip
-        alone = isinstance(found, Tensor)
-        apart = [x.reshape(V, x.shape[0] // V, *x.shape[1:]) for x in ([found] if alone else found)]
-        return (apart[0], 0) if alone else (type(found)(apart), type(found)([0] * len(apart)))
-
-    operator.register_vmap(rule)
-
-
-for each in (chain_value, chain_gradient, chain_hessian_product, checked_labels):
-    more_groups(each)
 
 
 class _Value(Function):
@@ -295,62 +269,52 @@ def best_of(scores: Scores, mask: Tensor | None) -> Tensor | None:
 def gold_score(scores: Sequence[Tensor], labels: Tensor, mask: Tensor | None) -> Tensor:
     """The scores (G, B) of labels (G, B, n), whose values at positions off the mask are ignored."""
     unary, pairwise, starts, ends = scores
-    G, B, n, L = unary.shape
+    n, L = unary.shape[2:]
     if n == 0:
         return unary.sum((2, 3)) + sum(x.flatten()[:0].sum() for x in (pairwise, starts, ends))  # 0, with gradients
-    if mask is None:
-        mask = torch.ones_like(labels, dtype=torch.bool)
-    y = torch.where(mask, labels, 0)
-    here = torch.where(mask, unary.gather(-1, y[..., None])[..., 0], 0.0)
-    place = torch.arange(n, device=labels.device).expand_as(labels)
-    last = torch.cummax(torch.where(mask, place, -1), -1).values  # the last kept position up to each
-    before = torch.nn.functional.pad(last[..., :-1], (1, 0), value=-1)
-    y_before = y.gather(-1, before.clamp(min=0))
+    kept = torch.ones_like(labels, dtype=torch.bool) if mask is None else mask
+    y, place = torch.where(kept, labels, 0), torch.arange(n, device=labels.device).expand_as(labels)
+    last = torch.cummax(torch.where(kept, place, -1), -1).values  # the last kept position up to each
+    before = pad(last[..., :-1], (1, 0), value=-1)
+    pair = y.gather(-1, before.clamp(min=0)) * L + y
+    tables = pairwise.flatten(1) if pairwise.ndim == 3 else pad(pairwise, (0, 0, 0, 0, 1, 0)).flatten(-2)
+    here, inner, first, final = (
+        torch.where(there, _entries(table, index), 0.0)
+        for table, index, there in (
+            (unary, y, kept),
+            (tables, pair, kept & (before >= 0)),
+            (starts, y, kept & (before < 0)),
+            (ends, y, kept & (place == last[..., -1:])),
+        )
+    )
+    return (here + inner + (first + final)).sum(-1)
+
+
+def _entries(table: Tensor, index: Tensor) -> Tensor:
+    """Those at an index (G, B, n) of tables (G, B, n, K), or (G, K)."""
+    if table.ndim > 2:
+        return table.gather(-1, index[..., None])[..., 0]
+    return table.gather(-1, index.flatten(1)).reshape(index.shape)
+
+
+def chain_scores(scores: Scores, mask: Tensor | None) -> ChainScores:
+    """The chains (G, B) as the panels take them, with a table for each edge if groups have tables of their own."""
+    unary, pairwise, starts, ends = (x.detach() for x in scores)
+    G, B, n, L = unary.shape
+    unary = unary if mask is None else torch.where(mask[..., None], unary, 0.0)  # 0 times nan is nan
     if pairwise.ndim == 3:
-        steps = pairwise.reshape(G, L * L).gather(-1, (y_before * L + y).reshape(G, B * n)).reshape(G, B, n)
-    else:
-        table = torch.nn.functional.pad(pairwise, (0, 0, 0, 0, 1, 0)).reshape(G, B, n, L * L)
-        steps = table.gather(-1, (y_before * L + y)[..., None])[..., 0]
-    inner = torch.where(mask & (before >= 0), steps, 0.0)
-    first = mask & (before < 0)
-    final = mask & (place == last[..., -1:])
-    both = torch.where(first, starts.gather(-1, y.reshape(G, B * n)).reshape(G, B, n), 0.0)
-    both = both + torch.where(final, ends.gather(-1, y.reshape(G, B * n)).reshape(G, B, n), 0.0)
-    return (here + inner + both).sum(-1)
+        pairwise = pairwise[0] if G == 1 else pairwise[:, None, None].expand(G, B, max(n - 1, 0), L, L)
+    chains = ChainScores(unary, pairwise, mask=mask)
+    return with_end(with_end(chains, starts[:, None, None], last=False), ends[:, None, None], last=True)
 
 
-class _Group:
-    """The chains of a group that has no fused kernel."""
-
-    def __init__(self, unary: Any, pairwise: Any, starts: Any, ends: Any, mask: Any, panel: Any) -> None:
-        unary = unary if mask is None else torch.where(mask[..., None], unary, 0.0)  # 0 times nan is nan
-        plain = ChainScores(unary, pairwise, None, mask)
-        self.scores = with_end(with_end(plain, starts, last=False), ends, last=True)
-        self.front, self.panel = front(self.scores), panel
-        self.first, self.last = at_end(plain, last=False), at_end(plain, last=True)
-
-    def value(self, mu: float) -> Any:
-        return torch.as_tensor(self.panel.forward_backward(self.front, mu)[0])
-
-    def sums(self, mu: float, weights: Tensor) -> tuple[Tensor, ChainScores]:
-        value, marginals = self.panel.forward_backward(self.front, mu, weights)
-        return torch.as_tensor(value), parts_back(self.scores, marginals)
-
-    def hessian(self, along: _Group, mu: float, weights: Tensor) -> tuple[Tensor, ChainScores]:
-        mean, tangents = chain_hessian.hessian_product(self.front, along.front, mu, weights)
-        return torch.as_tensor(mean), parts_back(self.scores, tangents)
-
-    def parts(self, numbers: ChainScores) -> list[Tensor]:
-        """The numbers of labels, pairs, and labels at first and at last positions."""
-        unary = torch.as_tensor(numbers.unary)
-        ends = (torch.where(torch.as_tensor(x)[..., None], unary, 0.0).sum((0, 1)) for x in (self.first, self.last))
-        return [unary, torch.as_tensor(numbers.pairwise), *ends]
-
-
-def _groups(scores: Scores, mask: Tensor | None) -> Iterator[_Group]:
-    panel = kernels if scores[0].device.type == "cpu" else chain_scaled
-    for g, (u, A, s, e) in enumerate(zip(*(x.detach() for x in scores), strict=True)):
-        yield _Group(u, A, s, e, None if mask is None else mask[g], panel)
+def _parts(found: ChainScores, chains: ChainScores, scores: Scores) -> list[Tensor]:
+    """Answers about the chains in front as numbers of labels, pairs, and labels at first and at last positions."""
+    unary, pairwise = (torch.as_tensor(x) for x in parts_back(chains, found)[:2])
+    if scores[1].ndim == 3:
+        pairwise = pairwise[None] if pairwise.ndim == 2 else pairwise.sum((1, 2))
+    ends = (torch.where(at_end(chains, last)[..., None], unary, 0.0).sum((1, 2)) for last in (False, True))
+    return [x.to(like.dtype) for x, like in zip((unary, pairwise, *ends), scores, strict=True)]
 
 
 def _batch(scores: Scores, labels: Tensor | None, mask: Tensor | None) -> chain_batch.Batch:
@@ -364,11 +328,6 @@ def _doubles(x: Tensor) -> np.ndarray:
     return x.detach().to(torch.float64).contiguous().numpy()
 
 
-def _nothing(like: Tensor) -> list[Tensor]:
-    """Four tensors (G, 0): no gradient is kept."""
-    return [like.new_empty((like.shape[0], 0)) for _ in range(4)]
-
-
 def _sums(
     weights: Tensor, scores: Scores, labels: Tensor | None, mask: Tensor | None, mu: float
 ) -> tuple[Tensor, list[Tensor]]:
@@ -377,21 +336,15 @@ def _sums(
         batch, threads = _batch(scores, labels, mask), torch.get_num_threads()
         value, found = chain_batch.gradient(batch, mu, _doubles(weights).reshape(-1), threads)
         return torch.from_numpy(value).reshape(weights.shape), _tensors(found, scores)
-    values, gradients = [], []
-    for group, each in zip(_groups(scores, mask), weights, strict=True):
-        value, marginals = group.sums(mu, each)
-        values.append(value)
-        gradients.append(group.parts(marginals))
-    return torch.stack(values), _stacked(gradients, scores)
+    chains = chain_scores(scores, mask)
+    panel = kernels if scores[0].device.type == "cpu" else chain_scaled
+    values, marginals = panel.forward_backward(front(chains), mu, weights)
+    return torch.as_tensor(values), _parts(marginals, chains, scores)
 
 
 def _tensors(found: Tables, scores: Scores) -> list[Tensor]:
     tables = (torch.from_numpy(x).to(scores[1].dtype) for x in (found.edges, *found.ends))
     return [torch.from_numpy(found.nodes).reshape(scores[0].shape), *tables]
-
-
-def _stacked(groups: list[list[Tensor]], scores: Scores) -> list[Tensor]:
-    return [torch.stack(each).to(x.dtype) for each, x in zip(zip(*groups, strict=True), scores, strict=True)]
 
 
 def _check_values(value: Tensor, scores: Scores, labels: Tensor | None, mask: Tensor | None) -> None:
@@ -402,7 +355,7 @@ def _check_values(value: Tensor, scores: Scores, labels: Tensor | None, mask: Te
     wrong = ~right
     check_scores(scores, mask)
     if labels is not None:
-        _check_labels(labels, mask, scores[0].shape[-1])
+        checked_labels(labels, mask, scores[0].shape[-1])
     b = torch.nonzero(wrong)[0].tolist()[1]
     if labels is not None and value[wrong][0] == torch.inf:
         raise ValueError(f"labels: those of example {b} are forbidden: their score is -inf")
@@ -417,12 +370,3 @@ def check_scores(scores: Scores, mask: Tensor | None) -> None:
         if bad.any():
             place, found = tuple(torch.nonzero(bad)[0].tolist())[1:], float(x[bad][0])
             raise ValueError(f"{name}: expected finite scores, or -inf for a forbidden part, got {found} at {place}")
-
-
-def _check_labels(labels: Tensor, mask: Tensor | None, n_labels: int) -> None:
-    outside = (labels < 0) | (labels >= n_labels)
-    outside = outside if mask is None else mask & outside
-    if outside.any():
-        _, b, t = torch.nonzero(outside)[0].tolist()
-        got = int(labels[outside][0])
-        raise ValueError(f"labels: expected 0..{n_labels - 1}, got {got} at position {t} of example {b}")

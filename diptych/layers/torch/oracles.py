@@ -13,50 +13,59 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from diptych.layers.torch.operators import more_groups
+from diptych.layers.torch.arguments import operator
 from reference.structures.scores import score_fields
 
 __all__ = ["KINDS", "Kind", "best_outputs", "highest_scores", "k_best_outputs", "sampled"]
 
 
 class Kind(NamedTuple):
-    """What asks a panel: made(scores, where, parents, single_root), the structures, one for each group of chains; and
-    best(...) of the same, the best outputs by one call of a kernel, or None where there is none.
+    """What asks a panel: made(scores, where, parents, single_root), the structure; and best(...) of the same, the best
+    outputs by one call of a kernel, or None where there is none.
     """
 
-    made: Callable[..., list[Any]]
+    made: Callable[..., Any]
     best: Callable[..., Tensor | None] = lambda *given: None
 
 
 KINDS: dict[str, Kind] = {}  # by name; the modules of the structures fill it in
 
 
-def _joined(ask: Callable[[Any], Sequence[Any]], kind: str, scores: Sequence[Tensor], *rest: Any) -> list[Tensor]:
-    answers = [ask(each) for each in KINDS[kind].made(scores, *rest)]
-    return [torch.cat([torch.as_tensor(x) for x in each]).to(scores[0].device) for each in zip(*answers, strict=True)]
+def _copies(numbers: Sequence[Any], scores: Sequence[Tensor]) -> list[Tensor]:
+    """Of what panels return, which may be their scores, on the device of these."""
+    return [torch.as_tensor(x).to(scores[0].device, copy=True) for x in numbers]
 
 
-@torch.library.custom_op("diptych::best_outputs", mutates_args=())
+def _whole(scores: Any, *shape: int) -> Tensor:
+    """Empty numbers of examples, of a shape for each."""
+    return scores[0].new_empty((*scores[0].shape[:-2], *shape), dtype=torch.int64)
+
+
+@operator("best_outputs", lambda kind, scores, *_: _whole(scores, scores[0].shape[-2]), shared=(3,))
 def best_outputs(
     kind: str, scores: Sequence[Tensor], where: Tensor | None, parents: Tensor | None, single_root: bool
 ) -> Tensor:
     """The best outputs (..., n), -1 off a mask and past a length. Raises ValueError, InfeasibleError."""
     found = KINDS[kind].best(scores, where, parents, single_root)
     if found is None:
-        (found,) = _joined(lambda each: each.best()[1:], kind, scores, where, parents, single_root)
+        (found,) = _copies(KINDS[kind].made(scores, where, parents, single_root).best()[1:], scores)
     return found
 
 
-@torch.library.custom_op("diptych::k_best_outputs", mutates_args=())
+@operator(
+    "k_best_outputs",
+    lambda kind, scores, *rest: (_whole(scores, rest[-1], scores[0].shape[-2]), _whole(scores)),
+    shared=(3,),
+)
 def k_best_outputs(
     kind: str, scores: Sequence[Tensor], where: Tensor | None, parents: Tensor | None, single_root: bool, k: int
 ) -> tuple[Tensor, Tensor]:
     """The k best outputs (..., k, n), -1 beyond those there are, and their number (...,). Raises ValueError."""
-    labels, count = _joined(lambda each: each.topk(k)[1:], kind, scores, where, parents, single_root)
+    labels, count = _copies(KINDS[kind].made(scores, where, parents, single_root).topk(k)[1:], scores)
     return labels, count
 
 
-@torch.library.custom_op("diptych::sampled", mutates_args=())
+@operator("sampled", lambda kind, scores, *rest: _whole(scores, rest[-2], scores[0].shape[-2]), shared=(3,))
 def sampled(
     kind: str,
     scores: Sequence[Tensor],
@@ -67,49 +76,23 @@ def sampled(
     size: int,
     mu: float,
 ) -> Tensor:
-    """Outputs (..., size, n) drawn with probability proportional to exp(score / mu), by the seeds (G,) of groups of
-    chains, of others by the first. Raises ValueError, InfeasibleError.
+    """Outputs (..., size, n) drawn with probability proportional to exp(score / mu), by the first of seeds. Raises
+    ValueError, InfeasibleError.
     """
-    of_groups = iter(seeds.tolist())
-    (labels,) = _joined(
-        lambda each: (each.sample(size, mu, next(of_groups)),), kind, scores, where, parents, single_root
-    )
-    return labels
+    labels = KINDS[kind].made(scores, where, parents, single_root).sample(size, mu, int(seeds[0]))
+    return _copies([labels], scores)[0]
 
 
-@torch.library.custom_op("diptych::highest_scores", mutates_args=())
-def highest_scores(
-    kind: str, scores: Sequence[Tensor], where: Tensor | None, parents: Tensor | None, single_root: bool
-) -> list[Tensor]:
-    """The highest score of an output with each part, -inf where there is none. Raises ValueError."""
-    found = _joined(lambda each: score_fields(each.max_marginals()), kind, scores, where, parents, single_root)
-    return [x.to(scores[0].dtype) for x in found]
-
-
-@best_outputs.register_fake
-def _(kind: str, scores: Any, *_: Any) -> Tensor:
-    return scores[0].new_empty(scores[0].shape[:-1], dtype=torch.int64)
-
-
-@k_best_outputs.register_fake
-def _(kind: str, scores: Any, where: Any, parents: Any, single_root: bool, k: int) -> tuple[Tensor, Tensor]:
-    *batch, n, _ = scores[0].shape
-    labels, count = (scores[0].new_empty(shape, dtype=torch.int64) for shape in ((*batch, k, n), batch))
-    return labels, count
-
-
-@sampled.register_fake
-def _(kind: str, scores: Any, *rest: Any) -> Tensor:
-    *batch, n, _ = scores[0].shape
-    return scores[0].new_empty((*batch, rest[-2], n), dtype=torch.int64)
-
-
-@highest_scores.register_fake
-def _(kind: str, scores: Any, *_: Any) -> list[Tensor]:
+def _fake_parts(kind: str, scores: Any, *_: Any) -> list[Tensor]:
     *batch, n, L = scores[0].shape
     edges = [(*batch, max(n - 1, 0), L, L)] if kind == "chain" else [x.shape for x in scores[1:]]
     return [scores[0].new_empty(shape) for shape in (scores[0].shape, *edges)]
 
 
-for each in (best_outputs, k_best_outputs, sampled, highest_scores):
-    more_groups(each, shared=(3,))
+@operator("highest_scores", _fake_parts, shared=(3,))
+def highest_scores(
+    kind: str, scores: Sequence[Tensor], where: Tensor | None, parents: Tensor | None, single_root: bool
+) -> list[Tensor]:
+    """The highest score of an output with each part, -inf where there is none. Raises ValueError."""
+    found = score_fields(KINDS[kind].made(scores, where, parents, single_root).max_marginals())
+    return [x.to(scores[0].dtype) for x in _copies(found, scores)]
