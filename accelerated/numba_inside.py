@@ -20,7 +20,7 @@ from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
-from llvmlite.binding import parse_assembly
+from llvmlite.binding import Linkage, parse_assembly
 from numba import _dynfunc, types  # type: ignore[attr-defined]
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.codegen import JITCodeLibrary
@@ -48,6 +48,23 @@ def entry(function: Callable[..., Any], options: dict[str, Any], place: KernelPl
     return dispatcher
 
 
+class _EntryLibrary(JITCodeLibrary):
+    """The code of a kernel that Python calls, with all its parts."""
+
+    def _optimize_final_module(self) -> None:
+        """As numba does, without what nobody looks up, a quarter of a file: environments of parts that never read them,
+        and names of parts, each as long as the types of all its arguments.
+        """
+        for each in self._final_module.global_variables:
+            if each.linkage == Linkage.common:  # an environment
+                each.linkage = Linkage.linkonce_odr  # deleted if it is not read
+        super()._optimize_final_module()
+        parts = [each for each in self._final_module.functions if each.linkage == Linkage.linkonce_odr]
+        constants = [each for each in self._final_module.global_variables if each.name.startswith(".const.")]
+        for each in (*parts, *constants):
+            each.linkage = Linkage.private
+
+
 class _PartLibrary(JITCodeLibrary):
     """The code of a part, to be linked into the kernels that call it."""
 
@@ -61,6 +78,18 @@ class _PartLibrary(JITCodeLibrary):
     def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()
         self._finalized = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _EntryLowering(NativeLowering):
+    """Numba's pass from typed code to LLVM's language, into a library of our own."""
+
+    _name = "entry_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = _EntryLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        return super().run_pass(state)
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -82,16 +111,22 @@ class _PartLowering(NativeLowering):
         return True
 
 
-class _PartCompiler(CompilerBase):
-    """Numba's passes, with :class:`_PartLowering` for its own."""
+class _EntryCompiler(CompilerBase):
+    """Numba's passes, with one of ours for its lowering."""
+
+    lowering: type[NativeLowering] = _EntryLowering
 
     def define_pipelines(self) -> list[Any]:
-        passes = DefaultPassBuilder.define_nopython_pipeline(self.state, "part")
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state, self.lowering._name)
         passes.passes = [
-            (_PartLowering, text) if kind is NativeLowering else (kind, text) for kind, text in passes.passes
+            (self.lowering, text) if kind is NativeLowering else (kind, text) for kind, text in passes.passes
         ]
         passes.finalize()
         return [passes]
+
+
+class _PartCompiler(_EntryCompiler):
+    lowering = _PartLowering
 
 
 AS_PART: Any = {"pipeline_class": _PartCompiler, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -112,7 +147,8 @@ class EntryDispatcher(CPUDispatcher):
     """A function as a kernel that Python calls; kernels that call it take it as a part."""
 
     def __init__(self, function: Any, options: dict[str, Any]) -> None:
-        super().__init__(function, targetoptions={**options, "no_cfunc_wrapper": True})
+        given = {**options, "no_cfunc_wrapper": True}
+        super().__init__(function, targetoptions=given, pipeline_class=_EntryCompiler)
         self._options = options
 
     @cached_property

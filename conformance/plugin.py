@@ -268,11 +268,11 @@ def _rest_tier(items: list[pytest.Item], first: set[pytest.Item]) -> set[pytest.
     of them together have them all.
     """
     kept, further, met = set(), {}, set().union(*map(_pairs, first))
+    for item in filter(_further, items):
+        law = item.nodeid.partition("[")[0], str(backend_of(item))
+        further.setdefault(law, {}).setdefault(repr(_space(item)), []).append(item)
     for item in sorted(items, key=lambda item: zlib.crc32(item.nodeid.encode())):  # so that backends take turns
-        if _further(item):
-            law = item.nodeid.partition("[")[0], str(backend_of(item))
-            further.setdefault(law, {}).setdefault(repr(_space(item)), []).append(item)
-        elif pairs := _pairs(item) - met:
+        if not _further(item) and (pairs := _pairs(item) - met):
             met |= pairs
             kept.add(item)
     for law, spaces in further.items():

@@ -9,7 +9,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -161,7 +161,8 @@ def warm(processes: int, names: Iterable[str] = FIRST_CALLS) -> Iterator[tuple[s
 @contextmanager
 def saved_for_level(path: str) -> Iterator[None]:
     """First calls made in the block compile for every processor of a level (:mod:`accelerated.kernel_archive`), and
-    their kernels are written to a file, not kept here. Raises ValueError where this cannot be done, and OSError.
+    their kernels are written to a file, not kept here. Those of a file that is there are taken over if they fit. Raises
+    ValueError where this cannot be done, and OSError.
     """
     from accelerated.kernel import source_hash
     from accelerated.kernel_archive import FOR_LEVEL, obstacle, save_archive
@@ -170,6 +171,10 @@ def saved_for_level(path: str) -> Iterator[None]:
     if reason := obstacle():
         raise ValueError(f"--to: kernels for other machines cannot be compiled here: {reason}")
     with tempfile.TemporaryDirectory() as folder:
+        kept = Path(folder) / f"diptych-{source_hash()}"
+        kept.mkdir()
+        with suppress(FileNotFoundError, ValueError):  # made for anything else, or not of kernels
+            kept_from(path, kept)
         before = dict(os.environ)
         os.environ.update(FOR_LEVEL, NUMBA_CACHE_DIR=folder)  # the processes that compile read it
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -150,6 +151,11 @@ def test_a_file_of_first_calls_serves_an_empty_cache(tmp_path, monkeypatch):
     assert os.environ == before and report["calls"] == [name] and report["bytes"] == os.path.getsize(file)
     names = set(Archive(file, source_hash()).names)
     assert report["compiled"] == len(names) > 3
+    for content in map(Archive(file, source_hash()).read, names):  # of its parts it has no names
+        ((_, _, (code, _)), *_) = pickle.loads(content[32:])[1]
+        assert code.count(b"_ZN") == 4  # its own, its wrapper's, its environment's and that in a message
+    again = others.Warm(processes=1, to=file).run(None).fields  # from what the file has
+    assert again["compiled"] == 0 and set(Archive(file, source_hash()).names) == names
     code = f"import sys\nfrom diptych.commands.main import main\nsys.exit(main(['warm', '--from', {file!r}]))"
     process = started(tmp_path / "cache", code)
     out, err = process.communicate()

@@ -198,7 +198,7 @@ class Warm(Command):
     writes: ClassVar[tuple[str, ...]] = ("to",)
     processes: int = option("general", "processes that compile (default: one a core)", type=positive,
         default=os.cpu_count())  # fmt: skip
-    to: str | None = option("general", "compile into a file, for other machines", metavar="FILE")
+    to: str | None = option("general", "compile into a file, for other machines; add what it lacks", metavar="FILE")
     source: str | None = option("general", "keep the kernels of such a file", "--from", metavar="FILE")
 
     def run(self, panel: ModuleType) -> Report:

@@ -15,7 +15,7 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 
 from reference.arrays import Array, Place, epsilon
-from reference.optimizers.base import Evaluation, is_hinge
+from reference.optimizers.base import Evaluation
 from reference.optimizers.prox_linear import ProxLinearState
 from reference.prox.groups import Groups
 from reference.records import of_another_panel, read_records
@@ -61,7 +61,7 @@ def identity(solver: Any, objective: Any, start: Array, options: Mapping[str, An
         "partitions": getattr(objective, "partitions", None),
         "weights": [int(size) for size in start.shape],
         "smoothing": _described(getattr(objective, "smoothing", None)),
-        "cost": True if getattr(objective, "loss_augmented", False) and not is_hinge(objective) else None,
+        "cost": True if getattr(objective, "loss_augmented", False) and getattr(objective, "mu", 0.0) else None,
         "optimizer": solver.name,
         **{name: _described(value) for name, value in options.items()},
         "rng": int(rng) if isinstance(rng, (int, np.integer)) else None,
