@@ -7,7 +7,8 @@ does not reject the printed form.
 Papers: P = Pillutla et al. 2018 (smoothing, Casimir); M = Martins et al. 2010 (online multiple kernel learning);
 B = Branson et al. 2013 (multi-sample dual updates, supplement); Z = Zhang and Qiu 2019 (safe screening); J = Jaggi et
 al. 2014 and Ma et al. 2015 (CoCoA); N = Nocedal and Wright 2006 (L-BFGS); S = Shalev-Shwartz and Zhang 2014 (duals of
-an elastic net); T = Tsuboi et al. 2008 (partly known labels); G = Gimpel and Smith 2010 (softmax-margin).
+an elastic net); T = Tsuboi et al. 2008 (partly known labels); G = Gimpel and Smith 2010 (softmax-margin); D =
+Niculae et al. 2018, Berthet et al. 2020, Elmachtoub and Grigas 2022 (losses over the best output).
 """
 
 from __future__ import annotations
@@ -23,7 +24,18 @@ __all__ = ["ROWS", "Claim", "render"]
 
 HERE = Path(__file__).parent
 # a file of rows each
-PAPERS = ("pillutla", "martins", "branson", "zhang", "cocoa", "nocedal", "shalev_shwartz", "tsuboi", "gimpel")
+PAPERS = (
+    "pillutla",
+    "martins",
+    "branson",
+    "zhang",
+    "cocoa",
+    "nocedal",
+    "shalev_shwartz",
+    "tsuboi",
+    "gimpel",
+    "decisions",
+)
 LEGEND = """\
 Each of the {statements} numbered statements that the code builds on, as the papers have it or in words that fit on a
 line. A row says whether the statement holds, where it is in the code (names in `reference`, and in `accelerated` where
