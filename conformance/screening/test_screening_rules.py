@@ -58,7 +58,7 @@ FORBIDDING = "tags {'transitions': 'bio'}"  # labels that may not follow each ot
 @given(seed=st.integers(0, 2**32 - 1), share=st.sampled_from([1.0, 0.9, 0.3, 0.05]), alpha=st.sampled_from(ALPHAS))
 def test_every_rule_is_safe_on_drawn_problems(backend, name, seed, share, alpha):
     """From anywhere, also where features repeat and values tie; the tolerance is what enumeration leaves open about
-    the optimum."""
+    the optimum. With ``--examples 60`` this file screens 30,000 times."""
     objective, crf = drawn(backend, name, seed)
     assume((most := backend.beta_max(objective)) > 0)
     listed = crf(alpha, share * most)
