@@ -72,8 +72,7 @@ class Regularized(Words):
 class Solved(Words):
     """The options of a job, None where they are not given. Commands say which optimisers and defaults they have."""
 
-    loss: str | None = option("solver", "crf: log loss; hinge: structural SVM; softmax-margin: log loss of "
-        "scores plus costs (default: crf)", choices=LOSSES)  # fmt: skip
+    loss: str | None = option("solver", "crf: log loss, hinge, softmax-margin (default: crf)", choices=LOSSES)
     optimizer: str | None = None
     lam: float | None = flag()
     epochs: int | None = flag()

@@ -84,8 +84,8 @@ class Split(jobs.Regularized, jobs.Solved, Data):
     data: str = argument("'letters', a sequence file or, over partitions, '*.npz'")
     fold: int | None = option("data", "train on the other folds, test on this one", metavar="N")
     reverse: bool = option("data", "with --fold: train on this fold, test on the others", action="store_true")
-    loss: str | None = option("solver", "crf: log loss; hinge: structural SVM; softmax-margin: log loss of scores "
-        "plus costs (default: crf; of mkl: hinge)", choices=jobs.LOSSES)  # fmt: skip
+    loss: str | None = option("solver", "crf: log loss, hinge, softmax-margin: log loss with costs (default: crf; "
+        "of mkl: hinge)", choices=jobs.LOSSES)  # fmt: skip
     optimizer: str | None = option("solver", "(default: sgd; over partitions lbfgs, or cocoa for the hinge)",
         choices=OVER)  # fmt: skip
     lam: float | None = flag("default: 2/n for n sequences")

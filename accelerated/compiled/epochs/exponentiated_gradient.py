@@ -37,17 +37,17 @@ EPS = float(np.finfo(np.float64).eps)
 
 class Points(NamedTuple):
     """Local scores theta and marginals: nodes of all positions (N, Lp), edges of each sequence (n, T), one for each of
-    the T transitions that have a weight. theta_E, cells (C,): of cells (:mod:`accelerated.compiled.problems.edges`).
-    visited (n,): whether a sequence has been visited.
+    the T transitions that have a weight. visited (n,): whether a sequence has been visited. theta_E, cells (C,): of
+    cells (:mod:`accelerated.compiled.problems.edges`), which checkpoints of earlier versions do not have.
     """
 
     theta: np.ndarray
     theta_A: np.ndarray
     nodes: np.ndarray
     edges: np.ndarray
-    theta_E: np.ndarray
-    cells: np.ndarray
     visited: np.ndarray
+    theta_E: np.ndarray = np.zeros(0)
+    cells: np.ndarray = np.zeros(0)
 
 
 class Scratch(NamedTuple):
@@ -83,13 +83,9 @@ def no_points(problem: Any, n_labels: int) -> Points:
     """Room for the points of a problem's sequences, none of them visited."""
     offsets, weights = problem.offsets, int(np.sum(problem.pairs.transitions != 0.0))
     nodes, edges = (int(offsets[-1]), padded(n_labels)), (len(offsets) - 1, weights)
-    theta, theta_A, cells = (
-        np.zeros(nodes),
-        np.zeros(edges),
-        np.zeros(int(problem.edges.cells[-1]) if hasattr(problem, "edges") else 0),
-    )
-    visited = np.zeros(len(offsets) - 1, np.bool_)
-    return Points(theta, theta_A, theta.copy(), theta_A.copy(), cells, cells.copy(), visited)
+    theta, theta_A, visited = np.zeros(nodes), np.zeros(edges), np.zeros(len(offsets) - 1, np.bool_)
+    cells = np.zeros(int(problem.edges.cells[-1]) if hasattr(problem, "edges") else 0)
+    return Points(theta, theta_A, theta.copy(), theta_A.copy(), visited, cells, cells.copy())
 
 
 class Visits(NamedTuple):
