@@ -183,7 +183,7 @@ def test_options_of_commands_change_the_fit(tmp_path, monkeypatch, reference_cli
 
     def trained(*words):
         """The model's weights, and the length of its settings; or the error."""
-        words = [*command.split(), *data, *job, "--epochs", 9 if "--path" in job else 3, *words, "--save", "m.npz"]
+        words = [*command.split(), *data, *job, "--epochs", 12 if "--path" in job else 3, *words, "--save", "m.npz"]
         status, _, err = reference_cli.run(*words, *([] if "--json" in words else ["--quiet"]))
         model, w, _ = (None, None, None) if status else load_model("m.npz", reference)
         return err if status else np.append(flat(w), len(str(model.settings())))
