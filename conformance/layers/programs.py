@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from conformance.layers.minibatches import drawn
-from conformance.layers.structures import OPTIONS, call, offered
+from conformance.layers.structures import OPTIONS, call, functions, offered
 
 __all__ = ["Program"]
 
@@ -31,9 +31,11 @@ class Program:
         labels = [torch.tensor(self.batch.labels)] if name.endswith(("score", "loss")) else []
         others, options = [0.5 * x for x in self.fields[:2]] if name == "kl" else [], options or OPTIONS.get(name, {})
 
+        function = getattr(functions("torch-autograd", self.kind), name)
+
         def ask(*fields: Any) -> Any:
             last = [x.to(fields[0].dtype) for x in others]
-            answer = call("torch-autograd", self.kind, name, fields, *labels, *last, **self.where, **options)
+            answer = call(function, fields, *labels, *last, **self.where, **options)
             return answer[0] if isinstance(answer, tuple) else answer
 
         return ask

@@ -23,7 +23,18 @@ from reference.smoothings import SquaredL2, TopK
 from reference.structures.base import KBest
 from reference.structures.scores import score_fields
 
-__all__ = ["ABSENT", "FUNCTIONS", "KINDS", "OPTIONS", "backend", "call", "elsewhere", "evaluate", "offered"]
+__all__ = [
+    "ABSENT",
+    "FUNCTIONS",
+    "KINDS",
+    "OPTIONS",
+    "backend",
+    "call",
+    "elsewhere",
+    "evaluate",
+    "functions",
+    "offered",
+]
 
 # The structures of each namespace, whose functions are in modules of their names.
 KINDS = {
@@ -55,11 +66,11 @@ def offered(namespace: str, kind: str) -> list[str]:
     return [name for name in FUNCTIONS if hasattr(functions(namespace, kind), name)]
 
 
-def call(namespace: str, kind: str, name: str, fields: Sequence[Any], *more: Any, **where: Any) -> Any:
+def call(function: Callable[..., Any], fields: Sequence[Any], *more: Any, **where: Any) -> Any:
     """A function of scores, of which a third and a fourth field are those of ends."""
     more = (where.pop("parents"), *more) if "parents" in where else more
     ends = dict(zip(("starts", "ends"), fields[2:], strict=False))
-    return getattr(functions(namespace, kind), name)(*fields[:2], *more, **where, **ends)
+    return function(*fields[:2], *more, **where, **ends)
 
 
 def elsewhere() -> ExitStack:
@@ -81,16 +92,17 @@ def evaluate(
     """The answer of a function; with ``slopes`` its value (...,), and the derivatives in the fields of the sum of its
     entries times ``weights`` (...,).
     """
+    function = getattr(functions(namespace, kind), name)
     if namespace == "jax-jit":
         if name == "score":
             where.pop("single_root", None)
         static = tuple((key, where.pop(key)) for key in STATIC if key in where)
-        return _compiled((namespace, kind, name), static, slopes)(tuple(fields), weights, more, where)
+        return _compiled(function, static, slopes)(tuple(fields), weights, more, where)
     import torch
 
     leaves = [x.detach().clone().requires_grad_() for x in fields]
     with elsewhere() if namespace == "torch-elsewhere" else ExitStack():
-        answer = call(namespace, kind, name, leaves, *more, **where)
+        answer = call(function, leaves, *more, **where)
         if not slopes:
             return type(answer)(*(x.detach() for x in answer)) if isinstance(answer, tuple) else answer.detach()
         value = answer[0] if isinstance(answer, tuple) else answer
@@ -99,11 +111,11 @@ def evaluate(
 
 
 @cache
-def _compiled(called: tuple[str, str, str], static: tuple[tuple[str, Any], ...], slopes: bool) -> Callable[..., Any]:
+def _compiled(function: Callable[..., Any], static: tuple[tuple[str, Any], ...], slopes: bool) -> Callable[..., Any]:
     import jax
 
     def total(fields: Any, weights: Any, more: Any, where: Any) -> Any:
-        value = call(*called, fields, *more, **where, **dict(static))
+        value = call(function, fields, *more, **where, **dict(static))
         return (weights * value).sum() if slopes else 0.0, value
 
     def both(*given: Any) -> Any:
