@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from conformance.specimens.pages import check_refusals
 from conformance.tolerances import close
 from diptych.distributed import Partitioned
 from diptych.files import load_model
@@ -84,23 +85,6 @@ def test_the_rest_of_a_labelling_is_filled(backend, trained, cli):
             close(each["probabilities"][t], sum(shares))
 
 
-def test_refusals_name_file_and_line(trained, cli, write):
-    for words, said in (
-        ("tag train partly.txt --partial --loss hinge", "StructuralHinge needs every label, and those of 3 positions"),
-        ("tag train partly.txt --partial --optimizer svrg", "svrg needs every label"),
-        ("tag train partly.txt --partial --l1 0.1", "needs every label"),
-        ("tag train partly.txt --partial --partitions 2", "--partial: files are read at once for that"),
-        ("tag predict m.npz words.txt --known", "--known: words.txt has no column of labels"),
-        ("tag predict m.npz bad.txt --known", "bad.txt, line 3: unknown label 'Z'"),
-        ("tag predict m.npz invalid.txt --known", "invalid.txt, line 2: no labelling up to here is possible by"),
-        ("tag train invalid.txt --partial --transitions bio", "invalid.txt, line 2: no labelling up to here"),
-    ):
-        write("a DT\n", "words.txt")
-        write("a DT _\n\nb DT Z\n", "bad.txt")
-        write("a DT O\nb DT I-NP\nc DT _\nd DT B-NP\n", "invalid.txt")
-        assert said in cli.refused(*words.split(), *(["--quiet"] if "train" in words else []))
-
-
 def test_learners_take_and_fill_partly_known_labels(estimators):
     X, Y = [[["w=a"], ["w=duck"], ["w=dives"]], [["w=the"], ["w=duck"]]], [["B", None, {"V", "O"}], [None, "I"]]
     learner = estimators.SequenceLabeler(lam=0.1).fit(X, Y)
@@ -116,17 +100,8 @@ def test_learners_take_and_fill_partly_known_labels(estimators):
     numbers = estimators.SequenceLabeler(lam=0.1).fit([np.eye(2)] * 2, [[0, {0, 1}], [None, 1]])
     assert numbers.predict([np.eye(2)], known=[[{1}, None]])[0][0] == 1
     assert np.all(np.isfinite(numbers.partial_fit([np.eye(2)], [[None, 0]]).weights_))
-    new = estimators.SequenceLabeler()
-    for ask, said in (
-        (lambda: learner.predict(X, known=[["B", "Z", None], [None] * 2]), r"known\[0\]\[1\]: expected labels among"),
-        (lambda: new.fit(X, [["B", set(), "O"], ["B", "I"]]), r"y\[0\]\[1\]: .* got an empty set"),
-        (lambda: new.fit(X, [[None] * 3, [None] * 2]), "y: expected labels, got none"),
-        (lambda: new.fit(X, [["B", {1}, "O"], ["B", "I"]]), r"y\[0\]\[1\]: expected labels that are all strings"),
-        (lambda: estimators.SequenceLabeler(loss="hinge").fit(X, Y), "StructuralHinge needs every label"),
-        (lambda: estimators.SparseCRF().fit(X, Y), "needs every label"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            ask()
+    names = {"np": np, "X": X, "Y": Y, "learner": learner, "new": estimators.SequenceLabeler(), "sp": estimators}
+    check_refusals("wrong_partial_learners.txt", names)
 
 
 def test_partitions_and_resumed_runs(backend, rng, tmp_path):

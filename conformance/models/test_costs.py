@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from conformance.specimens.pages import check_refusals
 from conformance.tolerances import close
 from reference.models.costs import WeightedPositions, with_class_weights
 
@@ -109,41 +110,7 @@ def test_learners_agree_with_weights_of_positions(backend, name):
         assert all(0 <= result.certificate <= 1e-3 * result.fun for result in found)
 
 
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        ([[1.0, 1.0, 1.0], []], r"weights: expected 3 arrays, one for each example, got 2"),
-        ([[1.0, 1.0], [], [1.0]], r"weights\[0\]: expected shape \(3,\), one for each position, got \(2,\)"),
-        ([[1.0, 1.0, 1.0], [], [-1.0]], r"weights\[2\]\[0\]: expected finite numbers >= 0, got -1.0"),
-        ([[1.0, np.nan, 1.0], [], [1.0]], r"weights\[0\]\[1\]: expected finite numbers >= 0, got nan"),
-        ([["x", "y", "z"], [], [1.0]], r"weights\[0\]: expected real numbers, got <U1"),
-    ],
-)
-def test_wrong_weights_of_positions(backend, weights, message):
+def test_wrong_weights_are_named(backend):
     for model, data in problems(backend):
-        with pytest.raises((ValueError, TypeError), match=message):
-            WeightedPositions(model, data, weights)
-    with pytest.raises(ValueError, match="data: expected 3 examples of the lengths of the weights"):
-        backend.LogLoss(WeightedPositions(model, data, WEIGHTS), model.pack([(X[0], TREES[0])], [Y[0]]))
-    words = backend.MulticlassModel(1, 2)
-    with pytest.raises(TypeError, match="model: expected a labeller such as SequenceModel, got MulticlassModel"):
-        WeightedPositions(words, words.pack([[0]], [0]), [[1.0]])
-
-
-@pytest.mark.parametrize(
-    ("class_weight", "message"),
-    [
-        ("even", "class_weight: expected 'balanced' or a mapping from labels, got 'even'"),
-        ({"a": 1, "b": 1}, "class_weight: expected a weight for each label, got none for 'c'"),
-        ({"a": 1, "b": 1, "c": 1, "d": 1}, "class_weight: expected labels among a, b, c, got 'd'"),
-        ({"a": 1, "b": -2, "c": 1}, r"class_weight\['b'\]: expected a finite number >= 0, got -2"),
-        ({"a": 1, "b": np.nan, "c": 1}, r"class_weight\['b'\]: expected a finite number >= 0, got nan"),
-        ("balanced", "class_weight: 'balanced' needs all labels of the data at once"),
-    ],
-)
-def test_wrong_class_weights(backend, class_weight, message):
-    model = next(problems(backend))[0]
-    with pytest.raises((ValueError, TypeError), match=message):
-        with_class_weights(model, class_weight)
-    with pytest.raises(ValueError, match="'balanced' needs positions of each label, got none of 'b'"):
-        with_class_weights(model, "balanced", [3, 0, 1])
+        names = {"b": backend, "np": np, "model": model, "data": data, "WEIGHTS": WEIGHTS}
+        check_refusals("wrong_costs.txt", {**names, "of": WeightedPositions, "with_class_weights": with_class_weights})

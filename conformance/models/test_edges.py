@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 import reference
 from conformance.models.test_macros import naive, written
-from conformance.specimens.models import EDGES, MODELS, sentences
+from conformance.specimens.models import EDGES, sentences
+from conformance.specimens.pages import check_refusals
 from conformance.tolerances import close
 from diptych.crfsuite.taggers import crfsuite_of
 from diptych.distributed.vocabulary import tagging_model
@@ -57,54 +58,12 @@ def test_forms_of_features_of_pairs(backend):
     for edges in (dense, rows, [[1, 2], [0]]):
         data = model.pack([(np.zeros((0, 1)), []), ([[0]], []), ([[0]] * 3, edges)])
         assert data.edges.indptr.tolist() == [0, 0, 0, 2, 3] and data.edges.indices.tolist() == [1, 2, 0]
-    with pytest.raises(ValueError, match="no features at the first position of a sequence, got some at 1"):
-        data._replace(edges=Rows.of([[], [0], [], []], width=3))
-    with pytest.raises(ValueError, match="edges: expected 4 rows, one for each position, got 2"):
-        ChainData(data.rows, data.offsets, None, rows)
 
 
-WRONG = {
-    "X[0]: expected a pair (features, edge_features), got ndarray": [np.zeros((2, 1))],
-    "X[1]: edge_features: expected 1 rows for 2 positions, got 2": [([[]], []), ([[], []], [[], []])],
-    "X[0]: edge_features: expected 2 features, got 1": [([[], []], np.zeros((1, 1)))],
-    "X[0][0]: edge_features: column 1: expected a finite number, got nan": [([[], []], [[0.0, np.nan]] * np.ones(1))],
-}
-
-
-@pytest.mark.parametrize("said", WRONG)
-def test_wrong_features_of_pairs_are_named(backend, said):
-    with pytest.raises((ValueError, TypeError)) as error:
-        backend.SequenceModel(1, 2, n_edge_features=2).pack(WRONG[said])
-    assert str(error.value) == said
-
-
-REFUSED = {
-    "edge_vocabulary: expected one, for edge_templates or B lines with macros": {},
-    "edge_vocabulary: expected different attributes": {"edge_vocabulary": ["a", "a"]},
-    "edge_pairs: expected different numbers in 0..3, in order": {"edge_vocabulary": ["a"], "edge_pairs": [1, 4]},
-    "bits: expected 2^bits >= 4, the number of pairs of labels, for edge_templates, got 1": {"bits": 1},
-    "edge_pairs: I-X after O is not allowed by transitions='bio'": {
-        "labels": ["O", "B-X", "I-X"],
-        "edge_vocabulary": ["a"],
-        "edge_pairs": [2],
-        "transitions": "bio",
-    },
-    "edge_templates: expected B lines with macros, got wapiti:b": {
-        "edge_templates": ["wapiti:b%x[0,word]", "wapiti:b"]
-    },
-    "edge_templates: expected different ones, got bias twice": {"edge_templates": ["bias", "bias"]},
-}
-
-
-@pytest.mark.parametrize("said", REFUSED)
-def test_wrong_arguments_are_named(backend, said):
-    options = {"labels": ["A", "B"], "edge_templates": ["word"], **REFUSED[said]}
-    options |= {} if "bits" in options else {"vocabulary": ["bias"]}
-    with pytest.raises(ValueError) as error:
-        backend.TaggingModel(options.pop("labels"), ["bias"], **options)
-    assert str(error.value) == said
-    with pytest.raises(ValueError, match="edge_vocabulary: expected none"):
-        backend.TaggingModel(["A"], ["bias"], vocabulary=["bias"], edge_vocabulary=["a"])
+def test_who_refuses_features_of_pairs(backend):
+    model, data = problem(backend)
+    names = {"b": backend, "np": np, "X": X, "model": model, "data": data, "crfsuite_of": crfsuite_of}
+    check_refusals("wrong_edges.txt", {**names, "ChainData": ChainData, "Rows": Rows})
 
 
 # templates ------------------------------------------------------------------------------------------------------------
@@ -152,13 +111,9 @@ def test_a_line_for_both_and_functions(backend, tmp_path):
         for given in (lambda x, t: [f"word[-1]|word[0]={x['word'][t - 1]}|{x['word'][t]}"], ["word[-1]|word[0]"])
     )
     assert {*own.edge_vocabulary} == {*named.edge_vocabulary} and len(own.edge_pairs) == len(named.edge_pairs)
-    with pytest.raises(TypeError, match="edge_templates: a function cannot be saved"):
-        own.settings()
     often = backend.TaggingModel.of(X, Y, ["bias"], edge_templates=["word"], least=5)
     times = [f"word[0]={word}" for x in X for word in x["word"][1:]]
     assert {*often.edge_vocabulary} == {name for name in times if times.count(name) >= 5} != {*times}
-    with pytest.raises(ValueError, match=r"^X\[0\]: expected columns of one length, got 2 tokens and 1$"):
-        backend.TaggingModel.of([{"items": [["a"], ["b"]], "word": ["a"]}], [["A", "B"]], None, edge_templates=["word"])
 
 
 # training -------------------------------------------------------------------------------------------------------------
@@ -232,21 +187,7 @@ def test_files_and_partitions_hold_attributes_of_pairs(backend, tmp_path, rng, o
     close(*(backend.lbfgs(backend.LogLoss(m, m.pack(X, Y)), lam=0.1).fun for m in (spread, model)), scale=1e3)
 
 
-def test_sequence_models_keep_features_of_pairs_in_files(backend, tmp_path):
-    drawn = MODELS["sequences, pairs"].training()
-    model, data = drawn.packed(backend)
-    save_model(tmp_path / "m.npz", model, w := drawn.weights(backend))
-    again, weights, _ = load_model(tmp_path / "m.npz", backend.module)
-    assert again.size == model.size and again.n_edge_features == model.n_edge_features > 0
-    assert all(map(np.array_equal, again.predict(data, None, weights), model.predict(data, None, w)))
-    with pytest.raises(ValueError, match="packed by a different model, with 0 features of pairs"):
-        model.check(data._replace(edges=None))
-
-
-def test_who_has_no_features_of_pairs_says_so(backend):
-    model, _ = problem(backend)
-    with pytest.raises(ValueError, match="no attributes of pairs of neighbours, and the model has edge_templates"):
-        crfsuite_of(model, np.zeros(model.size))
+def test_layers_have_no_features_of_pairs(backend):
     modules = pytest.importorskip("diptych.layers.torch.modules")
     chains = backend.SequenceModel(2, 3, n_edge_features=2)
     with pytest.raises(TypeError, match="n_edge_features = 0, as ChainCRF has none, got 2"):

@@ -146,24 +146,10 @@ def test_observed_pairs_of_partly_known_labels(backend):
     assert whole.settings() == same.settings()
 
 
-def test_where_no_labelling_is_possible_is_said(backend):
-    """The first token up to which none is possible, and at the end the last."""
-    X = [{"word": ["a"] * 3}] * 2
-    model = backend.TaggingModel(["O", "B-X", "I-X"], "words", bits=5, transitions="bio")
-    for y, t in ((["O", {"I-X"}, None], 1), ([None, "O", "I-X"], 2), (["I-X", None, "O"], 0)):
-        for argument, ask in (
-            ("Y", lambda y=y: model.pack(X, [[None] * 3, y])),
-            ("known", lambda y=y: model.predict(model.pack(X), None, np.zeros(model.size), known=[[None] * 3, y])),
-        ):
-            with pytest.raises(ValueError, match=rf"^{argument}\[1\]\[{t}\]: no labelling up to here is possible"):
-                ask()
-    ends = backend.TaggingModel(["B-X", "E-X"], None, vocabulary=["a"], transitions="iobes")
-    with pytest.raises(ValueError, match=r"^Y\[0\]\[2\]: no labelling"):
-        ends.pack([[["a"]] * 3], [[None] * 3])
-
-
 def test_who_needs_every_label_says_so(backend):
     model = backend.SequenceModel(1, ["a", "b"])
     data = model.pack([np.ones((3, 1))], [["a", None, {"a", "b"}]])
     objective = backend.LogLoss(model, data)
-    check_refusals("wrong_partial.txt", {"b": backend, "model": model, "data": data, "F": objective, "np": np})
+    bio = backend.TaggingModel(["O", "B-X", "I-X"], "words", bits=5, transitions="bio")
+    names = {"b": backend, "model": model, "data": data, "F": objective, "np": np, "bio": bio}
+    check_refusals("wrong_partial.txt", {**names, "words": [{"word": ["a"] * 3}] * 2})

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.specimens.models import LABELS, MODELS, TAGGERS, legal, ruled, sentences
+from conformance.specimens.models import LABELS, MODELS, TAGGERS, legal, sentences
 from conformance.specimens.pages import check_refusals
 from conformance.tolerances import close
 from diptych.files import load_model, save_model
@@ -233,7 +233,6 @@ def test_what_is_no_template_or_sentence_is_named():
 FORMS = {  # one set of rules, written in several ways
     "pairs": {"forbidden": [["O", "I-X"], ["O", "I-Y"], ("B-X", "I-Y")], "start": ["O", "B-X", "B-Y"], "end": ["O"]},
     "patterns": {"forbidden": [["O", "I-*"], ["B-X", "*-Y"]], "start": ["O", "B-*"], "end": ["?"]},
-    "allowed": {"allowed": [["*", "O"], ["*", "B-X"], ["[IB]-*", "I-?"]], "scheme": "bio"},
 }
 
 
@@ -255,28 +254,6 @@ def test_rules_in_all_forms():
         assert all(map(np.array_equal, again, (follows, begins, ends)))
     assert np.array_equal(rules_of(names, follows).follows, follows) and np.all(rules_of(names, follows).ends)
     assert as_settings(names, np.ones((5, 5), bool), rules_of(names, np.ones((5, 5), bool))) is None
-    with pytest.raises(ValueError, match=r"allowed\[2\] names '\[IB\]-\*'"):  # * and ? alone are patterns
-        rules_of(names, FORMS["allowed"])
     named = rules_of(names, {"allowed": [["*", "O"], ["*", "B-X"], ["B-*", "I-?"]], "scheme": "bio"}).follows
     assert [names[b] for b in np.flatnonzero(named[0])] == ["B-X", "I-X", "O"]  # bio forbids I-Y after B-X
     assert [names[b] for b in np.flatnonzero(named[2])] == ["B-X", "O"]
-
-
-def test_rules_hold_in_predictions_and_files(backend, rng, tmp_path):
-    X, Y = sentences(rng, 12, may=ruled)
-    rules = {"forbidden": [[a, a] for a in LABELS["bio"][1:]], "start": ["O", "B-*", "I-X"], "end": ["O", "I-*", "B-Y"]}
-    model = backend.TaggingModel.of(X, Y, ["bias", "word"], transitions=rules)
-    w = rng.normal(size=model.size)
-    save_model(tmp_path / "m.npz", model, w)
-    again, v, _ = load_model(tmp_path / "m.npz", backend.module)
-    assert again.settings() == model.settings() and again.transitions == model.transitions
-    tagger = again.bound(v)
-    for y, z in zip(model.predict(model.pack(X), None, w), tagger(X), strict=True):
-        assert y.tolist() == z.tolist() and ruled([model.labels[i] for i in y])
-    assert not all(ruled([model.labels[i] for i in y]) for y in rng.integers(0, 5, (50, 4)))
-
-
-def test_a_training_sentence_against_the_rules_is_named(backend):
-    X, Y = [[["a"], ["b"]], [["a"], ["a"], ["b"]]], [["N", "V"], ["N", "N", "V"]]
-    with pytest.raises(ValueError, match=r"Y\[1\]\[1\]: N after N, at token 1, is not allowed by the rules of"):
-        backend.TaggingModel.of(X, Y, None, transitions={"forbidden": [["N", "N"]]})

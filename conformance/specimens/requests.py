@@ -86,6 +86,7 @@ def prepare(sp: ModuleType, folder: Path) -> None:
         ("shared.npz", sp.ParsingModel([("h.tag",)], bits=1), {}),
         ("rooted.npz", sp.ParsingModel(bits=4, single_root=True), {}),
         ("tags.npz", sp.TaggingModel.of(*tags, ["word", "tag"]), columns),
+        ("bio.npz", sp.TaggingModel.of(*tags, ["word"], transitions="bio"), columns),
         (
             "words.npz",
             sp.TaggingModel.of([{"word": ["a", "b"]}], [["B-X", "O"]], ["word"]),
