@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from diptych.working_sets import EVERY, STEP, Carried, before_all, next_value
+from diptych.working_sets import EVERY, STEP, Carried, before_all, next_value, renumbered_rows
 from reference.arrays import Array, Place, host, number, squared_norm
 from reference.declared import Ge, Gt, Lam, checked
 from reference.files import NotWritten
@@ -222,18 +222,17 @@ def without_zeros(model: Any, w: Array) -> tuple[Any, np.ndarray]:
     ends = np.array([model.width * L, (model.width + L) * L])
     pairs, label_pairs, edge_pairs = np.split(model.cells[kept], np.searchsorted(model.cells[kept], ends))
     settings = model.settings()
-    settings["pairs"] = _renumbered(settings, "vocabulary", pairs, L)
+    settings["pairs"] = _kept(settings, "vocabulary", pairs, L)
     settings["label_pairs"] = label_pairs - ends[0]
     if model.n_edge_features:
-        settings["edge_pairs"] = _renumbered(settings, "edge_vocabulary", edge_pairs - ends[1], L**2)
+        settings["edge_pairs"] = _kept(settings, "edge_vocabulary", edge_pairs - ends[1], L**2)
     return type(model)(**settings), weights[kept]
 
 
-def _renumbered(settings: dict[str, Any], name: str, cells: np.ndarray, many: int) -> np.ndarray:
+def _kept(settings: dict[str, Any], name: str, cells: np.ndarray, many: int) -> np.ndarray:
     """The cells of rows of ``many`` weights, where the vocabulary ``name`` keeps only the attributes of these rows."""
     if settings[name] is None:
         return cells
-    rows, number = np.unique(cells // many, return_inverse=True)
+    rows, renumbered = renumbered_rows(cells, many)
     settings[name] = [settings[name][i] for i in rows.tolist()]
-    result: np.ndarray = number * many + cells % many
-    return result
+    return renumbered

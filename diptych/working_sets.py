@@ -30,7 +30,7 @@ from reference.training.exponentiated_gradient import CentredGradient
 from reference.training.result import padded
 from reference.training.solver import minimize
 
-__all__ = ["EVERY", "STEP", "Carried", "before_all", "next_value", "over"]
+__all__ = ["EVERY", "STEP", "Carried", "before_all", "next_value", "over", "renumbered_rows"]
 
 STEP = 0.3  # the first step size of exponentiated gradient
 EVERY = 3  # its epochs from one evaluation to the next, which follows a move of the centre
@@ -135,5 +135,10 @@ def attributes_of(model: Any, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray,
     """Of the weights numbered ``kept``: their attributes, their pairs with these numbered from 0, their transitions."""
     cells, L = model.cells[kept], model.n_labels
     inside = cells < model.width * L
-    rows, number = np.unique(cells[inside] // L, return_inverse=True)
-    return rows, number * L + cells[inside] % L, cells[~inside] - model.width * L
+    return *renumbered_rows(cells[inside], L), cells[~inside] - model.width * L
+
+
+def renumbered_rows(cells: np.ndarray, many: int) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of ``many`` weights that have cells, and the cells where only these rows are left."""
+    rows, number = np.unique(cells // many, return_inverse=True)
+    return rows, number * many + cells % many

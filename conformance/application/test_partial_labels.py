@@ -40,10 +40,6 @@ def test_labels_of_a_file(write):
     path = str(write(PARTLY, "partly.txt"))
     assert [partly_known(sentence) for sentence in load_columns(path)] == TRUE
     assert load_columns(path)[0]["label"] == ("B-NP", "_", "B-VP|O")  # no option: labels like others
-    for cell in ("|", "A|", "|A", "A||B", "A|_"):
-        sentences = load_columns(str(write(f"a A\nb {cell}\n", "bad.txt")))
-        with pytest.raises(ValueError, match=r"bad.txt, line 2: expected a label on each side of \|, got"):
-            partly_known(sentences[0])
 
 
 def test_training_and_scores_are_those_of_the_known_labels(backend, trained, cli, write):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from conformance.specimens.models import MODELS
+from conformance.specimens.outputs import log_sum_exp
 from conformance.specimens.pages import check_refusals
 from conformance.tolerances import close
 from reference.models.costs import WeightedPositions, with_class_weights
@@ -26,38 +28,28 @@ def problems(backend, like=None):
     yield tree, tree.pack(list(zip(X, TREES, strict=True)), Y, like=like)
 
 
-def enumerated(model, data, w, i, scale):
-    """Score, task loss and true score of each labelling of example i; scale (n_i,): of its positions."""
-    (piece,) = model.chunks(data, np.array([i]))
-    space = model.structure_type.unchecked(model.scores(data, piece, w))
-    truth, n = np.asarray(data.labels)[data.offsets[i] : data.offsets[i + 1]], len(scale)
-    rows = [np.array(y, np.int64) for y in np.ndindex(*[3] * n)]
-    shaped = (lambda y: y[None]) if np.ndim(space.scores.unary) == 3 else (lambda y: y)
-    values = np.array([float(np.reshape(space.score(shaped(y)), ())) for y in rows])
-    losses = np.array([sum(s * COST[t, k] for s, t, k in zip(scale, truth, y, strict=True)) for y in rows])
-    return values, losses, values[[k for k, y in enumerate(rows) if np.array_equal(y, truth)]][0]
-
-
-def test_positions_scale_the_task_loss(backend, space, rng):
+@pytest.mark.parametrize("name", ["sequences", "trees", "tags {'own_rules': True}"])
+def test_positions_scale_the_task_loss(backend, space, rng, name):
     """Hinge and softmax-margin with weights of positions, by enumeration, over batches of any order; their gradients
     are their differences."""
-    for (model, data), plain in zip(problems(backend, space.put(0.0)), problems(backend), strict=True):
-        weighted = WeightedPositions(model, data, WEIGHTS)
-        w = rng.normal(size=model.size).astype(space.dtype)
-        hinge, margin = backend.StructuralHinge(weighted, data), backend.LogLoss(weighted, data, cost=True)
-        for i in (2, 0, 1):
-            values, losses, own = enumerated(*plain, w.astype(np.float64), i, WEIGHTS[i])
-            close(hinge.value(space.put(w), [i]), np.max(values + losses) - own, space.dtype, 10.0)
-            most = np.max(values + losses)
-            total = most + np.log(np.sum(np.exp(values + losses - most)))
-            close(margin.value(space.put(w), [i]), total - own, space.dtype, 10.0)
-        value, gradient = margin.value_and_gradient(space.put(w))
-        close(value, np.mean([margin.value(space.put(w), [i]) for i in range(3)]), space.dtype, 10.0)
-        if space.dtype == "float64":
-            for j in range(model.size):
-                step = 1e-5 * np.eye(model.size)[j]
-                change = margin.value(space.put(w + step)) - margin.value(space.put(w - step))
-                close(space.get(gradient)[j], change / 2e-5, "float32")
+    problem = MODELS[name].training(3)
+    model, data = problem.packed(backend, space.put(0.0))
+    weights = [rng.choice([0.0, 1.0, 2.5], len(y)) for y in problem.Y]
+    weighted, w = WeightedPositions(model, data, weights), problem.weights(backend).astype(space.dtype)
+    hinge, margin = backend.StructuralHinge(weighted, data), backend.LogLoss(weighted, data, cost=True)
+    for i in (2, 0, 1):
+        outputs, phi, _, gold = problem.listed[i]
+        losses = [np.sum(weights[i] * model.cost[list(outputs[gold]), list(y)]) for y in outputs]
+        values = phi @ w.astype(np.float64) + losses - phi[gold] @ w.astype(np.float64)
+        close(hinge.value(space.put(w), [i]), np.max(values), space.dtype, 10.0)
+        close(margin.value(space.put(w), [i]), log_sum_exp(values, 1.0)[0], space.dtype, 10.0)
+    value, gradient = margin.value_and_gradient(space.put(w))
+    close(value, np.mean([margin.value(space.put(w), [i]) for i in range(3)]), space.dtype, 10.0)
+    if space.dtype == "float64":
+        for j in range(model.size):
+            step = 1e-5 * np.eye(model.size)[j]
+            change = margin.value(space.put(w + step)) - margin.value(space.put(w - step))
+            close(space.get(gradient)[j], change / 2e-5, "float32")
 
 
 def test_weights_of_one_change_nothing(backend, rng):

@@ -158,12 +158,9 @@ def mistake_lines(found: Mapping[str, Any], top: int) -> list[str]:
             f"{most['true']} as {most['predicted']} ({most['count']})")  # fmt: skip
     for each in worst:
         where = "" if each["line"] is None else f"line {each['line']}: "
-        lines += ["", f"{where}{each['wrong']} of {each['tokens']} wrong", " ".join(map(_marked, *_tokens(each)))]
+        tokens = map(_marked, each["words"], each["true"], each["predicted"])
+        lines += ["", f"{where}{each['wrong']} of {each['tokens']} wrong", " ".join(tokens)]
     return lines
-
-
-def _tokens(each: Mapping[str, Any]) -> tuple[list[str], list[str], list[str]]:
-    return each["words"], each["true"], each["predicted"]
 
 
 def _marked(word: str, true: str, predicted: str) -> str:

@@ -238,13 +238,11 @@ class LabelSequences(Linear, Structured):
                 if label not in names:
                     problem = f"expected labels among {', '.join(names.values())}, got {label!r}"
                     raise ExampleError(argument, i, t, problem)
-
-        def name_of(label: Any) -> Any:
-            if isinstance(label, set | frozenset):
-                return {names[each] for each in label}
-            return None if label is None else names[label]
-
-        return [[name_of(label) for label in y] for y in each]
+        named = {None: None, **names}
+        return [
+            [{names[a] for a in label} if isinstance(label, set | frozenset) else named[label] for label in y]
+            for y in each
+        ]
 
     def _cost(self, names: list[str]) -> Any:
         """The costs in the tagging model's order of labels, which is by name."""
