@@ -14,31 +14,25 @@ from reference.models.costs import WeightedPositions, with_class_weights
 COST = np.array([[0.0, 1.0, 4.0], [0.5, 0.0, 2.0], [3.0, 1.0, 0.0]])
 X = [np.arange(6.0).reshape(3, 2) - 2.0, np.ones((0, 2)), np.array([[1.0, -1.0]])]
 Y, WEIGHTS = [[0, 2, 1], [], [2]], [[0.0, 2.5, 1.0], [], [3.0]]
-TREES = [np.array([-1, 0, 0]), np.zeros(0, np.int64), np.array([-1])]
 
 
-def problems(backend, like=None):
-    """Models of three labels, and packed data."""
-    chain = backend.SequenceModel(2, ["a", "b", "c"], cost=COST)
-    yield chain, chain.pack(X, Y, like=like)
-    rules = {"forbidden": [["b", "a"]]}
-    tagger = backend.TaggingModel(["a", "b", "c"], None, vocabulary=["x", "y"], cost=COST, transitions=rules)
-    yield tagger, tagger.pack([[["x"], ["y"], ["x", "y"]], [], [["y"]]], [["a", "c", "b"], [], ["c"]], like=like)
-    tree = backend.TreeModel(2, ["a", "b", "c"], cost=COST)
-    yield tree, tree.pack(list(zip(X, TREES, strict=True)), Y, like=like)
+def problem(backend):
+    """A model of three labels, and packed data."""
+    model = backend.SequenceModel(2, ["a", "b", "c"], cost=COST)
+    return model, model.pack(X, Y)
 
 
 @pytest.mark.parametrize("name", ["sequences", "trees", "tags {'own_rules': True}"])
 def test_positions_scale_the_task_loss(backend, space, rng, name):
-    """Hinge and softmax-margin with weights of positions, by enumeration, over batches of any order; their gradients
-    are their differences."""
-    problem = MODELS[name].training(3)
-    model, data = problem.packed(backend, space.put(0.0))
-    weights = [rng.choice([0.0, 1.0, 2.5], len(y)) for y in problem.Y]
-    weighted, w = WeightedPositions(model, data, weights), problem.weights(backend).astype(space.dtype)
+    """Hinge and softmax-margin with weights of positions, 0 and 1 among them, by enumeration, over batches of any
+    order; their gradients are their differences."""
+    drawn = MODELS[name].training(3)
+    model, data = drawn.packed(backend, space.put(0.0))
+    weights = [rng.choice([0.0, 1.0, 2.5], len(y)) for y in drawn.Y]
+    weighted, w = WeightedPositions(model, data, weights), drawn.weights(backend).astype(space.dtype)
     hinge, margin = backend.StructuralHinge(weighted, data), backend.LogLoss(weighted, data, cost=True)
     for i in (2, 0, 1):
-        outputs, phi, _, gold = problem.listed[i]
+        outputs, phi, _, gold = drawn.listed[i]
         losses = [np.sum(weights[i] * model.cost[list(outputs[gold]), list(y)]) for y in outputs]
         values = phi @ w.astype(np.float64) + losses - phi[gold] @ w.astype(np.float64)
         close(hinge.value(space.put(w), [i]), np.max(values), space.dtype, 10.0)
@@ -52,23 +46,9 @@ def test_positions_scale_the_task_loss(backend, space, rng, name):
             close(space.get(gradient)[j], change / 2e-5, "float32")
 
 
-def test_weights_of_one_change_nothing(backend, rng):
-    """Neither those of classes nor those of positions; an example's position of weight 0 costs nothing."""
-    for model, data in problems(backend):
-        w, ones = rng.normal(size=model.size), [np.ones(len(y)) for y in Y]
-        for make in (backend.StructuralHinge, lambda *given: backend.LogLoss(*given, cost=True)):
-            expected = make(model, data).value_and_gradient(w)
-            for same in (with_class_weights(model, dict.fromkeys("abc", 1)), WeightedPositions(model, data, ones)):
-                value, gradient = make(same, data).value_and_gradient(w)
-                close(value, expected[0])
-                close(gradient, expected[1])
-            free = WeightedPositions(model, data, [np.zeros(len(y)) for y in Y])
-        close(backend.LogLoss(free, data, cost=True).value(w), backend.LogLoss(model, data).value(w))
-
-
 def test_class_weights_scale_the_rows_of_the_cost(backend):
     """They are weights of positions by true label; balanced, each label has the same weight in all, of N/L."""
-    model, data = next(problems(backend))
+    model, data = problem(backend)
     named = with_class_weights(model, {"c": 0.5, "a": 3.0, "b": 0.0})
     np.testing.assert_array_equal(named.cost, np.array([[3.0], [0.0], [0.5]]) * COST)
     np.testing.assert_array_equal(model.cost, COST)
@@ -88,7 +68,7 @@ def test_class_weights_scale_the_rows_of_the_cost(backend):
 @pytest.mark.parametrize("name", ["lbfgs", "bcfw", "exponentiated_gradient", "svrg", "sgd"])
 def test_learners_agree_with_weights_of_positions(backend, name):
     """The optimum of a model whose loss has no kernel is that of the labels' weights, which have kernels."""
-    model, data = next(problems(backend))
+    model, data = problem(backend)
     scale = [2.0, 0.5, 1.5]
     by_class = with_class_weights(model, dict(zip("abc", scale, strict=True)))
     by_position = WeightedPositions(model, data, [np.array(scale)[y] for y in Y])
@@ -103,6 +83,6 @@ def test_learners_agree_with_weights_of_positions(backend, name):
 
 
 def test_wrong_weights_are_named(backend):
-    for model, data in problems(backend):
-        names = {"b": backend, "np": np, "model": model, "data": data, "WEIGHTS": WEIGHTS}
-        check_refusals("wrong_costs.txt", {**names, "of": WeightedPositions, "with_class_weights": with_class_weights})
+    model, data = problem(backend)
+    names = {"b": backend, "np": np, "model": model, "data": data, "WEIGHTS": WEIGHTS}
+    check_refusals("wrong_costs.txt", {**names, "of": WeightedPositions, "with_class_weights": with_class_weights})

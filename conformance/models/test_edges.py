@@ -14,7 +14,6 @@ from conformance.tolerances import close
 from diptych.crfsuite.taggers import crfsuite_of
 from diptych.distributed.vocabulary import tagging_model
 from diptych.elastic_net import elastic_net, without_zeros
-from diptych.files import load_model, save_model
 from reference.arrays import Rows
 from reference.models.sequence import ChainData
 from reference.models.token_templates import attributes_of
@@ -160,17 +159,13 @@ def test_elastic_nets_drop_weights_and_keep_scores(backend, options):
     close(smaller.gold_scores(smaller.pack(X, Y), batch, w), model.gold_scores(data, batch, found.x))
 
 
-# files, partitions, other packages ------------------------------------------------------------------------------------
+# partitions, other packages -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("options", [{}, {"pairs": "all"}, {"bits": 8, "transitions": "bio"}, {"least": 99}], ids=str)
-def test_files_and_partitions_hold_attributes_of_pairs(backend, tmp_path, rng, options):
+def test_partitions_hold_attributes_of_pairs(backend, options):
     templates = ["crfpp:U:%x[0,word]", "crfpp:B", "crfpp:B1:%x[0,tag]"]
     model = backend.TaggingModel.of(X, Y, templates, **options)
-    w = rng.normal(size=model.size)
-    save_model(tmp_path / "m.npz", model, w)
-    again, weights, _ = load_model(tmp_path / "m.npz", backend.module)
-    assert again.settings() == model.settings() and np.array_equal(weights, w)
     parts = [lambda: (X[:3], Y[:3]), lambda: (X[3:], Y[3:])]
     spread = tagging_model(backend.module, parts, templates, **options)
     assert spread.size == model.size and {*(spread.edge_vocabulary or ())} == {*(model.edge_vocabulary or ())}

@@ -306,10 +306,8 @@ def tags(X: Any, Y: Any, templates: Any, may: Callable[[Any], bool] | None = Non
     place |= {(int(pair) // L, int(pair) % L): len(cells) + k for k, pair in enumerate(own.label_pairs)}
     seen_pairs = attributes_of(X, own.templates, edge_templates=own.edge_templates).edges
     triples = np.arange(own.n_edge_features * L * L) if own.edge_pairs is None else own.edge_pairs
-    first = own.size - len(triples)
-    place |= {
-        tuple(map(int, np.unravel_index(c, (own.n_edge_features, L, L)))): first + k for k, c in enumerate(triples)
-    }
+    for k, cell in enumerate(triples, own.size - len(triples)):
+        place[tuple(map(int, np.unravel_index(cell, (own.n_edge_features, L, L))))] = k
 
     def outputs(i):
         every = itertools.product(range(L), repeat=len(Y[i]))

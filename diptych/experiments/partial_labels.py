@@ -55,8 +55,6 @@ def _run(options: argparse.Namespace) -> None:
     say(lines, options.json)
     if options.plot:
         percent = [f"{100 * share:g}" for share in SHARES]
-        curves = {
-            kind: [(x, line[1], None) for x, line in zip(percent, lines[k::2], strict=True)]
-            for k, kind in enumerate(KINDS)
-        }
+        points = [(x, line[1], None) for x, line in zip(np.repeat(percent, 2).tolist(), lines, strict=True)]
+        curves = {kind: points[k::2] for k, kind in enumerate(KINDS)}
         grid(options.plot, curves, "labels that are known (%)", "chunk F1 (%)")

@@ -122,10 +122,6 @@ class WeightedPositions(Delegating):
         """The model's."""
         return self.model.scores(data, batch, w)
 
-    def pushforward(self, data: Any, batch: np.ndarray, w: Array, dw: Array) -> Scores:
-        """The model's."""
-        return self.model.pushforward(data, batch, w, dw)
-
     def pullback(self, data: Any, batch: np.ndarray, w: Array, g: Scores) -> Array:
         """The model's."""
         return self.model.pullback(data, batch, w, g)
