@@ -51,9 +51,9 @@ def before_all(objective: Any) -> Carried | None:
     this model or for its arrays.
     """
     zeros = objective.zeros()
-    if not isinstance(objective.model, TaggingModel) or type(zeros) is not np.ndarray or zeros.dtype != np.float64:
+    if not isinstance(objective.model, TaggingModel) or objective.model.n_edge_features:
         return None
-    if objective.model.n_edge_features:
+    if type(zeros) is not np.ndarray or zeros.dtype != np.float64:
         return None
     v = -objective.value_and_gradient(zeros)[1]
     return Carried(float(np.max(np.abs(v), initial=0.0)), v, STEP)

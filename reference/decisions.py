@@ -17,8 +17,9 @@ from array_api_compat import array_namespace
 
 from reference.arrays import Array, Place
 from reference.declared import Ge, Gt, checked
+from reference.structures.base import without_scores
 from reference.structures.sampling import generator
-from reference.structures.scores import Scores, add, mapped, score_fields
+from reference.structures.scores import Scores, add, finite, mapped, score_fields
 
 __all__ = ["perturbed", "regret", "spo_plus"]
 
@@ -163,14 +164,11 @@ def _true_space(predicted: Any, true: Any) -> Any:
 
 def _at(structure: Any, scores: Scores) -> Any:
     """The space of the structure at other scores. What it forbids stays forbidden."""
-    nothing = structure.augment(mapped(lambda x: -_finite(x), structure.scores))
-    return nothing.augment(mapped(_finite, scores))
+    return without_scores(structure).augment(mapped(_finite, scores))
 
 
 def _finite(x: Array) -> Array:
-    """x with 0 in place of -inf."""
-    xp = array_namespace(x)
-    return xp.where(x > -xp.inf, x, 0.0)
+    return finite(array_namespace(x), x)
 
 
 def _product(x: Array, weight: Array) -> Array:

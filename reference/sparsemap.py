@@ -31,9 +31,9 @@ from array_api_compat import array_namespace
 from reference.arrays import Place, host
 from reference.declared import Ge, Gt, checked
 from reference.smoothings import Max
-from reference.structures.base import positive_mu
+from reference.structures.base import positive_mu, without_scores
 from reference.structures.chain_scores import ChainScores
-from reference.structures.scores import Scores, mapped, score_fields
+from reference.structures.scores import Scores, flatten, mapped, score_fields
 from reference.structures.tree import TreeScores
 
 __all__ = ["SparseMAP", "SparseMarginals", "sparsemap"]
@@ -111,7 +111,7 @@ def sparsemap(
     possible = given > -np.inf
     squared = possible if parts == "all" else possible & _of_variables(space)
     finite = np.where(possible, given, 0.0)
-    nothing, s = space.augment(_like(space.scores, -finite)), finite / mu  # scores of 0; -inf forbids as before
+    nothing, s = without_scores(space), finite / mu
     hull, limit, count = _Hull(s, squared), tol * max(1.0, float(s @ s)), 0
     for y in start:
         if np.all(possible[(vertex := _flat(space.parts(y))) != 0]):
@@ -165,21 +165,21 @@ class SparseMAP:
         if mu == 0:
             return Max()(structure)
         space = structure.first()
+        field, own = (score_fields(each.scores)[0] for each in (structure, space))
+        batch = tuple(field.shape[: field.ndim - own.ndim])
+        if math.prod(batch) != 1:
+            raise ValueError(f"structure: SparseMAP takes one space, got a batch of shape {batch}")
         answer = sparsemap(space, mu, parts=self.parts, tol=self.tol)
-        place = Place.of(score_fields(structure.scores)[0])
-        value = place.floats(answer.value + mu * self.width_of(space))
+        value = Place.of(field).floats(np.full(batch, answer.value + mu * self.width_of(space)))
         in_form = mapped(lambda x, p: array_namespace(p).reshape(p, x.shape), structure.scores, answer.marginals)
-        batch = getattr(structure.best()[0], "shape", ()) if space is not structure else ()
-        return array_namespace(value).reshape(value, batch), in_form
+        return value, in_form
 
     def width_of(self, structure: Any) -> float:
         """D = c/2: the smoothed max exceeds the max by at most mu D."""
         space = _with_own_parts(structure.first())
-        given = _flat(space.scores)
-        possible = given > -np.inf
+        possible = _flat(space.scores) > -np.inf
         squared = possible if self.parts == "all" else possible & _of_variables(space)
-        nothing = space.augment(_like(space.scores, -np.where(possible, given, 0.0)))
-        _, vertex = _best(nothing, space.scores, squared.astype(np.float64))
+        _, vertex = _best(without_scores(space), space.scores, squared.astype(np.float64))
         return float(vertex[squared] @ vertex[squared]) / 2
 
 
@@ -251,7 +251,7 @@ def _best(nothing: Any, scores: Scores, direction: np.ndarray) -> tuple[Any, np.
 
 def _flat(scores: Scores) -> np.ndarray:
     """All score fields as one float64 vector on the host."""
-    return np.concatenate([host(x).astype(np.float64).reshape(-1) for x in score_fields(scores)])
+    return host(flatten(scores)).astype(np.float64)
 
 
 def _like(scores: Scores, flat: np.ndarray) -> Scores:

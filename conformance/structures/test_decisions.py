@@ -216,4 +216,4 @@ def test_multiplicative_noise_weighs_the_parts():
 
 
 def test_refused_arguments_of_losses_over_best(backend):
-    check_refusals("wrong_decisions.txt", {"b": backend, "np": np})
+    check_refusals("wrong_decisions.txt", {"b": backend, "np": np, "reference": reference})

@@ -16,7 +16,7 @@ from array_api_compat import array_namespace, device, is_array_api_obj
 
 from reference.arrays import Array, Place, concrete, floats, host, integers, refuse_nan_and_inf, seen, shown, unmasked
 from reference.smoothings import positive_mu
-from reference.structures.scores import Scores, add, inner, score_fields
+from reference.structures.scores import Scores, add, finite, inner, mapped, score_fields
 
 __all__ = ["InfeasibleError", "IntractableError", "KBest", "Structure", "UnsupportedError", "positive_mu"]
 
@@ -213,6 +213,11 @@ class Structure:
         if method in self.intractable:
             return IntractableError(f"{type(self).__name__} has no {method}(): {self.intractable[method]}")
         return UnsupportedError(f"{type(self).__name__} does not implement {method}()")
+
+
+def without_scores(structure: Any) -> Any:
+    """The same space with scores of 0; what is forbidden stays so."""
+    return structure.augment(mapped(lambda x: -finite(array_namespace(x), x), structure.scores))
 
 
 def check_offers(structure: Any, method: str, user: str) -> None:

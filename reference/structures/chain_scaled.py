@@ -15,7 +15,8 @@ from array_api_compat import array_namespace
 
 from reference.arrays import Array, concrete
 from reference.structures import chain_sum
-from reference.structures.chain_scores import ChainScores, exists, finite
+from reference.structures.chain_scores import ChainScores, exists
+from reference.structures.scores import finite
 
 __all__ = ["Scaled", "backward", "forward", "forward_backward"]
 

@@ -8,7 +8,7 @@ from array_api_compat import device
 
 from reference.arrays import Array
 
-__all__ = ["ChainScores", "exists", "finite", "frozen", "no_positions", "transitions"]
+__all__ = ["ChainScores", "exists", "frozen", "no_positions", "transitions"]
 
 
 class ChainScores(NamedTuple):
@@ -42,11 +42,6 @@ def frozen(xp: Any, lengths: Array | None, t: int, new: Array, old: Array | floa
         return new
     alive = xp.reshape(lengths > t, tuple(lengths.shape) + (1,) * (new.ndim - lengths.ndim))
     return xp.where(alive, new, old)
-
-
-def finite(xp: Any, x: Array) -> Array:
-    """x with 0 in place of -inf: -inf minus -inf is then never computed."""
-    return xp.where(x > -xp.inf, x, 0.0)
 
 
 def exists(xp: Any, scores: ChainScores) -> Array:

@@ -10,7 +10,8 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from reference.arrays import Array, logsumexp, normalized, softmax
-from reference.structures.chain_scores import ChainScores, exists, finite, frozen, no_positions, transitions
+from reference.structures.chain_scores import ChainScores, exists, frozen, no_positions, transitions
+from reference.structures.scores import finite
 
 __all__ = ["Edges", "filtered", "forward_backward"]
 

@@ -14,7 +14,7 @@ from array_api_compat import array_namespace
 
 from reference.arrays import Array
 
-__all__ = ["add", "flatten", "inner", "mapped"]
+__all__ = ["add", "finite", "flatten", "inner", "mapped"]
 
 Scores = Any  # a NamedTuple of arrays, or a bare array
 
@@ -36,15 +36,12 @@ def add(scores: Scores, other: Scores, factor: float = 1.0) -> Scores:
     for field, term in zip(score_fields(scores), score_fields(other), strict=True):
         if tuple(field.shape) != tuple(term.shape):
             raise ValueError(f"other: expected the shape of the scores, {tuple(field.shape)}, got {tuple(term.shape)}")
-    if not isinstance(scores, tuple):
-        return scores + factor * other
-    layout = getattr(scores, "layout", ())
-    return type(scores)(
-        *(
-            field if name in layout else field + factor * term
-            for name, field, term in zip(scores._fields, scores, other, strict=True)  # type: ignore[attr-defined]
-        )
-    )
+    return mapped(lambda x, y: x + factor * y, scores, other)
+
+
+def finite(xp: Any, x: Array) -> Array:
+    """x with 0 in place of -inf: -inf minus -inf is then never computed."""
+    return xp.where(x > -xp.inf, x, 0.0)
 
 
 def mapped(function: Callable[..., Array], scores: Scores, *others: Scores) -> Scores:
