@@ -96,14 +96,15 @@ def next_value(
         gap = padded(result.fun - highest, result.fun, 0.0, x, objective.n) or 0.0
         missed = (np.abs(v) > l1) & ~kept
         reached = gap <= tol * result.fun
-        if reached or done >= iterations or not (run.solved or np.any(missed)):
+        same = run.result.nit == 0 and not np.any(missed)  # both gaps are one but for rounding: nothing would move
+        if reached or same or done >= iterations or not (run.solved or np.any(missed)):
             break
         y, kept = spread(state.y, kept), kept | missed
         x_dual = (v[kept] + state.kappa * y[kept]) / (lam + state.kappa)
         best = (x[kept], result.fun, highest)
         state = state._replace(dual=state.dual._replace(x=x_dual), y=y[kept], best=best)
         solver, start = Continued(counterpart(box, part), state), x
-    success = result.success and (reached or not run.solved)
+    success = result.success and (reached or same or not run.solved)
     result = replace(result, certificate=gap, success=success, oracle_calls=state.dual.calls)
     return found(result, x, done, seconds), Carried(l1, v, state.dual.steps)
 

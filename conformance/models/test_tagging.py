@@ -248,6 +248,9 @@ def test_rules_in_all_forms():
     expected[0, 1] = False  # *-Y is B-Y too
     assert np.array_equal(wider.follows, expected) and np.array_equal(wider.begins, begins)
     assert np.array_equal(wider.ends, ends)
+    within = rules_of(names, {"scheme": "bio", "forbidden": [["O", "O"]], "start": ["O", "I-X"], "end": ["*"]})
+    assert not within.follows[4, 2] and not within.follows[4, 4] and within.follows[4, 0]  # bio's rule, and this one
+    assert within.begins.tolist() == [False] * 4 + [True] and np.all(within.ends)
     for form in ((follows, begins, ends), [follows, begins, ends], FORMS["pairs"]):
         settings = as_settings(names, form, rules_of(names, form))
         again = rules_of(names, json.loads(json.dumps(settings)))
