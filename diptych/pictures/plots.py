@@ -72,6 +72,11 @@ def logarithmic(axes: Any) -> None:
 
 
 def convergence(path: str | Path, histories: Mapping[str, Sequence[Row]], title: str) -> None:
+    """Write :func:`convergence_figure`."""
+    save_figure(convergence_figure(histories, title), path)
+
+
+def convergence_figure(histories: Mapping[str, Sequence[Row]], title: str) -> Any:
     """Objective against epochs and seconds, and duality gap if there is one; a curve for each history."""
     every = histories.items()
     gaps = {name: [(row.epoch, row.gap / abs(row.objective)) for row in history if row.gap] for name, history in every}
@@ -96,7 +101,7 @@ def convergence(path: str | Path, histories: Mapping[str, Sequence[Row]], title:
         whole(axis.xaxis)
     by_epoch.legend()
     figure.suptitle(title)
-    save_figure(figure, path)
+    return figure
 
 
 def confusions(path: str | Path, confusions: Sequence[Mapping[str, Any]], title: str, most: int = 20) -> None:
@@ -184,8 +189,12 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def plot_path(
-    file: str | Path,
+def plot_path(file: str | Path, path: SparsePath, **options: Any) -> None:
+    """Write :func:`path_figure`, whose options it takes."""
+    save_figure(path_figure(path, **options), file)
+
+
+def path_figure(
     path: SparsePath,
     *,
     held_out: Any = None,
@@ -193,12 +202,11 @@ def plot_path(
     most: int = 300,
     weight: str = "beta",
     held: str = "mean held-out loss",
-) -> None:
+) -> Any:
     """The weights of a path of sparse CRFs, the number of nonzero weights and the held-out loss, against beta.
 
     Parameters
     ----------
-    file : path
     path : SparsePath
     held_out : array (k',), optional
         Mean held-out loss at the first k' values of the path.
@@ -233,7 +241,7 @@ def plot_path(
     if chosen is not None:
         title = f"{weight} = {path.betas[chosen]:.3g}: {path.points[chosen].nonzeros} weights"
         sizes.set_title(title, fontsize=9, color="crimson")
-    save_figure(figure, file)
+    return figure
 
 
 def _largest(path: SparsePath, most: int) -> np.ndarray:
@@ -276,7 +284,7 @@ def alignment(
     if scores.size:
         figure.colorbar(axis.imshow(scores, cmap="Greys", interpolation="nearest"), label="score", shrink=0.7)
     for i in np.flatnonzero(columns >= 0):
-        _outline(axis, np.array([i, columns[i], i + 1, columns[i] + 1]), "crimson", 1.8)
+        outline(axis, np.array([i, columns[i], i + 1, columns[i] + 1]), "crimson", 1.8)
     # "$" would start a formula
     across, down = ([text.replace("$", r"\$") for text in texts] for texts in (right, left))
     axis.set_xticks(range(len(right)), across, rotation=60, ha="right", fontsize=8)
@@ -325,8 +333,8 @@ def boxes(path: str | Path, frames: Sequence[Frame]) -> None:
     for axis, frame in zip(axes, frames, strict=False):
         axis.imshow(frame.picture, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
         right = frame.overlap is None or frame.overlap >= 0.5
-        _outline(axis, frame.truth, TRUE, 2.2)
-        _outline(axis, frame.predicted, RIGHT if right else WRONG, 1.4)
+        outline(axis, frame.truth, TRUE, 2.2)
+        outline(axis, frame.predicted, RIGHT if right else WRONG, 1.4)
         overlap = "" if frame.overlap is None else f", overlap {frame.overlap:.2f}"
         axis.set_title((frame.title + overlap).replace("$", r"\$"), fontsize=7)
     legend = [(any(f.truth is not None for f in frames), TRUE, "true")]
@@ -338,7 +346,7 @@ def boxes(path: str | Path, frames: Sequence[Frame]) -> None:
     save_figure(figure, path)
 
 
-def _outline(axis: Any, box: np.ndarray | None, color: str, width: float) -> None:
+def outline(axis: Any, box: np.ndarray | None, color: str, width: float) -> None:
     if box is None:
         return
     top, left, bottom, right = (float(v) - 0.5 for v in box)
