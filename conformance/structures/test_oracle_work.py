@@ -170,8 +170,8 @@ def test_beyond_the_number_of_outputs_only_the_answer_grows(backend, name):
     assert np.array_equal(many.count, few.count) and np.max(np.asarray(few.count)) < 100
     assert np.array_equal(np.asarray(many.scores)[..., :100], few.scores)
     assert np.all(np.asarray(many.scores)[..., 100:] == -np.inf)
-    labels = np.asarray(many.labels)
-    assert np.all((labels[..., 100:, :] if labels.ndim > np.ndim(many.scores) else labels[..., 100:]) == -1)
+    batch = (slice(None),) * (np.ndim(many.scores) - 1)
+    assert np.all(np.asarray(many.labels)[(*batch, slice(100, None))] == -1)
     assert room < 2**21 + 8 * 8 * k * max(structure.topk(1).labels.size, 1)
 
 
