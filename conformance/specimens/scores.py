@@ -207,7 +207,7 @@ def members(instance: Any) -> list[Any]:
         return [type(instance)(own[:rows, :columns].copy()) for own, (rows, columns) in each]
     if not isinstance(instance, sp.ChainScores | sp.TreeScores | sp.SegmentScores):
         return [instance]
-    *batch, n, L = instance.unary.shape if hasattr(instance, "unary") else instance.segments[..., 0, :].shape
+    *batch, n, _ = instance.unary.shape if hasattr(instance, "unary") else instance.segments.shape[:-1]
     number, each = int(np.prod(batch)), instance.pairwise.shape[-3:]
     unary = instance[0].reshape(number, n, *instance[0].shape[len(batch) + 1 :])
     own = [instance.pairwise] * number if instance.pairwise.ndim == 2 else instance.pairwise.reshape(number, *each)

@@ -19,7 +19,7 @@ from conformance.specimens.structures import SMALL, STRUCTURES
 from conformance.structures.test_search import Runs
 from conformance.tolerances import close
 from reference.arrays import host
-from reference.structures.scores import score_fields
+from reference.structures.scores import mapped, score_fields
 
 KS = st.one_of(st.integers(1, 6), st.sampled_from([24, 26, 27, 28, 81, 125, 243, 250]))  # numbers of outputs among them
 everywhere = pytest.mark.parametrize("specimen", STRUCTURES, ids=repr)
@@ -153,11 +153,8 @@ def test_ties_go_to_the_first_in_the_order_of_the_structure(backend, specimen, d
     if specimen.kind == "Cut":
         instance = data.draw(specimen.draw(integer=True))
     else:
-        instance = data.draw(specimen.draw(batched=False))
-        scores = {
-            name: x for name, x in instance._asdict().items() if name in ("unary", "pairwise", "values", "segments")
-        }
-        instance = instance._replace(**{name: np.clip(np.rint(x), -levels, levels) for name, x in scores.items()})
+        drawn = data.draw(specimen.draw(batched=False))
+        instance = mapped(lambda x: np.clip(np.rint(x), -levels, levels), drawn)
     outputs = specimen.enumerate(instance).possible()
     if outputs.outputs:
         structure = specimen.make(backend, instance)
