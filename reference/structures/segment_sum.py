@@ -1,6 +1,6 @@
 """Segments: log-partition function, marginals and random outputs (the exp oracle).
 
-Source: Sarawagi and Cohen (2004), section 3.2.
+Source: Sarawagi and Cohen (2004), the recursion of alpha in their learning algorithm.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def segment_sums(scores: SegmentScores, mu: float = 1.0) -> tuple[Array, Segment
 
     Source
     ------
-    Sarawagi and Cohen (2004), section 3.2, equation (4), which sums over lengths and pairs of labels together, n W L^2
+    Sarawagi and Cohen (2004), the recursion of alpha, which sums over lengths and pairs of labels together, n W L^2
     terms. As a pair's score does not depend on lengths, the sum over the label before is that of all segments that
     begin at a token, and is taken once.
     """
@@ -94,7 +94,7 @@ def sample_segments(scores: SegmentScores, uniforms: Array, mu: float = 1.0) -> 
 
     Source
     ------
-    Forward filtering and backward sampling with the sums of Sarawagi and Cohen (2004), section 3.2.
+    Forward filtering and backward sampling with the sums of Sarawagi and Cohen (2004).
     """
     xp = array_namespace(scores.segments)
     scaled = SegmentScores(scores.segments / mu, scores.pairwise / mu, scores.lengths)

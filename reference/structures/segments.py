@@ -4,7 +4,7 @@ score(y) = sum over segments (s, w, l) of segments[s, w, l], plus pairwise[a, b]
 a = b too. The segments of an output follow one another and cover all tokens; each has 1 to W of them. The algorithms
 are functions of arrays with any number of leading batch axes; :class:`Segments` wraps them and validates its arguments.
 ``segment_sum`` has the log-partition, marginals and random outputs, ``segment_k_best`` the k best outputs and
-max-marginals. Source: Sarawagi and Cohen (2004), section 3.
+max-marginals. Source: Sarawagi and Cohen (2004), semi-Markov conditional random fields.
 
 Conventions. An output is rows (start, w, label) in order of start, of the segments of w + 1 tokens start..start + w,
 then rows of -1, n in all. A sequence of length 0 has one output, the empty one, of score 0. Scores of segments that
@@ -69,8 +69,8 @@ def best_segments(scores: SegmentScores) -> tuple[Array, Array]:
 
     Source
     ------
-    Sarawagi and Cohen (2004), section 3.1, equation (2), n W L^2 terms; here the max over the label before, which is
-    that of all segments that begin at a token, is taken once.
+    Sarawagi and Cohen (2004), the recursion of V, n W L^2 terms; here the max over the label before, which is that of
+    all segments that begin at a token, is taken once.
     """
     best = top_k_segments(scores, 1)
     return best.scores[..., 0], best.labels[..., 0, :, :]
