@@ -247,7 +247,7 @@ def softmax(xp: Any, x: Array, axis: int = -1) -> Array:
     return normalized(xp, xp.exp(x - xp.where(top > -xp.inf, top, 0.0)), axis)
 
 
-def normalized(xp: Any, x: Array, axis: int = -1) -> Array:
+def normalized(xp: Any, x: Array, axis: int | tuple[int, ...] = -1) -> Array:
     """x over its sum along an axis; x itself if the sum is 0."""
     total = xp.sum(x, axis=axis, keepdims=True)
     return x / xp.where(total == 0, 1.0, total)
