@@ -105,7 +105,7 @@ def reverse(rows, count):
 class SumWork(NamedTuple):
     """Scratch for sequences of up to rows - 4 tokens: `sum_workspace`."""
 
-    ends: np.ndarray  # (rows, Lp) exp(log weight of what ends at t - high[t])
+    ends: np.ndarray  # (rows, Lp) exp(log weight of what ends at t - high[t]), largest 1, or all 0 where high is -inf
     high: np.ndarray  # (rows,)
     top: np.ndarray  # (rows, L) the largest log weight of one segment that ends at t, without its factor; 0 for -inf
     mass: np.ndarray  # (rows, L) the sum of weights of all of these relative to it
@@ -204,11 +204,13 @@ def _end(t, L, work, weights):
             x = row[0, w * L + j] * carry[t - w, j]
             weights[t - w, w, j] = x
             mass[t, j] += x
-    high = high if high > -np.inf else 0.0
-    work.high[t] = high
     fill(0.0, ends, t)
     for j in range(L):
         ends[t, j] = exp(top[t, j] - high) * mass[t, j] if mass[t, j] > 0.0 else 0.0
+    most = largest(ends, t)
+    for j in range(L):
+        ends[t, j] = ends[t, j] / most if most > 0.0 else 0.0
+    work.high[t] = high + np.log(most)
 
 
 @kernel
