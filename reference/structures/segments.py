@@ -153,7 +153,7 @@ class Segments(Structure):
         Raises InfeasibleError.
         """
         value, rows = self.ops.best_segments(self.scores)
-        return feasible(value, "best"), rows
+        return self.ops.feasible(value, "best"), rows
 
     def expectation(self, mu: float = 1.0) -> tuple[Array, SegmentScores]:
         """Log-partition (...,) and marginals at temperature mu; see :func:`segment_sums`.
@@ -161,7 +161,7 @@ class Segments(Structure):
         Raises InfeasibleError, ValueError.
         """
         value, marginals = self.ops.segment_sums(self.scores, positive_mu(mu))
-        return feasible(value, "expectation"), marginals
+        return self.ops.feasible(value, "expectation"), marginals
 
     def topk(self, k: int) -> KBest:
         """The k best outputs, padded (:class:`KBest`) if fewer are possible; see :func:`top_k_segments`.
