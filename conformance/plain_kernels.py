@@ -112,7 +112,7 @@ if __name__ == "__main__":
     panel, counts = uncompiled(), []
     for name, p, L, k, oracle in json.load(sys.stdin):
         structure, ask = STRUCTURES[name](panel, p, L), ORACLES[oracle]
-        ask(structure, k)  # what is imported on first use
+        ask(STRUCTURES[name](panel, 4, 4), k)  # what is imported on first use
         run = lambda structure=structure, ask=ask, k=k: ask(structure, k)  # noqa: E731
         counts.append(lines(run) if sys.argv[1] == "lines" else peak(run)[1])
     print(json.dumps(counts))
