@@ -74,7 +74,8 @@ def corloc(truth: np.ndarray, guess: np.ndarray, threshold: float = 0.5) -> floa
     0.5
 
     Raises ValueError if truth and guess differ in number. Source: Pillutla et al., section 7.1.2, "Evaluation Metric"
-    (Deselaers et al. 2010). An overlap equal to the threshold counts, as in the development kit of Pascal VOC.
+    (Deselaers et al. 2010). An overlap equal to the threshold counts, as in the development kit of Pascal VOC; the
+    paper says above 0.5.
     """
     truth, guess = np.asarray(truth).reshape(-1, 4), np.asarray(guess).reshape(-1, 4)
     if len(truth) != len(guess):

@@ -64,13 +64,18 @@ def measure(law: Law, panel: ModuleType, seed: int, place: int) -> Measured:
 
 def papers() -> dict[str, tuple[Law, ...]]:
     """The laws of each paper."""
-    from conformance.identities import martins, pillutla
+    from conformance.identities import branson, martins, pillutla, zhang
 
-    return {"Martins et al. 2010": martins.LAWS, "Pillutla et al. 2018": pillutla.LAWS}
+    return {
+        "Martins et al. 2010": martins.LAWS,
+        "Pillutla et al. 2018": pillutla.LAWS,
+        "Branson et al. 2013": branson.LAWS,
+        "Zhang and Qiu 2019": zhang.LAWS,
+    }
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print one screen; the exit status is 1 where a law fails."""
+    """Print a line for each law; the exit status is 1 where a law fails."""
     parser = argparse.ArgumentParser(
         prog="python -m conformance identities", description=__doc__.split("\n\n")[0], allow_abbrev=False
     )

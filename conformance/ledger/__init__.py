@@ -1,8 +1,8 @@
 """The claims ledger: each numbered statement of the papers, whether it holds, its place in the code, and its tests.
 
-Each paper has a file of rows beside this one. ``python -m conformance.ledger`` prints them as a Markdown page,
-``--json`` as JSON. The suite reads them: a row without code or test fails, and so does a row printed wrong whose test
-does not reject the printed form.
+Each paper has a file of rows beside this one, in the paper's order. ``python -m conformance.ledger`` prints them as a
+Markdown page, ``--json`` as JSON. The suite reads them: a row without formula, code or test fails, and so does a row
+printed wrong whose test does not reject the printed form.
 
 Papers: P = Pillutla et al. 2018 (smoothing, Casimir); M = Martins et al. 2010 (online multiple kernel learning);
 B = Branson et al. 2013 (multi-sample dual updates, supplement); Z = Zhang and Qiu 2019 (safe screening); J = Jaggi et
@@ -14,6 +14,8 @@ Sarawagi and Cohen 2004 (segments).
 
 from __future__ import annotations
 
+import re
+import textwrap
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +23,7 @@ from pathlib import Path
 
 from conformance import modules
 
-__all__ = ["ROWS", "Claim", "render"]
+__all__ = ["MACROS", "ROWS", "Claim", "render"]
 
 HERE = Path(__file__).parent
 # a file of rows each
@@ -38,18 +40,31 @@ PAPERS = (
     "decisions",
     "sarawagi",
 )
+# what rows may use beside the commands of KaTeX; a claim has it written out
+MACROS = {
+    "argmax": r"\operatorname*{arg\,max}",
+    "argmin": r"\operatorname*{arg\,min}",
+    "conv": r"\operatorname{conv}",
+    "maxk": r"\operatorname*{max^{\mathit{(k)}}}",
+    "proj": r"\operatorname{proj}",
+    "prox": r"\operatorname{prox}",
+    "sign": r"\operatorname{sign}",
+    "soft": r"\operatorname{soft}",
+    "softmax": r"\operatorname{softmax}",
+}
+WIDTH = 120
 LEGEND = """\
-Each of the {statements} numbered statements that the code builds on, as the papers have it or in words that fit on a
-line. A row says whether the statement holds, where it is in the code (names in `reference`, and in `accelerated` where
-it has a kernel), and which tests check it.
+Each of the {statements} numbered statements that the code builds on, in the order of its paper: in words, and as a
+formula in the notation of this project. A row says whether the statement holds, where it is in the code (names in
+`reference`, and in `accelerated` where it has a kernel), and which tests check it.
 
 - **holds**: as printed; where the statement here is sharper than the print, it says so.
 - **holds under a condition**: the verdict has the condition.
-- **wrong as printed**: the statement is the corrected one. The verdict has the printed form and names the test that
-  rejects it.
+- **wrong as printed**: statement and formula are the corrected ones. The printed form stands below the verdict, with
+  the test that rejects it.
 
-Labels begin with the paper's letter and give its numbers. `python -m conformance.ledger` prints this page, `--json` its
-rows."""
+Labels begin with the paper's letter and give its numbers; a link to `#p-definition-6` leads to "P Definition 6".
+`python -m conformance.ledger` prints this page, `--json` its rows."""
 VERDICTS = ("holds", "holds under a condition", "wrong as printed")
 
 
@@ -57,19 +72,27 @@ VERDICTS = ("holds", "holds under a condition", "wrong as printed")
 class Claim:
     """One statement: a row of a paper's file.
 
-    code: dotted names in ``reference`` (in ``diptych`` where they begin with that); tests: ``module::function``, the
-    module without its folder. printed, rejected_by: the form as printed, where it is wrong, and the test that shows it
-    wrong. condition: what the statement requires beyond the paper's words.
+    formula, printed_formula: the statement as it holds here, and the form as printed where it is wrong, in the LaTeX of
+    KaTeX, to be displayed. code: dotted names in ``reference`` (in ``diptych`` where they begin with that); tests:
+    ``module::function``, the module without its folder. printed, rejected_by: the form as printed, where it is wrong,
+    and the test that shows it wrong. condition: what the statement requires beyond the paper's words.
     """
 
     label: str
     statement: str
+    formula: str
     verdict: str
     code: tuple[str, ...]
     tests: tuple[str, ...]
     condition: str = ""
     printed: str = ""
+    printed_formula: str = ""
     rejected_by: str = ""
+
+    @property
+    def id(self) -> str:
+        """The label in lower case, a hyphen for each run of other characters than letters and digits."""
+        return re.sub(r"[^a-z0-9]+", "-", self.label.lower()).strip("-")
 
 
 def _rows() -> Iterator[tuple[str, Claim]]:
@@ -77,7 +100,12 @@ def _rows() -> Iterator[tuple[str, Claim]]:
     for name in PAPERS:
         page = tomllib.loads((HERE / f"{name}.toml").read_text(encoding="utf-8"))
         for row in page["row"]:
-            yield page["paper"], Claim(**{**row, "code": tuple(row["code"]), "tests": tuple(row["tests"])})
+            written_out = {key: _written_out(row[key]) for key in ("formula", "printed_formula") if key in row}
+            yield page["paper"], Claim(**{**row, **written_out, **{key: tuple(row[key]) for key in ("code", "tests")}})
+
+
+def _written_out(formula: str) -> str:
+    return re.sub(r"\\([a-z]+)", lambda found: MACROS.get(found[1], found[0]), formula)
 
 
 SECTIONS: dict[str, list[Claim]] = {}
@@ -87,31 +115,53 @@ ROWS = tuple(row for rows in SECTIONS.values() for row in rows)
 
 
 def render() -> str:
-    """The ledger as a Markdown page: a legend, then a table for each paper."""
+    """The ledger as a Markdown page: a legend, then for each paper its statements, each with an anchor of its id."""
     lines = ["# The claims ledger", "", LEGEND.format(statements=len(ROWS)), ""]
     for title, rows in SECTIONS.items():
         counts = ", ".join(f"{verdict} {sum(row.verdict == verdict for row in rows)}" for verdict in VERDICTS)
         lines += [f"- [{title}](#{_anchor(title)}): {len(rows)} rows,", f"  {counts}"]
     for title, rows in SECTIONS.items():
-        lines += ["", f"## {title}", "", "| statement | says | verdict | code | checked by |", "|---|---|---|---|---|"]
-        lines += [_line(row) for row in rows]
+        lines += ["", f"## {title}"]
+        for row in rows:
+            lines += _entry(row)
+    tests = {name for row in ROWS for name in (*row.tests, row.rejected_by) if name}
+    lines += ["", *(f"[{name}]: ../conformance/{path}" for name, path in sorted({_file(name) for name in tests}))]
     return "\n".join(lines) + "\n"
 
 
-def _line(row: Claim) -> str:
-    verdict = f"**{row.verdict}**"
-    if row.condition:
-        verdict += f": {row.condition}"
+def _entry(row: Claim) -> Iterator[str]:
+    verdict = f"**{row.verdict}**" + (f": {_text(row.condition)}" if row.condition else "")
+    yield from ("", f'<a id="{row.id}"></a>', "", f"### {row.label}", "", *_wrapped(_text(row.statement)))
+    yield from ("", *_displayed(row.formula), "", *_wrapped(verdict))
     if row.printed:
-        verdict += f". Printed: {row.printed} (rejected by {_test(row.rejected_by)})"
-    code, tests = "<br>".join(f"`{name}`" for name in row.code), "<br>".join(map(_test, row.tests))
-    return "| " + " | ".join(x.replace("|", "\\|") for x in (row.label, row.statement, verdict, code, tests)) + " |"
+        yield from ("", *_wrapped(f"Printed: {_text(row.printed)}, rejected by {_test(row.rejected_by)}"))
+        yield from ("", *_displayed(row.printed_formula))
+    code, tests = ", ".join(f"`{name}`" for name in row.code), ", ".join(map(_test, row.tests))
+    yield from ("", *_wrapped(f"Code: {code}"), "", *_wrapped(f"Checked by: {tests}"))
+
+
+def _displayed(formula: str) -> list[str]:
+    return ["```math", *(part for line in formula.splitlines() for part in _wrapped(line)), "```"]
+
+
+def _text(text: str) -> str:
+    """Words of a row in Markdown, where these characters are markup."""
+    return re.sub(r"[*<_~]", lambda found: f"\\{found[0]}", text)
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def _test(name: str) -> str:
-    """A link from ``docs/`` to the file of a test."""
-    module, _, function = name.partition("::")
-    return f"[`{function}`](../conformance/{modules.module_path(module).relative_to(modules.HERE).as_posix()})"
+    """A link to the file of a test, which the end of the page defines."""
+    return f"[`{name.partition('::')[2]}`][{_file(name)[0]}]"
+
+
+def _file(name: str) -> tuple[str, str]:
+    """The module of a test with its path in ``conformance/``."""
+    module = name.partition("::")[0]
+    return module, modules.module_path(module).relative_to(modules.HERE).as_posix()
 
 
 def _anchor(title: str) -> str:

@@ -13,4 +13,4 @@ parser = argparse.ArgumentParser(
 )
 parser.add_argument("--json", action="store_true", help="print its rows as JSON instead")
 as_json = parser.parse_args().json
-print(json.dumps([asdict(row) for row in ROWS], indent=2) if as_json else render(), end="")
+print(json.dumps([{"id": row.id, **asdict(row)} for row in ROWS], indent=2) if as_json else render(), end="")

@@ -208,6 +208,34 @@ def test_lemma_34(backend, seed):
         assert law.linearization_slack(value, near, z, L) >= -1e-12 * max(1, abs(value), abs(near))
 
 
+OUTER = {  # G-Lipschitz in the Euclidean norm, and G
+    "max": (np.max, 1.0),
+    "log sum exp": (lambda u: np.logaddexp.reduce(u), 1.0),
+    "l1": (lambda u: np.sum(np.abs(u)), 2.0),
+    "l2": (lambda u: 3.0 * np.linalg.norm(u), 3.0),
+}
+
+
+@pytest.mark.parametrize("outer", OUTER)
+@seeds
+def test_assumption_33_holds_with_g_times_the_smoothness_of_the_scores(outer, seed):
+    """L = G L~, for four smooth scores under a G-Lipschitz function; 3 ||.|| attains it."""
+    rng, (h, G) = np.random.default_rng(seed), OUTER[outer]
+    A, (w, z) = rng.normal(size=(4, 3)), rng.normal(size=(2, 3)) * 10 ** rng.uniform(-2, 1, (2, 1))
+    # sines of A w: the Jacobian diag(cos(A w)) A changes by at most the largest row norm times the spectral norm
+    value, near = h(np.sin(A @ (w + z))), h(np.sin(A @ w) + np.cos(A @ w) * (A @ z))
+    smooth = np.linalg.norm(A, axis=1).max() * np.linalg.norm(A, 2)
+    assert law.linearization_slack(value, near, z, G * smooth) >= -1e-12 * max(1, abs(value), abs(near))
+    # squares s u^2/2 of each weight, from 0 along the steepest: L~ = max s
+    s, t = rng.uniform(0.5, 2.0, 4), rng.uniform(0.1, 3.0)
+    along = np.where(s == s.max(), t, 0.0)
+    slack = law.linearization_slack(h(0.5 * s * along**2), h(np.zeros(4)), along, G * s.max())
+    assert slack >= -1e-12
+    if outer == "l2":
+        close(slack, 0.0, scale=t * t)
+        assert law.linearization_slack(h(0.5 * s * along**2), 0.0, along, 0.99 * G * s.max()) < 0
+
+
 def test_lemma_34_has_the_true_output_in_it():
     """score_y = sin(w + y): each is 1-smooth, but the augmented score of another output with L = 1 is not; with
     L = 2 it is.

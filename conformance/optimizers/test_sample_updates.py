@@ -254,6 +254,25 @@ def test_the_space_has_the_loss_in_it(backend, rng):
         assert len(set(places)) == count  # each output once
 
 
+@pytest.mark.parametrize("mu", [0.3, 2.0])
+def test_samples_have_the_probabilities_of_the_model(backend, rng, mu):
+    """Beside the best output, each is drawn with probability exp((loss + score)/mu)/Z, by enumeration."""
+    X, Y = labelling(rng, (2,))
+    objective, draws = hinge(backend, X, Y), 3000
+    (V,), (loss,), w = *(listed(X, Y, 3, 0.1).V, listed(X, Y, 3, 0.1).loss), rng.normal(size=objective.model.size)
+    scores = loss + V @ w
+    P = np.exp((scores - scores.max()) / mu)
+    P /= P.sum()
+    drawn = objective.sampled_corners(w, [0] * draws, 2, mu, rng=0)
+    best = np.argmax(scores)
+    close(drawn.directions[:, 0], np.tile(V[best], (draws, 1)))  # the subgradient is the first
+    second = drawn.directions[drawn.count == 2, 1]
+    places = np.argmin(np.sum(np.abs(second[:, None] - V), axis=2), axis=1)
+    found = np.bincount(places, minlength=len(V)) / draws
+    found[best] = np.mean(drawn.count == 1)  # drawn again, it is there once
+    assert np.all(np.abs(found - P) <= 5 * np.sqrt(P * (1 - P) / draws) + 1 / draws)
+
+
 def test_samplers_in_every_namespace(backend, space, rng):
     X, Y = labelling(rng, (2, 3), F=2, L=2)
     model = backend.SequenceModel(2, 2)

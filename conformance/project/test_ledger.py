@@ -9,6 +9,7 @@ import importlib
 import itertools
 import json
 import re
+import shutil
 import subprocess
 import sys
 
@@ -17,7 +18,7 @@ import pytest
 
 import reference
 from conformance import modules, plugin
-from conformance.ledger import ROWS, VERDICTS, render
+from conformance.ledger import MACROS, ROWS, SECTIONS, VERDICTS, render
 from conformance.namespaces import Space
 
 
@@ -56,6 +57,55 @@ def test_row_is_backed(row):
     assert row.condition or row.verdict != "holds under a condition"
 
 
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.label)
+def test_row_has_its_formulas(row):
+    """With braces, delimiters and environments closed in order, and without macros that a page would have to know."""
+    assert bool(row.printed_formula) == bool(row.printed)
+    for formula in filter(None, (row.formula, row.printed_formula)):
+        assert formula.strip() and "$" not in formula
+        assert not set(MACROS) & set(re.findall(r"\\([a-zA-Z]+)", formula))
+        closing = []
+        for token in re.findall(r"\\\\|\\[{}]|\\(?:begin|end)\{\w+\}|[{}]", formula):
+            if token == "{" or token.startswith(r"\begin"):
+                closing.append("}" if token == "{" else token.replace("begin", "end"))
+            elif token == "}" or token.startswith(r"\end"):
+                assert closing.pop() == token
+        assert not closing
+
+
+def test_formulas_render():
+    """By KaTeX, where node finds it."""
+    script = """
+        const katex = require("katex"), rows = JSON.parse(require("fs").readFileSync(0, "utf8"));
+        for (const [label, formula] of rows) {
+          try { katex.renderToString(formula, {displayMode: true, throwOnError: true, strict: "error"}); }
+          catch (error) { console.log(label, error.message); }
+        }"""
+    if not shutil.which("node") or subprocess.run(["node", "-e", 'require("katex")'], capture_output=True).returncode:
+        pytest.skip("node does not find katex: npm install katex, or set NODE_PATH")
+    formulas = [(row.label, each) for row in ROWS for each in (row.formula, row.printed_formula) if each]
+    done = subprocess.run(
+        ["node", "-e", script], input=json.dumps(formulas), capture_output=True, text=True, check=True
+    )
+    assert done.stdout == ""
+
+
+def test_rows_are_in_the_order_of_their_papers():
+    """As far as the numbers of a kind tell."""
+    for rows in SECTIONS.values():
+        for kind in ("Algorithm", "Definition", "Proposition", "Lemma", "Remark", "Corollary", "Theorem", "Claim"):
+            found = [re.search(rf"\b{kind} ([\d.]+)", row.label) for row in rows if "over structures" not in row.label]
+            numbers = [[int(part) for part in match[1].strip(".").split(".")] for match in found if match]
+            assert numbers == sorted(numbers), (kind, numbers)
+
+
+def test_ids_are_labels():
+    ids = [row.id for row in ROWS]
+    assert len(set(ids)) == len(ids)
+    assert {"p-definition-6", "p-max-k", "p-section-7-2-bcfw-wavg", "b-1-8"} <= set(ids)
+    assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", each) for each in ids)
+
+
 def test_labels_and_names_of_modules_differ():
     assert len({row.label for row in ROWS}) == len(ROWS)
     names = [path.stem for path in modules.HERE.rglob("test_*.py")]
@@ -67,9 +117,12 @@ def test_the_page_has_every_row_and_links_that_lead_somewhere():
     checkout the page in docs is this one: `make ledger` writes it.
     """
     page, root = render(), modules.HERE.parent
-    assert all(row.label in page and row.statement.replace("|", "\\|") in page for row in ROWS)
-    files = set(re.findall(r"\]\(\.\./(conformance/[^)]+)\)", page))
-    assert len(files) > 20 and all((root / file).exists() for file in files)
+    plain = " ".join(re.sub(r"\\([*<_~])", r"\1", page).split())
+    for row in ROWS:
+        assert f'<a id="{row.id}"></a> ### {row.label} {" ".join(row.statement.split())} ```math' in plain
+    files = dict(re.findall(r"^\[(\w+)\]: \.\./(conformance/.+)$", page, flags=re.MULTILINE))
+    assert len(files) > 20 and all((root / file).exists() for file in files.values())
+    assert set(re.findall(r"`\]\[(\w+)\]", page)) == set(files)
     headings = re.findall(r"^## (.+)$", page, flags=re.MULTILINE)
     anchors = [re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings]
     assert re.findall(r"^- \[(.+)\]\(#(.+)\): ", page, flags=re.MULTILINE) == list(zip(headings, anchors, strict=True))

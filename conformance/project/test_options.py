@@ -12,18 +12,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import conformance
 import reference
 from conformance import export, fuzz, identities, options
 from conformance.__main__ import COMMANDS, main
-from conformance.identities import martins
+from conformance.identities import branson, martins, zhang
 from conformance.modules import module_path
 from conformance.readers import READERS
 from conformance.reports import Report
 from reference.identities import martins as martins_laws
 from reference.identities import pillutla as pillutla_laws
+from reference.screening.half_space import dual_ball
 
 LAW = "test_laws::test_the_best_output_is_the_best_of_all"
 VITERBI = [f"{module_path('test_laws')}::{LAW.partition('::')[2]}", "-k", "Chain"]
@@ -158,9 +160,10 @@ def without_pytest(*words):
 
 
 @pytest.mark.beyond("starts processes")
-def test_identities_are_one_screen_and_commands_need_no_pytest():
-    lines = without_pytest("identities").splitlines()
-    assert len(lines) <= 40 and all(len(line) <= 100 for line in lines) and lines[-1].endswith("all hold")
+def test_identities_are_a_line_each_and_commands_need_no_pytest():
+    lines, laws = without_pytest("identities").splitlines(), identities.papers()
+    assert len(lines) == 2 + len(laws) + sum(map(len, laws.values()))
+    assert all(len(line) <= 100 for line in lines) and lines[-1].endswith("all hold")
     for name in ("Moreau decomposition", "Corollary 3 (9)", "top-K is exact"):
         (line,) = [line for line in lines if name in line]
         assert len(re.findall(r"-?\d\.\de[+-]\d\d", line)) == 2  # a number for each panel
@@ -196,6 +199,27 @@ def test_seeds_draw_other_instances_and_a_broken_prox_is_reported(monkeypatch, c
     assert identities.main([]) == 1
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "Moreau decomposition" in line]
     assert line.endswith("FAILED") and "1.0e-03" in line and len(line) <= 107
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "wrong", "number"),
+    [
+        (branson, "expand_and_swap", lambda Q, b, alpha: -b / np.abs(b).sum(), "Algorithm 1"),
+        (branson, "multiclass_update", lambda c, P: np.full(len(c), 1 / len(c)), "Algorithm 2"),
+        (branson.bounds, "dual_increase", lambda f, square, lam, t: f, "Lemma 2.2"),
+        (branson.bounds, "subgradient_norm", lambda lam, radius, loss: radius, "Lemma 2.5"),
+        (zhang, "smallest_on_ball_and_half_space", lambda b, p, c, a0, r: b @ a0, "(4), Theorem 4"),
+        (zhang, "dual_ball", lambda state, m: dual_ball(state, 50 * m), "Theorem 3"),
+        (zhang.ListedCRF, "dual", lambda self, theta: -10 * sum(t @ t for t in theta), "Lemma 2"),
+        (reference.L1GapRule, "bounds", lambda self, state: 0.9 * abs(state.gradient), "(R), Theorem 5"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_laws_see_mistakes(module, name, wrong, number, monkeypatch):
+    laws = [law for law in (*branson.LAWS, *zhang.LAWS) if law.number == number]
+    assert all(identities.measure(law, reference, 0, 0).holds for law in laws)
+    monkeypatch.setattr(module, name, wrong)
+    assert not any(identities.measure(law, reference, 0, 0).holds for law in laws)
 
 
 def test_a_law_that_raises_is_reported(monkeypatch, capsys):

@@ -286,3 +286,39 @@ def test_the_order_of_the_proxes_matters(backend):
     crossing = backend.Sequential([backend.L21(1.0, [[0, 1]]), backend.L21(1.0, [[1, 2]])])
     better = np.array([1.09, 0.5, 0.69])
     assert objective(crossing, better, x, 1.0) < objective(crossing, crossing.prox(x), x, 1.0) - 1e-2
+
+
+# section 2 and section 3.2: one problem in three forms ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lam", [0.03, 1.0, 30.0])
+def test_group_lasso_and_the_ball_are_mkl_for_another_lam(backend, rng, lam):
+    """The optimum w of lam/2 ||.||_{2,1}^2 is that of lam ||w||_{2,1} ||.||_{2,1}, and that in the ball of radius
+    ||w||_{2,1}; from the optimum of the group lasso or of a ball the way back leads to the same point.
+    """
+    groups, (A, y) = [[0, 1], [2, 3], [4, 5]], (rng.normal(size=(9, 6)), rng.normal(size=9))
+    step = 1.0 / np.linalg.norm(A, 2) ** 2
+
+    def after_a_step(phi, w):
+        return phi.prox(w - step * A.T @ (A @ w - y), step)
+
+    def optimum(phi):
+        w = np.zeros(6)
+        for _ in range(3000):
+            w = after_a_step(phi, w)
+        return w
+
+    def size(w):
+        return float(sum(np.linalg.norm(w[group]) for group in groups))
+
+    w = optimum(backend.SquaredL21(lam, groups))
+    assert size(w) > 0
+    for phi in (backend.L21(lam * size(w), groups), backend.L21Ball(size(w), groups)):
+        close(after_a_step(phi, w), w)
+        assert np.abs(after_a_step(phi, w + 0.01) - w - 0.01).max() > 1e-4
+    largest = max(np.linalg.norm((A.T @ y)[group]) for group in groups)  # above it, the group lasso's optimum is 0
+    v = optimum(backend.L21(0.5 * largest, groups))
+    close(after_a_step(backend.SquaredL21(0.5 * largest / size(v), groups), v), v)
+    assert not np.any(optimum(backend.L21(1.001 * largest, groups))) and np.any(
+        optimum(backend.SquaredL21(1e6, groups))
+    )

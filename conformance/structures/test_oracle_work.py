@@ -5,44 +5,29 @@ outputs costs no search.
 
 from __future__ import annotations
 
-import tracemalloc
+import functools
+import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 import reference
 from conformance.counting import Counted, CountingNumpy, counted, grows_as
+from conformance.plain_kernels import ORACLES, STRUCTURES, peak
 from conformance.specimens.structures import SMALL
 from reference.structures import cut_network, matching
 
-ORACLES = {
-    "max": lambda structure, k: structure.best(),
-    "topk": lambda structure, k: structure.topk(k),
-    "exp": lambda structure, k: structure.expectation(0.7),
-}
-PARENTS = {
-    "path": lambda p: np.arange(p) - 1,
-    "binary": lambda p: (np.arange(p) - 1) // 2,
-    "star": lambda p: np.where(np.arange(p) > 0, 0, -1),
-}
-every_oracle = pytest.mark.parametrize("oracle", ORACLES)
+every_oracle = pytest.mark.parametrize("oracle", ["max", "topk", "exp"])
 every_shape = pytest.mark.parametrize("shape", ["chain", "path", "binary"])
 
 
-def drawn(shape, p, L, put=np.asarray):
-    """A chain or a tree of p nodes and L labels with one matrix of pairwise scores."""
-    rng = np.random.default_rng(p * L)
-    unary, pairwise = put(rng.normal(size=(p, L))), put(rng.normal(size=(L, L)))
-    return reference.Chain(unary, pairwise) if shape == "chain" else reference.Tree(unary, pairwise, PARENTS[shape](p))
-
-
-def peak(run):
-    """What a call returns, and the most bytes that it held."""
-    tracemalloc.start()
-    try:
-        return run(), tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+def of_kernels(what, jobs):
+    """The lines that each call (structure, p, L, k, oracle) runs in kernels, or the most bytes that it holds."""
+    command = [sys.executable, "-m", "conformance.plain_kernels", what]
+    done = subprocess.run(command, input=json.dumps(jobs), capture_output=True, text=True, check=True)
+    return dict(zip(jobs, json.loads(done.stdout), strict=True))
 
 
 @every_oracle
@@ -51,7 +36,7 @@ def test_time_of_the_oracles_of_trees(oracle, shape):
     """p L^2, and for the K best p K L^2 log(K L): the reference sorts what the paper merges in log K."""
 
     def work(p, L, k):
-        structure = drawn(shape, p, L, counted)
+        structure = STRUCTURES[shape](reference, p, L, counted)
         return Counted.during(lambda: ORACLES[oracle](structure, k))
 
     def order(p, L, k):
@@ -83,7 +68,25 @@ def test_operations_of_the_oracles_of_segments(oracle):
 
 def test_each_child_of_a_node_costs_the_same():
     """Children are merged one at a time, of two sorted lists the pairs that can matter (Proposition 41)."""
-    grows_as(lambda p: Counted.during(lambda: drawn("star", p, 8, counted).topk(4)), lambda p: p, [8, 32, 128])
+    grows_as(
+        lambda p: Counted.during(lambda: STRUCTURES["star"](reference, p, 8, counted).topk(4)),
+        lambda p: p,
+        [8, 32, 128],
+    )
+
+
+@every_shape
+def test_costs_of_table_2_over_those_of_the_max_oracle(shape):
+    """For the expectation a constant, for the K best K log(K L)."""
+
+    def over(p, L, k, oracle):
+        structure = STRUCTURES[shape](reference, p, L, counted)
+        each = (lambda of=of: ORACLES[of](structure, k) for of in (oracle, "max"))
+        return np.divide(*map(Counted.during, each))
+
+    ratios = [over(p, L, 1, "exp") for p, L in ((16, 8), (64, 8), (16, 32), (16, 128))]
+    assert max(ratios) <= 2 * min(ratios)
+    grows_as(lambda k: over(48, 8, k, "topk"), lambda k: k * np.log2(k * 8), [2, 8, 32, 64])
 
 
 @every_oracle
@@ -92,7 +95,7 @@ def test_memory_of_the_oracles_of_trees(oracle, shape):
     """p L, and p K L for the K best, where the pairwise scores are shared: what a further node adds to the peak."""
 
     def held(p, L, k):
-        structure = drawn(shape, p, L)
+        structure = STRUCTURES[shape](reference, p, L)
         return peak(lambda: ORACLES[oracle](structure, k))[1]
 
     def a_node(L, k):
@@ -103,14 +106,6 @@ def test_memory_of_the_oracles_of_trees(oracle, shape):
     grows_as(lambda L: a_node(L, 2), lambda L: L, [48, 96, 192], lower=1.0)
     if oracle == "topk":
         grows_as(lambda k: a_node(32, k), lambda k: k, [8, 32, 128])
-
-
-def ring(p):
-    """A supermodular cycle."""
-    rng = np.random.default_rng(p)
-    unequal, pairwise = -rng.uniform(size=p), np.zeros((p, 2, 2))
-    pairwise[:, 0, 1] = pairwise[:, 1, 0] = unequal
-    return reference.Cut(rng.normal(size=(p, 2)), pairwise, [(v, (v + 1) % p) for v in range(p)])
 
 
 def test_minimum_cuts_of_the_oracles(monkeypatch):
@@ -128,6 +123,7 @@ def test_minimum_cuts_of_the_oracles(monkeypatch):
         run()
         return flows[0]
 
+    ring = functools.partial(STRUCTURES["ring"], reference)
     for p in (4, 8, 16):
         assert cuts(ring(p).best) == 1 and cuts(ring(p).node_max_marginals) == p + 1
         for k in (2, 4, 8):
@@ -141,14 +137,62 @@ def test_operations_of_the_oracles_of_matchings(monkeypatch):
     make each path long."""
     monkeypatch.setattr(matching, "np", CountingNumpy())
 
-    def hard(p):
-        noise = np.random.default_rng(p).uniform(size=(p, p))
-        return reference.Matching(1e-3 * noise - np.outer(np.arange(1.0, p + 1), np.arange(1.0, p + 1)))
-
+    hard = functools.partial(STRUCTURES["matching"], reference)
     for oracle in ("best", "max_marginals"):
         grows_as(lambda p, oracle=oracle: Counted.during(getattr(hard(p), oracle)), lambda p: p**3, [8, 32, 96])
     grows_as(lambda p: Counted.during(lambda: hard(p).topk(3)), lambda p: 3 * p**3, [8, 24, 80])
     grows_as(lambda k: Counted.during(lambda: hard(12).topk(k)), lambda k: k * 12**3, [4, 8, 16, 32])
+
+
+# kernels --------------------------------------------------------------------------------------------------------------
+
+
+@every_shape
+def test_time_of_the_kernels_of_trees(shape):
+    """p L^2, and less than the paper's p K L^2 log K for the K best: the first costs p L^2, each further one p L."""
+    sizes = {(p, 8, 4) for p in (8, 16, 32, 64, 128)} | {(6, L, 2) for L in (16, 32, 64)}
+    jobs = [(shape, *size, oracle) for size in sizes for oracle in ("max", "topk", "exp")]
+    found = of_kernels("lines", jobs + [(shape, 16, 8, k, "topk") for k in (1, 8, 32, 128)])
+    for oracle in ("max", "topk", "exp"):
+        grows_as(lambda p, of=oracle: found[shape, p, 8, 4, of], lambda p: p, [8, 16, 32, 64, 128])
+        grows_as(lambda L, of=oracle: found[shape, 6, L, 2, of], lambda L: L**2, [16, 32, 64], lower=1.0)
+    one = found[shape, 16, 8, 1, "topk"]
+    grows_as(lambda k: found[shape, 16, 8, k, "topk"] - one, lambda k: k - 1, [8, 32, 128])
+
+
+@every_shape
+def test_memory_of_the_kernels_of_trees(shape):
+    """p L, and p K L for the K best at most: what a further node adds to the peak."""
+    sizes = {(p, 8, 4) for p in (48, 96, 192)} | {(p, L, 2) for p in (8, 24) for L in (8, 16, 32)}
+    jobs = [(shape, *size, oracle) for size in sizes for oracle in ("max", "topk", "exp")]
+    found = of_kernels("bytes", jobs + [(shape, p, 8, k, "topk") for p in (8, 24) for k in (32, 128)])
+
+    def a_node(L, k, oracle):
+        return (found[shape, 24, L, k, oracle] - found[shape, 8, L, k, oracle]) / 16
+
+    for oracle in ("max", "topk", "exp"):
+        grows_as(lambda p, of=oracle: found[shape, p, 8, 4, of], lambda p: p, [48, 96, 192], lower=1.0)
+        grows_as(lambda L, of=oracle: a_node(L, 2, of), lambda L: L, [8, 16, 32], lower=1.0)
+    grows_as(lambda k: a_node(8, k, "topk"), lambda k: k, [32, 128], lower=1.0)
+
+
+def test_work_of_the_kernels_of_loopy_graphs():
+    """Of rings in units of a minimum cut, of matchings at most p^3, and each of the K best the same."""
+    rings = [(4, 4), (8, 4), (16, 4), (32, 4), (16, 8), (16, 16), (16, 32)]
+    jobs = [("ring", p, 2, 1, oracle) for p in (4, 8, 16) for oracle in ("max", "node_max_marginals")]
+    jobs += [("ring", p, 2, k, "topk") for p, k in rings] + [("matching", 8, 2, k, "topk") for k in (4, 8, 16)]
+    jobs += [("matching", p, 2, 3, oracle) for p in (8, 16, 24) for oracle in ("max", "max_marginals", "topk")]
+    found = of_kernels("lines", jobs)
+    for p in (4, 8, 16):
+        cut = found["ring", p, 2, 1, "max"]
+        assert found["ring", p, 2, 1, "node_max_marginals"] <= (p + 1) * cut
+        assert found["ring", p, 2, 4, "topk"] <= (4 + 5 * (p + 1)) * cut
+    grows_as(lambda p: found["ring", p, 2, 4, "topk"], lambda p: 4 * p, [4, 8, 16, 32])
+    grows_as(lambda k: found["ring", 16, 2, k, "topk"], lambda k: 16 * k, [4, 8, 16, 32])
+    for oracle in ("max", "max_marginals", "topk"):
+        ratios = np.array([found["matching", p, 2, 3, oracle] / p**3 for p in (8, 16, 24)])
+        assert np.all(np.diff(ratios) <= 0), ratios
+    grows_as(lambda k: found["matching", 8, 2, k, "topk"], lambda k: k, [4, 8, 16])
 
 
 # more than memory holds -----------------------------------------------------------------------------------------------
