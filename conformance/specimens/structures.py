@@ -180,7 +180,7 @@ STRUCTURES: list[StructureSpecimen] = [
     ),
     *(
         _specimen(
-            "Arborescence",
+            kind,
             scores.dependencies,
             name=name,
             functions=("maximum_arborescence", "tree_partition"),
@@ -192,7 +192,8 @@ STRUCTURES: list[StructureSpecimen] = [
                 f"{name}, batch": lambda draw: sp.ArborescenceScores(draw((2, 5, 6))),
             },
         )
-        for name, options in (("Arborescence", {}), ("Arborescence, one root", {"single_root": True}))
+        for kind in ("Arborescence", "Projective")
+        for name, options in ((kind, {}), (f"{kind}, one root", {"single_root": True}))
     ),
     _specimen(
         "Boxes",

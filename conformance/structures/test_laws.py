@@ -263,7 +263,7 @@ def is_drawn(outputs, weights, order, drawn, uniform, slack=1e-9):
     return True
 
 
-DRAWN = [each for each in STRUCTURES if "expectation" in each.promises and each.kind != "Arborescence"]
+DRAWN = [each for each in STRUCTURES if "expectation" in each.promises and each.draw is not dependencies]
 
 
 @pytest.mark.parametrize("specimen", DRAWN, ids=repr)

@@ -1,0 +1,315 @@
+"""Dependency trees without crossing arcs (projective trees), by Eisner's chart.
+
+score(y) = sum_m values[m, y_m] over the tokens m + 1 = 1..n, with heads y_m in 0..n, as of an
+:class:`~reference.structures.arborescence.Arborescence`. The root stands left of token 1, and its arcs are not crossed
+either. Equivalently, the tokens under each token are a stretch of the sentence. Source: Eisner (1996), "Three new
+probabilistic models for dependency parsing: an exploration".
+
+``projective_chart`` has the chart, and the proof that each tree has one derivation. Conventions and names of functions
+are those of ``arborescence``.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from operator import add
+
+import numpy as np
+from array_api_compat import array_namespace, device
+
+from reference.arrays import Array, Place, host, integer, logsumexp, softmax
+from reference.structures.arborescence import Arborescence
+from reference.structures.arborescence_max import ArborescenceScores, sentences
+from reference.structures.base import KBest, at_most, feasible, k_best, positive_k, positive_mu
+from reference.structures.projective_chart import (
+    ARC_RIGHT,
+    INCOMPLETE,
+    PAIR,
+    RIGHT,
+    Algebra,
+    Arcs,
+    Chart,
+    crossing,
+    inside,
+    outside,
+    part,
+    splits,
+    used,
+    whole,
+    without_root,
+)
+from reference.structures.sampling import choose, uniforms
+from reference.structures.scores import finite
+
+__all__ = [
+    "Projective",
+    "max_marginals",
+    "maximum_arborescence",
+    "sample",
+    "top_k_arborescences",
+    "tree_partition",
+]
+
+
+class Projective(Arborescence):
+    """Projective dependency trees over n tokens, of one sentence or of a batch: no two arcs cross.
+
+    Parameters
+    ----------
+    values : array (..., n, n + 1)
+        values[..., m, h]: score of head h (0: the root, left of token 1) for token m + 1; -inf forbids the arc.
+        values[..., m, m + 1] is ignored. Leading axes are a batch.
+    single_root : bool
+        Whether exactly one token has the root as its head.
+    lengths : int array (...,), optional
+        Number of tokens of each sentence of a padded batch, 0..n; default: all n.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A wrong shape, nan or +inf, a dtype that is not real, lengths outside 0..n.
+
+    Source
+    ------
+    Eisner (1996). Without the condition on arcs: :class:`~reference.structures.arborescence.Arborescence`.
+
+    Examples
+    --------
+    >>> values = [[0.0, 0.0, 0.0, 5.0], [9.0, 0.0, 0.0, 0.0], [0.0, 0.0, 3.0, 0.0]]
+    >>> value, heads = Projective(values).best()  # the arc from 3 to 1 would cross that from the root to 2
+    >>> float(value), heads.tolist()
+    (12.0, [0, 0, 2])
+    """
+
+    ops = sys.modules[__name__]
+
+    def topk(self, k: int) -> KBest:
+        """The k best trees, padded (:class:`KBest`) if fewer are possible; see :func:`top_k_arborescences`.
+
+        Does not raise InfeasibleError: the count is 0 if every tree has a forbidden arc. Raises ValueError if the lists
+        of the chart take more than 2^28 numbers.
+        """
+        *batch, n, _ = self.scores.values.shape
+        lists = 3 * math.prod(batch) * (n + 1) ** 2
+        at_most("k", min(positive_k(k), trees_without_limits(n)), lists, "whose lists take")
+        return super().topk(k)
+
+    def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Array:
+        """Heads (..., size, n) of trees drawn with probability proportional to exp(score / mu); see :func:`sample`.
+
+        Raises InfeasibleError.
+        """
+        *batch, n, _ = self.scores.values.shape
+        size = at_most("size", integer("size", size, 1), 2 * math.prod(batch) * n)
+        numbers = uniforms(rng, (*batch, size, 2 * n), self.scores.values)
+        value, heads = self.ops.sample(self.scores, numbers, positive_mu(mu), self.single_root)
+        feasible(value, "sample")
+        return heads
+
+    def count(self) -> int:
+        """The number of projective trees of a single sentence without a forbidden arc, exactly."""
+        allowed = self._allowed("count").astype(object) * 1
+        integers = Algebra(np.multiply, lambda x: (np.sum(x, -1, keepdims=True), None), 0, np.ones((1, 1), object))
+        return int(whole(inside(Arcs.of(allowed).each, self.single_root, integers)[0], None)[0])
+
+    def _may_begin(self, heads: tuple[int, ...]) -> bool:
+        return super()._may_begin(heads) and not len(crossing(np.array(heads)))
+
+    def _require_tree(self, heads: np.ndarray) -> None:
+        super()._require_tree(heads)
+        if two := crossing(heads).tolist():
+            raise ValueError(f"y: expected arcs that do not cross, got those of tokens {two} in {heads.tolist()}")
+
+
+def trees_without_limits(n: int) -> int:
+    """The number of projective trees of n tokens, binom(3 n, n) / (2 n + 1)."""
+    return math.comb(3 * n, n) // (2 * n + 1)
+
+
+def maximum_arborescence(scores: ArborescenceScores, single_root: bool = False) -> tuple[Array, Array]:
+    """Highest score and a best projective tree of each sentence (the max oracle).
+
+    Arguments and answers are those of :func:`reference.structures.arborescence_max.maximum_arborescence`: value (...,),
+    -inf if every tree has a forbidden arc, nan if a score is nan or +inf; heads (..., n) int64.
+
+    Notes
+    -----
+    Time O(n^3), memory O(n^3). Scores may be up to 1e300 in absolute value. Ties: from the whole sentence down, the
+    leftmost split of each span. Splits are compared by rounded sums.
+
+    Source
+    ------
+    Eisner (1996).
+    """
+    xp, best = array_namespace(scores.values), top_k_arborescences(scores, 1, single_root)
+    return xp.where(used(scores)[1], best.scores[..., 0], xp.nan), best.labels[..., 0, :]
+
+
+def top_k_arborescences(scores: ArborescenceScores, k: int, single_root: bool = False) -> KBest:
+    """The k best distinct projective trees of each sentence (the top-K oracle).
+
+    Arguments and answers are those of :func:`reference.structures.arborescence_max.top_k_arborescences`: scores
+    (..., k) from high to low, then -inf; labels (..., k, n) int64, padded with -1; count (...,).
+
+    Notes
+    -----
+    Each span has the list of its k best parts of trees. It is merged from the lists of its halves, of which only pairs
+    of ranks i, j = 1, 2, ... with i j <= k can be among the k best. Trees are distinct because each has one derivation.
+    Time O(n^3 k log k) by sorting. Ties: the leftmost split, then the better left half, so that the first tree is that
+    of :func:`maximum_arborescence`.
+
+    Source
+    ------
+    Huang and Chiang (2005), "Better k-best parsing", Algorithm 1, over the chart of Eisner (1996).
+    """
+    values, (*batch, n, _) = used(scores)[0], scores.values.shape
+    xp, where, kept = array_namespace(values), device(values), min(k, trees_without_limits(n))
+    places = [(i, j) for i in range(kept) for j in range(kept // (i + 1))]
+    first, second = (xp.asarray(ranks, device=where) for ranks in np.array(places).T)
+
+    def times(left: Array, right: Array) -> Array:
+        return left + right if right.shape[-1] == 1 else xp.take(left, first, axis=-1) + xp.take(right, second, axis=-1)
+
+    def plus(terms: Array) -> tuple[Array, Array]:
+        order = xp.argsort(terms, axis=-1, descending=True, stable=True)[..., :kept]
+        return xp.take_along_axis(terms, order, axis=-1), order
+
+    def given(kind: str, w: int, mine: Array) -> list[tuple[Array, Array]]:
+        """1 + the ranks of both halves, where a tree has the span with this split; else 0."""
+        way = xp.take_along_axis(orders[kind][w], xp.clip(mine - 1, 0), axis=-1)
+        split, pair = way // len(places), xp.reshape(way % len(places), (-1,))
+        ranks = [xp.reshape(xp.take(each, pair), way.shape) + 1 for each in (first, second)]
+        return [tuple(xp.where((mine > 0) & (split == r), x, 0) for x in ranks) for r in range(len(splits(kind, w)))]
+
+    rank, alone = xp.arange(kept, device=where), xp.zeros((*batch, 1, 1), dtype=values.dtype, device=where)
+    arcs, one = Arcs.of(values), xp.where(rank == 0, alone, -xp.inf)
+    chart, orders = inside(arcs.each, single_root, Algebra(times, plus, -xp.inf, one))
+    value = whole(chart, scores.lengths)
+    start = xp.where(value > -xp.inf, 1 + rank, 0)
+    of_trees = arcs.back(outside(n, scores.lengths, start, 0, xp.maximum, given))
+    taken = xp.moveaxis(of_trees, -1, -3) > 0  # (..., k, n, n + 1)
+    heads = xp.argmax(xp.astype(taken, xp.int64), axis=-1)
+    return k_best(value, xp.where(xp.any(taken, axis=-1), heads, -1), k)
+
+
+def tree_partition(
+    scores: ArborescenceScores, mu: float = 1.0, single_root: bool = False
+) -> tuple[Array, ArborescenceScores]:
+    """mu times the log-partition function of each sentence's projective trees, and its gradient, the arc marginals (the
+    exp oracle).
+
+    Arguments and answers are those of :func:`reference.structures.arborescence_sum.tree_partition`: value (...,), -inf
+    if every tree has a forbidden arc, nan if a score is nan or +inf; marginals (..., n, n + 1), whose rows sum to 1.
+
+    Notes
+    -----
+    A span's sum is the log-sum-exp over its splits; then each span, from the whole sentence down, divides its
+    probability among its splits. This is the derivative of the sums by back-propagation: the outside algorithm (Baker
+    1979) without outside scores, so that marginals do not lose the digits that large scores round away. The best score
+    of each token is taken from its row first. Time O(n^3) with an exponential per term, memory O(n^3). Scores may be up
+    to 1e300 mu in absolute value.
+
+    Source
+    ------
+    Eisner (1996); Pillutla et al., Lemma 7 (ii).
+    """
+    xp, (values, sound) = array_namespace(scores.values), used(scores)
+    tops = finite(xp, xp.max(values, axis=-1, keepdims=True))
+    arcs, (chart, terms) = _sums((values - tops) / mu, single_root)
+    log_z = whole(chart, scores.lengths)
+
+    def given(kind: str, w: int, mine: Array) -> list[tuple[Array, Array]]:
+        shares = softmax(xp, terms[kind][w]) * mine
+        return [(shares[..., r : r + 1],) * 2 for r in range(len(splits(kind, w)))]
+
+    start = xp.astype(log_z > -xp.inf, log_z.dtype)
+    marginals = arcs.back(outside(values.shape[-2], scores.lengths, start, 0.0, add, given))[..., 0]
+    value = xp.where(sound, mu * log_z[..., 0] + xp.sum(tops, axis=(-2, -1)), xp.nan)
+    return value, scores._replace(values=xp.where(sound[..., None, None], xp.clip(marginals, 0.0, 1.0), xp.nan))
+
+
+def _sums(logs: Array, single_root: bool) -> tuple[Arcs, tuple[Chart, Chart]]:
+    """The arcs of log weights (..., n, n + 1), the chart of log sums, and the terms of each sum."""
+    xp, arcs = array_namespace(logs), Arcs.of(logs)
+    one = xp.zeros((*logs.shape[:-2], 1, 1), dtype=logs.dtype, device=device(logs))
+    log_sum = Algebra(add, lambda x: (logsumexp(xp, x, axis=-1)[..., None], x), -xp.inf, one)
+    return arcs, inside(arcs.each, single_root, log_sum)
+
+
+def max_marginals(scores: ArborescenceScores, single_root: bool = False) -> ArborescenceScores:
+    """For each arc the highest score of a projective tree with this arc; -inf if there is none, for a token as its own
+    head, and past a sentence's length.
+
+    Notes
+    -----
+    Time O(n^3), memory O(n^3): best scores inside each span, and best scores of what is outside. A sentence with a
+    score of nan or +inf has nan throughout.
+
+    Source
+    ------
+    Pillutla et al., Definition 13, over the chart of Eisner (1996).
+    """
+    values, sound = used(scores)
+    xp, n, arcs = array_namespace(values), values.shape[-2], Arcs.of(values)
+    one = xp.zeros((*values.shape[:-2], 1, 1), dtype=values.dtype, device=device(values))
+    largest = Algebra(add, lambda x: (xp.max(x, axis=-1, keepdims=True), None), -xp.inf, one)
+    chart, _ = inside(arcs.each, single_root, largest)
+
+    def given(kind: str, w: int, mine: Array) -> list[tuple[Array, Array]]:
+        """To each half of a split what is outside the span, and the other half."""
+        halves = [[part(chart, half, n + 1 - w) for half in way] for way in splits(kind, w)]
+        below_root = mine if kind != PAIR or not single_root else without_root(mine, -xp.inf)
+        return [((x := below_root if r else mine) + right, x + left) for r, (left, right) in enumerate(halves)]
+
+    def of_pair(arc: str, w: int, mine: Array) -> Array:
+        return mine + arcs.each[arc][w]
+
+    around = outside(n, scores.lengths, xp.zeros_like(one[..., 0]), -xp.inf, xp.maximum, given, of_pair)
+    with_arc = {RIGHT: chart[RIGHT]}
+    for arc in INCOMPLETE:
+        with_arc[arc] = [None] + [around[arc][w] + chart[arc][w] for w in range(1, n + 1)]
+    return scores._replace(values=xp.where(sound[..., None, None], arcs.back(with_arc)[..., 0], xp.nan))
+
+
+def sample(
+    scores: ArborescenceScores, uniforms: Array, mu: float = 1.0, single_root: bool = False
+) -> tuple[Array, Array]:
+    """Independent projective trees of each sentence, drawn exactly with probability exp(score(y) / mu) / Z.
+
+    Arguments and answers are those of :func:`reference.structures.arborescence_samples.sample`, but for ``uniforms``
+    (..., size, 2 n). From the whole sentence down, left halves first, each complete span of several places and each arc
+    draws its split by the next of these numbers. A shorter sentence takes the first of them.
+
+    Notes
+    -----
+    Time O(n^3) once, and O(n^2) per sample, on the host. The probabilities are those of :func:`tree_partition`.
+
+    Source
+    ------
+    Eisner (1996). Branson et al., section 1.2, use such samples in an update.
+    """
+    place, numbers = Place.of(scores.values), host(uniforms).astype(np.float64)
+    value, heads = np.zeros(numbers.shape[:-2]), np.full((*numbers.shape[:-1], numbers.shape[-1] // 2), -1)
+    for b, values in sentences(scores):
+        n, tops = len(values), finite(np, values.max(axis=-1, keepdims=True))
+        _, (chart, terms) = _sums((values - tops) / mu, single_root)
+        value[b] = mu * whole(chart, None)[0] + tops.sum()
+        for s in range(len(numbers[b]) if value[b] > -np.inf else 0):
+            heads[b][s, :n] = _drawn(terms, n, numbers[b][s])
+    return place.floats(value), place.integers(heads)
+
+
+def _drawn(terms: Chart, n: int, numbers: np.ndarray) -> np.ndarray:
+    """The heads (n,) of a tree by the numbers (2 n,)."""
+    heads, waiting, drawn = np.full(n, -1), [(RIGHT, n, 0)], 0
+    while waiting:
+        kind, w, s = waiting.pop()
+        if kind in INCOMPLETE:
+            child, head = (s + w, s) if kind == ARC_RIGHT else (s, s + w)
+            heads[child - 1], kind = head, PAIR
+        if w > 0:
+            way = int(choose(terms[kind][w][s], None, numbers[drawn : drawn + 1])[0])
+            drawn += 1
+            waiting += [(half, width, s + offset) for half, width, offset in reversed(splits(kind, w)[way])]
+    return heads
