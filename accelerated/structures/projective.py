@@ -11,13 +11,8 @@ import numpy as np
 
 import reference.structures.projective as reference
 from accelerated.arrays import like, view
-from accelerated.compiled.structures.projective import (
-    best_projective_range,
-    max_marginals_range,
-    sample_projective_range,
-    sum_projective_range,
-)
-from accelerated.compiled.structures.projective_k_best import top_k_projective_range
+from accelerated.compiled.structures.projective import best_range, max_marginals_range, sample_range, sum_range
+from accelerated.compiled.structures.projective_k_best import top_k_range
 from accelerated.mirror import mirrors
 from accelerated.structures import arborescence
 from accelerated.structures.answers import feasible as feasible  # of ops
@@ -27,7 +22,7 @@ from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
 from reference.structures.arborescence import ArborescenceScores
 from reference.structures.base import KBest
-from reference.structures.projective import trees_without_limits
+from reference.structures.projective import trees_in_all
 
 __all__ = ["Projective", "max_marginals", "maximum_arborescence", "sample", "top_k_arborescences", "tree_partition"]
 
@@ -48,7 +43,7 @@ def _new(scores: ArborescenceScores, *shape: int, of: float) -> np.ndarray:
 def maximum_arborescence(scores: ArborescenceScores, single_root: bool = False) -> tuple[Array, Array]:
     values = scores.values
     value, heads = _new(scores, of=0.0), _new(scores, values.shape[-2], of=-1)
-    _over_batch(best_projective_range, scores, single_root, value, heads)
+    _over_batch(best_range, scores, single_root, value, heads)
     return like(value.reshape(values.shape[:-2]), values), like(heads.reshape(values.shape[:-1]), values)
 
 
@@ -58,7 +53,7 @@ def tree_partition(
 ) -> tuple[Array, ArborescenceScores]:
     values = scores.values
     value, marginals = _new(scores, of=0.0), _new(scores, *values.shape[-2:], of=0.0)
-    _over_batch(sum_projective_range, scores, single_root, float(mu), value, marginals)
+    _over_batch(sum_range, scores, single_root, float(mu), value, marginals)
     each = like(value.reshape(values.shape[:-2]), values)
     return each, scores._replace(values=like(marginals.reshape(values.shape), values))
 
@@ -80,16 +75,16 @@ def sample(
     size = numbers.shape[-2]
     value, heads = _new(scores, of=0.0), _new(scores, size, n, of=-1)
     numbers = numbers.reshape(len(value), size, 2 * n)
-    _over_batch(sample_projective_range, scores, single_root, float(mu), numbers, value, heads)
+    _over_batch(sample_range, scores, single_root, float(mu), numbers, value, heads)
     return like(value.reshape(batch), scores.values), like(heads.reshape(*batch, size, n), scores.values)
 
 
 @mirrors(reference.top_k_arborescences)
 def top_k_arborescences(scores: ArborescenceScores, k: int, single_root: bool = False) -> KBest:
     *batch, n, _ = scores.values.shape
-    kept = min(k, trees_without_limits(n))
+    kept = min(k, trees_in_all(n))
     highest, heads = _new(scores, kept, of=-np.inf), _new(scores, kept, n, of=-1)
-    _over_batch(top_k_projective_range, scores, single_root, highest, heads)
+    _over_batch(top_k_range, scores, single_root, highest, heads)
     scores_of, labels = highest.reshape(*batch, kept), heads.reshape(*batch, kept, n)
     return k_best(like(scores_of, scores.values), like(labels, scores.values), k)
 

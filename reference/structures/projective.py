@@ -18,28 +18,26 @@ from operator import add
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from reference.arrays import Array, Place, host, integer, logsumexp, softmax
+from reference.arrays import Array, Place, host, logsumexp, softmax
 from reference.structures.arborescence import Arborescence
 from reference.structures.arborescence_max import ArborescenceScores, sentences
-from reference.structures.base import KBest, at_most, feasible, k_best, positive_k, positive_mu
+from reference.structures.base import KBest, at_most, k_best, positive_k
+from reference.structures.base import feasible as feasible  # of ops
 from reference.structures.projective_chart import (
     ARC_RIGHT,
     INCOMPLETE,
     PAIR,
     RIGHT,
-    Algebra,
     Arcs,
     Chart,
     crossing,
     inside,
     outside,
-    part,
     splits,
     used,
     whole,
-    without_root,
 )
-from reference.structures.sampling import choose, uniforms
+from reference.structures.sampling import choose
 from reference.structures.scores import finite
 
 __all__ = [
@@ -57,18 +55,9 @@ class Projective(Arborescence):
 
     Parameters
     ----------
-    values : array (..., n, n + 1)
-        values[..., m, h]: score of head h (0: the root, left of token 1) for token m + 1; -inf forbids the arc.
-        values[..., m, m + 1] is ignored. Leading axes are a batch.
-    single_root : bool
-        Whether exactly one token has the root as its head.
-    lengths : int array (...,), optional
-        Number of tokens of each sentence of a padded batch, 0..n; default: all n.
-
-    Raises
-    ------
-    ValueError, TypeError
-        A wrong shape, nan or +inf, a dtype that is not real, lengths outside 0..n.
+    values, single_root, lengths
+        As of :class:`~reference.structures.arborescence.Arborescence`, with the same errors: scores (..., n, n + 1) of
+        heads, in whose column 0 is the root; whether it has one token only; the numbers (...,) of tokens.
 
     Source
     ------
@@ -85,33 +74,20 @@ class Projective(Arborescence):
     ops = sys.modules[__name__]
 
     def topk(self, k: int) -> KBest:
-        """The k best trees, padded (:class:`KBest`) if fewer are possible; see :func:`top_k_arborescences`.
-
-        Does not raise InfeasibleError: the count is 0 if every tree has a forbidden arc. Raises ValueError if the lists
-        of the chart take more than 2^28 numbers.
-        """
+        """As :meth:`Arborescence.topk`. Raises ValueError if the lists of the chart take more than 2^28 numbers."""
         *batch, n, _ = self.scores.values.shape
         lists = 3 * math.prod(batch) * (n + 1) ** 2
-        at_most("k", min(positive_k(k), trees_without_limits(n)), lists, "whose lists take")
+        at_most("k", min(positive_k(k), trees_in_all(n)), lists, "whose lists take")
         return super().topk(k)
-
-    def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Array:
-        """Heads (..., size, n) of trees drawn with probability proportional to exp(score / mu); see :func:`sample`.
-
-        Raises InfeasibleError.
-        """
-        *batch, n, _ = self.scores.values.shape
-        size = at_most("size", integer("size", size, 1), 2 * math.prod(batch) * n)
-        numbers = uniforms(rng, (*batch, size, 2 * n), self.scores.values)
-        value, heads = self.ops.sample(self.scores, numbers, positive_mu(mu), self.single_root)
-        feasible(value, "sample")
-        return heads
 
     def count(self) -> int:
         """The number of projective trees of a single sentence without a forbidden arc, exactly."""
         allowed = self._allowed("count").astype(object) * 1
-        integers = Algebra(np.multiply, lambda x: (np.sum(x, -1, keepdims=True), None), 0, np.ones((1, 1), object))
-        return int(whole(inside(Arcs.of(allowed).each, self.single_root, integers)[0], None)[0])
+        integers = np.multiply, lambda x: (np.sum(x, -1, keepdims=True), None), 0, np.ones((1, 1), object)
+        return int(whole(inside(Arcs.of(allowed).each, self.single_root, *integers)[0], None)[0])
+
+    def _numbers(self, n: int) -> int:
+        return 2 * n
 
     def _may_begin(self, heads: tuple[int, ...]) -> bool:
         return super()._may_begin(heads) and not len(crossing(np.array(heads)))
@@ -122,8 +98,10 @@ class Projective(Arborescence):
             raise ValueError(f"y: expected arcs that do not cross, got those of tokens {two} in {heads.tolist()}")
 
 
-def trees_without_limits(n: int) -> int:
-    """The number of projective trees of n tokens, binom(3 n, n) / (2 n + 1)."""
+def trees_in_all(n: int, single_root: bool = False) -> int:
+    """The number of projective trees of n tokens: binom(3 n, n) / (2 n + 1), or binom(3 n - 2, n - 1) / n."""
+    if single_root and n:
+        return math.comb(3 * n - 2, n - 1) // n
     return math.comb(3 * n, n) // (2 * n + 1)
 
 
@@ -164,7 +142,7 @@ def top_k_arborescences(scores: ArborescenceScores, k: int, single_root: bool = 
     Huang and Chiang (2005), "Better k-best parsing", Algorithm 1, over the chart of Eisner (1996).
     """
     values, (*batch, n, _) = used(scores)[0], scores.values.shape
-    xp, where, kept = array_namespace(values), device(values), min(k, trees_without_limits(n))
+    xp, where, kept = array_namespace(values), device(values), min(k, trees_in_all(n))
     places = [(i, j) for i in range(kept) for j in range(kept // (i + 1))]
     first, second = (xp.asarray(ranks, device=where) for ranks in np.array(places).T)
 
@@ -184,10 +162,10 @@ def top_k_arborescences(scores: ArborescenceScores, k: int, single_root: bool = 
 
     rank, alone = xp.arange(kept, device=where), xp.zeros((*batch, 1, 1), dtype=values.dtype, device=where)
     arcs, one = Arcs.of(values), xp.where(rank == 0, alone, -xp.inf)
-    chart, orders = inside(arcs.each, single_root, Algebra(times, plus, -xp.inf, one))
+    chart, orders = inside(arcs.each, single_root, times, plus, -xp.inf, one)
     value = whole(chart, scores.lengths)
     start = xp.where(value > -xp.inf, 1 + rank, 0)
-    of_trees = arcs.back(outside(n, scores.lengths, start, 0, xp.maximum, given))
+    of_trees = arcs.back(outside(n, scores.lengths, start, xp.maximum, given))
     taken = xp.moveaxis(of_trees, -1, -3) > 0  # (..., k, n, n + 1)
     heads = xp.argmax(xp.astype(taken, xp.int64), axis=-1)
     return k_best(value, xp.where(xp.any(taken, axis=-1), heads, -1), k)
@@ -224,7 +202,7 @@ def tree_partition(
         return [(shares[..., r : r + 1],) * 2 for r in range(len(splits(kind, w)))]
 
     start = xp.astype(log_z > -xp.inf, log_z.dtype)
-    marginals = arcs.back(outside(values.shape[-2], scores.lengths, start, 0.0, add, given))[..., 0]
+    marginals = arcs.back(outside(values.shape[-2], scores.lengths, start, add, given))[..., 0]
     value = xp.where(sound, mu * log_z[..., 0] + xp.sum(tops, axis=(-2, -1)), xp.nan)
     return value, scores._replace(values=xp.where(sound[..., None, None], xp.clip(marginals, 0.0, 1.0), xp.nan))
 
@@ -233,8 +211,7 @@ def _sums(logs: Array, single_root: bool) -> tuple[Arcs, tuple[Chart, Chart]]:
     """The arcs of log weights (..., n, n + 1), the chart of log sums, and the terms of each sum."""
     xp, arcs = array_namespace(logs), Arcs.of(logs)
     one = xp.zeros((*logs.shape[:-2], 1, 1), dtype=logs.dtype, device=device(logs))
-    log_sum = Algebra(add, lambda x: (logsumexp(xp, x, axis=-1)[..., None], x), -xp.inf, one)
-    return arcs, inside(arcs.each, single_root, log_sum)
+    return arcs, inside(arcs.each, single_root, add, lambda x: (logsumexp(xp, x, axis=-1)[..., None], x), -xp.inf, one)
 
 
 def max_marginals(scores: ArborescenceScores, single_root: bool = False) -> ArborescenceScores:
@@ -243,33 +220,25 @@ def max_marginals(scores: ArborescenceScores, single_root: bool = False) -> Arbo
 
     Notes
     -----
-    Time O(n^3), memory O(n^3): best scores inside each span, and best scores of what is outside. A sentence with a
-    score of nan or +inf has nan throughout.
+    Time O(n^5): the best score for each head of each token. A sentence with a score of nan or +inf has nan throughout.
 
     Source
     ------
-    Pillutla et al., Definition 13, over the chart of Eisner (1996).
+    Pillutla et al., Definition 13.
     """
     values, sound = used(scores)
-    xp, n, arcs = array_namespace(values), values.shape[-2], Arcs.of(values)
-    one = xp.zeros((*values.shape[:-2], 1, 1), dtype=values.dtype, device=device(values))
-    largest = Algebra(add, lambda x: (xp.max(x, axis=-1, keepdims=True), None), -xp.inf, one)
-    chart, _ = inside(arcs.each, single_root, largest)
-
-    def given(kind: str, w: int, mine: Array) -> list[tuple[Array, Array]]:
-        """To each half of a split what is outside the span, and the other half."""
-        halves = [[part(chart, half, n + 1 - w) for half in way] for way in splits(kind, w)]
-        below_root = mine if kind != PAIR or not single_root else without_root(mine, -xp.inf)
-        return [((x := below_root if r else mine) + right, x + left) for r, (left, right) in enumerate(halves)]
-
-    def of_pair(arc: str, w: int, mine: Array) -> Array:
-        return mine + arcs.each[arc][w]
-
-    around = outside(n, scores.lengths, xp.zeros_like(one[..., 0]), -xp.inf, xp.maximum, given, of_pair)
-    with_arc = {RIGHT: chart[RIGHT]}
-    for arc in INCOMPLETE:
-        with_arc[arc] = [None] + [around[arc][w] + chart[arc][w] for w in range(1, n + 1)]
-    return scores._replace(values=xp.where(sound[..., None, None], arcs.back(with_arc)[..., 0], xp.nan))
+    xp, (n, h), lengths = array_namespace(values), values.shape[-2:], scores.lengths
+    token, head = xp.arange(n, device=device(values))[:, None], xp.arange(h, device=device(values))
+    rows = []
+    for m in range(n):
+        allowed = (token != m) | (head == head[:, None, None])  # (head of m, n, n + 1)
+        limited = xp.where(allowed, values[..., None, :, :], -xp.inf)
+        each = None if lengths is None else xp.broadcast_to(lengths[..., None], limited.shape[:-2])
+        rows.append(top_k_arborescences(ArborescenceScores(limited, each), 1, single_root).scores[..., 0])
+    if lengths is not None:
+        rows = [xp.where(lengths[..., None] > m, row, -xp.inf) for m, row in enumerate(rows)]
+    best = xp.stack(rows, axis=-2) if n else values
+    return scores._replace(values=xp.where(sound[..., None, None], best, xp.nan))
 
 
 def sample(

@@ -30,7 +30,7 @@ from array_api_compat import array_namespace, device
 from reference.arrays import Array
 from reference.structures.arborescence_max import ArborescenceScores
 
-__all__ = ["Algebra", "Arcs", "Chart", "crossing", "inside", "outside", "splits", "used", "whole", "without_root"]
+__all__ = ["Arcs", "Chart", "crossing", "inside", "outside", "splits", "used", "whole"]
 
 RIGHT, LEFT, PAIR = "complete, to the right", "complete, to the left", "pair"
 INCOMPLETE = ARC_RIGHT, ARC_LEFT = "incomplete, to the right", "incomplete, to the left"
@@ -95,39 +95,36 @@ class Arcs(NamedTuple):
         return xp.reshape(flat, (*flat.shape[:-2], n, n + 1, flat.shape[-1]))
 
 
-class Algebra(NamedTuple):
-    """What a chart computes.
+def inside(
+    each: Chart,
+    single_root: bool,
+    times: Callable[[Array, Array], Array],
+    plus: Callable[[Array], tuple[Array, Array]],
+    zero: Any,
+    one: Array,
+) -> tuple[Chart, Chart]:
+    """The chart of all spans, narrow ones first, and what ``plus`` keeps of the splits of each.
 
     times(left, right): the candidates (..., m, c) of a split, of pairs of its halves' ranks. plus: of the candidates of
     all splits the numbers (..., m, ranks) of a span, and what :func:`outside` needs of them. zero: of what is not
-    possible; one (..., 1, ranks): of a place alone.
+    possible; one (..., 1, ranks): of a place alone. With a single root its complete spans have no part in a pair,
+    except the root alone.
     """
-
-    times: Callable[[Array, Array], Array]
-    plus: Callable[[Array], tuple[Array, Array]]
-    zero: Any
-    one: Array
-
-
-def inside(each: Chart, single_root: bool, algebra: Algebra) -> tuple[Chart, Chart]:
-    """The chart of all spans, narrow ones first, and what ``plus`` keeps of the splits of each.
-
-    With a single root its complete spans have no part in a pair, except the root alone.
-    """
-    xp, n = array_namespace(algebra.one), len(each[ARC_RIGHT]) - 1
-    alone = xp.concat([algebra.one] * (n + 1), axis=-2)
+    xp, n = array_namespace(one), len(each[ARC_RIGHT]) - 1
+    alone = xp.concat([one] * (n + 1), axis=-2)
     chart: Chart = {RIGHT: [alone], LEFT: [alone], PAIR: [None], ARC_RIGHT: [None], ARC_LEFT: [None]}
     kept: Chart = {RIGHT: [None], LEFT: [None], PAIR: [None]}
     for w in range(1, n + 1):
         for kind in (PAIR, RIGHT, LEFT):
-            ways = [algebra.times(*(part(chart, half, n + 1 - w) for half in way)) for way in splits(kind, w)]
+            halves = [[chart[half][u][..., d : d + n + 1 - w, :] for half, u, d in way] for way in splits(kind, w)]
+            ways = [times(*both) for both in halves]
             if kind == PAIR and single_root:
-                ways[1:] = [without_root(x, algebra.zero) for x in ways[1:]]
-            value, back = algebra.plus(xp.concat(ways, axis=-1))
+                ways[1:] = [without_root(x, zero) for x in ways[1:]]
+            value, back = plus(xp.concat(ways, axis=-1))
             chart[kind].append(value)
             kept[kind].append(back)
             for arc in INCOMPLETE if kind == PAIR else ():
-                chart[arc].append(algebra.times(value, each[arc][w])[..., : value.shape[-1]])
+                chart[arc].append(times(value, each[arc][w])[..., : value.shape[-1]])
     return chart, kept
 
 
@@ -135,12 +132,6 @@ def without_root(x: Array, zero: Any) -> Array:
     """Numbers (..., m, ranks) of spans, with ``zero`` for the first, which begins at the root."""
     xp = array_namespace(x)
     return xp.where(xp.arange(x.shape[-2], device=device(x))[:, None] > 0, x, zero)
-
-
-def part(chart: Chart, half: Spans, m: int) -> Array:
-    """The halves (..., m, ranks) of all spans of a width, by their kind and width."""
-    kind, width, offset = half
-    return chart[kind][width][..., offset : offset + m, :]
 
 
 def whole(chart: Chart, lengths: Array | None) -> Array:
@@ -157,35 +148,32 @@ def outside(
     n: int,
     lengths: Array | None,
     start: Array,
-    zero: float,
     merge: Callable[[Array, Array], Array],
     given: Callable[[str, int, Array], list[tuple[Array, Array]]],
-    of_pair: Callable[[str, int, Array], Array] = lambda arc, w, mine: mine,
 ) -> Chart:
     """A chart of numbers that go from wide spans down to their halves.
 
-    start (..., ranks): of whole sentences; ``zero`` elsewhere. given(kind, w, mine): what each split hands to its two
-    halves, of the spans' own numbers (..., m, ranks); of_pair: what an incomplete span hands to its pair. ``merge``
-    brings together what a span is given.
+    start (..., ranks): of whole sentences; 0 elsewhere. given(kind, w, mine): what each split hands to its two halves,
+    of the spans' own numbers (..., m, ranks). merge: brings together what a span is given.
     """
     xp = array_namespace(start)
     *batch, ranks = start.shape
 
     def blank(m: int) -> Array:
-        return xp.full((*batch, m, ranks), zero, dtype=start.dtype, device=device(start))
+        return xp.zeros((*batch, m, ranks), dtype=start.dtype, device=device(start))
 
     def among(m: int, before: int, x: Array) -> Array:
-        """x (..., _, ranks) among m spans, the others ``zero``."""
+        """x (..., _, ranks) among m spans, the others 0."""
         return xp.concat([blank(before), x, blank(m - before - x.shape[-2])], axis=-2)
 
     top = start[..., None, :]
     out: Chart = {kind: [blank(n + 1 - w) for w in range(n + 1)] for kind in (RIGHT, LEFT, *INCOMPLETE)}
     for w in range(n + 1) if lengths is not None else (n,):
-        here = top if lengths is None else xp.where(lengths[..., None, None] == w, top, zero)
+        here = top if lengths is None else xp.where(lengths[..., None, None] == w, top, 0)
         out[RIGHT][w] = among(n + 1 - w, 0, here)
     for w in range(n, 0, -1):
         for kind in (RIGHT, LEFT, PAIR):
-            mine = out[kind][w] if kind != PAIR else merge(*(of_pair(arc, w, out[arc][w]) for arc in INCOMPLETE))
+            mine = out[kind][w] if kind != PAIR else merge(*(out[arc][w] for arc in INCOMPLETE))
             for way, shares in zip(splits(kind, w), given(kind, w, mine), strict=True):
                 for (half, width, before), share in zip(way, shares, strict=True):
                     out[half][width] = merge(out[half][width], among(n + 1 - width, before, share))

@@ -1,14 +1,12 @@
 """Eisner's chart: best projective dependency trees, sums over them, max-marginals, and trees drawn at random.
 
-As in `reference.structures.projective_chart`, an array [w, s] has a number for the span of each width w and first place
-s: a loop over s takes all spans of a width with one split, without reductions. Sums are of plain weights, each token's
-best head at 1. A weight below e^-400 is lost (`exp`), with at most e^-400 of each of the fewer than 6.75^n trees that
-have it. Where such a loss is not certain to be below the rounding of the sum, logarithms take over.
+As in `reference.structures.projective_chart`, [kind, w, s] is the number of the span of width w from place s on: a loop
+over s takes all spans of a width with one split, without reductions. Sums are of plain weights, each token's best head
+at 1. A weight below e^-400 is lost (`exp`), with at most e^-400 of each of the fewer than 6.75^n trees that have it.
+Where such a loss is not certain to be below the rounding of the sum, logarithms take over.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 
@@ -18,129 +16,114 @@ from accelerated.compiled.structures.chain_samples import choose
 from accelerated.compiled.sweeps import fill, larger, padded
 from accelerated.kernel import inlined, kernel
 
-__all__ = [
-    "LEFT",
-    "PAIR",
-    "RIGHT",
-    "best_projective",
-    "best_projective_range",
-    "halves",
-    "load",
-    "max_marginals_range",
-    "new_chart",
-    "sample_projective_range",
-    "sum_over_projective",
-    "sum_projective_range",
-]
+__all__ = ["best_projective", "best_range", "descend", "halves", "load", "max_marginals_range", "sample_range"]
+__all__ += ["sum_projective", "sum_range"]
 
-RIGHT, LEFT, PAIR, ARC_RIGHT, ARC_LEFT = 0, 1, 2, 3, 4  # kinds of spans
+RIGHT, LEFT, PAIR, ARC_RIGHT, ARC_LEFT = 0, 1, 2, 3, 4  # kinds of spans; arcs themselves are 2 above incomplete spans
 MAX, LOGS, WEIGHTS = 0, 1, 2  # what a chart holds
 LONGEST = 360  # 6.75^n is a float
 
 
-class Chart(NamedTuple):
-    """Arrays (n + 1, n + 1): complete spans, pairs, incomplete spans, and the scores of their arcs. total (n + 1,)."""
-
-    right: np.ndarray
-    left: np.ndarray
-    pair: np.ndarray
-    arc_right: np.ndarray
-    arc_left: np.ndarray
-    to_right: np.ndarray
-    to_left: np.ndarray
-    total: np.ndarray
-
-
 @kernel
-def new_chart(n):
-    N = n + 1
-    a, b, c, d = np.empty((N, N)), np.empty((N, N)), np.empty((N, N)), np.empty((N, N))
-    return Chart(a, b, c, d, np.empty((N, N)), np.empty((N, N)), np.empty((N, N)), np.empty(N))
-
-
-@kernel
-def load(values, tops, mu, chart):
-    """The arcs' scores (values - tops) / mu, of tops (n,). Returns whether none is nan or +inf."""
+def load(values, tops, mu):
+    """A new chart (7, n + 1, n + 1) with the arcs' scores (values - tops) / mu, of tops (n,); whether none is nan or
+    +inf.
+    """
     n, sound = len(values), True
+    c = np.full((7, n + 1, n + 1), -np.inf)  # arcs into the root stay so
     for m in range(1, n + 1):
-        chart.to_left[m, 0] = -np.inf  # into the root
         for h in range(n + 1):
             if h != m:
                 sound &= values[m - 1, h] < np.inf
-                x = (values[m - 1, h] - tops[m - 1]) / mu
-                if h < m:
-                    chart.to_right[m - h, h] = x
-                else:
-                    chart.to_left[h - m, m] = x
-    return sound
+                c[ARC_RIGHT + 2 + (h > m), abs(m - h), min(m, h)] = (values[m - 1, h] - tops[m - 1]) / mu
+    return c, sound
+
+
+@kernel
+def unload(arcs, out):
+    """The numbers (2, n + 1, n + 1) of the arcs to the right and to the left into out (n, n + 1)."""
+    for m in range(1, len(out) + 1):
+        for h in range(len(out) + 1):
+            if h != m:
+                out[m - 1, h] = arcs[int(h > m), abs(m - h), min(m, h)]
 
 
 @inlined
-def fold(mode, x, w, a, b, lo, hi, shift, total):
-    """x[w, s] = the sum or the largest, over splits r = lo..hi - 1, of a[r, s] with b[w - shift - r, s + r + shift]."""
+def halves(kind, w, s, r):
+    """The kind, width and first place of both halves of a span, for its split r = 0..w - 1."""
+    if kind == PAIR:
+        return (RIGHT, r, s), (LEFT, w - 1 - r, s + r + 1)
+    if kind == RIGHT:
+        return (ARC_RIGHT, r + 1, s), (RIGHT, w - 1 - r, s + r + 1)
+    return (LEFT, r, s), (ARC_LEFT, w - r, s + r)
+
+
+@inlined
+def fold(mode, c, kind, w, total):
+    """c[kind, w, s] = the sum or the largest, over all splits, of one half with the other."""
     spans = np.uint64(len(total) - w)
     for s in range(spans):
-        x[w, s] = 0.0 if mode == WEIGHTS else -np.inf
-    for r in range(lo, hi):
-        v, d = w - shift - r, np.uint64(r + shift)
+        c[kind, w, s], total[s] = 0.0 if mode == WEIGHTS else -np.inf, 0.0
+    for r in range(w):
+        (a, u, _), (b, v, place) = halves(kind, w, 0, r)
+        d = np.uint64(place)
         if mode == WEIGHTS:
             for s in range(spans):
-                x[w, s] = muladd(a[r, s], b[v, s + d], x[w, s])
+                c[kind, w, s] = muladd(c[a, u, s], c[b, v, s + d], c[kind, w, s])
         else:
             for s in range(spans):
-                x[w, s] = larger(x[w, s], a[r, s] + b[v, s + d])
+                c[kind, w, s] = larger(c[kind, w, s], c[a, u, s] + c[b, v, s + d])
     if mode == LOGS:
-        for s in range(spans):
-            total[s] = 0.0
-        for r in range(lo, hi):
-            v, d = w - shift - r, np.uint64(r + shift)
+        for r in range(w):
+            (a, u, _), (b, v, place) = halves(kind, w, 0, r)
+            d = np.uint64(place)
             for s in range(spans):
-                total[s] += exp(a[r, s] + b[v, s + d] - x[w, s])  # of nan, where all are -inf, it is 0
+                total[s] += exp(c[a, u, s] + c[b, v, s + d] - c[kind, w, s])  # of nan, where all are -inf, it is 0
         for s in range(spans):
-            x[w, s] += np.log(total[s])
+            c[kind, w, s] += np.log(total[s])
 
 
 @inlined
-def unfold(mode, x, g, w, a, ga, b, gb, lo, hi, shift, total):
-    """Hand g[w, s] down to the halves of each split: probabilities in their shares, or outside weights and scores with
-    the other half.
+def unfold(mode, c, g, kind, w):
+    """Hand g[kind, w, s] down to the halves of each split: probabilities in their shares, outside weights and scores
+    with the other half.
     """
-    spans = np.uint64(len(total) - w)
-    for r in range(lo, hi):
-        v, d = w - shift - r, np.uint64(r + shift)
+    spans = np.uint64(c.shape[1] - w)
+    for r in range(w):
+        (a, u, _), (b, v, place) = halves(kind, w, 0, r)
+        d = np.uint64(place)
         if mode == WEIGHTS:
             for s in range(spans):
-                ga[r, s] = muladd(g[w, s], b[v, s + d], ga[r, s])
+                g[a, u, s] = muladd(g[kind, w, s], c[b, v, s + d], g[a, u, s])
             for s in range(spans):
-                gb[v, s + d] = muladd(g[w, s], a[r, s], gb[v, s + d])
+                g[b, v, s + d] = muladd(g[kind, w, s], c[a, u, s], g[b, v, s + d])
         elif mode == LOGS:
             for s in range(spans):
-                share = g[w, s] * exp(a[r, s] + b[v, s + d] - x[w, s])
-                ga[r, s] += share
-                gb[v, s + d] += share
+                share = g[kind, w, s] * exp(c[a, u, s] + c[b, v, s + d] - c[kind, w, s])
+                g[a, u, s] += share
+                g[b, v, s + d] += share
         else:
             for s in range(spans):
-                ga[r, s] = larger(ga[r, s], g[w, s] + b[v, s + d])
-                gb[v, s + d] = larger(gb[v, s + d], g[w, s] + a[r, s])
+                g[a, u, s] = larger(g[a, u, s], g[kind, w, s] + c[b, v, s + d])
+                g[b, v, s + d] = larger(g[b, v, s + d], g[kind, w, s] + c[a, u, s])
 
 
 @kernel
 def inside(mode, c, single_root):
-    """The chart of all spans. Returns the number of the whole sentence."""
-    n, total = len(c.total) - 1, c.total
-    for s in range(n + 1):
-        c.right[0, s] = c.left[0, s] = 1.0 if mode == WEIGHTS else 0.0
+    """The chart of all spans, from its arcs. Returns the number of the whole sentence."""
+    n, total = c.shape[1] - 1, np.empty(c.shape[1])
+    c[:2, 0] = 1.0 if mode == WEIGHTS else 0.0
     for w in range(1, n + 1):
-        fold(mode, c.pair, w, c.right, c.left, 0, w, 1, total)
-        if single_root:  # only the root alone is in a pair
-            c.pair[w, 0] = c.left[w - 1, 1]
-        for s in range(n + 1 - w):
-            x, right, left = c.pair[w, s], c.to_right[w, s], c.to_left[w, s]
-            c.arc_right[w, s] = x * right if mode == WEIGHTS else x + right
-            c.arc_left[w, s] = x * left if mode == WEIGHTS else x + left
-        fold(mode, c.right, w, c.arc_right, c.right, 1, w + 1, 0, total)
-        fold(mode, c.left, w, c.left, c.arc_left, 0, w, 0, total)
-    return c.right[n, 0]
+        for kind in (PAIR, RIGHT, LEFT):
+            fold(mode, c, kind, w, total)
+            if kind == PAIR:
+                if single_root:  # only the root alone is in a pair
+                    c[PAIR, w, 0] = c[LEFT, w - 1, 1]
+                for arc in (ARC_RIGHT, ARC_LEFT):
+                    for s in range(n + 1 - w):
+                        x, y = c[PAIR, w, s], c[arc + 2, w, s]
+                        c[arc, w, s] = x * y if mode == WEIGHTS else x + y
+    return c[RIGHT, n, 0]
 
 
 @kernel
@@ -148,25 +131,22 @@ def outside(mode, c, top, single_root):
     """The chart of what is outside each span: probabilities, weights / Z (their derivatives) or scores; of the whole
     sentence ``top``.
     """
-    n, total = len(c.total) - 1, c.total
-    g, zero = new_chart(n), -np.inf if mode == MAX else 0.0
-    for w in range(n + 1):
-        for x in (g.right, g.left, g.arc_right, g.arc_left):
-            fill(zero, x, w)
-    g.right[n, 0] = top
+    n, zero = c.shape[1] - 1, -np.inf if mode == MAX else 0.0
+    g = np.full((5, n + 1, n + 1), zero)
+    g[RIGHT, n, 0] = top
     for w in range(n, 0, -1):
-        unfold(mode, c.right, g.right, w, c.arc_right, g.arc_right, c.right, g.right, 1, w + 1, 0, total)
-        unfold(mode, c.left, g.left, w, c.left, g.left, c.arc_left, g.arc_left, 0, w, 0, total)
-        for s in range(n + 1 - w):
-            x, y = g.arc_right[w, s], g.arc_left[w, s]
-            if mode == MAX:
-                g.pair[w, s] = larger(x + c.to_right[w, s], y + c.to_left[w, s])
-            else:
-                g.pair[w, s] = x * c.to_right[w, s] + y * c.to_left[w, s] if mode == WEIGHTS else x + y
-        if single_root:
-            x, y = g.left[w - 1, 1], g.pair[w, 0]
-            g.left[w - 1, 1], g.pair[w, 0] = larger(x, y) if mode == MAX else x + y, zero
-        unfold(mode, c.pair, g.pair, w, c.right, g.right, c.left, g.left, 0, w, 1, total)
+        for kind in (RIGHT, LEFT, PAIR):
+            if kind == PAIR:
+                for s in range(n + 1 - w):
+                    x, y, right, left = g[ARC_RIGHT, w, s], g[ARC_LEFT, w, s], c[ARC_RIGHT + 2, w, s], c[6, w, s]
+                    if mode == MAX:
+                        g[PAIR, w, s] = larger(x + right, y + left)
+                    else:
+                        g[PAIR, w, s] = x * right + y * left if mode == WEIGHTS else x + y
+                if single_root:
+                    x, y = g[LEFT, w - 1, 1], g[PAIR, w, 0]
+                    g[LEFT, w - 1, 1], g[PAIR, w, 0] = larger(x, y) if mode == MAX else x + y, zero
+            unfold(mode, c, g, kind, w)
     return g
 
 
@@ -175,11 +155,10 @@ def best_projective(values, single_root):
     """Value and heads (n,) of a best tree. Without a tree, the value is -inf; with a nan or +inf entry it is nan; then
     all heads are -1.
     """
-    n = len(values)
-    c, heads = new_chart(n), np.full(n, -1)
-    value = inside(MAX, c, single_root) if load(values, np.zeros(n), 1.0, c) else np.nan
+    c, sound = load(values, np.zeros(len(values)), 1.0)
+    value, heads = inside(MAX, c, single_root) if sound else np.nan, np.full(len(values), -1)
     if value > -np.inf:
-        descend(c, single_root, np.empty(0), heads)
+        descend(c, single_root, np.empty(0), np.empty((0, 0, 0, 0), np.int64), 0, heads)
     return value, heads
 
 
@@ -196,84 +175,66 @@ def row_tops(values):
 
 
 @kernel
-def sum_over_projective(values, mu, single_root):
+def sum_projective(values, mu, single_root):
     """The log-partition at temperature mu, and marginals (n, n + 1): -inf and 0 if there is no tree, nan if a score is
     nan or +inf.
     """
     n, tops = len(values), row_tops(values)
-    c, marginals = new_chart(n), np.zeros((n, n + 1))
-    if not load(values, tops, mu, c):
-        return np.nan, np.full((n, n + 1), np.nan)
-    for w in range(1, n + 1):
-        for s in range(n + 1 - w):
-            c.to_right[w, s], c.to_left[w, s] = exp(c.to_right[w, s]), exp(c.to_left[w, s])
-    z = inside(WEIGHTS, c, single_root)
-    log_z, mode, top = np.log(z), WEIGHTS, 1.0 / z
+    c, sound = load(values, tops, mu)
+    marginals = np.full((n, n + 1), 0.0 if sound else np.nan)
+    if not sound:
+        return np.nan, marginals
+    for arc in (ARC_RIGHT + 2, ARC_LEFT + 2):
+        for w in range(1, n + 1):
+            for s in range(n + 1 - w):
+                c[arc, w, s] = exp(c[arc, w, s])
+    z, mode = inside(WEIGHTS, c, single_root), WEIGHTS
+    log_z, top = np.log(z), 1.0 / z
     if n > LONGEST or not log_z > 1.91 * n - 350.0:
-        load(values, tops, mu, c)
-        log_z, mode, top = inside(LOGS, c, single_root), LOGS, 1.0
-    if log_z == -np.inf:
-        return log_z, marginals
-    g = outside(mode, c, top, single_root)
-    for w in range(1, n + 1):
-        for s in range(n + 1 - w):
-            right, left = g.arc_right[w, s], g.arc_left[w, s]
-            if mode == WEIGHTS:
-                right, left = right * c.arc_right[w, s], left * c.arc_left[w, s]
-            marginals[s + w - 1, s] = min(right, 1.0)
-            if s > 0:
-                marginals[s - 1, s + w] = min(left, 1.0)
+        c, mode, top = load(values, tops, mu)[0], LOGS, 1.0
+        log_z = inside(LOGS, c, single_root)
+    if log_z > -np.inf:
+        arcs = outside(mode, c, top, single_root)[ARC_RIGHT:]
+        unload(np.minimum(arcs * c[ARC_RIGHT : ARC_LEFT + 1] if mode == WEIGHTS else arcs, 1.0), marginals)
     return mu * log_z + tops.sum(), marginals
 
 
 @kernel
-def halves(kind, w, s, r):
-    """The kind, width and first place of both halves of a span with split r."""
-    if kind == PAIR:
-        return (RIGHT, r, s), (LEFT, w - 1 - r, s + r + 1)
-    if kind == RIGHT:
-        return (ARC_RIGHT, r, s), (RIGHT, w - r, s + r)
-    return (LEFT, r, s), (ARC_LEFT, w - r, s + r)
-
-
-@kernel
-def descend(c, single_root, numbers, heads):
+def descend(c, single_root, numbers, origin, rank, heads):
     """heads (n,) of a tree, from the whole sentence down, left halves first: each span takes its first best split, or
-    draws one by the next of the numbers (2 n,) if there are any.
+    draws one by the next of the numbers (2 n,) if there are any, or has that of its rank in ``origin`` if that has any.
     """
-    n = len(heads)
-    rows, waiting = np.empty((2, padded(n + 1))), np.empty((2 * n + 2, 3), np.int64)
-    waiting[0], depth, drawn = (RIGHT, n, 0), 1, 0
+    n, k = len(heads), origin.shape[3]
+    rows, waiting = np.empty((2, padded(n + 1))), np.empty((2 * n + 2, 4), np.int64)
+    waiting[0], depth, drawn = (RIGHT, n, 0, rank), 1, 0
     while depth:
         depth -= 1
-        kind, w, s = waiting[depth]
+        kind, w, s, entry = waiting[depth]
         if kind >= ARC_RIGHT:
             child, head = (s + w, s) if kind == ARC_RIGHT else (s, s + w)
             heads[child - 1], kind = head, PAIR
         if w == 0:
             continue
-        first = 1 if kind == RIGHT else 0
-        count = 1 if kind == PAIR and s == 0 and single_root else w
-        fill(-np.inf, rows, 0)
-        best = 0
-        for i in range(count):
-            (_, _, _), (_, v, t) = halves(kind, w, s, first + i)
-            if kind == PAIR:
-                rows[0, i] = c.right[i, s] + c.left[v, t]
-            elif kind == RIGHT:
-                rows[0, i] = c.arc_right[1 + i, s] + c.right[v, t]
-            else:
-                rows[0, i] = c.left[i, s] + c.arc_left[v, t]
-            best = i if rows[0, i] > rows[0, best] else best
-        if len(numbers):
-            best = choose(rows, count, numbers[drawn])
-            drawn += 1
-        left, right = halves(kind, w, s, first + best)
-        waiting[depth], waiting[depth + 1], depth = right, left, depth + 2
+        split, i, j = 0, 0, 0
+        if k > 0:
+            place = origin[kind, w, s, entry]
+            split, i, j = place // (k * k), place // k % k, place % k
+        else:
+            count = 1 if kind == PAIR and s == 0 and single_root else w
+            fill(-np.inf, rows, 0)
+            for r in range(count):
+                (a, u, p), (b, v, q) = halves(kind, w, s, r)
+                rows[0, r] = c[a, u, p] + c[b, v, q]
+                split = r if rows[0, r] > rows[0, split] else split
+            if len(numbers):
+                split = choose(rows, count, numbers[drawn])
+                drawn += 1
+        (a, u, p), (b, v, q) = halves(kind, w, s, split)
+        waiting[depth], waiting[depth + 1], depth = (b, v, q, j), (a, u, p, i), depth + 2
 
 
 @kernel
-def best_projective_range(lo, hi, values, lengths, single_root, value, heads):
+def best_range(lo, hi, values, lengths, single_root, value, heads):
     """value (B,), the highest scores, and heads (B, N) of sentences lo..hi - 1; -inf, or nan, and -1 without a tree."""
     for b in range(lo, hi):
         n = lengths[b]
@@ -281,42 +242,35 @@ def best_projective_range(lo, hi, values, lengths, single_root, value, heads):
 
 
 @kernel
-def sum_projective_range(lo, hi, values, lengths, single_root, mu, value, marginals):
+def sum_range(lo, hi, values, lengths, single_root, mu, value, marginals):
     """value (B,), the log-partitions at temperature mu, and marginals (B, N, N + 1) of sentences lo..hi - 1."""
     for b in range(lo, hi):
         n = lengths[b]
-        value[b], marginals[b, :n, : n + 1] = sum_over_projective(sentence_of(values, b, n), mu, single_root)
+        value[b], marginals[b, :n, : n + 1] = sum_projective(sentence_of(values, b, n), mu, single_root)
 
 
 @kernel
 def max_marginals_range(lo, hi, values, lengths, single_root, marginals):
-    """marginals (B, N, N + 1), -inf before, of sentences lo..hi - 1: the highest score of a tree with each arc; nan if
-    a score is nan or +inf.
-    """
+    """marginals (B, N, N + 1), -inf before, of sentences lo..hi - 1; nan if a score is nan or +inf."""
     for b in range(lo, hi):
         n = lengths[b]
-        c = new_chart(n)
-        if not load(sentence_of(values, b, n), np.zeros(n), 1.0, c):
+        c, sound = load(sentence_of(values, b, n), np.zeros(n), 1.0)
+        if sound:
+            inside(MAX, c, single_root)
+            arcs = outside(MAX, c, 0.0, single_root)[ARC_RIGHT:] + c[ARC_RIGHT : ARC_LEFT + 1]
+            unload(arcs, marginals[b, :n, : n + 1])
+        else:
             marginals[b, :n, : n + 1] = np.nan
-            continue
-        inside(MAX, c, single_root)
-        g = outside(MAX, c, 0.0, single_root)
-        for w in range(1, n + 1):
-            for s in range(n + 1 - w):
-                marginals[b, s + w - 1, s] = g.arc_right[w, s] + c.arc_right[w, s]
-                if s > 0:
-                    marginals[b, s - 1, s + w] = g.arc_left[w, s] + c.arc_left[w, s]
 
 
 @kernel
-def sample_projective_range(lo, hi, values, lengths, single_root, mu, numbers, value, heads):
-    """value (B,) = mu log Z; heads (B, size, N), -1 before: draws by the numbers (B, size, 2 N) in [0, 1], of sentences
-    lo..hi - 1.
-    """
+def sample_range(lo, hi, values, lengths, single_root, mu, numbers, value, heads):
+    """value (B,) = mu log Z; heads (B, size, N), -1 before: draws by the numbers (B, size, 2 N) in [0, 1]."""
     for b in range(lo, hi):
         n = lengths[b]
-        own, c = sentence_of(values, b, n), new_chart(n)
+        own = sentence_of(values, b, n)
         tops = row_tops(own)
-        value[b] = mu * inside(LOGS, c, single_root) + tops.sum() if load(own, tops, mu, c) else np.nan
+        c, sound = load(own, tops, mu)
+        value[b] = mu * inside(LOGS, c, single_root) + tops.sum() if sound else np.nan
         for s in range(heads.shape[1] if value[b] > -np.inf and n > 0 else 0):
-            descend(c, single_root, numbers[b, s], heads[b, s, :n])
+            descend(c, single_root, numbers[b, s], np.empty((0, 0, 0, 0), np.int64), 0, heads[b, s, :n])
