@@ -27,6 +27,8 @@ def checked_lengths(lengths: Any, shape: tuple[int, ...], most: Any, values: Arr
     lengths = arrays.integers("lengths", lengths, Place.of(values))
     if tuple(lengths.shape) != shape:
         raise ValueError(f"lengths: expected shape {shape}, got {tuple(lengths.shape)}")
+    if not arrays.concrete(lengths):
+        return lengths
     given = host(lengths)
     for b in map(tuple, np.argwhere((given < 0) | (given > most))[:1].tolist()):
         raise ValueError(f"lengths: expected 0..{np.broadcast_to(most, shape)[b]}, got {given[b]} at {b}")

@@ -23,31 +23,10 @@ from reference.structures.arborescence import Arborescence
 from reference.structures.arborescence_max import ArborescenceScores, sentences
 from reference.structures.base import KBest, at_most, k_best, positive_k
 from reference.structures.base import feasible as feasible  # of ops
-from reference.structures.projective_chart import (
-    ARC_RIGHT,
-    INCOMPLETE,
-    PAIR,
-    RIGHT,
-    Arcs,
-    Chart,
-    crossing,
-    inside,
-    outside,
-    splits,
-    used,
-    whole,
-)
-from reference.structures.sampling import choose
+from reference.structures.projective_chart import Arcs, Chart, crossing, drawn, inside, outside, splits, used, whole
 from reference.structures.scores import finite
 
-__all__ = [
-    "Projective",
-    "max_marginals",
-    "maximum_arborescence",
-    "sample",
-    "top_k_arborescences",
-    "tree_partition",
-]
+__all__ = ["Projective", "max_marginals", "maximum_arborescence", "sample", "top_k_arborescences", "tree_partition"]
 
 
 class Projective(Arborescence):
@@ -265,20 +244,5 @@ def sample(
         _, (chart, terms) = _sums((values - tops) / mu, single_root)
         value[b] = mu * whole(chart, None)[0] + tops.sum()
         for s in range(len(numbers[b]) if value[b] > -np.inf else 0):
-            heads[b][s, :n] = _drawn(terms, n, numbers[b][s])
+            heads[b][s, :n] = drawn(terms, n, numbers[b][s])
     return place.floats(value), place.integers(heads)
-
-
-def _drawn(terms: Chart, n: int, numbers: np.ndarray) -> np.ndarray:
-    """The heads (n,) of a tree by the numbers (2 n,)."""
-    heads, waiting, drawn = np.full(n, -1), [(RIGHT, n, 0)], 0
-    while waiting:
-        kind, w, s = waiting.pop()
-        if kind in INCOMPLETE:
-            child, head = (s + w, s) if kind == ARC_RIGHT else (s, s + w)
-            heads[child - 1], kind = head, PAIR
-        if w > 0:
-            way = int(choose(terms[kind][w][s], None, numbers[drawn : drawn + 1])[0])
-            drawn += 1
-            waiting += [(half, width, s + offset) for half, width, offset in reversed(splits(kind, w)[way])]
-    return heads

@@ -29,8 +29,9 @@ from array_api_compat import array_namespace, device
 
 from reference.arrays import Array
 from reference.structures.arborescence_max import ArborescenceScores
+from reference.structures.sampling import choose
 
-__all__ = ["Arcs", "Chart", "crossing", "inside", "outside", "splits", "used", "whole"]
+__all__ = ["Arcs", "Chart", "crossing", "drawn", "inside", "outside", "splits", "used", "whole"]
 
 RIGHT, LEFT, PAIR = "complete, to the right", "complete, to the left", "pair"
 INCOMPLETE = ARC_RIGHT, ARC_LEFT = "incomplete, to the right", "incomplete, to the left"
@@ -178,6 +179,21 @@ def outside(
                 for (half, width, before), share in zip(way, shares, strict=True):
                     out[half][width] = merge(out[half][width], among(n + 1 - width, before, share))
     return out
+
+
+def drawn(terms: Chart, n: int, numbers: np.ndarray) -> np.ndarray:
+    """The heads (n,) of a tree by the numbers (2 n,); terms: of the log sums of all spans."""
+    heads, waiting, taken = np.full(n, -1), [(RIGHT, n, 0)], 0
+    while waiting:
+        kind, w, s = waiting.pop()
+        if kind in INCOMPLETE:
+            child, head = (s + w, s) if kind == ARC_RIGHT else (s, s + w)
+            heads[child - 1], kind = head, PAIR
+        if w > 0:
+            way = int(choose(terms[kind][w][s], None, numbers[taken : taken + 1])[0])
+            taken += 1
+            waiting += [(half, width, s + offset) for half, width, offset in reversed(splits(kind, w)[way])]
+    return heads
 
 
 def crossing(heads: np.ndarray) -> np.ndarray:
