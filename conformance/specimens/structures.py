@@ -184,7 +184,7 @@ STRUCTURES: list[StructureSpecimen] = [
             scores.dependencies,
             name=name,
             functions=("maximum_arborescence", "tree_partition"),
-            promises="batches expectation",
+            promises="batches expectation" + " order" * (kind == "Projective"),
             options=options,
             small={name: lambda draw: sp.ArborescenceScores(draw((3, 4)))},
             large={

@@ -19,23 +19,25 @@ from accelerated.kernel import inlined, kernel
 __all__ = ["best_projective", "best_range", "descend", "halves", "load", "max_marginals_range", "sample_range"]
 __all__ += ["sum_projective", "sum_range"]
 
-RIGHT, LEFT, PAIR, ARC_RIGHT, ARC_LEFT = 0, 1, 2, 3, 4  # kinds of spans; arcs themselves are 2 above incomplete spans
+RIGHT, LEFT, PAIR, ARC_RIGHT, ARC_LEFT = 0, 1, 2, 3, 4  # kinds of spans
+ARCS, TOPS, TOTALS = 2, 7, 10  # above the kinds of incomplete spans: the arcs; above others: a log sum in two parts
 MAX, LOGS, WEIGHTS = 0, 1, 2  # what a chart holds
 LONGEST = 360  # 6.75^n is a float
 
 
 @kernel
 def load(values, tops, mu):
-    """A new chart (7, n + 1, n + 1) with the arcs' scores (values - tops) / mu, of tops (n,); whether none is nan or
+    """A new chart (13, n + 1, n + 1) with the arcs' scores (values - tops) / mu, of tops (n,); whether none is nan or
     +inf.
     """
     n, sound = len(values), True
-    c = np.full((7, n + 1, n + 1), -np.inf)  # arcs into the root stay so
+    c = np.empty((13, n + 1, n + 1))
+    c[ARC_LEFT + ARCS] = -np.inf  # also into the root
     for m in range(1, n + 1):
         for h in range(n + 1):
             if h != m:
                 sound &= values[m - 1, h] < np.inf
-                c[ARC_RIGHT + 2 + (h > m), abs(m - h), min(m, h)] = (values[m - 1, h] - tops[m - 1]) / mu
+                c[ARC_RIGHT + ARCS + (h > m), abs(m - h), min(m, h)] = (values[m - 1, h] - tops[m - 1]) / mu
     return c, sound
 
 
@@ -59,11 +61,11 @@ def halves(kind, w, s, r):
 
 
 @inlined
-def fold(mode, c, kind, w, total):
+def fold(mode, c, kind, w):
     """c[kind, w, s] = the sum or the largest, over all splits, of one half with the other."""
-    spans = np.uint64(len(total) - w)
+    spans = np.uint64(c.shape[1] - w)
     for s in range(spans):
-        c[kind, w, s], total[s] = 0.0 if mode == WEIGHTS else -np.inf, 0.0
+        c[kind, w, s] = 0.0 if mode == WEIGHTS else -np.inf
     for r in range(w):
         (a, u, _), (b, v, place) = halves(kind, w, 0, r)
         d = np.uint64(place)
@@ -74,13 +76,15 @@ def fold(mode, c, kind, w, total):
             for s in range(spans):
                 c[kind, w, s] = larger(c[kind, w, s], c[a, u, s] + c[b, v, s + d])
     if mode == LOGS:
+        for s in range(spans):
+            c[TOPS + kind, w, s], c[TOTALS + kind, w, s] = c[kind, w, s], 0.0
         for r in range(w):
             (a, u, _), (b, v, place) = halves(kind, w, 0, r)
             d = np.uint64(place)
-            for s in range(spans):
-                total[s] += exp(c[a, u, s] + c[b, v, s + d] - c[kind, w, s])  # of nan, where all are -inf, it is 0
+            for s in range(spans):  # exp of nan, where all are -inf, is 0
+                c[TOTALS + kind, w, s] += exp(c[a, u, s] + c[b, v, s + d] - c[TOPS + kind, w, s])
         for s in range(spans):
-            c[kind, w, s] += np.log(total[s])
+            c[kind, w, s] += np.log(c[TOTALS + kind, w, s])
 
 
 @inlined
@@ -89,6 +93,9 @@ def unfold(mode, c, g, kind, w):
     with the other half.
     """
     spans = np.uint64(c.shape[1] - w)
+    if mode == LOGS:  # shares sum to 1, however many digits a log sum of large scores has lost
+        for s in range(spans):
+            g[kind, w, s] = g[kind, w, s] / c[TOTALS + kind, w, s] if c[TOTALS + kind, w, s] > 0.0 else 0.0
     for r in range(w):
         (a, u, _), (b, v, place) = halves(kind, w, 0, r)
         d = np.uint64(place)
@@ -99,7 +106,7 @@ def unfold(mode, c, g, kind, w):
                 g[b, v, s + d] = muladd(g[kind, w, s], c[a, u, s], g[b, v, s + d])
         elif mode == LOGS:
             for s in range(spans):
-                share = g[kind, w, s] * exp(c[a, u, s] + c[b, v, s + d] - c[kind, w, s])
+                share = g[kind, w, s] * exp(c[a, u, s] + c[b, v, s + d] - c[TOPS + kind, w, s])
                 g[a, u, s] += share
                 g[b, v, s + d] += share
         else:
@@ -111,17 +118,17 @@ def unfold(mode, c, g, kind, w):
 @kernel
 def inside(mode, c, single_root):
     """The chart of all spans, from its arcs. Returns the number of the whole sentence."""
-    n, total = c.shape[1] - 1, np.empty(c.shape[1])
+    n = c.shape[1] - 1
     c[:2, 0] = 1.0 if mode == WEIGHTS else 0.0
     for w in range(1, n + 1):
         for kind in (PAIR, RIGHT, LEFT):
-            fold(mode, c, kind, w, total)
+            fold(mode, c, kind, w)
             if kind == PAIR:
                 if single_root:  # only the root alone is in a pair
                     c[PAIR, w, 0] = c[LEFT, w - 1, 1]
                 for arc in (ARC_RIGHT, ARC_LEFT):
                     for s in range(n + 1 - w):
-                        x, y = c[PAIR, w, s], c[arc + 2, w, s]
+                        x, y = c[PAIR, w, s], c[arc + ARCS, w, s]
                         c[arc, w, s] = x * y if mode == WEIGHTS else x + y
     return c[RIGHT, n, 0]
 
@@ -138,7 +145,8 @@ def outside(mode, c, top, single_root):
         for kind in (RIGHT, LEFT, PAIR):
             if kind == PAIR:
                 for s in range(n + 1 - w):
-                    x, y, right, left = g[ARC_RIGHT, w, s], g[ARC_LEFT, w, s], c[ARC_RIGHT + 2, w, s], c[6, w, s]
+                    x, right = g[ARC_RIGHT, w, s], c[ARC_RIGHT + ARCS, w, s]
+                    y, left = g[ARC_LEFT, w, s], c[ARC_LEFT + ARCS, w, s]
                     if mode == MAX:
                         g[PAIR, w, s] = larger(x + right, y + left)
                     else:
@@ -184,7 +192,7 @@ def sum_projective(values, mu, single_root):
     marginals = np.full((n, n + 1), 0.0 if sound else np.nan)
     if not sound:
         return np.nan, marginals
-    for arc in (ARC_RIGHT + 2, ARC_LEFT + 2):
+    for arc in (ARC_RIGHT + ARCS, ARC_LEFT + ARCS):
         for w in range(1, n + 1):
             for s in range(n + 1 - w):
                 c[arc, w, s] = exp(c[arc, w, s])
