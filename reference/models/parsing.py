@@ -228,8 +228,8 @@ class ParsingModel(LinearModel):
             "bits": self.bits,
             "vocabulary": None if self.keys is None else self._by_block(self.keys.tolist()),
             "single_root": self.single_root,
-            "projective": self.projective,
             "blocks": self.blocks,
+            **({"projective": True} if self.projective else {}),  # files of others stay as they were
         }
 
     @property
