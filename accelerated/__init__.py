@@ -17,7 +17,7 @@ if getattr(_reference, "__version__", None) != __version__ or not hasattr(_refer
 __all__ = _reference.__all__
 
 # each is a module of its own
-_STRUCTURES = ("Arborescence", "Boxes", "Chain", "Cut", "Graph", "Matching", "Segments", "Tree")
+_STRUCTURES = ("Arborescence", "Boxes", "Chain", "Cut", "Graph", "Matching", "Projective", "Segments", "Tree")
 
 if TYPE_CHECKING:
     from accelerated.panel import *  # noqa: F403

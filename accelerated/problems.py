@@ -124,8 +124,7 @@ def _sentences(objective: Any, mu: float) -> ArcProblem | None:
     model, data = objective.model, objective.data
     if model.oracle is not None or (mu != 0 and type(objective.smoothing) is not Entropy):
         return None
-    offsets, heads, single_root = model.sentences(data)
-    return ArcProblem(model.arc_features(data), offsets, heads, single_root, objective.loss_augmented)
+    return ArcProblem(model.arc_features(data), *model.sentences(data), objective.loss_augmented)
 
 
 def _images(objective: Any, mu: float) -> CandidateProblem | None:

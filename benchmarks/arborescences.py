@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import accelerated
-from diptych.experiments.clock import best_of
+from diptych.experiments.clock import best_of, least_seconds
 
 SIZES = [20, 40, 60]
 KINDS = ["random", "planted"]
@@ -97,6 +97,41 @@ class Others:
         self.trees.max_marginals()
 
 
+class Projective:
+    """Seconds for sums over the projective trees of 32 sentences of 30 tokens, with marginals."""
+
+    def setup(self):
+        self.trees = accelerated.Projective(np.stack([scores("random", 30, seed) for seed in range(32)]))
+        self.time_expectation()
+
+    def time_expectation(self):
+        self.trees.expectation()
+
+
+def projective_figures(B: int = 32, n: int = 30) -> Iterator[tuple[str, float, str, float | None]]:
+    """Processor time. Inside a chart are n (n + 1) (n + 2) / 2 additions; with marginals three times as many steps."""
+    values = np.stack([scores("random", n, seed) for seed in range(B)])
+    trees, steps = accelerated.Projective(values), B * n * (n + 1) * (n + 2) // 2
+    ours = {"argmax": least_seconds(trees.best, 20), "marginals": least_seconds(trees.expectation, 20)}
+    yield f"best projective tree, n={n}, {B} at a time", 1e6 * ours["argmax"] / B, "us", None
+    yield f"best projective tree, n={n}", 1e9 * ours["argmax"] / steps, "ns an addition", None
+    yield f"marginals of projective trees, n={n}, {B} at a time", 1e6 * ours["marginals"] / B, "us", None
+    yield f"marginals of projective trees, n={n}", 1e9 * ours["marginals"] / (3 * steps), "ns a step", None
+    try:
+        import torch
+        from torch_struct import DependencyCRF
+    except ImportError:
+        return
+    torch.set_num_threads(1)
+    arcs = torch.from_numpy(np.swapaxes(values[..., 1:], -1, -2).copy())
+    arcs.diagonal(dim1=-2, dim2=-1).copy_(torch.from_numpy(values[..., 0]))
+    for question, seconds in ours.items():
+        theirs = least_seconds(
+            lambda q=question: getattr(DependencyCRF(arcs.clone().requires_grad_(True), None, {}), q)
+        )
+        yield f"projective trees / torch-struct, {question}, n={n}", seconds / theirs, "ratio", 0.1
+
+
 def mean_of(calls: list[Callable[[], Any]], repeat: int = 200) -> float:
     """The mean, over instances, of the best time of each, in microseconds."""
     return 1e6 * float(np.mean([best_of(call, repeat) for call in calls]))
@@ -126,3 +161,4 @@ def figures() -> Iterator[tuple[str, float, str, float | None]]:
     trees = accelerated.Arborescence(instances[0])
     yield "5 best trees, n=40", mean_of([lambda: trees.topk(5)], 30), "us", None
     yield "all max-marginals of trees, n=40", mean_of([trees.max_marginals], 5), "us", None
+    yield from projective_figures()

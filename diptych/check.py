@@ -140,6 +140,7 @@ STRUCTURES: dict[str, Draw] = {
     "Cut": lambda sp, rng: sp.Cut(rng.normal(size=(4, 2)), np.eye(2) * rng.uniform(0, 1, (4, 1, 1)), SQUARE),
     "Matching": lambda sp, rng: sp.Matching(rng.normal(size=(3, 4))),
     "Arborescence": lambda sp, rng: sp.Arborescence(rng.normal(size=(3, 4))),
+    "Projective": lambda sp, rng: sp.Projective(rng.normal(size=(3, 4))),
     "Boxes": lambda sp, rng: sp.Boxes(rng.normal(size=(3, 4))),
     "Graph": lambda sp, rng: sp.Graph(rng.normal(size=(4, 2)), rng.normal(size=(4, 2, 2)), SQUARE),
     "Segments": lambda sp, rng: sp.Segments(rng.normal(size=(3, 2, 2)), rng.normal(size=(2, 2))),

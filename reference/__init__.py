@@ -59,6 +59,7 @@ from reference.structures.chain import Chain, ChainScores
 from reference.structures.cut import Cut, CutScores
 from reference.structures.graph import Graph, GraphScores
 from reference.structures.matching import Matching, MatchingScores
+from reference.structures.projective import Projective
 from reference.structures.search import branch_and_bound
 from reference.structures.segments import Segments, SegmentScores
 from reference.structures.table import Table, TableScores
@@ -117,6 +118,7 @@ __all__ = [
     "MulticlassModel",
     "NonSparseMKL",
     "ParsingModel",
+    "Projective",
     "ProximalNewton",
     "Result",
     "Row",

@@ -12,6 +12,7 @@ from accelerated.arrays import like, view
 from accelerated.compiled.problems.arc_features import ArcFeatures, add_arcs, arc_scores, table_of
 from accelerated.compiled.problems.weights import Weights
 from accelerated.structures.arborescence import Arborescence
+from accelerated.structures.projective import Projective
 from reference.arrays import Array
 from reference.models.base import all_of, sound
 from reference.models.parsing import ParsingData
@@ -23,6 +24,7 @@ __all__ = ["ParsingData", "ParsingModel"]
 
 class ParsingModel(reference.ParsingModel):
     structure_type = Arborescence
+    projective_type = Projective
     arrays = accelerated.arrays
 
     def arc_features(self, data: ParsingData) -> ArcFeatures:
@@ -44,9 +46,10 @@ class ParsingModel(reference.ParsingModel):
             numbers,
         )
 
-    def sentences(self, data: ParsingData) -> tuple[np.ndarray, np.ndarray, bool]:
-        """The offsets of the sentences, their true heads, and whether trees have one root, as the kernels take them."""
-        return view("offsets", data.offsets, np.int64), view("heads", self.true_heads(data), np.int64), self.single_root
+    def sentences(self, data: ParsingData) -> tuple[np.ndarray, np.ndarray, tuple[bool, bool]]:
+        """The offsets of the sentences, their true heads, and their trees, as :class:`ArcProblem` has them."""
+        offsets, heads = view("offsets", data.offsets, np.int64), view("heads", self.true_heads(data), np.int64)
+        return offsets, heads, (self.single_root, self.projective)
 
     def padded(self, w: np.ndarray) -> Weights:
         """Weights (d,) as the kernels take them, copied: eight to a row of W, no A."""

@@ -50,7 +50,7 @@ __all__ = [
 def maximum_arborescence(scores: ArborescenceScores, single_root: bool = False) -> tuple[Array, Array]:
     values = scores.values
     if values.ndim > 2 or scores.lengths is not None:
-        value, heads = best(*_flat(scores), single_root)
+        value, heads = best(*flat(scores), single_root)
         return like(value.reshape(values.shape[:-2]), values), like(heads.reshape(values.shape[:-1]), values)
     if ready(values):
         value, heads = best_tree(values, single_root)
@@ -59,7 +59,7 @@ def maximum_arborescence(scores: ArborescenceScores, single_root: bool = False) 
     return like(np.asarray(value), values), like(heads, values)
 
 
-def _flat(scores: ArborescenceScores) -> tuple[np.ndarray, np.ndarray]:
+def flat(scores: ArborescenceScores) -> tuple[np.ndarray, np.ndarray]:
     """values (B, n, n + 1) and lengths (B,) of a batch."""
     *batch, n, m = scores.values.shape
     B = math.prod(batch)
@@ -107,7 +107,7 @@ def _sentences(scores: ArborescenceScores) -> Iterator[tuple[int, np.ndarray]]:
     if scores.values.ndim == 2 and scores.lengths is None:
         yield 0, view("values", scores.values)
         return
-    for b, (values, n) in enumerate(zip(*_flat(scores), strict=True)):
+    for b, (values, n) in enumerate(zip(*flat(scores), strict=True)):
         yield b, np.ascontiguousarray(values[:n, : n + 1])
 
 
@@ -127,7 +127,7 @@ def tree_partition(
 ) -> tuple[Array, ArborescenceScores]:
     values = scores.values
     if values.ndim > 2 or scores.lengths is not None:
-        value, marginals = sums(*_flat(scores), single_root, float(mu))
+        value, marginals = sums(*flat(scores), single_root, float(mu))
         each = like(value.reshape(values.shape[:-2]), values)
         return each, scores._replace(values=like(marginals.reshape(values.shape), values))
     value, marginals = sum_over_trees(view("values", values), mu, single_root)

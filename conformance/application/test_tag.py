@@ -23,6 +23,7 @@ from diptych.files import load_model
 from diptych.files.columns import load_columns, read_columns
 from diptych.files.text import _standard_input
 from diptych.files.treebank import load_treebank
+from reference import Projective
 from reference.models import token_templates
 
 SENTENCES = f"{FILES['bank.txt']}\nA DT B-NP\ndog NN I-NP\nsees VBZ B-VP\nthe DT B-NP\nduck NN I-NP\n. . O\n"
@@ -316,6 +317,18 @@ def test_trees_as_text():
     lines = drawn(("a", "b", "c", "d"), ("A", "B", "C", "D"), np.array([2, 0, 1, 2]))
     assert lines == ["└─ b (B, 2)", "   ├─ a (A, 1)", "   │  └─ c (C, 3)", "   └─ d (D, 4)"]
     assert drawn((), (), np.zeros(0, np.int64)) == []
+
+
+def test_parsers_of_projective_trees(cli, write):
+    """They are saved as such, and refuse other trees to learn from, or leave them out; all are scored."""
+    write("a\tD\t3\nb\tN\t0\nc\tV\t2\n\na\tD\t2\nb\tN\t0\n", "crossed.dp")  # 3 -> 1 and the root's arc to 2
+    options = "--projective --save m.npz --bits 8 --quiet"
+    assert "crossed.dp, line 2: expected arcs that do not cross" in cli.refused(f"parse train crossed.dp {options}")
+    report = cli.reported(f"parse train crossed.dp --test crossed.dp --drop-crossing {options}")
+    assert report["dropped"] == 1 and report["test"]["uas"] < 1.0
+    best = cli.reported("parse predict m.npz crossed.dp --top 99")["sentences"][0]["trees"]
+    assert sorted(tree["heads"] for tree in best) == sorted(map(list, Projective(np.zeros((3, 4)), True).enumerate()))
+    assert "--drop-crossing needs --projective" in cli.refused("parse train crossed.dp --drop-crossing --quiet")
 
 
 TRAININGS = ["--vocabulary 1 --many-roots", "--epochs 30 --step-size 0.1", "--optimizer lbfgs --epochs 20"]

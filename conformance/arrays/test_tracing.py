@@ -55,6 +55,16 @@ def agree(found, expected):
         close(ours, theirs)
 
 
+def test_projective_trees_are_traced(rng):
+    """All but draws, which are made on the host."""
+    x = jnp.asarray(np.where(rng.random((2, 4, 5)) < 0.1, -np.inf, rng.normal(size=(2, 4, 5)))).at[..., 0].set(0.5)
+    for question in (ask for name, ask in QUESTIONS.items() if name not in ("sample", "top-3")):
+        traced = jax.jit(lambda x, ask=question: ask(reference.Projective(x, lengths=[4, 2])))
+        agree(traced(x), question(reference.Projective(x, lengths=[4, 2])))
+    gradient = jax.grad(lambda x: jnp.sum(reference.Projective(x, True).expectation(0.7)[0]))(x)
+    close(jnp.where(jnp.isfinite(x), gradient, 0.0), reference.Projective(x, True).expectation(0.7)[1].values)
+
+
 @every_structure
 def test_the_gradient_of_the_log_partition_is_the_marginals(structure, x):
     """With respect to a finite score; JAX differentiates the forward pass, the marginals are computed backwards."""

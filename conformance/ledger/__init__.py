@@ -9,7 +9,7 @@ B = Branson et al. 2013 (multi-sample dual updates, supplement); Z = Zhang and Q
 al. 2014 and Ma et al. 2015 (CoCoA); N = Nocedal and Wright 2006 (L-BFGS); S = Shalev-Shwartz and Zhang 2014 (duals of
 an elastic net); T = Tsuboi et al. 2008 (partly known labels); G = Gimpel and Smith 2010 (softmax-margin); D =
 Niculae et al. 2018, Berthet et al. 2020, Elmachtoub and Grigas 2022 (losses over the best output); W =
-Sarawagi and Cohen 2004 (segments).
+Sarawagi and Cohen 2004 (segments); E = Eisner 1996 (projective trees).
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ PAPERS = (
     "gimpel",
     "decisions",
     "sarawagi",
+    "eisner",
 )
 # what rows may use beside the commands of KaTeX; a claim has it written out
 MACROS = {

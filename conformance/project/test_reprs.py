@@ -34,6 +34,7 @@ PRINTED = {  # counts of what may be long; a few parts are listed
     "Graph(variables=3, labels=4)": lambda sp: sp.Graph(np.zeros((3, 4)), np.zeros((2, 4, 4)), EDGES),
     "Matching(rows=3, columns=4)": lambda sp: sp.Matching(np.zeros((3, 4))),
     "Arborescence(tokens=3, heads=4)": lambda sp: sp.Arborescence(np.zeros((3, 4))),
+    "Projective(batch=(2,), tokens=3, heads=4)": lambda sp: sp.Projective(np.zeros((2, 3, 4))),
     "Boxes(height=3, width=5)": lambda sp: sp.Boxes(np.zeros((3, 5))),
     "Subset(scores=(7,))": lambda sp: Subset(np.zeros(7)),
     "Subset(scores=())": lambda sp: object.__new__(Subset),

@@ -370,14 +370,23 @@ def _arcs(rng, number, n, largest, blocks=False, **options):
     sizes = _sizes(rng, n, largest)
     X = [{"tag": [*map(str, rng.integers(0, 3, m))], "word": [*rng.choice(["a", "bird", "\0"], m)]} for m in sizes]
     Y = [heads_of(rng, m) for m in sizes]
+    if options.get("projective"):
+        Y = [reference.Projective(np.zeros((m, m + 1))).sample(1, rng=rng)[0].tolist() for m in sizes]
     return arcs(X, Y, templates, 4 if blocks else 6, blocks, **options)
 
 
 def arcs(
-    X: Any, Y: Any, templates: Any, bits: int, blocks: bool = False, single_root: bool = False, listed: bool = False
+    X: Any,
+    Y: Any,
+    templates: Any,
+    bits: int,
+    blocks: bool = False,
+    single_root: bool = False,
+    listed: bool = False,
+    projective: bool = False,
 ) -> Problem:
     """Of a ParsingModel, hashed or with a vocabulary."""
-    options = {"single_root": single_root, "blocks": blocks, "bits": bits}
+    options = {"single_root": single_root, "projective": projective, "blocks": blocks, "bits": bits}
     own = reference.ParsingModel(templates, **options)
     parts = [reference.ParsingModel([t], bits=bits) for t in own.templates] if blocks else [own]
     if listed:  # blocks are models of one template
@@ -388,7 +397,8 @@ def arcs(
 
     def outputs(i):
         scores = np.zeros((len(Y[i]), len(Y[i]) + 1))
-        return list(reference.Arborescence(scores, single_root=single_root).enumerate())
+        kind = reference.Projective if projective else reference.Arborescence
+        return list(kind(scores, single_root=single_root).enumerate())
 
     def phi(i, y):
         return np.concatenate([_of_arcs(part, of, i, y) for part, of in zip(parts, data, strict=True)])
@@ -577,6 +587,7 @@ MODELS = {
     **{f"tags {options}": Model(partial(_tags, **options)) for options in TAGGERS},
     "arcs": Model(_arcs),
     "arcs, one root": Model(partial(_arcs, single_root=True)),
+    "arcs, projective": Model(partial(_arcs, projective=True)),
     "arcs, vocabulary": Model(partial(_arcs, listed=True)),
     "arcs, blocks": Model(partial(_arcs, blocks=True)),
     "arcs, blocks, vocabulary": Model(partial(_arcs, blocks=True, listed=True)),

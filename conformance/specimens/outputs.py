@@ -155,7 +155,7 @@ OUTPUTS = {
     "Cut": _labelled(_edges, lambda p, given: given["edges"].shape[0]),
     "Matching": Outputs(_matchings, _each_value, _values),
     "Arborescence": Outputs(_arborescences, _each_value, _values),
-    "ProjectiveTree": Outputs(_projective, _each_value, _values),
+    **dict.fromkeys(("Projective", "ProjectiveTree"), Outputs(_projective, _each_value, _values)),
     "SpanTree": Outputs(_span_trees, lambda given, y: [("values", span, 1) for span in y], _values),
     "Segments": Outputs(
         _segments,

@@ -180,11 +180,11 @@ STRUCTURES: list[StructureSpecimen] = [
     ),
     *(
         _specimen(
-            "Arborescence",
+            kind,
             scores.dependencies,
             name=name,
             functions=("maximum_arborescence", "tree_partition"),
-            promises="batches expectation",
+            promises="batches expectation" + " order" * (kind == "Projective"),
             options=options,
             small={name: lambda draw: sp.ArborescenceScores(draw((3, 4)))},
             large={
@@ -192,7 +192,8 @@ STRUCTURES: list[StructureSpecimen] = [
                 f"{name}, batch": lambda draw: sp.ArborescenceScores(draw((2, 5, 6))),
             },
         )
-        for name, options in (("Arborescence", {}), ("Arborescence, one root", {"single_root": True}))
+        for kind in ("Arborescence", "Projective")
+        for name, options in ((kind, {}), (f"{kind}, one root", {"single_root": True}))
     ),
     _specimen(
         "Segments",

@@ -264,7 +264,9 @@ def is_drawn(outputs, weights, order, drawn, uniform, slack=1e-9):
 
 
 DRAWN = [
-    each for each in STRUCTURES if "expectation" in each.promises and each.kind not in ("Arborescence", "Segments")
+    each
+    for each in STRUCTURES
+    if "expectation" in each.promises and each.kind != "Segments" and each.draw is not dependencies
 ]
 
 

@@ -23,6 +23,7 @@ from diptych.distributed.loaders import parts_of
 from diptych.files.sources import named
 from diptych.files.treebank import Sentence, check_heads, load_treebank, write_conllu
 from reference.models.templates import TEMPLATES
+from reference.structures.projective_chart import crossing
 
 EPOCHS = {"bcfw": 50, "sgd": 10, "lbfgs": 50, "online-proximal": 10, "cocoa": 50}
 OPTIMIZERS = tuple(EPOCHS)
@@ -54,6 +55,10 @@ class Train(executors.Cluster, Training):
         action="store_true")  # fmt: skip
     single_root: bool = option("model", "allow several tokens without head", "--many-roots", action="store_false",
         rare=True)  # fmt: skip
+    projective: bool = option("model", "trees without crossing arcs, of which the training data have no others",
+        action="store_true")  # fmt: skip
+    drop_crossing: bool = option("model", "with --projective: leave out training sentences whose arcs cross",
+        action="store_true", rare=True)  # fmt: skip
     loss: str = option("solver", "hinge: structural SVM (default); crf: log loss", choices=("hinge", "crf"),
         default="hinge")  # fmt: skip
     optimizer: str | None = option("solver", "default: bcfw for the hinge, sgd for crf; over partitions cocoa, lbfgs",
@@ -77,6 +82,8 @@ class Train(executors.Cluster, Training):
             raise ValueError("--optimizer lbfgs needs --loss crf over partitions")
         if crf and optimizer == "bcfw":
             raise ValueError("--optimizer bcfw needs --loss hinge")
+        if self.drop_crossing and (over or not self.projective):
+            raise ValueError(f"--drop-crossing needs --projective{', and one process' if over else ''}")
         if self.regularizer is not None and optimizer != "online-proximal":
             raise ValueError("--regularizer needs --optimizer online-proximal")
         job = self._job(optimizer)
@@ -84,7 +91,9 @@ class Train(executors.Cluster, Training):
         command = replace(self, blocks=self.blocks or optimizer == "online-proximal")
         test = _sentences(self, self.test, None) if self.test else None
         loss = panel.LogLoss if crf else panel.StructuralHinge
-        training = [] if over else _sentences(self, self.treebank, self.limit)
+        training = every = [] if over else _sentences(self, self.treebank, self.limit)
+        if self.drop_crossing:
+            training = [s for s in every if not len(crossing(s.heads))]
         started = time.perf_counter()
         model = command._new_model(panel, training) if model is None else model
         opened = self._partitions(panel, optimizer, loss, model, job) if over else None
@@ -103,6 +112,9 @@ class Train(executors.Cluster, Training):
             report |= {"weights": model.size, "seconds": time.perf_counter() - started}
             first = f"{self.treebank}: {objective.n} sentences, objective {result.fun:.6f}, "
             lines = [f"{first}{report['seconds']:.2f} seconds"]
+            if self.drop_crossing:
+                report["dropped"] = len(every) - len(training)
+                lines.append(f"{report['dropped']} sentences left out, whose arcs cross")
             if over:
                 report["files"] = self.files([self.treebank], "sentences")[0]
                 lines.append(executors.line_of(report))
@@ -137,12 +149,13 @@ class Train(executors.Cluster, Training):
         settings = {name: getattr(self, name) for name in ("templates", "bits", "vocabulary")}
         settings["blocks"] = (self.blocks and optimizer != "online-proximal") or None
         settings["many-roots"] = None if self.single_root else True
+        settings["projective"] = self.projective or None
         refuse(settings, settings, "with --start: the saved model has its own")
         return loaded(panel, self, CHECK, self.start)[:2]
 
     def _new_model(self, panel: ModuleType, training: list[Sentence]) -> Any:
         """A model that hashes features, or with ``--vocabulary`` a model of the features of the training data."""
-        settings = {"bits": self.bits, "single_root": self.single_root, "blocks": self.blocks}
+        settings = {name: getattr(self, name) for name in ("bits", "single_root", "projective", "blocks")}
         new = partial(panel.ParsingModel, self.templates or "20", **settings)
         if self.vocabulary is None:
             return new()
@@ -251,7 +264,12 @@ def _packed(model: Any, sentences: list[Sentence]) -> Any:
 
 
 def _scores(model: Any, w: np.ndarray, sentences: list[Sentence], data: Any = None) -> dict[str, float | None]:
-    """The shares of tokens with the right head, with and without punctuation, or None. data: the packed sentences."""
+    """The shares of tokens with the right head, with and without punctuation, or None. data: the packed sentences.
+
+    A projective parser cannot have all heads right where arcs cross, and is scored all the same.
+    """
+    if data is None and model.projective:
+        data = model.pack([s.fields() for s in sentences])
     predicted = model.predict(_packed(model, sentences) if data is None else data, None, w)
     return parsing_scores(counted_heads([s.heads for s in sentences], predicted, [s.tags for s in sentences]))
 

@@ -184,7 +184,7 @@ def _lists_of(*kinds: type) -> Callable[[Any], bool]:
 
 # the type of each setting of a model file, as text and as a check
 SIZES = ("n_features", "n_edge_features", "hidden", "max_cells", "max_rows", "max_candidates")
-SWITCHES = ("null", "start_stop", "single_root", "blocks", "intercept")
+SWITCHES = ("null", "start_stop", "single_root", "projective", "blocks", "intercept")
 SETTINGS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(SIZES, ("an integer in 0..10^18", lambda x: type(x) is int and 0 <= x <= 10**18)),
     **dict.fromkeys(SWITCHES, ("true or false", lambda x: isinstance(x, bool))),

@@ -33,6 +33,8 @@ from reference.models.token_templates import columns_of_sentence
 from reference.packed import check_forests, check_indices, check_offsets, check_range, lock
 from reference.structures.answered import Oracle, made_of
 from reference.structures.arborescence import Arborescence, ArborescenceScores
+from reference.structures.projective import Projective, trees_in_all
+from reference.structures.projective_chart import crossing
 
 __all__ = ["ParsingData", "ParsingModel"]
 
@@ -126,6 +128,8 @@ class ParsingModel(LinearModel):
         for each template.
     single_root : bool
         Whether exactly one token has the root as its head.
+    projective : bool
+        Whether arcs may not cross (:class:`Projective`); true trees, too.
     blocks : bool
         Whether each template has weights of its own, so that templates can be groups of a regularizer. The blocks are
         concatenated.
@@ -176,6 +180,7 @@ class ParsingModel(LinearModel):
     """
 
     structure_type: Any = Arborescence
+    projective_type: Any = Projective
     packed_type = ParsingData
     arrays: ModuleType = reference.arrays
 
@@ -186,6 +191,7 @@ class ParsingModel(LinearModel):
         bits: int | None = None,
         vocabulary: Sequence[Any] | np.ndarray | None = None,
         single_root: bool = False,
+        projective: bool = False,
         blocks: bool = False,
         oracle: Oracle | None = None,
     ) -> None:
@@ -193,10 +199,12 @@ class ParsingModel(LinearModel):
         self.simple = sum("b.tag" not in template for template in self.templates)  # S
         if not self._fields():
             raise ValueError(f"templates: expected a field of a token in one of them, got {self.templates}")
-        for name, value in (("single_root", single_root), ("blocks", blocks)):
+        for name, value in (("single_root", single_root), ("projective", projective), ("blocks", blocks)):
             if not isinstance(value, bool):
                 raise TypeError(f"{name}: expected True or False, got {value!r}")
-        self.single_root, self.blocks = single_root, blocks
+        self.single_root, self.projective, self.blocks = single_root, projective, blocks
+        if projective:
+            self.structure_type = self.projective_type
         if single_root:
             self.structure_type = single_rooted(self.structure_type)
         self._answer_by(oracle)
@@ -221,6 +229,7 @@ class ParsingModel(LinearModel):
             "vocabulary": None if self.keys is None else self._by_block(self.keys.tolist()),
             "single_root": self.single_root,
             "blocks": self.blocks,
+            **({"projective": True} if self.projective else {}),  # files of others stay as they were
         }
 
     @property
@@ -274,7 +283,7 @@ class ParsingModel(LinearModel):
         ------
         ValueError, TypeError
             Naming the sentence, for fields that are missing or of unequal length, heads that are out of range or do not
-            form a tree, several roots with ``single_root``.
+            form a tree, several roots with ``single_root``, arcs that cross with ``projective``.
         """
         fields = self._fields()
         X = each_example("X", X, lambda name, x: columns_of_sentence(name, x, fields))
@@ -337,6 +346,9 @@ class ParsingModel(LinearModel):
             second = next(iter(np.flatnonzero(y == 0)[1:].tolist()), None)
             problem = f"expected one token with head 0 (single_root=True), got {np.sum(y == 0)}"
             raise example_error(name, second, problem)
+        if self.projective and (two := crossing(above[1:]).tolist()):
+            problem = f"expected arcs that do not cross (projective=True), got those of tokens {two}"
+            raise example_error(name, two[0] - 1, problem)
         above[0] = -1
         return above
 
@@ -347,7 +359,7 @@ class ParsingModel(LinearModel):
         super().check(data)
         if data.templates != self.templates:
             raise ValueError("data: packed by a different model, with other templates")
-        if self.single_root and data.heads is not None:
+        if (self.single_root or self.projective) and data.heads is not None:
             for i in range(data.n):
                 self._tree(Example("Y", i), data.heads[data.positions(i)][1:], int(data.lengths[i]))
 
@@ -443,9 +455,11 @@ class ParsingModel(LinearModel):
         return ArborescenceScores(self._true(data, only(batch, data)))
 
     def counts(self, data: ParsingData) -> list[int]:
-        """Number of trees of each sentence: (n + 1)^(n - 1), or n^(n - 1) with a single root (Cayley's formula); 1
-        for n = 0.
+        """Number of trees of each sentence: (n + 1)^(n - 1), or n^(n - 1) with a single root (Cayley's formula), or
+        as :func:`trees_in_all` counts projective ones; 1 for n = 0.
         """
+        if self.projective:
+            return [trees_in_all(n, self.single_root) for n in data.lengths.tolist()]
         return [1 if n == 0 else (n + (not self.single_root)) ** (n - 1) for n in data.lengths.tolist()]
 
     def true_heads(self, data: ParsingData) -> np.ndarray:

@@ -129,7 +129,7 @@ class Arborescence(Structure):
         """
         *batch, n, _ = self.scores.values.shape
         size = at_most("size", integer("size", size, 1), math.prod(batch) * n)
-        numbers = uniforms(rng, (*batch, size, n + 1), self.scores.values)
+        numbers = uniforms(rng, (*batch, size, self._numbers(n)), self.scores.values)
         value, heads = self.ops.sample(self.scores, numbers, positive_mu(mu), self.single_root)
         feasible(value, "sample")
         return heads
@@ -183,7 +183,7 @@ class Arborescence(Structure):
                     yield heads
                 return
             for h in np.flatnonzero(allowed[len(heads)]).tolist():
-                if not _closes_cycle((*heads, h)):
+                if self._may_begin((*heads, h)):
                     yield from extend((*heads, h))
 
         return extend(())
@@ -201,6 +201,14 @@ class Arborescence(Structure):
         other = type(self).unchecked(scores)
         other.single_root = self.single_root
         return other
+
+    def _numbers(self, n: int) -> int:
+        """How many random numbers a tree is drawn by."""
+        return n + 1
+
+    def _may_begin(self, heads: tuple[int, ...]) -> bool:
+        """Whether a tree may have these heads of its first tokens, if it may have all of them but the last."""
+        return not _closes_cycle(heads)
 
     def _allowed(self, question: str) -> np.ndarray:
         """Whether each arc (n, n + 1) of a single sentence of n tokens is possible."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from accelerated.compiled.problems import oracles
 from accelerated.compiled.problems.arc_features import add_arcs, arc_scores, list_arcs, squared_length, weigh_arcs
-from accelerated.compiled.problems.arcs import ArcProblem, table
+from accelerated.compiled.problems.arcs import ArcProblem, best_of, table
 from accelerated.compiled.problems.oracles import answers
 from accelerated.compiled.problems.sequence import longest_of
 from accelerated.compiled.problems.working_sets import (
@@ -24,7 +24,6 @@ from accelerated.compiled.problems.working_sets import (
     set_distance,
     store,
 )
-from accelerated.compiled.structures.arborescence_max import best_heads
 from accelerated.kernel import kernel
 
 __all__: list[str] = []
@@ -62,11 +61,12 @@ def join_best(problem, i, capacity, sets, w, scratch):  # afterwards, values are
     n = problem.offsets[i + 1] - a - 1
     values = table(scratch.cells, n)
     arc_scores(f, a, n, w.rows.reshape(w.rows.size), values)
-    augmented, best, loss = np.empty((n, n + 1)), np.empty(n, np.int64), 0.0
+    augmented, loss = np.empty((n, n + 1)), 0.0
     for m in range(n):
         for h in range(n + 1):
             augmented[m, h] = values[m, h] + (h != heads[a + 1 + m])
-    if not best_heads(augmented, problem.single_root, best) or find_labelling(sets, i, n, best) >= 0:
+    value, best = best_of(augmented, problem.trees)
+    if not value > -np.inf or find_labelling(sets, i, n, best) >= 0:
         return
     for m in range(n):
         loss += best[m] != heads[a + 1 + m]

@@ -14,14 +14,15 @@ from accelerated.compiled.problems.oracles import answers
 from accelerated.compiled.problems.sequence import longest_of
 from accelerated.compiled.structures.arborescence_max import best_tree
 from accelerated.compiled.structures.arborescence_sum import sum_over_trees
-from accelerated.kernel import inlined
+from accelerated.compiled.structures.projective import best_projective, sum_projective
+from accelerated.kernel import inlined, kernel
 
-__all__ = ["ArcProblem"]
+__all__ = ["ArcProblem", "best_of", "sum_of"]
 
 
 class ArcProblem(NamedTuple):
     """Sentence i owns positions offsets[i]:offsets[i + 1], the first of which is its root; heads (P,) are the true
-    ones; single_root: whether each tree has one root.
+    ones; trees: whether each tree has one root, and whether its arcs may not cross.
 
     augmented: whether losses are added to scores. mu = 0: the maximum, else the log-partition at temperature mu.
     """
@@ -29,7 +30,7 @@ class ArcProblem(NamedTuple):
     features: ArcFeatures
     offsets: np.ndarray
     heads: np.ndarray
-    single_root: bool
+    trees: tuple[bool, bool]
     augmented: bool
 
 
@@ -41,6 +42,20 @@ class Work(NamedTuple):
     excess: np.ndarray
     scaled: np.ndarray
     numbers: np.ndarray
+
+
+@kernel
+def best_of(values, trees):
+    """Value and heads (n,) of a best tree; -inf and -1 if there is none."""
+    single_root, projective = trees
+    return best_projective(values, single_root) if projective else best_tree(values, single_root)
+
+
+@kernel
+def sum_of(values, mu, trees):
+    """The log-partition at temperature mu and the marginals (n, n + 1)."""
+    single_root, projective = trees
+    return sum_projective(values, mu, single_root) if projective else sum_over_trees(values, mu, single_root)
 
 
 @inlined
@@ -68,10 +83,10 @@ def oracle(problem, i, s, W, A, ready, mu, work):
             scores[m, h] = s * scores[m, h] + (1.0 if problem.augmented and h != head else 0.0)
     excess = table(work.excess, n)
     if mu > 0.0:
-        value, expected = sum_over_trees(scores, mu, problem.single_root)
+        value, expected = sum_of(scores, mu, problem.trees)
         excess[:] = expected
     else:
-        value, best = best_tree(scores, problem.single_root)
+        value, best = best_of(scores, problem.trees)
         excess[:] = 0.0
         for m in range(n):
             excess[m, best[m]] = 1.0

@@ -20,8 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelerated.compiled.problems.arc_features import leveled_scores, list_arcs
-from accelerated.compiled.structures.arborescence_max import best_tree
-from accelerated.compiled.structures.arborescence_sum import sum_over_trees
+from accelerated.compiled.problems.arcs import best_of, sum_of
 from accelerated.kernel import kernel
 
 __all__ = ["L21_NORM", "SQUARED_L2", "SQUARED_L21", "Blocks", "Learned", "Penalty", "rounds_of_trees"]
@@ -74,7 +73,7 @@ def rounds_of_trees(problem, order, steps, mu, blocks, penalty, learned):
 
     problem: an ArcProblem; mu = 0: its hinge.
     """
-    f, offsets, heads, single_root, augmented = problem
+    f, offsets, heads, trees, augmented = problem
     K, T, average = len(learned.scale), f.head.shape[1], len(learned.U) > 0
     levels, scratch = np.empty(T), np.zeros(len(learned.W))
     inner, length, norms, factors = np.empty(K), np.empty(K), np.empty(K), np.empty(K)
@@ -89,7 +88,7 @@ def rounds_of_trees(problem, order, steps, mu, blocks, penalty, learned):
             levels[t] = learned.scale[blocks.templates[t]]
         arcs = np.empty((n, n + 1))
         leveled_scores(f, a, n, learned.W, levels, arcs)
-        _slope(arcs, heads, a, single_root, augmented, mu)
+        _slope(arcs, heads, a, trees, augmented, mu)
 
         room = _room(f, arcs)
         index, shares, owners = np.empty(room, np.int64), np.empty(room), np.empty(room, np.int64)
@@ -136,7 +135,7 @@ def rounds_of_trees(problem, order, steps, mu, blocks, penalty, learned):
 
 
 @kernel
-def _slope(arcs, heads, a, single_root, augmented, mu):
+def _slope(arcs, heads, a, trees, augmented, mu):
     """The gradient of the loss with respect to the scores of arcs (n, n + 1)."""
     n = len(arcs)
     if augmented:
@@ -144,9 +143,9 @@ def _slope(arcs, heads, a, single_root, augmented, mu):
             arcs[m] += 1.0
             arcs[m, heads[a + 1 + m]] -= 1.0
     if mu > 0.0:
-        arcs[:] = sum_over_trees(arcs, mu, single_root)[1]
+        arcs[:] = sum_of(arcs, mu, trees)[1]
     else:
-        best = best_tree(arcs, single_root)[1]
+        best = best_of(arcs, trees)[1]
         arcs[:] = 0.0
         for m in range(n):
             arcs[m, best[m]] = 1.0
