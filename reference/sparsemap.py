@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -31,7 +32,7 @@ from array_api_compat import array_namespace
 from reference.arrays import Place, host
 from reference.declared import Ge, Gt, checked
 from reference.smoothings import Max
-from reference.structures.base import positive_mu, without_scores
+from reference.structures.base import positive_mu
 from reference.structures.chain_scores import ChainScores
 from reference.structures.scores import Scores, flatten, mapped, score_fields
 from reference.structures.tree import TreeScores
@@ -70,8 +71,8 @@ def sparsemap(
     Parameters
     ----------
     structure : Structure
-        One space, not a batch, with ``best``, ``parts`` and ``augment``. Each edge of a chain or tree is a part of its
-        own, also where edges share scores; their marginals are summed.
+        One space, not a batch, with ``best`` and ``parts``, which are called at other ``scores``. Each edge of a chain
+        or tree is a part of its own, also where edges share scores; their marginals are summed.
     mu : float > 0
         Strength of the smoothing.
     parts : {"all", "variables"}
@@ -106,30 +107,26 @@ def sparsemap(
     >>> answer.marginals.values.round(3).tolist()
     [[0.65, 0.35], [0.35, 0.65]]
     """
-    mu, space = positive_mu(mu), _with_own_parts(structure)
-    given = _flat(space.scores)
-    possible = given > -np.inf
-    squared = possible if parts == "all" else possible & _of_variables(space)
-    finite = np.where(possible, given, 0.0)
-    nothing, s = without_scores(space), finite / mu
-    hull, limit, count = _Hull(s, squared), tol * max(1.0, float(s @ s)), 0
+    mu, space = positive_mu(mu), _Space(structure)
+    s, norm = space.scores / mu, space.norm(parts)
+    hull, limit, count = _Hull(s, norm), tol * max(1.0, float(s @ s)), 0
     for y in start:
-        if np.all(possible[(vertex := _flat(space.parts(y))) != 0]):
+        if space.allows(vertex := space.parts(y)):
             hull.enter(y, vertex)
     if not hull.outputs:
-        hull.enter(*_best(nothing, space.scores, s))
+        hull.enter(*space.best(s))
         count = 1
     while True:
         p = hull.project()
-        direction = np.where(squared, s - p, s)
-        y, vertex = _best(nothing, space.scores, direction)
+        direction = s - norm * p
+        y, vertex = space.best(direction)
         count += 1
         gap = max(float(direction @ (vertex - p)), 0.0)
         if gap <= limit or count >= calls or not hull.enter(y, vertex):
             break
     order = np.argsort(-hull.weights, kind="stable")
-    value = mu * float(s @ p - 0.5 * np.sum(p[squared] ** 2))
-    marginals = _as_given(structure, _like(space.scores, p))
+    value = mu * float(s @ p - 0.5 * (p @ (norm * p)))
+    marginals = space.as_given(p)
     return SparseMarginals(value, marginals, gap, count, [hull.outputs[i] for i in order], hull.weights[order])
 
 
@@ -176,20 +173,71 @@ class SparseMAP:
 
     def width_of(self, structure: Any) -> float:
         """D = c/2: the smoothed max exceeds the max by at most mu D."""
-        space = _with_own_parts(structure.first())
-        possible = _flat(space.scores) > -np.inf
-        squared = possible if self.parts == "all" else possible & _of_variables(space)
-        _, vertex = _best(without_scores(space), space.scores, squared.astype(np.float64))
-        return float(vertex[squared] @ vertex[squared]) / 2
+        space = _Space(structure.first())
+        norm = space.norm(self.parts)
+        _, vertex = space.best(norm)
+        return float(vertex @ (norm * vertex)) / 2
+
+
+class _Space:
+    """Outputs and their parts as vectors (d,), of one space at scores in any direction.
+
+    Each edge of a chain or tree has a score of its own. ``scores``: those given, 0 where forbidden.
+    """
+
+    def __init__(self, structure: Any) -> None:
+        self.given, self.space = structure.scores, _with_own_parts(structure)
+        fields = score_fields(self.space.scores)
+        ends = np.cumsum([math.prod(x.shape) for x in fields]).tolist()
+        self.form = [
+            (Place.of(x), slice(end - math.prod(x.shape), end), tuple(x.shape))
+            for x, end in zip(fields, ends, strict=True)
+        ]
+        flat = _flat(self.space.scores)
+        self.possible = flat > -np.inf
+        self.scores = np.where(self.possible, flat, 0.0)
+
+    def norm(self, parts: str) -> np.ndarray:
+        """1 for the possible parts that the norm is of, 0 for others."""
+        return (self.possible if parts == "all" else self.possible & _of_variables(self.space)).astype(np.float64)
+
+    def allows(self, vertex: np.ndarray) -> bool:
+        return bool(np.all(self.possible[vertex != 0]))
+
+    def best(self, direction: np.ndarray) -> tuple[Any, np.ndarray]:
+        """A best output at other scores, which are not checked, and its parts."""
+        space = copy(self.space)
+        space.scores = self._like(np.where(self.possible, direction, -np.inf))
+        value, y = space.best()
+        if getattr(value, "ndim", 0):
+            raise ValueError(f"structure: expected one space, got a batch of shape {tuple(value.shape)}")
+        return y, self.parts(y)
+
+    def parts(self, y: Any) -> np.ndarray:
+        return _flat(self.space.parts(y))
+
+    def as_given(self, flat: np.ndarray) -> Scores:
+        """Numbers of the parts in the form of the structure's scores: those of edges that share scores are summed."""
+        numbers = self._like(flat)
+        if isinstance(numbers, ChainScores | TreeScores) and self.given.pairwise.ndim == 2:
+            together = array_namespace(numbers.pairwise).sum(numbers.pairwise, axis=0)
+            return numbers._replace(pairwise=together)
+        return numbers
+
+    def _like(self, flat: np.ndarray) -> Scores:
+        """In the form and the place of the scores."""
+        pieces = (place.floats(flat[where].reshape(shape)) for place, where, shape in self.form)
+        return mapped(lambda _: next(pieces), self.space.scores)
 
 
 class _Hull:
     """Outputs with affinely independent parts, and the weights that are best over their hull."""
 
-    def __init__(self, s: np.ndarray, squared: np.ndarray) -> None:
-        self.s, self.squared = s, squared
+    def __init__(self, s: np.ndarray, norm: np.ndarray) -> None:
+        self.s, self.norm = s, norm
         self.outputs: list[Any] = []
         self.vertices = np.zeros((0, len(s)))  # (k, d)
+        self.K = np.zeros((0, 0))  # their Gram matrix plus 1
         self.inverse = np.zeros((0, 0))  # of the lower Cholesky factor of K
         self.weights = np.zeros(0)
 
@@ -197,31 +245,29 @@ class _Hull:
         """Add an output with weight 0. One that adds no dimension takes weight until another has none. False if it is
         there already.
         """
-        if np.any(np.all(self.vertices == vertex, axis=1)):
-            return False
-        row = self.inverse @ (self.vertices[:, self.squared] @ vertex[self.squared] + 1.0)
-        own = float(vertex[self.squared] @ vertex[self.squared]) + 1.0
+        column, own = self.vertices @ (self.norm * vertex) + 1.0, float(vertex @ (self.norm * vertex)) + 1.0
+        row = self.inverse @ column
         rest = own - float(row @ row)
+        is_new = rest > DEPENDENT * own
+        if not is_new and np.any(np.all(self.vertices == vertex, axis=1)):
+            return False
         self.outputs.append(y)
-        self.vertices = np.vstack([self.vertices, vertex])
+        self.vertices = np.concatenate([self.vertices, vertex[None]])
         self.weights = np.append(self.weights, 0.0 if len(self.weights) else 1.0)
-        if rest > DEPENDENT * own:
-            self._extend(row, np.sqrt(rest))
-            return True
-        self._move(np.append(-(row @ self.inverse), 1.0))  # sums to 0 and changes no squared part
+        self.K = _bordered(self.K, column, column, own)
+        along = row @ self.inverse
+        if is_new:
+            diagonal = math.sqrt(rest)
+            self.inverse = _bordered(self.inverse, -along / diagonal, 0.0, 1.0 / diagonal)
+        else:
+            self._move(np.append(-along, 1.0))  # sums to 0 and changes no part of the norm
         return True
-
-    def _extend(self, row: np.ndarray, diagonal: float) -> None:
-        k = len(row)
-        grown = np.zeros((k + 1, k + 1))
-        grown[:k, :k], grown[k, :k], grown[k, k] = self.inverse, -(row @ self.inverse) / diagonal, 1.0 / diagonal
-        self.inverse = grown
 
     def project(self) -> np.ndarray:
         """The point of the hull with the best objective; outputs of weight 0 are dropped."""
         while True:
-            c, inverse = self.vertices @ self.s, self.inverse
-            first, ones = (inverse @ c) @ inverse, np.sum(inverse, axis=1) @ inverse
+            sides = np.stack([self.vertices @ self.s, np.ones(len(self.weights))], axis=1)
+            first, ones = (self.inverse.T @ (self.inverse @ sides)).T
             target = first + (1.0 - np.sum(first)) / np.sum(ones) * ones
             if np.all(target > 0.0):
                 self.weights = target / np.sum(target)
@@ -232,33 +278,25 @@ class _Hull:
         """Add as much of ``along`` to the weights as they allow, and drop the output whose weight is then 0."""
         falling = np.flatnonzero(along < 0.0)
         lengths = self.weights[falling] / -along[falling]
-        j = falling[np.argmin(lengths)]
-        kept = np.arange(len(along)) != j
-        weights = np.maximum(self.weights + np.min(lengths) * along, 0.0)[kept]
-        self.weights, self.vertices = weights / np.sum(weights), self.vertices[kept]
-        self.outputs = [y for y, stays in zip(self.outputs, kept, strict=True) if stays]
-        squared = self.vertices[:, self.squared]
-        self.inverse = np.linalg.inv(np.linalg.cholesky(squared @ squared.T + 1.0))
+        j = int(falling[np.argmin(lengths)])
+        weights = np.delete(np.maximum(self.weights + np.min(lengths) * along, 0.0), j)
+        self.weights, self.vertices = weights / np.sum(weights), np.delete(self.vertices, j, axis=0)
+        self.outputs.pop(j)
+        self.K = np.delete(np.delete(self.K, j, axis=0), j, axis=1)
+        self.inverse = np.linalg.inv(np.linalg.cholesky(self.K))
 
 
-def _best(nothing: Any, scores: Scores, direction: np.ndarray) -> tuple[Any, np.ndarray]:
-    """A best output at scores ``direction`` (d,), and its parts (d,)."""
-    value, y = nothing.augment(_like(scores, direction)).best()
-    if getattr(value, "ndim", 0):
-        raise ValueError(f"structure: expected one space, got a batch of shape {tuple(value.shape)}")
-    return y, _flat(nothing.parts(y))
+def _bordered(A: np.ndarray, row: Any, column: Any, corner: float) -> np.ndarray:
+    """A matrix with one more row and column."""
+    k = len(A)
+    grown = np.empty((k + 1, k + 1))
+    grown[:k, :k], grown[k, :k], grown[:k, k], grown[k, k] = A, row, column, corner
+    return grown
 
 
 def _flat(scores: Scores) -> np.ndarray:
     """All score fields as one float64 vector on the host."""
     return host(flatten(scores)).astype(np.float64)
-
-
-def _like(scores: Scores, flat: np.ndarray) -> Scores:
-    """A vector (d,) on the host in the form and place of the scores."""
-    fields = score_fields(scores)
-    pieces = iter(np.split(flat, np.cumsum([math.prod(x.shape) for x in fields])[:-1]))
-    return mapped(lambda x: Place.of(x).floats(next(pieces).reshape(tuple(x.shape))), scores)
 
 
 def _of_variables(space: Any) -> np.ndarray:
@@ -280,11 +318,3 @@ def _with_own_parts(structure: Any) -> Any:
         each = array_namespace(scores.pairwise).broadcast_to(scores.pairwise, (edges, L, L))
         return type(structure).unchecked(scores._replace(pairwise=each))
     return structure
-
-
-def _as_given(structure: Any, marginals: Scores) -> Scores:
-    """The marginals in the form of the structure's scores: those of edges that share scores are summed."""
-    if isinstance(marginals, ChainScores | TreeScores) and structure.scores.pairwise.ndim == 2:
-        together = array_namespace(marginals.pairwise).sum(marginals.pairwise, axis=0)
-        return marginals._replace(pairwise=together)
-    return marginals
