@@ -24,7 +24,6 @@ import numpy as np
 
 from reference.declared import Gt, checked
 from reference.structures.base import positive_mu
-from reference.structures.sampling import generator
 from reference.structures.scores import Scores, score_fields
 from reference.structures.vectors import Vectors, flat
 
@@ -35,14 +34,7 @@ NEW = 1e-5  # the least length of a new direction, where those of outputs are at
 
 
 @checked
-def sparsemap_product(
-    structure: Any,
-    marginals: Scores,
-    along: Scores,
-    mu: Annotated[float, Gt(0)] = 1.0,
-    *,
-    rng: int | np.random.Generator | None = 0,
-) -> Scores:
+def sparsemap_product(structure: Any, marginals: Scores, along: Scores, mu: Annotated[float, Gt(0)] = 1.0) -> Scores:
     """The Jacobian of the marginals of :func:`sparsemap`, with the norm of all parts, times a direction.
 
     Parameters
@@ -54,8 +46,6 @@ def sparsemap_product(
     along : scores
         A direction, or a gradient in the marginals: the Jacobian is symmetric. Forbidden parts of it are ignored.
     mu : float > 0
-    rng : int, numpy.random.Generator or None
-        Of the directions that are tried.
 
     Returns
     -------
@@ -88,13 +78,13 @@ def sparsemap_product(
             raise ValueError(f"{name}: expected the shapes of the scores, {own}, got {shapes}")
     p, v = (np.where(space.possible, x, 0.0) for x in map(flat, (marginals, along)))
     tie = TIE * max(1.0, float(np.linalg.norm(space.scores)) / mu)
-    basis = _directions(space, space.scores / mu - p, p, tie, generator(rng))
+    basis = _directions(space, space.scores / mu - p, p, tie)
     return space.as_given(basis.T @ (basis @ v) / mu)
 
 
-def _directions(space: Vectors, normal: np.ndarray, p: np.ndarray, tie: float, rng: np.random.Generator) -> np.ndarray:
+def _directions(space: Vectors, normal: np.ndarray, p: np.ndarray, tie: float) -> np.ndarray:
     """An orthonormal basis (r, d) of the differences of outputs that are best at ``normal``, or tie with these."""
-    basis = np.zeros((0, len(p)))
+    basis, rng = np.zeros((0, len(p))), np.random.default_rng(0)
     while True:
         r, before = _across(basis, np.where(space.possible, rng.normal(size=len(p)), 0.0)), len(basis)
         if np.linalg.norm(r) < NEW:

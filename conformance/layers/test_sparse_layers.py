@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -49,12 +48,9 @@ def test_the_jacobian_is_right_where_all_scores_tie(name):
     ask, shapes = TIED[name]
     given = [torch.zeros(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
     assert torch.autograd.gradcheck(ask, given, check_forward_ad=True)
-    slopes = torch.autograd.functional.jacobian(lambda *x: _first(ask(*x)), tuple(given))
-    assert sum(x.abs().sum() for x in slopes) > 1.0
-
-
-def _first(found: Any) -> Any:
-    return found[0] if isinstance(found, tuple) else found
+    found = ask(*given)
+    first = found[0] if isinstance(found, tuple) else found
+    assert torch.autograd.grad(first[0, 0, 0], given[0])[0][0, 0, 0] > 0.1
 
 
 @given(seed=st.integers(0, 999), dtype=st.sampled_from([torch.float32, torch.float64]))

@@ -32,18 +32,14 @@ def directed(structure, rng):
     return noise._replace(loss=0.0 * noise.loss) if hasattr(noise, "loss") else noise
 
 
-def like(structure, flat):
-    pieces = iter(np.split(flat, np.cumsum([x.size for x in score_fields(structure.scores)])[:-1]))
-    return mapped(lambda x: next(pieces).reshape(x.shape), structure.scores)
-
-
 @pytest.mark.parametrize("specimen", SPECIMENS, ids=repr)
 @given(data=st.data(), mu=SCALES, seed=st.integers(0, 99))
 def test_the_jacobian_is_the_projector_of_the_face(backend, specimen, data, mu, seed):
     """By enumeration: onto the differences of the outputs that are best at s/mu - p, where scores tie, too."""
     structure, s, rows = each_its_own(data, specimen, backend)
     s = s / mu
-    p = vector(backend.sparsemap(structure, mu, tol=1e-14).marginals)
+    marginals = backend.sparsemap(structure, mu, tol=1e-14).marginals
+    p = vector(marginals)
     along = directed(structure, np.random.default_rng(seed))
     slack = np.max(rows @ (s - p)) - rows @ (s - p)
     scale = max(1.0, np.linalg.norm(s))
@@ -52,7 +48,7 @@ def test_the_jacobian_is_the_projector_of_the_face(backend, specimen, data, mu, 
     _, sizes, directions = np.linalg.svd(face - face.mean(axis=0), full_matrices=False)
     basis = directions[sizes > 1e-9]
     expected = basis.T @ (basis @ vector(along)) / mu
-    found = backend.sparsemap_product(structure, like(structure, p), along, mu, rng=seed)
+    found = backend.sparsemap_product(structure, marginals, along, mu)
     np.testing.assert_allclose(vector(found), expected, rtol=0, atol=1e-7 / mu)
 
 
@@ -67,14 +63,14 @@ def test_the_jacobian_is_that_of_differences(backend, specimen, data, mu, seed):
 
     def marginals(step):
         there = apart.augment(mapped(lambda x: step * x, v))
-        return vector(backend.sparsemap(there, mu, tol=1e-14).marginals)
+        return backend.sparsemap(there, mu, tol=1e-14).marginals
 
-    h = 1e-6 * mu
-    product = vector(backend.sparsemap_product(apart, like(apart, marginals(0.0)), v, mu))
-    one, two = (marginals(h) - marginals(0.0)) / h, (marginals(0.0) - marginals(-h)) / h
+    h, here = 1e-6 * mu, marginals(0.0)
+    one, two = (vector(marginals(h)) - vector(here)) / h, (vector(here) - vector(marginals(-h))) / h
     assume(np.max(np.abs(one - two), initial=0.0) < 1e-4 / mu)  # no face ends between
+    product = vector(backend.sparsemap_product(apart, here, v, mu))
     np.testing.assert_allclose(product, (one + two) / 2, rtol=0, atol=1e-4 / mu)
-    other = vector(backend.sparsemap_product(apart, like(apart, marginals(0.0)), w, mu))
+    other = vector(backend.sparsemap_product(apart, here, w, mu))
     assert product @ vector(w) == pytest.approx(vector(v) @ other, abs=1e-9 / mu)
 
 

@@ -59,14 +59,7 @@ def _spaces(kind: str, x: Tensor, n: int, L: int, where: Any, parents: Any, sing
 
 @operator("sparse_marginals", lambda kind, x, *_: (x.new_empty(x.shape[:1]), torch.empty_like(x)), shared=(5,))
 def sparse_marginals(
-    kind: str,
-    x: Tensor,
-    n: int,
-    L: int,
-    where: Tensor | None,
-    parents: Tensor | None,
-    single_root: bool,
-    mu: float,
+    kind: str, x: Tensor, n: int, L: int, where: Tensor | None, parents: Tensor | None, single_root: bool, mu: float
 ) -> tuple[Tensor, Tensor]:
     """The maxima (B,) and the marginals (B, d). Raises ValueError, InfeasibleError."""
     value, p = np.zeros(len(x)), np.zeros(x.shape)
@@ -132,27 +125,18 @@ class _Known(Function):
         return slope, *(None,) * 9
 
 
-class _Product(Function):
+class _Product(_Known):
     """The Jacobian times a direction, in which it is linear; it is its own transpose."""
 
-    generate_vmap_rule = True
-
     @staticmethod
-    def forward(
+    def forward(  # type: ignore[override]
         along: Any, x: Any, p: Any, where: Any, parents: Any, kind: Any, n: Any, L: Any, root: Any, mu: Any
     ) -> Any:
         return sparse_product(kind, x, p, along, n, L, where, parents, root, mu)
 
     @staticmethod
-    def setup_context(ctx: Any, given: Any, found: Any) -> None:
-        ctx.options = given[5:]
-        ctx.save_for_backward(*given[1:5])
-        if not torch.compiler.is_compiling():
-            ctx.save_for_forward(*given[1:5])
-
-    @staticmethod
-    def backward(ctx: Any, weights: Tensor) -> Any:
-        return _chosen()[1].apply(weights, *ctx.saved_tensors, *ctx.options), *(None,) * 9
+    def backward(ctx: Any, weights: Any, _: Any = None) -> Any:
+        return _chosen()[1].apply(weights, *ctx.saved_tensors[1:], *ctx.options), *(None,) * 9
 
 
 class _ForwardKnown(_Known):
@@ -170,7 +154,7 @@ class _ForwardProduct(_Product):
     def jvp(ctx: Any, along: Tensor | None, *_: Any) -> Any:
         if along is None:  # the Jacobian alone changes, by 0
             return torch.zeros_like(ctx.saved_tensors[0])
-        return _ForwardProduct.apply(along, *ctx.saved_tensors, *ctx.options)
+        return _ForwardProduct.apply(along, *ctx.saved_tensors[1:], *ctx.options)
 
 
 def _chosen() -> tuple[Any, Any]:
