@@ -51,6 +51,7 @@ from reference.screening.proximal import AcceleratedProximalGradient
 from reference.screening.rules import CountRule, L1GapRule, L2GapRule, UnionRule
 from reference.screening.solvers import SparseResult, solve_sparse
 from reference.sparsemap import SparseMAP, SparseMarginals, sparsemap
+from reference.sparsemap_jacobian import sparsemap_product
 from reference.structures.arborescence import Arborescence, ArborescenceScores
 from reference.structures.base import InfeasibleError, IntractableError, KBest, Structure, UnsupportedError
 from reference.structures.bmmf import bmmf
@@ -182,6 +183,7 @@ __all__ = [
     "solve_sparse",
     "sparse_path",
     "sparsemap",
+    "sparsemap_product",
     "spo_plus",
     "steps",
     "svrg",

@@ -50,7 +50,8 @@ class Place(NamedTuple):
         """The place of an array; of None, NumPy's float64."""
         if like is None:
             like = np.zeros(0)
-        (like,) = floats(like=like)
+        if type(like) is not np.ndarray or like.dtype not in (np.float32, np.float64):
+            (like,) = floats(like=like)
         return cls(array_namespace(like), device(like), like.dtype)
 
     def __reduce__(self) -> tuple[Any, ...]:  # modules cannot be pickled, arrays can

@@ -28,18 +28,15 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
-from reference.arrays import Place, host
+from reference.arrays import Place
 from reference.declared import Ge, Gt, checked
 from reference.smoothings import Max
-from reference.structures.base import positive_mu, without_scores
-from reference.structures.chain_scores import ChainScores
-from reference.structures.scores import Scores, flatten, mapped, score_fields
-from reference.structures.segment_scores import SegmentScores
-from reference.structures.tree import TreeScores
+from reference.structures.base import positive_mu
+from reference.structures.scores import Scores, mapped, score_fields
+from reference.structures.vectors import Vectors
 
 __all__ = ["SparseMAP", "SparseMarginals", "sparsemap"]
 
-SHARING = (ChainScores, TreeScores, SegmentScores)  # where edges may share scores
 DEPENDENT = 1e-10  # of its squared norm, what an output adds to the affine hull if it adds a dimension
 
 
@@ -72,8 +69,8 @@ def sparsemap(
     Parameters
     ----------
     structure : Structure
-        One space, not a batch, with ``best``, ``parts`` and ``augment``. Each edge of a chain or tree, or boundary of
-        segments, is a part of its own, also where they share scores; their marginals are summed.
+        One space, not a batch, with ``best`` and ``parts``, which are called at other ``scores``. Each edge of a chain
+        or tree, or boundary of segments, is a part of its own, also where they share scores; their marginals are summed.
     mu : float > 0
         Strength of the smoothing.
     parts : {"all", "variables"}
@@ -108,30 +105,26 @@ def sparsemap(
     >>> answer.marginals.values.round(3).tolist()
     [[0.65, 0.35], [0.35, 0.65]]
     """
-    mu, space = positive_mu(mu), _with_own_parts(structure)
-    given = _flat(space.scores)
-    possible = given > -np.inf
-    squared = possible if parts == "all" else possible & _of_variables(space)
-    finite = np.where(possible, given, 0.0)
-    nothing, s = without_scores(space), finite / mu
-    hull, limit, count = _Hull(s, squared), tol * max(1.0, float(s @ s)), 0
+    mu, space = positive_mu(mu), Vectors(structure)
+    s, norm = space.scores / mu, space.norm(parts)
+    hull, limit, count = _Hull(s, norm), tol * max(1.0, float(s @ s)), 0
     for y in start:
-        if np.all(possible[(vertex := _flat(space.parts(y))) != 0]):
+        if space.allows(vertex := space.parts(y)):
             hull.enter(y, vertex)
     if not hull.outputs:
-        hull.enter(*_best(nothing, space.scores, s))
+        hull.enter(*space.best(s))
         count = 1
     while True:
         p = hull.project()
-        direction = np.where(squared, s - p, s)
-        y, vertex = _best(nothing, space.scores, direction)
+        direction = s - norm * p
+        y, vertex = space.best(direction)
         count += 1
         gap = max(float(direction @ (vertex - p)), 0.0)
         if gap <= limit or count >= calls or not hull.enter(y, vertex):
             break
     order = np.argsort(-hull.weights, kind="stable")
-    value = mu * float(s @ p - 0.5 * np.sum(p[squared] ** 2))
-    marginals = _as_given(structure, _like(space.scores, p))
+    value = mu * float(s @ p - 0.5 * (p @ (norm * p)))
+    marginals = space.as_given(p)
     return SparseMarginals(value, marginals, gap, count, [hull.outputs[i] for i in order], hull.weights[order])
 
 
@@ -178,20 +171,20 @@ class SparseMAP:
 
     def width_of(self, structure: Any) -> float:
         """D = c/2: the smoothed max exceeds the max by at most mu D."""
-        space = _with_own_parts(structure.first())
-        possible = _flat(space.scores) > -np.inf
-        squared = possible if self.parts == "all" else possible & _of_variables(space)
-        _, vertex = _best(without_scores(space), space.scores, squared.astype(np.float64))
-        return float(vertex[squared] @ vertex[squared]) / 2
+        space = Vectors(structure.first())
+        norm = space.norm(self.parts)
+        _, vertex = space.best(norm)
+        return float(vertex @ (norm * vertex)) / 2
 
 
 class _Hull:
     """Outputs with affinely independent parts, and the weights that are best over their hull."""
 
-    def __init__(self, s: np.ndarray, squared: np.ndarray) -> None:
-        self.s, self.squared = s, squared
+    def __init__(self, s: np.ndarray, norm: np.ndarray) -> None:
+        self.s, self.norm = s, norm
         self.outputs: list[Any] = []
         self.vertices = np.zeros((0, len(s)))  # (k, d)
+        self.K = np.zeros((0, 0))  # their Gram matrix plus 1
         self.inverse = np.zeros((0, 0))  # of the lower Cholesky factor of K
         self.weights = np.zeros(0)
 
@@ -199,31 +192,29 @@ class _Hull:
         """Add an output with weight 0. One that adds no dimension takes weight until another has none. False if it is
         there already.
         """
-        if np.any(np.all(self.vertices == vertex, axis=1)):
-            return False
-        row = self.inverse @ (self.vertices[:, self.squared] @ vertex[self.squared] + 1.0)
-        own = float(vertex[self.squared] @ vertex[self.squared]) + 1.0
+        column, own = self.vertices @ (self.norm * vertex) + 1.0, float(vertex @ (self.norm * vertex)) + 1.0
+        row = self.inverse @ column
         rest = own - float(row @ row)
+        is_new = rest > DEPENDENT * own
+        if not is_new and np.any(np.all(self.vertices == vertex, axis=1)):
+            return False
         self.outputs.append(y)
-        self.vertices = np.vstack([self.vertices, vertex])
+        self.vertices = np.concatenate([self.vertices, vertex[None]])
         self.weights = np.append(self.weights, 0.0 if len(self.weights) else 1.0)
-        if rest > DEPENDENT * own:
-            self._extend(row, np.sqrt(rest))
-            return True
-        self._move(np.append(-(row @ self.inverse), 1.0))  # sums to 0 and changes no squared part
+        self.K = _bordered(self.K, column, column, own)
+        along = row @ self.inverse
+        if is_new:
+            diagonal = math.sqrt(rest)
+            self.inverse = _bordered(self.inverse, -along / diagonal, 0.0, 1.0 / diagonal)
+        else:
+            self._move(np.append(-along, 1.0))  # sums to 0 and changes no part of the norm
         return True
-
-    def _extend(self, row: np.ndarray, diagonal: float) -> None:
-        k = len(row)
-        grown = np.zeros((k + 1, k + 1))
-        grown[:k, :k], grown[k, :k], grown[k, k] = self.inverse, -(row @ self.inverse) / diagonal, 1.0 / diagonal
-        self.inverse = grown
 
     def project(self) -> np.ndarray:
         """The point of the hull with the best objective; outputs of weight 0 are dropped."""
         while True:
-            c, inverse = self.vertices @ self.s, self.inverse
-            first, ones = (inverse @ c) @ inverse, np.sum(inverse, axis=1) @ inverse
+            sides = np.stack([self.vertices @ self.s, np.ones(len(self.weights))], axis=1)
+            first, ones = (self.inverse.T @ (self.inverse @ sides)).T
             target = first + (1.0 - np.sum(first)) / np.sum(ones) * ones
             if np.all(target > 0.0):
                 self.weights = target / np.sum(target)
@@ -234,59 +225,17 @@ class _Hull:
         """Add as much of ``along`` to the weights as they allow, and drop the output whose weight is then 0."""
         falling = np.flatnonzero(along < 0.0)
         lengths = self.weights[falling] / -along[falling]
-        j = falling[np.argmin(lengths)]
-        kept = np.arange(len(along)) != j
-        weights = np.maximum(self.weights + np.min(lengths) * along, 0.0)[kept]
-        self.weights, self.vertices = weights / np.sum(weights), self.vertices[kept]
-        self.outputs = [y for y, stays in zip(self.outputs, kept, strict=True) if stays]
-        squared = self.vertices[:, self.squared]
-        self.inverse = np.linalg.inv(np.linalg.cholesky(squared @ squared.T + 1.0))
+        j = int(falling[np.argmin(lengths)])
+        weights = np.delete(np.maximum(self.weights + np.min(lengths) * along, 0.0), j)
+        self.weights, self.vertices = weights / np.sum(weights), np.delete(self.vertices, j, axis=0)
+        self.outputs.pop(j)
+        self.K = np.delete(np.delete(self.K, j, axis=0), j, axis=1)
+        self.inverse = np.linalg.inv(np.linalg.cholesky(self.K))
 
 
-def _best(nothing: Any, scores: Scores, direction: np.ndarray) -> tuple[Any, np.ndarray]:
-    """A best output at scores ``direction`` (d,), and its parts (d,)."""
-    value, y = nothing.augment(_like(scores, direction)).best()
-    if getattr(value, "ndim", 0):
-        raise ValueError(f"structure: expected one space, got a batch of shape {tuple(value.shape)}")
-    return y, _flat(nothing.parts(y))
-
-
-def _flat(scores: Scores) -> np.ndarray:
-    """All score fields as one float64 vector on the host."""
-    return host(flatten(scores)).astype(np.float64)
-
-
-def _like(scores: Scores, flat: np.ndarray) -> Scores:
-    """A vector (d,) on the host in the form and place of the scores."""
-    fields = score_fields(scores)
-    pieces = iter(np.split(flat, np.cumsum([math.prod(x.shape) for x in fields])[:-1]))
-    return mapped(lambda x: Place.of(x).floats(next(pieces).reshape(tuple(x.shape))), scores)
-
-
-def _of_variables(space: Any) -> np.ndarray:
-    """Which of the parts (d,) are states of variables."""
-    if space.variables is None:
-        raise ValueError(f"parts: expected 'all', as a {type(space).__name__} has no variables, got 'variables'")
-    name = space.variables if isinstance(space.scores, tuple) else None
-    fields = space.scores._asdict() if name else {None: space.scores}
-    layout = getattr(space.scores, "layout", ())
-    return np.concatenate([np.full(math.prod(x.shape), key == name) for key, x in fields.items() if key not in layout])
-
-
-def _with_own_parts(structure: Any) -> Any:
-    """The same space in which each edge has a score of its own."""
-    scores = structure.scores
-    if isinstance(scores, SHARING) and scores.pairwise.ndim == 2:
-        n = scores[0].shape[-len(structure.axes)]
-        edges = n if isinstance(scores, TreeScores) else max(n - 1, 0)
-        each = array_namespace(scores.pairwise).broadcast_to(scores.pairwise, (edges, *scores.pairwise.shape))
-        return type(structure).unchecked(scores._replace(pairwise=each))
-    return structure
-
-
-def _as_given(structure: Any, marginals: Scores) -> Scores:
-    """The marginals in the form of the structure's scores: those of edges that share scores are summed."""
-    if isinstance(marginals, SHARING) and structure.scores.pairwise.ndim == 2:
-        together = array_namespace(marginals.pairwise).sum(marginals.pairwise, axis=0)
-        return marginals._replace(pairwise=together)
-    return marginals
+def _bordered(A: np.ndarray, row: Any, column: Any, corner: float) -> np.ndarray:
+    """A matrix with one more row and column."""
+    k = len(A)
+    grown = np.empty((k + 1, k + 1))
+    grown[:k, :k], grown[k, :k], grown[:k, k], grown[k, k] = A, row, column, corner
+    return grown

@@ -44,13 +44,15 @@ KINDS = {
     "jax-jit": ("Chain", "Arborescence"),
 }
 SUMS = ("log_partition", "marginals", "crf_loss", "sample", "entropy", "kl", "smooth_max")
-FUNCTIONS = ("best", "topk", "score", "hinge_loss", "max_marginals", *SUMS, "smooth_hinge_loss")
+PROJECTIONS = ("sparsemap", "sparsemap_loss")
+FUNCTIONS = ("best", "topk", "score", "hinge_loss", "max_marginals", *SUMS, "smooth_hinge_loss", *PROJECTIONS)
 ABSENT = {  # functions that need not be there; all others must be
     ("torch-autograd", "Matching"): ("max_marginals", *SUMS, "smooth_hinge_loss"),  # sums are #P-complete
-    ("jax-jit", "Chain"): ("max_marginals", *SUMS[3:], "smooth_hinge_loss"),
-    ("jax-jit", "Arborescence"): ("best", "topk", "hinge_loss", "max_marginals", *SUMS[3:], "smooth_hinge_loss"),
+    ("jax-jit", "Chain"): ("max_marginals", *SUMS[3:], "smooth_hinge_loss", *PROJECTIONS),
+    ("jax-jit", "Arborescence"): ("best", "topk", "hinge_loss", "max_marginals", *SUMS[3:], *FUNCTIONS[-3:]),
 }
 OPTIONS: dict[str, dict[str, Any]] = {"log_partition": {"mu": 0.7}, "hinge_loss": {"cost": 0.3}, "topk": {"k": 3}}
+OPTIONS |= {name: {"mu": 0.5} for name in PROJECTIONS}
 OPTIONS |= {"smooth_max": {"smoothing": TopK(3), "mu": 0.5}}
 OPTIONS |= {"smooth_hinge_loss": {"smoothing": SquaredL2(), "mu": 0.5, "cost": 0.3}}
 STATIC = ("mu", "k", "cost", "single_root")  # arguments that jit does not trace

@@ -19,7 +19,7 @@ from conformance import plugin
 from conformance.layers.minibatches import CASES, Minibatch, drawn
 from conformance.layers.structures import ABSENT, FUNCTIONS, KINDS, OPTIONS, backend, evaluate, offered
 from conformance.namespaces import Space
-from conformance.specimens.outputs import log_sum_exp
+from conformance.specimens.outputs import log_sum_exp, projected
 from conformance.specimens.structures import STRUCTURES, StructureSpecimen
 from conformance.structures import test_laws as laws
 from conformance.tolerances import RELATIVE, close
@@ -36,7 +36,7 @@ LAWS = {
     laws.test_the_expectation_is_the_sum_over_all_outputs: ("log_partition", "marginals"),
     laws.test_a_batch_is_its_members: ("topk", "max_marginals", "log_partition", "marginals"),
 }
-LABELLED = ("score", "crf_loss", "hinge_loss", "smooth_hinge_loss")
+LABELLED = ("score", "crf_loss", "hinge_loss", "smooth_hinge_loss", "sparsemap_loss")
 VALUES = (*LABELLED, "best", "log_partition", "entropy", "kl", "smooth_max")  # functions of a value for each row
 DRAWN = {"seed": st.integers(0, 2**32 - 1), "scale": st.sampled_from([1.0, 1e-3, 30.0]), "forbidden": st.booleans()}
 
@@ -121,7 +121,8 @@ def ask(layer: Space, batch: Minibatch, name: str, others: Any = None, **options
 
 def definition(row: Minibatch, name: str) -> float:
     """The value of a row, from the list of its outputs."""
-    outputs, scores, _ = row.listing()
+    outputs, scores, parts = row.listing()
+    rows = np.concatenate([x.reshape(len(outputs), -1) for x in parts.values()], axis=1).astype(np.float64)
     gold = outputs.index(tuple(row.labels.tolist()))
     wrong = [sum(i not in (-1, j) for i, j in zip(y, outputs[gold], strict=True)) for y in outputs]
     costly = scores + 0.3 * np.array(wrong)
@@ -138,6 +139,7 @@ def definition(row: Minibatch, name: str) -> float:
         "entropy": lambda: float(p @ (z - scores)),
         "kl": lambda: float(p @ apart),
         "smooth_max": lambda: table(scores).smooth_max(TopK(3), 0.5)[0],
+        "sparsemap_loss": lambda: projected(rows, scores, 0.5) + 0.25 * rows[gold].sum() - scores[gold],
     }[name]()
 
 
@@ -196,10 +198,10 @@ def test_best_outputs_of_minibatches_are_those_of_their_rows(layer, case, seed, 
 @given(**DRAWN)
 def test_parts_of_minibatches_are_those_of_their_rows(layer, case, seed, scale, forbidden):
     batch = drawn(case, seed, scale, forbidden, layer.dtype)
-    for name in {"marginals", "max_marginals"} & set(offered(layer.name, batch.kind)):
+    for name in {"marginals", "max_marginals", "sparsemap"} & set(offered(layer.name, batch.kind)):
         found, *alone = (_fields(layer, ask(layer, each, name)) for each in (batch, *map(batch.row, range(4))))
         for k, x in enumerate(found):
-            expected = np.full(x.shape, 0.0 if name == "marginals" else -np.inf)
+            expected = np.full(x.shape, -np.inf if name == "max_marginals" else 0.0)
             for b, at in enumerate(batch.kept):
                 if x.ndim == 2:  # transitions that chains share
                     expected += alone[b][k]

@@ -22,7 +22,7 @@ pytestmark = [  # warnings of PyTorch, about itself
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning"),
 ]
-FORWARD = ("log_partition", "crf_loss", "best", "hinge_loss", "score")
+FORWARD = ("log_partition", "crf_loss", "best", "hinge_loss", "score", "sparsemap", "sparsemap_loss")
 NOT_THERE = "this derivative is not there|no autograd formula was registered|chain_hessian"
 
 
@@ -37,7 +37,7 @@ def path(request: Any) -> Iterator[None]:
 def test_forward_mode_and_second_derivatives_are_right_or_errors(path, case):
     program = Program(case)
     given = [x.clone().requires_grad_() for x in program.fields]
-    second = ("log_partition", "crf_loss") if program.kind == "Chain" else ()
+    second = ("sparsemap_loss", *(("log_partition", "crf_loss") if program.kind == "Chain" else ()))
     for name in program.offered:
         ask = program.of(name)
         if name in FORWARD or (program.kind, name) == ("Chain", "marginals"):

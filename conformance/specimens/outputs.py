@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["OUTPUTS", "Exact", "Listing", "Outputs", "exact", "listed", "listing", "log_sum_exp"]
+__all__ = ["OUTPUTS", "Exact", "Listing", "Outputs", "exact", "listed", "listing", "log_sum_exp", "projected"]
 
 Arguments = Mapping[str, Any]
 Part = tuple[str, tuple[int, ...], Fraction | int]  # a field, an index, and how often the output has it
@@ -250,3 +250,18 @@ def _parts(kind: str, floats: tuple[Any, ...], others: tuple[Any, ...]) -> tuple
         for name, index, count in enumeration.parts(given, y):
             parts[name][(i, *index)] += float(count)
     return outputs, {name: part for name, part in parts.items() if name in given}
+
+
+def projected(rows: np.ndarray, scores: np.ndarray, mu: float) -> float:
+    """max_w w scores - mu/2 ||w rows||^2 over weights of outputs, whose parts are rows (m, d): the point of their hull
+    that is nearest to scores of the parts over mu, as least squares with weights >= 0 (Lawson and Hanson 1974).
+    """
+    from scipy.optimize import nnls
+
+    apart = rows - np.linalg.lstsq(rows, scores, rcond=None)[0] / mu
+    size = 1.0 + np.max(np.abs(apart), initial=0.0)
+    weights, _ = nnls(
+        np.concatenate([apart.T, np.full((1, len(rows)), size)]), np.append(np.zeros(rows.shape[1]), size)
+    )
+    p = (weights / weights.sum()) @ rows
+    return float(weights @ scores / weights.sum() - 0.5 * mu * p @ p)

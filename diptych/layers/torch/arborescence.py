@@ -103,8 +103,8 @@ class Trees(Batch):
 
 
 log_partition, marginals, entropy, kl = functions(Trees, SUMS)
-best, best_labels, topk, max_marginals, sample, smooth_max = functions(Trees, OUTPUTS)
-score, crf_loss, hinge_loss, smooth_hinge_loss = functions(Trees, LABELLED)
+best, best_labels, topk, max_marginals, sample, smooth_max, sparsemap = functions(Trees, OUTPUTS)
+score, crf_loss, hinge_loss, smooth_hinge_loss, sparsemap_loss = functions(Trees, LABELLED)
 
 
 @operator("tree_sums", lambda values, *_: (values.new_empty(values.shape[:1]), values.new_empty(values.shape)))

@@ -57,6 +57,8 @@ __all__ = [
     "score",
     "smooth_hinge_loss",
     "smooth_max",
+    "sparsemap",
+    "sparsemap_loss",
     "topk",
 ]
 
@@ -109,6 +111,22 @@ class Chains(Batch):
         nodes, edges, _, _ = gradient_of(self.scores, self.where, mu)
         return self.shaped(nodes), edges[0] if edges.ndim == 3 else self.shaped(edges)
 
+    def own(self) -> list[Tensor]:
+        """Scores of ends are added to those of the labels there."""
+        unary, pairwise, starts, ends = self.scores
+        _, B, n, L = unary.shape
+        kept = torch.ones_like(unary[..., 0], dtype=torch.bool) if self.where is None else self.where
+        place = kept.long().cumsum(-1)
+        first, last = kept & (place == 1), kept & (place == place[..., -1:])
+        nodes = torch.where(kept[..., None], unary, 0.0)
+        for there, scores in ((first, starts), (last, ends)):
+            nodes = nodes + torch.where(there[..., None], scores[:, None, None], 0.0)
+        return [nodes[0], pairwise.expand(1, B, max(n - 1, 0), L, L)[0]]
+
+    def of_own(self, parts: list[Tensor]) -> list[Tensor]:
+        nodes, edges = parts
+        return [self.shaped(nodes[None]), edges.sum((0, 1)) if self.scores[1].ndim == 3 else self.shaped(edges[None])]
+
     def loss(self, y: Tensor) -> Tensor:
         return value_of(self.scores, y, self.where, 1.0) if fused(*self.scores[:2]) else super().loss(y)
 
@@ -120,8 +138,8 @@ class Chains(Batch):
 
 
 log_partition, marginals, entropy, kl = functions(Chains, SUMS)
-best, best_labels, topk, max_marginals, sample, smooth_max = functions(Chains, OUTPUTS)
-score, crf_loss, hinge_loss, smooth_hinge_loss = functions(Chains, LABELLED)
+best, best_labels, topk, max_marginals, sample, smooth_max, sparsemap = functions(Chains, OUTPUTS)
+score, crf_loss, hinge_loss, smooth_hinge_loss, sparsemap_loss = functions(Chains, LABELLED)
 
 
 def _made(scores: Any, mask: Any, parents: Any, single_root: bool) -> Any:
@@ -132,3 +150,7 @@ def _made(scores: Any, mask: Any, parents: Any, single_root: bool) -> Any:
 
 
 KINDS["chain"] = Kind(_made, lambda scores, mask, *_: best_of(scores, mask))
+# with a table for each edge and no scores of ends
+KINDS["labels"] = Kind(
+    lambda scores, mask, *_: accelerated.Chain(scores[0], scores[1], mask=mask)
+)  # with tables of their own

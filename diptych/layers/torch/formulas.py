@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from diptych.layers.torch.arguments import beside, label_tensor, operator, undifferentiated
 from diptych.layers.torch.oracles import best_outputs, highest_scores, k_best_outputs, sampled
+from diptych.layers.torch.projections import fields_of, projected
 from diptych.layers.torch.sums import finite
 from reference.arrays import integer, number
 from reference.smoothings import Entropy, Max, SquaredL2, TopK
@@ -113,6 +114,14 @@ class Batch:
     def gold(self, y: Tensor) -> Tensor:
         """The scores of outputs that are checked."""
         return self.score(y[..., None, :])[..., 0]
+
+    def own(self) -> list[Tensor]:
+        """The scores (B, ...) of each field, with one of its own for each part."""
+        return [*self.scores]
+
+    def of_own(self, parts: list[Tensor]) -> list[Tensor]:
+        """Numbers of these parts with the axes of the caller."""
+        return [*map(self.parts, parts)]
 
     def loss(self, y: Tensor) -> Tensor:
         """The log-partitions less the scores of outputs that are laid out."""
@@ -244,6 +253,27 @@ def smooth_max(given: Batch, smoothing: Any, mu: float) -> Tensor:
     raise TypeError(f"smoothing: expected Max, Entropy, TopK or SquaredL2, got {type(smoothing).__name__}")
 
 
+def sparsemap(given: Batch, *, mu: float = 1.0) -> Any:
+    """The p of the hull of the outputs' parts with the highest <scores, p> - mu/2 ||p||^2, shaped like the scores: few
+    outputs have a part in it. See :func:`reference.sparsemap`; each pair of neighbours is a part of its own.
+
+    Source: Niculae et al. (2018), SparseMAP, with the norm of all parts.
+    """
+    marginals, own = _sparse(given, mu)[1:]
+    return _fields([x.to(own.dtype) for x in given.of_own(marginals)])
+
+
+def sparsemap_loss(given: Batch, labels: Tensor, *, mu: float = 1.0) -> Tensor:
+    """max_p <scores, p> - mu/2 ||p||^2 less what the parts a of labels (..., n) have, (...,); >= 0, inf where they are
+    forbidden. Its gradient is p - a. Source: Niculae et al. (2018); Blondel et al. (2020), Fenchel-Young losses.
+    """
+    y = given.checked(given.laid_out(labels))
+    value, _, own = _sparse(given, mu)
+    ones = [torch.full_like(x, i < len(given.fields)) for i, x in enumerate(given.scores)]
+    norm = replace(given, scores=tuple(ones)).gold(y)
+    return given.shaped(value.reshape(norm.shape).to(own.dtype) + 0.5 * mu * norm - given.gold(y))
+
+
 def crf_loss(given: Batch, labels: Tensor) -> Tensor:
     """-log P(labels), (...,): the log-partition less the score of labels (..., n); those off the mask are ignored."""
     return given.shaped(given.loss(given.laid_out(labels)))
@@ -265,8 +295,19 @@ def smooth_hinge_loss(given: Batch, labels: Tensor, smoothing: Any, mu: float, c
 
 
 SUMS = log_partition, marginals, entropy, kl
-OUTPUTS = best, best_labels, topk, max_marginals, sample, smooth_max
-LABELLED = score, crf_loss, hinge_loss, smooth_hinge_loss
+OUTPUTS = best, best_labels, topk, max_marginals, sample, smooth_max, sparsemap
+LABELLED = score, crf_loss, hinge_loss, smooth_hinge_loss, sparsemap_loss
+
+
+def _sparse(given: Batch, mu: float) -> tuple[Tensor, list[Tensor], Tensor]:
+    """The maxima (B,) and marginals of SparseMAP, in float64; and the scores of the first field."""
+    own = given.own()
+    kind, (n, L) = "labels" if given.kind == "chain" else given.kind, own[0].shape[1:]
+    x = torch.cat([x.flatten(1) for x in own], 1).double()
+    beside = None if given.where is None else given.where.reshape(len(x), *given.where.shape[given.axes :])
+    rest = beside, given.parents, given.single_root, number("mu", mu, positive=True)
+    value, marginals = projected(x, kind, n, L, *rest)
+    return value, fields_of(marginals, kind, n, L), own[0]
 
 
 def _fields(numbers: Sequence[Tensor]) -> Any:

@@ -22,7 +22,7 @@ from diptych.layers.torch.formulas import Batch, functions
 from diptych.layers.torch.oracles import KINDS, Kind
 from reference.structures.base import InfeasibleError
 
-__all__ = ["best", "hinge_loss", "score", "topk"]
+__all__ = ["best", "hinge_loss", "score", "sparsemap", "sparsemap_loss", "topk"]
 
 
 class Matrices(Batch):
@@ -64,7 +64,8 @@ class Matrices(Batch):
         return torch.where(y >= 0, each, 0.0).sum(-1)
 
 
-best, topk, score, hinge_loss = functions(Matrices, (formulas.best, formulas.topk, formulas.score, formulas.hinge_loss))
+best, topk, sparsemap = functions(Matrices, (formulas.best, formulas.topk, formulas.sparsemap))
+score, hinge_loss, sparsemap_loss = functions(Matrices, (formulas.score, formulas.hinge_loss, formulas.sparsemap_loss))
 
 
 def _best(scores: Any, lengths: Any, parents: Any, single_root: bool) -> Tensor:

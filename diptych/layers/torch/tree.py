@@ -72,8 +72,8 @@ class Trees(Batch):
 
 
 log_partition, marginals, entropy, kl = functions(Trees, SUMS)
-best, best_labels, topk, max_marginals, sample, smooth_max = functions(Trees, OUTPUTS)
-score, crf_loss, hinge_loss, smooth_hinge_loss = functions(Trees, LABELLED)
+best, best_labels, topk, max_marginals, sample, smooth_max, sparsemap = functions(Trees, OUTPUTS)
+score, crf_loss, hinge_loss, smooth_hinge_loss, sparsemap_loss = functions(Trees, LABELLED)
 
 
 def _made(scores: Any, where: Any, parents: Any, single_root: bool) -> kernels.Tree:

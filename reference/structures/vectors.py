@@ -1,0 +1,99 @@
+"""Outputs of a structure, and their parts, as vectors: what projections onto the hull of outputs compute with."""
+
+from __future__ import annotations
+
+import math
+from copy import copy
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from reference.arrays import Place, host
+from reference.structures.chain_scores import ChainScores
+from reference.structures.scores import Scores, flatten, mapped, score_fields
+from reference.structures.segment_scores import SegmentScores
+from reference.structures.tree import TreeScores
+
+__all__ = ["Vectors", "flat"]
+
+SHARING = (ChainScores, TreeScores, SegmentScores)  # where edges may share scores
+
+
+class Vectors:
+    """Outputs and their parts as vectors (d,), of one space at scores in any direction.
+
+    Each edge of a chain or tree, and each boundary of segments, has a score of its own. ``scores``: those given, 0 where forbidden.
+    """
+
+    def __init__(self, structure: Any) -> None:
+        self.given, self.space = structure.scores, _with_own_parts(structure)
+        fields = score_fields(self.space.scores)
+        ends = np.cumsum([math.prod(x.shape) for x in fields]).tolist()
+        self.form = [
+            (Place.of(x), slice(end - math.prod(x.shape), end), tuple(x.shape))
+            for x, end in zip(fields, ends, strict=True)
+        ]
+        given = flat(self.space.scores)
+        self.possible = given > -np.inf
+        self.scores = np.where(self.possible, given, 0.0)
+
+    def norm(self, parts: str) -> np.ndarray:
+        """1 for the possible parts that the norm is of, 0 for others."""
+        return (self.possible if parts == "all" else self.possible & _of_variables(self.space)).astype(np.float64)
+
+    def allows(self, vertex: np.ndarray) -> bool:
+        """Whether an output of these parts is possible."""
+        return bool(np.all(self.possible[vertex != 0]))
+
+    def best(self, direction: np.ndarray) -> tuple[Any, np.ndarray]:
+        """A best output at other scores, which are not checked, and its parts."""
+        space = copy(self.space)
+        space.scores = self._like(np.where(self.possible, direction, -np.inf))
+        value, y = space.best()
+        if getattr(value, "ndim", 0):
+            raise ValueError(f"structure: expected one space, got a batch of shape {tuple(value.shape)}")
+        return y, self.parts(y)
+
+    def parts(self, y: Any) -> np.ndarray:
+        """The parts of an output."""
+        return flat(self.space.parts(y))
+
+    def as_given(self, vector: np.ndarray) -> Scores:
+        """Numbers of the parts in the form of the structure's scores: those of edges that share scores are summed."""
+        numbers = self._like(vector)
+        if isinstance(numbers, SHARING) and self.given.pairwise.ndim == 2:
+            together = array_namespace(numbers.pairwise).sum(numbers.pairwise, axis=0)
+            return numbers._replace(pairwise=together)
+        return numbers
+
+    def _like(self, vector: np.ndarray) -> Scores:
+        """In the form and the place of the scores."""
+        pieces = (place.floats(vector[where].reshape(shape)) for place, where, shape in self.form)
+        return mapped(lambda _: next(pieces), self.space.scores)
+
+
+def flat(scores: Scores) -> np.ndarray:
+    """All score fields as one float64 vector on the host."""
+    return host(flatten(scores)).astype(np.float64)
+
+
+def _of_variables(space: Any) -> np.ndarray:
+    """Which of the parts (d,) are states of variables."""
+    if space.variables is None:
+        raise ValueError(f"parts: expected 'all', as a {type(space).__name__} has no variables, got 'variables'")
+    name = space.variables if isinstance(space.scores, tuple) else None
+    fields = space.scores._asdict() if name else {None: space.scores}
+    layout = getattr(space.scores, "layout", ())
+    return np.concatenate([np.full(math.prod(x.shape), key == name) for key, x in fields.items() if key not in layout])
+
+
+def _with_own_parts(structure: Any) -> Any:
+    """The same space in which each edge has a score of its own."""
+    scores = structure.scores
+    if isinstance(scores, SHARING) and scores.pairwise.ndim == 2:
+        n = scores[0].shape[-len(structure.axes)]
+        edges = n if isinstance(scores, TreeScores) else max(n - 1, 0)
+        each = array_namespace(scores.pairwise).broadcast_to(scores.pairwise, (edges, *scores.pairwise.shape))
+        return type(structure).unchecked(scores._replace(pairwise=each))
+    return structure
