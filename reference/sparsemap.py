@@ -70,7 +70,7 @@ def sparsemap(
     ----------
     structure : Structure
         One space, not a batch, with ``best`` and ``parts``, which are called at other ``scores``. Each edge of a chain
-        or tree, or boundary of segments, is a part of its own, also where they share scores; their marginals are summed.
+        or tree, or boundary of segments, is a part of its own, also where scores are shared; its marginals are summed.
     mu : float > 0
         Strength of the smoothing.
     parts : {"all", "variables"}

@@ -23,7 +23,8 @@ SHARING = (ChainScores, TreeScores, SegmentScores)  # where edges may share scor
 class Vectors:
     """Outputs and their parts as vectors (d,), of one space at scores in any direction.
 
-    Each edge of a chain or tree, and each boundary of segments, has a score of its own. ``scores``: those given, 0 where forbidden.
+    Each edge of a chain or tree, and each boundary of segments, has a score of its own. ``scores``: those given, 0
+    where forbidden.
     """
 
     def __init__(self, structure: Any) -> None:
