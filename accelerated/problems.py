@@ -124,7 +124,8 @@ def _sentences(objective: Any, mu: float) -> ArcProblem | None:
     model, data = objective.model, objective.data
     if model.oracle is not None or (mu != 0 and type(objective.smoothing) is not Entropy):
         return None
-    return ArcProblem(model.arc_features(data), *model.sentences(data), objective.loss_augmented)
+    offsets, heads, trees = model.sentences(data)
+    return ArcProblem(model.arc_features(data), offsets, heads, trees, objective.loss_augmented)
 
 
 def _images(objective: Any, mu: float) -> CandidateProblem | None:

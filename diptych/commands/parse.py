@@ -93,7 +93,7 @@ class Train(executors.Cluster, Training):
         loss = panel.LogLoss if crf else panel.StructuralHinge
         training = every = [] if over else _sentences(self, self.treebank, self.limit)
         if self.drop_crossing:
-            training = [s for s in every if not len(crossing(s.heads))]
+            training = [s for s in every if s.heads is None or not len(crossing(s.heads))]
         started = time.perf_counter()
         model = command._new_model(panel, training) if model is None else model
         opened = self._partitions(panel, optimizer, loss, model, job) if over else None

@@ -44,10 +44,10 @@ class Projective(Arborescence):
 
     Examples
     --------
-    >>> values = [[0.0, 0.0, 0.0, 5.0], [9.0, 0.0, 0.0, 0.0], [0.0, 0.0, 3.0, 0.0]]
+    >>> values = [[1.0, 0.0, 0.0, 5.0], [9.0, 0.0, 0.0, 0.0], [0.0, 0.0, 3.0, 0.0]]
     >>> value, heads = Projective(values).best()  # the arc from 3 to 1 would cross that from the root to 2
     >>> float(value), heads.tolist()
-    (12.0, [0, 0, 2])
+    (13.0, [0, 0, 2])
     """
 
     ops = sys.modules[__name__]

@@ -7,17 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from accelerated.compiled.structures.arborescence_batch import sentence_of
-from accelerated.compiled.structures.projective import (
-    ARC_LEFT,
-    ARC_RIGHT,
-    ARCS,
-    LEFT,
-    PAIR,
-    RIGHT,
-    descend,
-    halves,
-    load,
-)
+from accelerated.compiled.structures.projective import ARC_RIGHT, ARCS, LEFT, PAIR, RIGHT, descend, halves, load
 from accelerated.kernel import kernel
 
 __all__ = ["top_k_range"]
@@ -52,8 +42,8 @@ def merge(kind, w, s, single_root, c, best, origin):
     for r in range(1 if kind == PAIR and s == 0 and single_root else w):
         (a, u, p), (b, v, q) = halves(kind, w, s, r)
         left, right = best[a if a < ARC_RIGHT else PAIR, u, p], best[b if b < ARC_RIGHT else PAIR, v, q]
-        x_arc = c[ARC_RIGHT + ARCS, u, p] if kind == RIGHT else 0.0
-        y_arc = c[ARC_LEFT + ARCS, v, q] if kind == LEFT else 0.0
+        x_arc = c[a + ARCS, u, p] if a >= ARC_RIGHT else 0.0
+        y_arc = c[b + ARCS, v, q] if b >= ARC_RIGHT else 0.0
         for i in range(k):
             for j in range(k // (i + 1)):
                 x = (left[i] + x_arc) + (right[j] + y_arc)
