@@ -5,6 +5,7 @@ for named entities and localisation.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import sys
 from abc import ABC, abstractmethod
@@ -190,6 +191,19 @@ def ends(grid: Sequence[dict[str, float]], options: dict[str, Any]) -> dict[str,
     return {name: len(x) > 2 and options[name] in (x[0], x[-1]) for name, x in values.items()}
 
 
+def beyond(grid: Sequence[dict[str, float]], options: dict[str, Any]) -> list[dict[str, float]]:
+    """The points of the larger grid that has one value more past each end at which a tuned option is, at the distance
+    of the last two. grid: all combinations of its values.
+    """
+    values = {name: sorted({point[name] for point in grid}) for name in grid[0]}
+    for name, at_end in ends(grid, options).items():
+        if at_end:
+            x = values[name]
+            x.append(x[0] / (x[1] / x[0]) if options[name] == x[0] else x[-1] * (x[-1] / x[-2]))
+    points = (dict(zip(values, each, strict=True)) for each in itertools.product(*values.values()))
+    return [point for point in points if point not in grid]
+
+
 def tuned_options(curve: dict[str, Any], digits: str) -> str:
     """The tuned options of a drawn curve; * marks an end of the grid."""
     ends = curve["tuned"].items()
@@ -228,26 +242,34 @@ def tuned_curves(
     certificates: Sequence[Any],
     choose: Callable[[Sequence[dict[str, Any]]], dict[str, Any]],
     chosen: Callable[[Curve, dict[str, Any]], dict[str, Any]],
+    lengthen: bool = False,
 ) -> Tuned:
     """Perform the runs that give bounds, those over each grid, and those of each curve with its tuned options.
 
     run: of a curve, with options and a seed; choose: the best record over a grid; chosen: the options of a curve, from
-    those of that record.
+    those of that record; lengthen: add points to a grid until none at its ends is chosen.
     """
     print("best known objectives", file=sys.stderr)
     every = performed.perform(certificates)
     print("tuning", file=sys.stderr)
-    tuned = [curve for curve in curves if curve.tuned_as is None]
-    grids = [[run(curve, {**curve.options, **point}, 0) for point in curve.grid] for curve in tuned]
-    performed.perform(each for runs in grids for each in runs)
-    tuning, best = list[dict[str, Any]](), dict[Any, dict[str, Any]]()
-    for curve, runs in zip(tuned, grids, strict=True):
-        records = performed.perform(runs)
-        tuning.append({"column": curve.column, "label": curve.label, "runs": records})
-        best[curve.label] = best[curve.column, curve.label] = choose(records)["options"]
+
+    def over_grid(curve: Curve) -> list[Any]:
+        return [run(curve, {**curve.options, **point}, 0) for point in curve.grid]
+
+    performed.perform(each for curve in curves if curve.tuned_as is None for each in over_grid(curve))
+    tuning, best, every_curve = list[dict[str, Any]](), dict[Any, dict[str, Any]](), list[Curve]()
+    for curve in curves:
+        if curve.tuned_as is None:
+            records = performed.perform(over_grid(curve))
+            while lengthen and (more := beyond(curve.grid, choose(records)["options"])):
+                curve = curve._replace(grid=[*curve.grid, *more])
+                records = performed.perform(over_grid(curve))
+            tuning.append({"column": curve.column, "label": curve.label, "runs": records})
+            best[curve.label] = best[curve.column, curve.label] = choose(records)["options"]
+        every_curve.append(curve)
     print("curves", file=sys.stderr)
     drawn = []
-    for curve in curves:
+    for curve in every_curve:
         label = curve.tuned_as or curve.label
         options = chosen(curve, best.get((curve.column, label), best[label]))
         drawn.append((curve, options, [run(curve, options, rng) for rng in range(repeats)]))
