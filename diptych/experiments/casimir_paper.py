@@ -7,9 +7,9 @@
 Writes FIGURE.json and FIGURE.png into the current folder, or that of --out. The JSON file has every row of every run.
 The picture shows the objective minus the best known objective, against oracle calls (without and with full gradients),
 and F1 on the validation sentences. Curves are means with one standard deviation over random seeds. Prints the tuned
-settings and the end of each curve. Finished runs are saved in runs.jsonl in that folder. They are not repeated, neither
-for an interrupted figure nor for another figure; delete that file to measure again. The first run compiles kernels for
-some minutes.
+settings and the end of each curve. A grid is lengthened until the chosen setting is not at its end. Finished runs are
+saved in runs.jsonl in that folder. They are not repeated, neither for an interrupted figure nor for another figure;
+delete that file to measure again. The first run compiles kernels for some minutes.
 
 The paper has CoNLL-2003: English, about 20,000 sentences, words with tags and syntactic chunks, 7 labels. Here the data
 are 8,323 Spanish sentences, words with tags only, 9 labels. Training uses the first 2,000 sentences of esp.train (see
@@ -273,7 +273,8 @@ def measure(performed: Runs, curves: Sequence[Curve], passes: int, repeats: int)
         run=lambda curve, options, rng: Run(curve.method, curve.c, options, rng, passes),
         certificates=[Run(CERTIFICATE, c, {}, 0, LONGER * passes) for c in cs],
         choose=chosen,
-        chosen=lambda curve, best: {**curve.options, **{name: best[name] for name in curve.grid[0]}})  # fmt: skip
+        chosen=lambda curve, best: {**curve.options, **{name: best[name] for name in curve.grid[0]}},
+        lengthen=True)  # fmt: skip
     shown = [
         {"column": curve.column, "label": curve.label, "method": curve.method, "c": curve.c, "options": options,
          "tuned": ends(curve.grid, options), "runs": records}
@@ -319,15 +320,10 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     parser.number("solver", "--repeats", 5, "number of random seeds", "; the paper: 10")
     parser.number("model", "--bits", 16, "hash features to 2^N weights")
     shell.add_workers(parser)
-    shell.add_report_options(parser, printed="JSON, without the rows of the runs", again="the picture")
+    shell.add_report_options(parser, printed="JSON, without the rows of the runs")
     options = shell.parsed(parser, arguments, QUICK)
     figure = name.removeprefix("casimir-")
-    return shell.run_or_draw(parser, options, lambda: _run(figure, options), _draw, "a figure", FIELDS)
-
-
-def _draw(options: argparse.Namespace, report: dict[str, Any], picture: Path) -> None:
-    draw_entities(picture, report)
-    shell.say_written(picture)
+    return shell.run_or_draw(parser, options, lambda: _run(figure, options), SHOWN, "a figure", FIELDS)
 
 
 def _run(figure: str, options: argparse.Namespace) -> None:
@@ -341,5 +337,7 @@ def _run(figure: str, options: argparse.Namespace) -> None:
         results = measure(runs_of(sentences, kept, executor), curves, options.passes, options.repeats)
     settings = {name: getattr(options, name) for name in QUICK}
     report = {"figure": figure, "settings": settings, "versions": shell.versions(), **results}
-    shown = shell.Shown(draw_entities, table, without_rows)
-    shown.kept(options, report, folder / f"{figure}.json", kept)
+    SHOWN.kept(options, report, folder / f"{figure}.json", kept)
+
+
+SHOWN = shell.Shown(draw_entities, table, without_rows)

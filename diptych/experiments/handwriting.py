@@ -34,6 +34,7 @@ from diptych.commands.options import positive
 from diptych.commands.output import announce_compilation, whole
 from diptych.distributed import Runs
 from diptych.experiments import shell
+from diptych.experiments.results import timed
 from diptych.experiments.sparse_data import handwritten_words
 from diptych.pictures.plots import require_matplotlib, save_figure
 from reference.datasets import Sequences
@@ -251,11 +252,13 @@ def _spread(x: np.ndarray) -> list[float]:
 def table(report: dict[str, Any]) -> str:
     """The summary and the settings in Markdown."""
     content, settings = summary(report), report["settings"]
-    lines = shell.header("kernel", "paper, %", "best C on test, %", "C", "held-out C, %", "seconds (paper)")
+    head = ["kernel", "paper, %", "best C on test, %", "C", "held-out C, %", "seconds (paper)"]
+    head = head if timed(report) else head[:-1]
+    lines = shell.header(*head)
     for row in content["rows"]:
         mean, deviation, seconds = row["paper"]
-        cells = _cell(row["best"]), f"{row['C']:g}", _cell(row["held_out"]), f"{row['seconds']:.2f} ({seconds:g})"
-        lines.append(shell.row(row["kernel"], f"{mean} ± {deviation}", *cells))
+        cells = [row["kernel"], f"{mean} ± {deviation}", _cell(row["best"]), f"{row['C']:g}", _cell(row["held_out"])]
+        lines.append(shell.row(*[*cells, f"{row['seconds']:.2f} ({seconds:g})"][: len(head)]))
     compared = "letters right, difference fold by fold"
     lines += ["", *shell.header(compared, "paper (of means)", "best C", "held-out C")]
     for x in content["differences"]:

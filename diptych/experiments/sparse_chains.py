@@ -237,7 +237,7 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
         help="stop at this gap relative to the objective (default: letters 1e-7, chunks 1e-4)")  # fmt: skip
     shell.add_report_options(parser, printed="the report as JSON")
     options = shell.parsed(parser, arguments, QUICK)
-    return shell.run_or_draw(parser, options, lambda: _run(options), _show, "sparse_chains", FIELDS)
+    return shell.run_or_draw(parser, options, lambda: _run(options), SHOWN, "sparse_chains", FIELDS)
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -255,17 +255,17 @@ def _run(options: argparse.Namespace) -> None:
         else:
             how = options.examples, options.values, options.ratio or 1e-4, options.tol or 1e-4
             report = chunks(options.source, *how, keep)
-    shell.say_written(path)
-    _show(options, report, shell.picture_of(options, path))
+    SHOWN.kept(options, report, path)
 
 
-def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path) -> None:
-    print(json.dumps(report, indent=1) if options.json else table(report), flush=True)
-    draw = draw_gaps if report["kind"] == "letters" else draw_counts
-    draw(picture, report)
-    shell.say_written(picture)
+def draw(path: Path, report: dict[str, Any]) -> None:
+    """The picture of the report's kind."""
+    (draw_gaps if report["kind"] == "letters" else draw_counts)(path, report)
 
 
 def _timed(run: Any) -> tuple[Any, float]:
     started = time.perf_counter()
     return run(), time.perf_counter() - started
+
+
+SHOWN = shell.Shown(draw, table, lambda report: report)
