@@ -149,11 +149,12 @@ HEAD = (
 
 
 def table(report: dict[str, Any]) -> str:
-    """The lines in Markdown. The work is relative to that of the first run on the data. Seconds, and what they give,
-    are left out if they do not count.
+    """The lines in Markdown. The work is relative to that of the first run on the data. Seconds, and what they give, as
+    all of the paper's lines, are left out if they do not count.
     """
     head = HEAD if timed(report) else ("data", "rule", "solver", "work", "iterations")
-    rows = (shell.row(*(_cell(line.get(name)) for name in head)) for line in lines(report))
+    shown = (line for line in lines(report) if timed(report) or "work" in line)
+    rows = (shell.row(*(_cell(line.get(name)) for name in head)) for line in shown)
     return "\n".join([*shell.header(*head), *rows])
 
 
