@@ -16,7 +16,8 @@ from conformance.application.conftest import outcome
 from conformance.application.test_app import PNG
 from diptych.distributed import Runs
 from diptych.experiments import everything, slopes, table2
-from diptych.experiments.casimir_runs import Curve, ends, tuned_curves
+from diptych.experiments.casimir_paper import CENTER, Entities, Run
+from diptych.experiments.casimir_runs import CONST, Curve, ends, record_of, tuned_curves
 from diptych.experiments.registry import EXPERIMENTS, perform
 from diptych.experiments.results import GRIDS, MOST_BYTES, compact, marks, save_results, table_on, timed, write_table
 
@@ -148,6 +149,20 @@ def test_a_lengthened_grid_ends_at_the_best_setting_of_all(j, i, flat):
             assert not any(ends(curve.grid, options).values()) or (flat and options["mu"] == 0.1)
         else:
             assert list(curve.grid) == grid
+
+
+@pytest.mark.parametrize("change", [{"average": "last"}, {"average": "uniform"}, {"smoothing": "certified"}, {}])
+def test_changes_of_casimir_change_what_they_name(change):
+    """Not the last step in place of an average, nor certified outputs where the five best are all four of them: these
+    give the method of Figure 2, bit for bit.
+    """
+    sentences = [{"word": [a, b], "tag": ["N", b], "label": ["B-X", "O"]} for a in "xyz" for b in "uv"]
+    problem = Entities(sentences, sentences, 6)
+    run = Run(CONST, 0.1, {**CENTER, "L": 8.0, "mu": 1.0}, 0, 4)
+    rows, others = (record_of(problem, run._replace(options=options), 4)["rows"]
+        for options in (run.options, {**run.options, **change}))  # fmt: skip
+    same = [row["objective"] == other["objective"] for row, other in zip(rows, others, strict=True)]
+    assert all(same) == (change.get("average", "last") == "last")
 
 
 @given(st.lists(st.floats(0.2, 2.0), min_size=2, max_size=4))

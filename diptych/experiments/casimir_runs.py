@@ -19,6 +19,7 @@ import accelerated
 from diptych.commands.output import whole
 from diptych.distributed import Runs
 from diptych.pictures.plots import logarithmic, require_matplotlib, save_figure
+from reference.algorithms import SVRG, counterpart
 from reference.training.prox_linear import casimir_svrg
 from reference.training.result import Result, Row
 
@@ -27,6 +28,11 @@ WARM_STARTS = {"center": "Prox-center", "extrapolated": "Extrapolation", "last":
 CERTIFICATE = "certificate"  # the method that finds the best known objective and dual,
 LONGER = 4  # with this many times more passes
 STEPS = accelerated.steps
+SMOOTHINGS: dict[str, Callable[[int], Any]] = {
+    "top-k": accelerated.smoothings.TopK,
+    "certified": lambda k: accelerated.smoothings.SquaredL2(),  # of as many outputs as it takes, at most 64
+    "entropy": lambda k: accelerated.smoothings.Entropy(),
+}
 SCHEDULES = {"const": STEPS.Constant, "sqrt": STEPS.InverseSqrt, "inverse": STEPS.InverseTime}
 
 
@@ -42,9 +48,10 @@ class Problem(ABC):
         self.model, self.data, self.n = model, data, data.n
         self.hinge = accelerated.StructuralHinge(model, data)
 
-    def smoothed(self, k: int | None = None) -> Any:
-        """The hinge, smoothed by its k best outputs."""
-        return accelerated.StructuralHinge(self.model, self.data, smoothing=accelerated.smoothings.TopK(k or self.k))
+    def smoothed(self, options: dict[str, Any]) -> Any:
+        """The hinge, smoothed by its k best outputs or by another smoothing."""
+        smoothing = SMOOTHINGS[options.get("smoothing", "top-k")](options.get("k", self.k))
+        return accelerated.StructuralHinge(self.model, self.data, smoothing=smoothing)
 
     @abstractmethod
     def steps(self, run: Any, row: Row) -> int:
@@ -97,22 +104,28 @@ def _certificate(problem: Problem, lam: float, options: dict[str, Any], common: 
 def _svrg(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
     """SVRG; a pass starts from the average of the last pass."""
     smoothing = {"mu": options["mu"], "step_size": options["step_size"]}
-    return accelerated.svrg(problem.smoothed(options.get("k")), lam=lam, average="uniform", **smoothing, **common)
+    return accelerated.svrg(problem.smoothed(options), lam=lam, average="uniform", **smoothing, **common)
 
 
 def _casimir_const(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
-    """Proposition 29 with the tuned L = A/mu = 1/step: kappa = L/n - lam, or lam; gamma = 1/(L + lam + kappa)."""
-    L = options["L"] if "L" in options else 1 / options["step_size"]
-    kappa = L / problem.n - lam if L / problem.n > 4 * lam else lam
-    chosen = {"mu": options["mu"], "kappa": kappa, "step_size": 1 / (L + lam + kappa)}
-    smoothed, start = problem.smoothed(options.get("k")), options.get("warm_start", "center")
-    return accelerated.casimir_svrg_const(smoothed, lam=lam, warm_start=start, **chosen, **common)
+    """Proposition 29 with the tuned L = A/mu = 1/step: kappa = L/n - lam, or lam; gamma = 1/(L + lam + kappa). Without
+    one, L is found by backtracking. average: of the steps of a pass.
+    """
+    smoothed, start = problem.smoothed(options), options.get("warm_start", "center")
+    chosen: dict[str, Any] = {"mu": options["mu"], "warm_start": start}
+    if "L" in options or "step_size" in options:
+        L = options["L"] if "L" in options else 1 / options["step_size"]
+        kappa = L / problem.n - lam if L / problem.n > 4 * lam else lam
+        chosen |= {"kappa": kappa, "step_size": 1 / (L + lam + kappa)}
+    if "average" in options:
+        chosen["inner"] = counterpart(SVRG(average=options["average"]), smoothed).one_pass
+    return accelerated.casimir_svrg_const(smoothed, lam=lam, **chosen, **common)
 
 
 def _casimir_adapt(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
     """Proposition 30: mu_k decreases geometrically, kappa = lam (section 7.3.1)."""
     chosen = {"mu": options["mu"], "step_size": options["step_size"]}
-    smoothed, start = problem.smoothed(options.get("k")), options.get("warm_start", "center")
+    smoothed, start = problem.smoothed(options), options.get("warm_start", "center")
     return accelerated.casimir_svrg_adapt(smoothed, lam=lam, warm_start=start, **chosen, **common)
 
 
@@ -122,7 +135,9 @@ def _prox_linear(problem: Problem, lam: float, options: dict[str, Any], common: 
     iterations = common.pop("epochs") // options["budget"]
     chosen = {name: options[name] for name in ("eta", "mu", "L", "budget", "schedule")}
     inner = functools.partial(casimir_svrg, warm_start=options["warm_start"])
-    return accelerated.prox_linear(problem.smoothed(), lam=lam, inner=inner, iterations=iterations, **chosen, **common)
+    return accelerated.prox_linear(
+        problem.smoothed({}), lam=lam, inner=inner, iterations=iterations, **chosen, **common
+    )
 
 
 METHODS: dict[str, Callable[[Problem, float, dict[str, Any], dict[str, Any]], Result]] = {

@@ -46,6 +46,8 @@ EXPERIMENTS = {
         published=FULL),
     "casimir-figure-6": Experiment("localization", PILLUTLA, "Figure 6", "prox-linear: smoothing", MADE),
     "casimir-figure-7": Experiment("localization", PILLUTLA, "Figure 7", "prox-linear: eta, budget, warm starts", MADE),
+    "casimir-reasons": Experiment("casimir_paper", PILLUTLA, "Figure 2, one change at a time",
+        "Casimir-SVRG-const by smoothing, start, average and step", ENTITIES, published=FULL),
     "casimir-slopes": Experiment("slopes", PILLUTLA, "Propositions 29 to 32", "oracle calls as the accuracy is raised",
         MADE),
     "casimir-table-2": Experiment("table2", PILLUTLA, "Table 2", "oracles of each structure: operations and times",
