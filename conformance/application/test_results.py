@@ -189,7 +189,7 @@ def test_all_goes_on_where_it_was_interrupted(monkeypatch, tmp_path, capsys):
         zipped = [str(tmp_path / file)] if file.endswith(".zip") else []
         expected = ["letters"] if name == "screening-chains" else zipped
         assert words[: len(expected)] == expected and tuple(words[len(expected) : -5]) == EXPERIMENTS[name].published
-        assert words[-5:-1] == ["--json", "--out", str(tmp_path / "out" / name), "--results"]
+        assert words[-5:-1] == ["--json", "--out", str(tmp_path / "out" / EXPERIMENTS[name].module), "--results"]
         if name not in status_of:
             Path(words[-1]).write_bytes(b"")
         return status_of.get(name, 0)

@@ -1,9 +1,10 @@
 """Every experiment of the papers: ``diptych reproduce all [DATA] [--quick] [--out FOLDER] [--json]``.
 
 DATA is a folder with conll2002.zip, conll2000.zip and dependency_treebank.zip. The experiments run one after another,
-with the options of the published results. Each writes into a folder of its name in that of --out, and NAME.json.gz
-beside it. The command can be interrupted: called again, it leaves out what has its NAME.json.gz, and goes on from the
-finished runs of the others. An experiment that fails is named, and the others are run.
+with the options of the published results. Each writes NAME.json.gz into the folder of --out, and the rest into a folder
+in it, which experiments that share runs have in common. The command can be interrupted: called again, it leaves out
+what has its NAME.json.gz, and goes on from the finished runs of the others. An experiment that fails is named, and the
+others are run.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def _run(options: argparse.Namespace) -> None:
             continue
         shell.say(name)
         words = [*words_of(experiment, options.data, options.quick), *flags]
-        status = perform(name, [*words, "--out", str(folder / name), "--results", str(result)])
+        status = perform(name, [*words, "--out", str(folder / experiment.module), "--results", str(result)])
         if status in INTERRUPTED:
             options.status = status
             return
