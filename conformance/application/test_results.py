@@ -165,18 +165,20 @@ def test_changes_of_casimir_change_what_they_name(change):
     assert all(same) == (change.get("average", "last") == "last")
 
 
-@given(st.lists(st.floats(0.2, 2.0), min_size=2, max_size=4))
-def test_slopes_of_powers_are_their_exponents(exponents):
-    """And the interval is that of Student's t for their mean."""
+@given(st.floats(0.2, 2.0), st.floats(0, 1), st.integers(1, 4))
+def test_slopes_of_powers_are_their_exponents(exponent, apart, seeds):
+    """Also with deviations that are orthogonal to lines, as (1, -3, 3, -1); the interval is then that of their size:
+    Student's t with two degrees of freedom, squared residuals of 20 apart^2, squares of 5 log(2)^2 of the abscissas.
+    """
     eps = [0.04 / 2**j for j in range(4)]
-    counts = [[1e9 * x**-p for x in eps] for p in exponents]
-    report = {"accuracies": eps, "calls": dict.fromkeys(slopes.PROMISED, counts)}
+    counts = [1e9 * x**-exponent * math.exp(apart * e) for x, e in zip(eps, (1, -3, 3, -1), strict=True)]
+    report = {"accuracies": eps, "calls": dict.fromkeys(slopes.PROMISED, [counts] * seeds)}
     for line in slopes.lines(report):
-        assert line["slope"] == pytest.approx(np.mean(exponents))
-        deviation = np.std(exponents, ddof=1) / math.sqrt(len(exponents))
-        assert line["half"] == pytest.approx(
-            {2: 12.7062047, 3: 4.3026527, 4: 3.1824463}[len(exponents)] * deviation, abs=1e-6
-        )
+        assert line["slope"] == pytest.approx(exponent)
+        assert line["half"] == pytest.approx(4.30265273 * math.sqrt(2) * apart / math.log(2), abs=1e-5)
+    report["calls"] = {name: [[5, 9, None, None]] for name in slopes.PROMISED}
+    assert all(line["slope"] is None and line["calls"] == [5, 9, None, None] for line in slopes.lines(report))
+    assert slopes.table(report).count("too few points") == len(slopes.PROMISED)
 
 
 def test_all_goes_on_where_it_was_interrupted(monkeypatch, tmp_path, capsys):
