@@ -89,12 +89,12 @@ def lines(report: dict[str, Any]) -> list[dict[str, Any]]:
         columns = list(zip(*report["calls"][name], strict=True))
         mean = [None if None in column else float(np.mean(column)) for column in columns]
         reached = [k for k, calls in enumerate(mean) if calls is not None]
-        row = {"what": name, "promised": promised, "slope": None, "half": None, "calls": mean}
+        row: dict[str, Any] = {"what": name, "promised": promised, "slope": None, "half": None, "calls": mean}
         if len(reached) > 2:
             x = -np.log([report["accuracies"][k] for k in reached])
             fitted = linregress(x, [np.mean(np.log(columns[k])) for k in reached])
-            row |= {"slope": float(fitted.slope)}
-            row |= {"half": float(student.ppf(0.975, len(x) - 2) * fitted.stderr)}
+            half = student.ppf(0.975, len(x) - 2) * fitted.stderr
+            row |= {"slope": float(fitted.slope), "half": float(half)}
         rows.append(row)
     return rows
 
