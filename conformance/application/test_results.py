@@ -109,11 +109,14 @@ def test_a_table_is_written_between_its_marks_and_nothing_else_changes(tmp_path,
 
 
 @pytest.mark.parametrize("load", [0.5, 2.0, 2.5, None])
-def test_seconds_of_a_busy_machine_are_not_shown(load):
+@pytest.mark.parametrize("before", [1.0, None])
+def test_seconds_of_a_busy_machine_are_not_shown(load, before):
+    """At the end of any of the runs."""
     record = {"structure": "Chain", "size": "p = 1", "algorithm": "a", "complexity": "p", "operations": "1"}
     record["run"] = 1e-3  # seconds
-    report = {"versions": {"cores": 2, "load": load}, "records": [record] * 3}
-    assert timed(report) == (load != 2.5) == ("1.0 ms" in table2.table(report))
+    for first, last in ((before, load), (load, before)):
+        report = {"versions": {"cores": 2, "load": first}, "records": [record, record, {**record, "load": last}]}
+        assert timed(report) == (load != 2.5) == ("1.0 ms" in table2.table(report))
 
 
 @given(st.integers(-6, 6), st.integers(-4, 4), st.booleans())

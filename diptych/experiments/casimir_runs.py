@@ -18,6 +18,7 @@ import numpy as np
 import accelerated
 from diptych.commands.output import whole
 from diptych.distributed import Runs
+from diptych.experiments.results import load
 from diptych.pictures.plots import logarithmic, require_matplotlib, save_figure
 from reference.algorithms import SVRG, counterpart
 from reference.training.prox_linear import casimir_svrg
@@ -178,7 +179,7 @@ def record_of(problem: Problem, run: Any, passes: int) -> dict[str, Any]:
     with np.errstate(over="ignore", invalid="ignore"):  # the grids contain steps that diverge
         common = {"epochs": passes, "rng": run.rng, "callback": note}
         message = whole(METHODS[run.method](problem, lam, run.options, common)).message
-    return {**run._asdict(), "n": problem.n, "rows": rows, "message": message}
+    return {**run._asdict(), "n": problem.n, "rows": rows, "message": message, "load": load()}
 
 
 def described(what: str, run: Any, record: dict[str, Any]) -> str:

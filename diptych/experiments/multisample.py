@@ -22,7 +22,7 @@ import accelerated
 from diptych.commands.output import announce_compilation, whole
 from diptych.distributed import Runs
 from diptych.experiments import shell
-from diptych.experiments.results import timed
+from diptych.experiments.results import load, timed
 from diptych.experiments.sparse_data import handwritten_words
 from diptych.pictures.plots import logarithmic, require_matplotlib, save_figure
 from reference.training.result import Result
@@ -105,7 +105,8 @@ def measure(
         whole(run(problem.objective, epochs=1, tol=None, **common))  # compile kernels, fill caches
         result = whole(run(problem.objective, epochs=100_000, callback=lambda row, w: row.seconds > seconds, **common))
         record = dict[str, Any](oracle_calls=result.oracle_calls, objective=result.fun, gap=result.certificate)
-        record |= {"message": result.message, "history": [row.as_dict() for row in result.history]}
+        record |= {"load": load(), "message": result.message}
+        record |= {"history": [row.as_dict() for row in result.history]}
         return record | {"mean cost": None if mean_cost is None else mean_cost(result.x)}
 
     def describe(name: str, record: dict[str, Any]) -> str:

@@ -36,7 +36,7 @@ from accelerated import algorithms
 from diptych.commands.output import announce_compilation
 from diptych.distributed import Runs
 from diptych.experiments import shell
-from diptych.experiments.results import timed
+from diptych.experiments.results import load, timed
 from diptych.files.treebank import Sentence, load_treebank
 from diptych.metrics import PUNCTUATION, attachment_score
 from diptych.pictures.plots import require_matplotlib, save_figure, whole
@@ -103,7 +103,7 @@ def perform(treebank: Treebank, run: Run) -> dict[str, Any]:
         norms = [float(norm) for norm in model.template_norms(state.x)]
         rows.append({"epoch": epoch, "seconds": seconds, "norms": norms})
     shares = {"objective": None, "uas": None, "uas_with_punctuation": None}
-    record = {**run._asdict(), "n": data.n, "rows": rows, **shares}
+    record = {**run._asdict(), "n": data.n, "rows": rows, "load": load(), **shares}
     w = state.x
     if not np.all(np.isfinite(w)):
         return record

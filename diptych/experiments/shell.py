@@ -29,7 +29,7 @@ from diptych.commands.executors import add_executor, executor_of
 from diptych.commands.options import above_zero, add_flags, positive
 from diptych.commands.output import error_text, status_of, writable
 from diptych.experiments.registry import EXPERIMENTS
-from diptych.experiments.results import check_page, compact, save_results, write_table
+from diptych.experiments.results import check_page, compact, load, save_results, write_table
 from diptych.interrupts import listening, status, word
 from diptych.pictures.plots import require_matplotlib
 from reference.files import save_bytes
@@ -292,10 +292,7 @@ def say_written(*paths: Path) -> None:
 
 
 def versions() -> dict[str, Any]:
-    """The versions and the machine of a measurement, for its record. load: the processes that could run, on average
-    over the last 15 minutes.
-    """
+    """The versions and the machine of a measurement, for its record."""
     libraries = {"diptych": reference.__version__, "python": platform.python_version(), "numpy": np.__version__}
     machine = {"machine": platform.machine(), "processor": llvmlite.binding.get_host_cpu_name()}
-    load = os.getloadavg()[2] if hasattr(os, "getloadavg") else None
-    return libraries | {"numba": numba.__version__, **machine, "cores": os.cpu_count(), "load": load}
+    return libraries | {"numba": numba.__version__, **machine, "cores": os.cpu_count(), "load": load()}

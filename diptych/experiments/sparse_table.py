@@ -27,7 +27,7 @@ from diptych.commands.options import above_zero
 from diptych.commands.output import announce_compilation
 from diptych.distributed import Runs
 from diptych.experiments import shell, sparse_data
-from diptych.experiments.results import timed
+from diptych.experiments.results import load, timed
 from diptych.pictures.plots import require_matplotlib, save_figure
 
 RULES: dict[str, Callable[[], Any]] = {
@@ -113,7 +113,8 @@ def measure(
     rows = [path.report(paths[0].path) for path in paths]
     model = objective.model
     sizes = {"examples": objective.n, "features": model.n_features, "weights": model.size, "beta_max": most}
-    return sizes | {"nonzeros": [point.nonzeros for point in paths[0].path.points], "rows": rows}
+    nonzeros = [point.nonzeros for point in paths[0].path.points]
+    return sizes | {"nonzeros": nonzeros, "rows": rows, "load": load()}
 
 
 def lines(report: dict[str, Any]) -> list[dict[str, Any]]:
