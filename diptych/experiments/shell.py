@@ -273,7 +273,8 @@ class Shown:
             save_results(options.results, report)
         if options.page is not None:
             write_table(options.page, options.experiment, self.table(compact(report)))
-        say_written(*written, *filter(None, (options.results, options.page)))
+        if files := [*written, *filter(None, (options.results, options.page))]:
+            say_written(*files)
 
     def kept(self, options: argparse.Namespace, report: dict[str, Any], path: Path, *others: Path) -> None:
         """Write a new report and show it. others: files that were written before."""
