@@ -85,11 +85,15 @@ def test_a_published_report_has_six_digits_and_of_grids_the_last_rows(part):
     assert compact(short) == short
 
 
-def test_files_have_the_same_bytes_again_and_a_largest_size(tmp_path):
+def test_files_have_the_same_bytes_again_and_a_largest_size(tmp_path, capsys):
     report = {"curves": [1 / 3, None, math.pi]}
     for name in ("a.json.gz", "b.json.gz"):
         save_results(tmp_path / name, report)
     assert (tmp_path / "a.json.gz").read_bytes() == (tmp_path / "b.json.gz").read_bytes()
+    for content in (b"", b"{}", (tmp_path / "a.json.gz").read_bytes()[:-9], gzip.compress(b"{")):
+        (tmp_path / "cut.json.gz").write_bytes(content)
+        status, out, err = outcome(capsys, perform, "casimir-table-2", ["--draw", str(tmp_path / "cut.json.gz")])
+        assert status == 2 and out == "" and "cut.json.gz: expected the JSON of table 2, got" in err
     long = np.random.default_rng(0).random(MOST_BYTES).tolist()
     with pytest.raises(ValueError, match=r"c\.json\.gz: expected at most 300000 bytes to publish, got \d{6,7}"):
         save_results(tmp_path / "c.json.gz", {"curves": long})

@@ -222,6 +222,8 @@ def run_or_draw(
             show(options, report, drawn)
 
     def draw_or_run() -> None:
+        if options.results is not None and not options.results.name.endswith(".json.gz"):
+            raise ValueError(f"--results: expected a name that ends with .json.gz, got {options.results}")
         writable(options.results, None)
         writable(options.plot)
         if options.page is not None:
