@@ -18,7 +18,7 @@ from conformance.application.test_app import PNG
 from conformance.specimens.pages import entries
 from conformance.specimens.requests import FILES
 from diptych.commands import others
-from diptych.experiments import shell, slopes
+from diptych.experiments import parsing, shell
 from diptych.experiments.registry import EXPERIMENTS, perform
 
 WITH_DATA = [name for name, found in EXPERIMENTS.items() if found.data.endswith(".zip")]
@@ -47,7 +47,8 @@ def test_help_is_one_screen_and_help_all_has_the_text_too(name, ended, monkeypat
     assert status == 0 and len(brief.splitlines()) <= 40 and all(len(line) <= 80 for line in brief.splitlines())
     assert brief.startswith(f"usage: diptych reproduce {name} ") and "--json" in brief
     assert "\noutput:\n" in brief and "--quiet" in brief and "--out" in brief and "--panel" not in brief
-    assert ("--plot" in brief) == ("--draw" in brief or name in ("multisample-gaps", "partial-labels"))
+    drawn = "--draw" in brief and name != "casimir-table-2"  # a table alone
+    assert ("--plot" in brief) == (drawn or name == "partial-labels")
     status, whole, _ = ended(name, "--help-all")
     text = importlib.import_module(f"diptych.experiments.{EXPERIMENTS[name].module}").__doc__
     family = [each for each, found in EXPERIMENTS.items() if found.module == EXPERIMENTS[name].module]
@@ -69,13 +70,13 @@ def test_wrong_options_and_missing_data_are_said_in_one_line(entry, message, end
 
 
 def test_out_has_what_would_be_printed(ended, monkeypatch, tmp_path):
-    monkeypatch.setattr(slopes, "figures", lambda: iter([("Proposition 29", [3, None], None)]))
-    for words in ([], ["--json"]):
-        status, printed, _ = ended("casimir-slopes", *words)
-        assert status == 0 and "Proposition 29" in printed
-        assert ended("casimir-slopes", *words, "--out", tmp_path / "slopes")[:2] == (0, "")
-        assert (tmp_path / "slopes").read_text() == printed
-    status, _, err = ended("casimir-slopes", "--out", tmp_path / "none" / "slopes")
+    monkeypatch.setattr(parsing, "figures", lambda path: iter([("Chu-Liu", 3.0, "us")]))
+    for words in (["trees.zip"], ["trees.zip", "--json"]):
+        status, printed, _ = ended("parsing", *words)
+        assert status == 0 and "Chu-Liu" in printed
+        assert ended("parsing", *words, "--out", tmp_path / "parsing")[:2] == (0, "")
+        assert (tmp_path / "parsing").read_text() == printed
+    status, _, err = ended("parsing", "trees.zip", "--out", tmp_path / "none" / "parsing")
     assert status == 2 and "no such folder" in err
 
 

@@ -2,14 +2,15 @@
 
     diptych reproduce casimir-figure-2 PATH_TO_conll2002.zip [--quick] [--out FOLDER] [--json] [--workers 2]
     diptych reproduce casimir-figure-5a ...   level of smoothing; 5b: smooth or not, 5c: warm starts, 5d: K
+    diptych reproduce casimir-reasons ...     Figure 2: C-SVRG-const with one change at a time
     diptych reproduce casimir-figure-2 --draw figure-2.json  draw the picture again from the JSON file
 
 Writes FIGURE.json and FIGURE.png into the current folder, or that of --out. The JSON file has every row of every run.
 The picture shows the objective minus the best known objective, against oracle calls (without and with full gradients),
 and F1 on the validation sentences. Curves are means with one standard deviation over random seeds. Prints the tuned
-settings and the end of each curve. Finished runs are saved in runs.jsonl in that folder. They are not repeated, neither
-for an interrupted figure nor for another figure; delete that file to measure again. The first run compiles kernels for
-some minutes.
+settings and the end of each curve. A grid is lengthened until the chosen setting is not at its end. Finished runs are
+saved in runs.jsonl in that folder. They are not repeated, neither for an interrupted figure nor for another figure;
+delete that file to measure again. The first run compiles kernels for some minutes.
 
 The paper has CoNLL-2003: English, about 20,000 sentences, words with tags and syntactic chunks, 7 labels. Here the data
 are 8,323 Spanish sentences, words with tags only, 9 labels. Training uses the first 2,000 sentences of esp.train (see
@@ -65,30 +66,36 @@ FULL_GRADIENTS = {"svrg", CONST, ADAPT}  # methods with one full gradient per pa
 
 
 class Sentences(NamedTuple):
-    """A zip with esp.train and esp.testa, the maximum numbers of sentences, and bits: features have 2^bits weights."""
+    """A zip with esp.train and esp.testa, the maximum numbers of sentences, and bits: features have 2^bits weights.
+
+    language: "esp", or "ned" for files of this name.
+    """
 
     archive: str
     training: int
     validation: int
     bits: int
+    language: str = "esp"
 
     def load(self) -> tuple[list[Columns], list[Columns]]:
         """The sentences to train on and to validate on. ValueError for an unsuitable file."""
+        members = [f"{self.language}.{part}" for part in ("train", "testa")]
+        zipped = f"a zip with {' and '.join(members)}"
         if not self.archive.endswith(".zip"):
-            raise ValueError(f"{self.archive}: expected a zip with esp.train and esp.testa, such as conll2002.zip")
+            raise ValueError(f"{self.archive}: expected {zipped}, such as conll2002.zip")
         both = []
-        for member in ("esp.train", "esp.testa"):
+        for member in members:
             path = f"{self.archive}:{member}"
             try:
                 both.append(load_columns(path))
             except ValueError as problem:
-                raise ValueError(f"{problem} (expected a zip with esp.train and esp.testa)") from None
+                raise ValueError(f"{problem} (expected {zipped})") from None
             columns = list(both[-1][0]) if both[-1] else ["nothing"]
             if not {"tag", "label"} <= set(columns):
                 raise ValueError(f"{path}: expected columns word, tag, label, got {', '.join(columns)}")
         training, validation = both
         if len(training) < self.training:
-            expected = f"expected at most the {len(training)} of {self.archive}:esp.train"
+            expected = f"expected at most the {len(training)} of {self.archive}:{members[0]}"
             raise ValueError(f"--sentences: {expected}, got {self.training}")
         return training[: self.training], validation[: self.validation]
 
@@ -134,7 +141,7 @@ def runs_of(sentences: Sentences, kept: Path, executor: Any) -> Runs:
         partial(_perform, sentences),
         kept,
         executor,
-        key=lambda run: [*sentences[1:], run._asdict()],
+        key=lambda run: [*sentences[1:4], *([] if sentences.language == "esp" else ["ned"]), run._asdict()],
         describe=lambda run, record: described(f"{run.method}, lam = {run.c:g}/n", run, record),
     )
 
@@ -245,8 +252,29 @@ def figure_5d(grids: Grids) -> list[Curve]:
     ]
 
 
+CHANGES: dict[str, dict[str, Any]] = {
+    "as in Figure 2": {},
+    "certified K": {"smoothing": "certified"},
+    "entropy": {"smoothing": "entropy"},
+    "averaged steps": {"average": "uniform"},
+    WARM_STARTS["extrapolated"]: {"warm_start": "extrapolated"},
+    WARM_STARTS["last"]: {"warm_start": "last"},
+}
+
+
+def reasons(grids: Grids) -> list[Curve]:
+    """Casimir-SVRG-const with one change at a time, each tuned, or with a step that is found, beside other methods."""
+    curves, mu = [], [{"mu": mu} for mu in grids.mu]
+    for c in (0.01, 1):
+        tried = [(label, {**CENTER, **change}, grids.with_mu(CONST)) for label, change in CHANGES.items()]
+        every = [*tried, ("step found", CENTER, mu)]
+        curves += [Curve(label, CONST, options, grid, column=f"lam = {c:g}/n", c=c) for label, options, grid in every]
+        curves += [each for each in figure_2(grids) if each.c == c and each.method in ("sgd", "bcfw")]
+    return curves
+
+
 FIGURES: dict[str, Callable[[Grids], list[Curve]]] = {
-    each.__name__.replace("_", "-"): each for each in (figure_2, figure_5a, figure_5b, figure_5c, figure_5d)
+    each.__name__.replace("_", "-"): each for each in (figure_2, figure_5a, figure_5b, figure_5c, figure_5d, reasons)
 }
 
 
@@ -273,7 +301,8 @@ def measure(performed: Runs, curves: Sequence[Curve], passes: int, repeats: int)
         run=lambda curve, options, rng: Run(curve.method, curve.c, options, rng, passes),
         certificates=[Run(CERTIFICATE, c, {}, 0, LONGER * passes) for c in cs],
         choose=chosen,
-        chosen=lambda curve, best: {**curve.options, **{name: best[name] for name in curve.grid[0]}})  # fmt: skip
+        chosen=lambda curve, best: {**curve.options, **{name: best[name] for name in curve.grid[0]}},
+        lengthen=True)  # fmt: skip
     shown = [
         {"column": curve.column, "label": curve.label, "method": curve.method, "c": curve.c, "options": options,
          "tuned": ends(curve.grid, options), "runs": records}
@@ -288,19 +317,30 @@ def measure(performed: Runs, curves: Sequence[Curve], passes: int, repeats: int)
 
 
 def table(report: dict[str, Any]) -> str:
-    """The tuned settings, and the end of each curve; * marks an end of the grid."""
-    lines = shell.header("column", "curve", "tuned", "objective", "less the best known", "F1, %")
+    """The tuned settings, and the end of each curve; * marks an end of the grid. "At equal calls" is at the calls of
+    the curve of the column that makes the fewest, with those of full gradients.
+    """
+    lines = shell.header("column", "curve", "tuned", "objective", "less the best known", "at equal calls", "F1, %")
     for curve in report["curves"]:
         best = report["best"][f"{curve['c']:g}"]["objective"]
         ends = [last_objective(record) for record in curve["runs"]]
         last = [record["rows"][-1]["f1"] for record in curve["runs"] if record["rows"]]
         f1 = [100 * share for share in last if share is not None]
-        cells = tuned_options(curve, "g"), _spread(ends), f"{statistics.fmean(ends) - best:.3g}", _spread(f1)
-        lines.append(shell.row(curve["column"], curve["label"], *cells))
+        fewest = min(_calls(other) for other in report["curves"] if other["column"] == curve["column"])
+        within = [[row for row in record["rows"] if row["oracle_calls"] <= fewest] for record in curve["runs"]]
+        equal = [last_objective({"rows": rows}) for rows in within]
+        apart = [statistics.fmean(values) - best for values in (ends, equal)]
+        cells = _spread(ends), *(f"{x:.3g}" if math.isfinite(x) else "none" for x in apart), _spread(f1)
+        lines.append(shell.row(curve["column"], curve["label"], tuned_options(curve, "g"), *cells))
     lines.append("\n*: an end of the grid")
     for c, best in report["best"].items():
         lines.append(f"\nlam = {c}/n: best known objective {best['objective']:.6g}, dual {best['dual']:.6g}")
     return "\n".join(lines)
+
+
+def _calls(curve: dict[str, Any]) -> int:
+    """The oracle calls at the end of the shortest run."""
+    return min(record["rows"][-1]["oracle_calls"] if record["rows"] else 0 for record in curve["runs"])
 
 
 def _spread(numbers: list[float]) -> str:
@@ -315,31 +355,29 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("data", metavar="DATA", nargs="?", help="path to conll2002.zip")
     parser.quick("small grids; defaults of 16 sentences, 2 passes, 2 repeats and 12 bits")
     parser.number("data", "--sentences", 2000, "number of training sentences", ", of 8323")
+    parser.option("data", "--language", choices=("esp", "ned"), default="esp", help="Spanish or Dutch (default: esp)")
     parser.number("solver", "--passes", 20, "passes of each run")
     parser.number("solver", "--repeats", 5, "number of random seeds", "; the paper: 10")
     parser.number("model", "--bits", 16, "hash features to 2^N weights")
     shell.add_workers(parser)
-    shell.add_report_options(parser, printed="JSON, without the rows of the runs", again="the picture")
+    shell.add_report_options(parser, printed="JSON, without the rows of the runs")
     options = shell.parsed(parser, arguments, QUICK)
     figure = name.removeprefix("casimir-")
-    return shell.run_or_draw(parser, options, lambda: _run(figure, options), _draw, "a figure", FIELDS)
-
-
-def _draw(options: argparse.Namespace, report: dict[str, Any], picture: Path) -> None:
-    draw_entities(picture, report)
-    shell.say_written(picture)
+    return shell.run_or_draw(parser, options, lambda: _run(figure, options), SHOWN, "a figure", FIELDS)
 
 
 def _run(figure: str, options: argparse.Namespace) -> None:
     if options.data is None:
         raise ValueError("DATA: expected the path of conll2002.zip")
     curves = FIGURES[figure](SMALL if options.quick else FULL)
-    sentences = Sentences(options.data, options.sentences, options.sentences, options.bits)
+    sentences = Sentences(options.data, options.sentences, options.sentences, options.bits, options.language)
     folder = shell.output_folder(options)
     kept = folder / "runs.jsonl"
     with shell.executor_of_one_thread(options) as executor:
         results = measure(runs_of(sentences, kept, executor), curves, options.passes, options.repeats)
-    settings = {name: getattr(options, name) for name in QUICK}
+    settings = {name: getattr(options, name) for name in (*QUICK, "language")}
     report = {"figure": figure, "settings": settings, "versions": shell.versions(), **results}
-    shown = shell.Shown(draw_entities, table, without_rows)
-    shown.kept(options, report, folder / f"{figure}.json", kept)
+    SHOWN.kept(options, report, folder / f"{figure}.json", kept)
+
+
+SHOWN = shell.Shown(draw_entities, table, without_rows)

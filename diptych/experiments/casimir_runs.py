@@ -5,6 +5,7 @@ for named entities and localisation.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import sys
 from abc import ABC, abstractmethod
@@ -17,7 +18,9 @@ import numpy as np
 import accelerated
 from diptych.commands.output import whole
 from diptych.distributed import Runs
+from diptych.experiments.results import load
 from diptych.pictures.plots import logarithmic, require_matplotlib, save_figure
+from reference.algorithms import SVRG, counterpart
 from reference.training.prox_linear import casimir_svrg
 from reference.training.result import Result, Row
 
@@ -26,6 +29,11 @@ WARM_STARTS = {"center": "Prox-center", "extrapolated": "Extrapolation", "last":
 CERTIFICATE = "certificate"  # the method that finds the best known objective and dual,
 LONGER = 4  # with this many times more passes
 STEPS = accelerated.steps
+SMOOTHINGS: dict[str, Callable[[int], Any]] = {
+    "top-k": accelerated.smoothings.TopK,
+    "certified": lambda k: accelerated.smoothings.SquaredL2(),  # of as many outputs as it takes, at most 64
+    "entropy": lambda k: accelerated.smoothings.Entropy(),
+}
 SCHEDULES = {"const": STEPS.Constant, "sqrt": STEPS.InverseSqrt, "inverse": STEPS.InverseTime}
 
 
@@ -41,9 +49,10 @@ class Problem(ABC):
         self.model, self.data, self.n = model, data, data.n
         self.hinge = accelerated.StructuralHinge(model, data)
 
-    def smoothed(self, k: int | None = None) -> Any:
-        """The hinge, smoothed by its k best outputs."""
-        return accelerated.StructuralHinge(self.model, self.data, smoothing=accelerated.smoothings.TopK(k or self.k))
+    def smoothed(self, options: dict[str, Any]) -> Any:
+        """The hinge, smoothed by its k best outputs or by another smoothing."""
+        smoothing = SMOOTHINGS[options.get("smoothing", "top-k")](options.get("k", self.k))
+        return accelerated.StructuralHinge(self.model, self.data, smoothing=smoothing)
 
     @abstractmethod
     def steps(self, run: Any, row: Row) -> int:
@@ -96,22 +105,28 @@ def _certificate(problem: Problem, lam: float, options: dict[str, Any], common: 
 def _svrg(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
     """SVRG; a pass starts from the average of the last pass."""
     smoothing = {"mu": options["mu"], "step_size": options["step_size"]}
-    return accelerated.svrg(problem.smoothed(options.get("k")), lam=lam, average="uniform", **smoothing, **common)
+    return accelerated.svrg(problem.smoothed(options), lam=lam, average="uniform", **smoothing, **common)
 
 
 def _casimir_const(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
-    """Proposition 29 with the tuned L = A/mu = 1/step: kappa = L/n - lam, or lam; gamma = 1/(L + lam + kappa)."""
-    L = options["L"] if "L" in options else 1 / options["step_size"]
-    kappa = L / problem.n - lam if L / problem.n > 4 * lam else lam
-    chosen = {"mu": options["mu"], "kappa": kappa, "step_size": 1 / (L + lam + kappa)}
-    smoothed, start = problem.smoothed(options.get("k")), options.get("warm_start", "center")
-    return accelerated.casimir_svrg_const(smoothed, lam=lam, warm_start=start, **chosen, **common)
+    """Proposition 29 with the tuned L = A/mu = 1/step: kappa = L/n - lam, or lam; gamma = 1/(L + lam + kappa). Without
+    one, L is found by backtracking. average: of the steps of a pass.
+    """
+    smoothed, start = problem.smoothed(options), options.get("warm_start", "center")
+    chosen: dict[str, Any] = {"mu": options["mu"], "warm_start": start}
+    if "L" in options or "step_size" in options:
+        L = options["L"] if "L" in options else 1 / options["step_size"]
+        kappa = L / problem.n - lam if L / problem.n > 4 * lam else lam
+        chosen |= {"kappa": kappa, "step_size": 1 / (L + lam + kappa)}
+    if "average" in options:
+        chosen["inner"] = counterpart(SVRG(average=options["average"]), smoothed).one_pass
+    return accelerated.casimir_svrg_const(smoothed, lam=lam, **chosen, **common)
 
 
 def _casimir_adapt(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
     """Proposition 30: mu_k decreases geometrically, kappa = lam (section 7.3.1)."""
     chosen = {"mu": options["mu"], "step_size": options["step_size"]}
-    smoothed, start = problem.smoothed(options.get("k")), options.get("warm_start", "center")
+    smoothed, start = problem.smoothed(options), options.get("warm_start", "center")
     return accelerated.casimir_svrg_adapt(smoothed, lam=lam, warm_start=start, **chosen, **common)
 
 
@@ -121,7 +136,9 @@ def _prox_linear(problem: Problem, lam: float, options: dict[str, Any], common: 
     iterations = common.pop("epochs") // options["budget"]
     chosen = {name: options[name] for name in ("eta", "mu", "L", "budget", "schedule")}
     inner = functools.partial(casimir_svrg, warm_start=options["warm_start"])
-    return accelerated.prox_linear(problem.smoothed(), lam=lam, inner=inner, iterations=iterations, **chosen, **common)
+    return accelerated.prox_linear(
+        problem.smoothed({}), lam=lam, inner=inner, iterations=iterations, **chosen, **common
+    )
 
 
 METHODS: dict[str, Callable[[Problem, float, dict[str, Any], dict[str, Any]], Result]] = {
@@ -162,7 +179,7 @@ def record_of(problem: Problem, run: Any, passes: int) -> dict[str, Any]:
     with np.errstate(over="ignore", invalid="ignore"):  # the grids contain steps that diverge
         common = {"epochs": passes, "rng": run.rng, "callback": note}
         message = whole(METHODS[run.method](problem, lam, run.options, common)).message
-    return {**run._asdict(), "n": problem.n, "rows": rows, "message": message}
+    return {**run._asdict(), "n": problem.n, "rows": rows, "message": message, "load": load()}
 
 
 def described(what: str, run: Any, record: dict[str, Any]) -> str:
@@ -188,6 +205,19 @@ def ends(grid: Sequence[dict[str, float]], options: dict[str, Any]) -> dict[str,
     """For each tuned option, whether an end of more than two values was chosen: a longer grid might be better."""
     values = {name: sorted({point[name] for point in grid}) for name in grid[0]}
     return {name: len(x) > 2 and options[name] in (x[0], x[-1]) for name, x in values.items()}
+
+
+def beyond(grid: Sequence[dict[str, float]], options: dict[str, Any]) -> list[dict[str, float]]:
+    """The points of the larger grid that has one value more past each end at which a tuned option is, at the distance
+    of the last two. grid: all combinations of its values.
+    """
+    values = {name: sorted({point[name] for point in grid}) for name in grid[0]}
+    for name, at_end in ends(grid, options).items():
+        if at_end:
+            x = values[name]
+            x.append(x[0] / (x[1] / x[0]) if options[name] == x[0] else x[-1] * (x[-1] / x[-2]))
+    points = (dict(zip(values, each, strict=True)) for each in itertools.product(*values.values()))
+    return [point for point in points if point not in grid]
 
 
 def tuned_options(curve: dict[str, Any], digits: str) -> str:
@@ -228,26 +258,34 @@ def tuned_curves(
     certificates: Sequence[Any],
     choose: Callable[[Sequence[dict[str, Any]]], dict[str, Any]],
     chosen: Callable[[Curve, dict[str, Any]], dict[str, Any]],
+    lengthen: bool = False,
 ) -> Tuned:
     """Perform the runs that give bounds, those over each grid, and those of each curve with its tuned options.
 
     run: of a curve, with options and a seed; choose: the best record over a grid; chosen: the options of a curve, from
-    those of that record.
+    those of that record; lengthen: add points to a grid until none at its ends is chosen.
     """
     print("best known objectives", file=sys.stderr)
     every = performed.perform(certificates)
     print("tuning", file=sys.stderr)
-    tuned = [curve for curve in curves if curve.tuned_as is None]
-    grids = [[run(curve, {**curve.options, **point}, 0) for point in curve.grid] for curve in tuned]
-    performed.perform(each for runs in grids for each in runs)
-    tuning, best = list[dict[str, Any]](), dict[Any, dict[str, Any]]()
-    for curve, runs in zip(tuned, grids, strict=True):
-        records = performed.perform(runs)
-        tuning.append({"column": curve.column, "label": curve.label, "runs": records})
-        best[curve.label] = best[curve.column, curve.label] = choose(records)["options"]
+
+    def over_grid(curve: Curve) -> list[Any]:
+        return [run(curve, {**curve.options, **point}, 0) for point in curve.grid]
+
+    performed.perform(each for curve in curves if curve.tuned_as is None for each in over_grid(curve))
+    tuning, best, every_curve = list[dict[str, Any]](), dict[Any, dict[str, Any]](), list[Curve]()
+    for curve in curves:
+        if curve.tuned_as is None:
+            records = performed.perform(over_grid(curve))
+            while lengthen and (more := beyond(curve.grid, choose(records)["options"])):
+                curve = curve._replace(grid=[*curve.grid, *more])
+                records = performed.perform(over_grid(curve))
+            tuning.append({"column": curve.column, "label": curve.label, "runs": records})
+            best[curve.label] = best[curve.column, curve.label] = choose(records)["options"]
+        every_curve.append(curve)
     print("curves", file=sys.stderr)
     drawn = []
-    for curve in curves:
+    for curve in every_curve:
         label = curve.tuned_as or curve.label
         options = chosen(curve, best.get((curve.column, label), best[label]))
         drawn.append((curve, options, [run(curve, options, rng) for rng in range(repeats)]))

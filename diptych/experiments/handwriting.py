@@ -34,6 +34,7 @@ from diptych.commands.options import positive
 from diptych.commands.output import announce_compilation, whole
 from diptych.distributed import Runs
 from diptych.experiments import shell
+from diptych.experiments.results import load, timed
 from diptych.experiments.sparse_data import handwritten_words
 from diptych.pictures.plots import require_matplotlib, save_figure
 from reference.datasets import Sequences
@@ -105,7 +106,7 @@ def measure_fold(settings: Settings, fold: int) -> dict[str, dict[str, Any]]:
     held = np.arange(len(training.X)) % HELD_OUT == HELD_OUT - 1
     part, held_out = training.take(np.flatnonzero(~held)), training.take(np.flatnonzero(held))
     kernels = kernels_of(training)
-    records, models = {}, {}
+    records, models = dict[str, dict[str, Any]](), {}
     for row in ROWS:
         started = time.perf_counter()
         model = model_of(row, kernels, training.labels, settings)
@@ -122,6 +123,7 @@ def measure_fold(settings: Settings, fold: int) -> dict[str, dict[str, Any]]:
             "seconds": [packed + each.seconds for each in trained],
             "objective": [each.objective for each in trained],
             "norms": [each.norms.tolist() for each in trained],
+            "load": load(),
             "held_out": [_share(model.predict(weights, held_out.X), held_out.Y) for weights in chosen_by],
         }
     for (name, number), accuracy in tested(kernels, models, training, test):
@@ -251,11 +253,13 @@ def _spread(x: np.ndarray) -> list[float]:
 def table(report: dict[str, Any]) -> str:
     """The summary and the settings in Markdown."""
     content, settings = summary(report), report["settings"]
-    lines = shell.header("kernel", "paper, %", "best C on test, %", "C", "held-out C, %", "seconds (paper)")
+    head = ["kernel", "paper, %", "best C on test, %", "C", "held-out C, %", "seconds (paper)"]
+    head = head if timed(report) else head[:-1]
+    lines = shell.header(*head)
     for row in content["rows"]:
         mean, deviation, seconds = row["paper"]
-        cells = _cell(row["best"]), f"{row['C']:g}", _cell(row["held_out"]), f"{row['seconds']:.2f} ({seconds:g})"
-        lines.append(shell.row(row["kernel"], f"{mean} ± {deviation}", *cells))
+        cells = [row["kernel"], f"{mean} ± {deviation}", _cell(row["best"]), f"{row['C']:g}", _cell(row["held_out"])]
+        lines.append(shell.row(*[*cells, f"{row['seconds']:.2f} ({seconds:g})"][: len(head)]))
     compared = "letters right, difference fold by fold"
     lines += ["", *shell.header(compared, "paper (of means)", "best C", "held-out C")]
     for x in content["differences"]:

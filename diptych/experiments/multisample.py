@@ -10,9 +10,7 @@ multisample.jsonl and are not repeated. Uses one thread. The first run compiles 
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import platform
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,11 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import accelerated
-from accelerated.threads import set_num_threads
-from diptych.commands.options import add_flags
-from diptych.commands.output import announce_compilation, whole, writable
+from diptych.commands.output import announce_compilation, whole
 from diptych.distributed import Runs
 from diptych.experiments import shell
+from diptych.experiments.results import load, timed
 from diptych.experiments.sparse_data import handwritten_words
 from diptych.pictures.plots import logarithmic, require_matplotlib, save_figure
 from reference.training.result import Result
@@ -108,7 +105,8 @@ def measure(
         whole(run(problem.objective, epochs=1, tol=None, **common))  # compile kernels, fill caches
         result = whole(run(problem.objective, epochs=100_000, callback=lambda row, w: row.seconds > seconds, **common))
         record = dict[str, Any](oracle_calls=result.oracle_calls, objective=result.fun, gap=result.certificate)
-        record |= {"message": result.message, "history": [row.as_dict() for row in result.history]}
+        record |= {"load": load(), "message": result.message}
+        record |= {"history": [row.as_dict() for row in result.history]}
         return record | {"mean cost": None if mean_cost is None else mean_cost(result.x)}
 
     def describe(name: str, record: dict[str, Any]) -> str:
@@ -127,24 +125,40 @@ def _share(row: dict[str, Any]) -> float:
     return float((math.inf if row["gap"] is None else row["gap"]) / row["objective"])
 
 
-def draw(path: Path, measured: dict[str, dict[str, dict[str, Any]]]) -> None:
-    """Relative gap against oracle calls and against seconds, a row for each problem."""
-    figure = require_matplotlib()(figsize=(11, 4 * len(measured)), layout="constrained")
-    for (by_call, by_second), (name, runs) in zip(
-        figure.subplots(len(measured), 2, squeeze=False), measured.items(), strict=True
-    ):
-        for label, record in runs.items():
-            rows = record["history"]
-            gap = [_share(row) for row in rows]
-            style = {"label": label, "linestyle": "--" if "online" in label else "-", "linewidth": 1.4}
-            by_call.plot([row["oracle_calls"] for row in rows], gap, **style)
-            by_second.plot([row["seconds"] for row in rows], gap, **style)
-        by_call.set(yscale="log", xlabel="oracle calls", ylabel="gap / objective", title=name)
-        by_second.set(yscale="log", xlabel="seconds, one core")
-        logarithmic(by_call)
-        logarithmic(by_second)
-        by_call.legend(fontsize=7)
+def table(report: dict[str, Any]) -> str:
+    """The end of each run: oracle calls, objective, gap, and the mean cost of classes on the test characters."""
+    lines = shell.header("problem", "run", "oracle calls", "objective", "gap / objective", "mean cost")
+    for problem, runs in report["runs"].items():
+        for name, record in runs.items():
+            cost = record["mean cost"]
+            cells = f"{record['oracle_calls']:,}", f"{record['objective']:.5g}", f"{_share(record['history'][-1]):.2g}"
+            lines.append(shell.row(problem, name, *cells, "" if cost is None else f"{cost:.4f}"))
+    return "\n".join(lines)
+
+
+def draw(path: Path, report: dict[str, Any]) -> None:
+    """Relative gap against oracle calls, and against seconds if they count; a row for each problem."""
+    columns = {"oracle_calls": "oracle calls"} | ({"seconds": "seconds, one core"} if timed(report) else {})
+    measured = report["runs"]
+    figure = require_matplotlib()(figsize=(5.5 * len(columns), 4 * len(measured)), layout="constrained")
+    grid = figure.subplots(len(measured), len(columns), squeeze=False)
+    for axes, (name, runs) in zip(grid, measured.items(), strict=True):
+        for axis, (what, below) in zip(axes, columns.items(), strict=True):
+            for label, record in runs.items():
+                rows = record["history"]
+                style = {"label": label, "linestyle": "--" if "online" in label else "-", "linewidth": 1.4}
+                axis.plot([row[what] for row in rows], [_share(row) for row in rows], **style)
+            axis.set(yscale="log", xlabel=below)
+            logarithmic(axis)
+        axes[0].set(ylabel="gap / objective", title=name)
+        axes[0].legend(fontsize=7)
     save_figure(figure, path)
+
+
+def mean_costs(report: dict[str, Any]) -> dict[str, float]:
+    """The mean cost on the test characters by run."""
+    runs = [(name, record["mean cost"]) for each in report["runs"].values() for name, record in each.items()]
+    return {name: cost for name, cost in runs if cost is not None}
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
@@ -154,31 +168,21 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     parser.number("data", "--words", 6251, "number of training words", ", nine folds")
     parser.number("data", "--characters", 2000, "number of training characters")
     parser.number("solver", "--seconds", 60.0, "time limit of a run")
-    parser.option("output", "--json", action="store_true", help="print the mean costs as JSON")
-    shell.add_folder(parser)
-    add_flags(parser, plot="default: .png in the folder of --out")
+    shell.add_report_options(parser, printed="the mean costs as JSON")
     options = shell.parsed(parser, arguments, QUICK)
-    return shell.ended(parser, options, lambda: _run(options))
+    return shell.run_or_draw(parser, options, lambda: _run(options), SHOWN, "multisample", ("settings", "runs"))
 
 
 def _run(options: argparse.Namespace) -> None:
-    require_matplotlib()  # fail before the runs, not after
-    writable(options.plot)
     path = shell.output_folder(options) / "multisample.json"
-    picture = shell.picture_of(options, path)
     announce_compilation(accelerated)
-    set_num_threads(1)
     classes, mean_cost = characters(options.characters)
     kept, words = path.with_suffix(".jsonl"), letters(options.words)
-    measured = {words.name: measure(words, options.seconds, kept)}
-    measured[classes.name] = measure(classes, options.seconds, kept, mean_cost)
-    costs = {name: record["mean cost"] for name, record in measured[classes.name].items()}
-    machine = f"{platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}"
-    report = {"machine": machine, "mean cost on 10,000 other characters": costs, "runs": measured}
-    path.write_text(json.dumps(report, indent=1), encoding="utf-8")
-    draw(picture, measured)
-    if options.json:
-        print(json.dumps(costs, indent=1))
-    else:
-        print("\n".join(f"{name:24} mean cost {cost:.4f} on {TEST:,} other characters" for name, cost in costs.items()))
-    shell.say_written(path, picture)
+    with shell.one_thread():
+        measured = {words.name: measure(words, options.seconds, kept)}
+        measured[classes.name] = measure(classes, options.seconds, kept, mean_cost)
+    settings = {name: getattr(options, name) for name in QUICK} | {"test characters": TEST}
+    SHOWN.kept(options, {"settings": settings, "versions": shell.versions(), "runs": measured}, path)
+
+
+SHOWN = shell.Shown(draw, table, mean_costs)

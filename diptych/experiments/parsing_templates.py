@@ -36,6 +36,7 @@ from accelerated import algorithms
 from diptych.commands.output import announce_compilation
 from diptych.distributed import Runs
 from diptych.experiments import shell
+from diptych.experiments.results import load, timed
 from diptych.files.treebank import Sentence, load_treebank
 from diptych.metrics import PUNCTUATION, attachment_score
 from diptych.pictures.plots import require_matplotlib, save_figure, whole
@@ -102,7 +103,7 @@ def perform(treebank: Treebank, run: Run) -> dict[str, Any]:
         norms = [float(norm) for norm in model.template_norms(state.x)]
         rows.append({"epoch": epoch, "seconds": seconds, "norms": norms})
     shares = {"objective": None, "uas": None, "uas_with_punctuation": None}
-    record = {**run._asdict(), "n": data.n, "rows": rows, **shares}
+    record = {**run._asdict(), "n": data.n, "rows": rows, "load": load(), **shares}
     w = state.x
     if not np.all(np.isfinite(w)):
         return record
@@ -209,15 +210,16 @@ def _largest(record: dict[str, Any], size: int) -> tuple[int, ...]:
 def table(report: dict[str, Any]) -> str:
     """Both learners on all templates, and the SVMs on sets; * marks an end of a grid of more than two values."""
     ends = {name: (min(grid), max(grid)) if len(grid) > 2 else () for name, grid in report["grids"].items()}
-    lines = shell.header("learner", "templates with weights", "C", "eta0", "UAS, %", "with punctuation",
-        "UAS of the paper", "objective", "seconds an epoch")  # fmt: skip
+    head = ["learner", "templates with weights", "C", "eta0", "UAS, %", "with punctuation", "UAS of the paper"]
+    head += ["objective", *(["seconds an epoch"] if timed(report) else [])]
+    lines = shell.header(*head)
     for learner, record in report["full"].items():
         row, norms = record["rows"][-1], record["rows"][-1]["norms"]
         alive = f"{sum(norm > 0 for norm in norms)} of {len(norms)}"
         cells = [f"{record[name]:g}{'*' if record[name] in ends[name] else ''}" for name in ("C", "eta0")]
         cells += [_percent(record["uas"]), _percent(record["uas_with_punctuation"]), str(PAPER[learner])]
         cells += [f"{record['objective']:.5g}", f"{row['seconds'] / row['epoch']:.2f}"]
-        lines.append(shell.row(NAMES[learner], alive, *cells))
+        lines.append(shell.row(*[NAMES[learner], alive, *cells][: len(head)]))
     lines += ["", *shell.header("templates", "UAS, chosen by SVM", "UAS, chosen by MKL", "in both")]
     for svm, mkl in zip(*report["sets"].values(), strict=True):
         common = len(set(svm["templates"]) & set(mkl["templates"]))

@@ -15,10 +15,13 @@ LETTERS = "none (the letters of the package)"
 ENTITIES = "conll2002.zip"
 CHUNKS = "conll2000.zip"
 TREES = "dependency_treebank.zip"
+FULL = ("--sentences", "8323", "--repeats", "10")  # all of the training sentences, seeds of the paper
 
 
 class Experiment(NamedTuple):
-    """An experiment: module with ``main(name, arguments)``, paper, place in the paper, topic, data, measured time."""
+    """An experiment: module with ``main(name, arguments)``, paper, place in the paper, topic, data, measured time; the
+    options of its published results.
+    """
 
     module: str
     paper: str
@@ -26,19 +29,25 @@ class Experiment(NamedTuple):
     shows: str
     data: str
     time: str = ""
+    published: tuple[str, ...] = ()
 
 
 EXPERIMENTS = {
     "casimir-figure-2": Experiment("casimir_paper", PILLUTLA, "Figure 2",
-        "optimisers of a structural SVM for named entities", ENTITIES),
+        "optimisers of a structural SVM for named entities", ENTITIES, published=FULL),
     "casimir-figure-3": Experiment("localization", PILLUTLA, "Figure 3", "optimisers of linear scores of boxes", MADE),
     "casimir-figure-4": Experiment("localization", PILLUTLA, "Figure 4", "two layers: SGD against prox-linear", MADE),
-    "casimir-figure-5a": Experiment("casimir_paper", PILLUTLA, "Figure 5 (a)", "level of smoothing", ENTITIES),
-    "casimir-figure-5b": Experiment("casimir_paper", PILLUTLA, "Figure 5 (b)", "smooth or not", ENTITIES),
-    "casimir-figure-5c": Experiment("casimir_paper", PILLUTLA, "Figure 5 (c)", "warm starts", ENTITIES),
-    "casimir-figure-5d": Experiment("casimir_paper", PILLUTLA, "Figure 5 (d)", "number of outputs K", ENTITIES),
+    "casimir-figure-5a": Experiment("casimir_paper", PILLUTLA, "Figure 5 (a)", "level of smoothing", ENTITIES,
+        published=FULL),
+    "casimir-figure-5b": Experiment("casimir_paper", PILLUTLA, "Figure 5 (b)", "smooth or not", ENTITIES,
+        published=FULL),
+    "casimir-figure-5c": Experiment("casimir_paper", PILLUTLA, "Figure 5 (c)", "warm starts", ENTITIES, published=FULL),
+    "casimir-figure-5d": Experiment("casimir_paper", PILLUTLA, "Figure 5 (d)", "number of outputs K", ENTITIES,
+        published=FULL),
     "casimir-figure-6": Experiment("localization", PILLUTLA, "Figure 6", "prox-linear: smoothing", MADE),
     "casimir-figure-7": Experiment("localization", PILLUTLA, "Figure 7", "prox-linear: eta, budget, warm starts", MADE),
+    "casimir-reasons": Experiment("casimir_paper", PILLUTLA, "Figure 2, one change at a time",
+        "Casimir-SVRG-const by smoothing, start, average and step", ENTITIES, published=FULL),
     "casimir-slopes": Experiment("slopes", PILLUTLA, "Propositions 29 to 32", "oracle calls as the accuracy is raised",
         MADE),
     "casimir-table-2": Experiment("table2", PILLUTLA, "Table 2", "oracles of each structure: operations and times",
@@ -47,7 +56,7 @@ EXPERIMENTS = {
     "letters-accuracy": Experiment("letters_accuracy", "", "", "CRF and structural SVM by the folds of the letters",
         LETTERS),
     "mkl-figure-1": Experiment("parsing_templates", MARTINS, "Figure 1, bottom right",
-        "templates chosen by SVM and MKL", TREES),
+        "templates chosen by SVM and MKL", TREES, published=("--epochs", "8")),
     "mkl-table-1": Experiment("handwriting", MARTINS, "Table 1, handwriting", "one kernel, averages, MKL", LETTERS),
     "multisample-gaps": Experiment("multisample", BRANSON, "gap against calls", "multi-sample dual updates", LETTERS),
     "neural-chunks": Experiment("neural", "", "", "chunks by a BiLSTM with ChainCRF, beside a linear CRF", CHUNKS,
@@ -65,6 +74,7 @@ EXPERIMENTS = {
     "ssvm-optimizers": Experiment("ssvm_table", "", "", "every optimiser of the structural SVM on one problem",
         LETTERS),
     "tagging": Experiment("tagging", "", "", "taggers on the shared tasks: seconds and F1", CHUNKS),
+    "all": Experiment("everything", "", "", "every experiment of the papers, one after another", "a folder of zips"),
 }  # fmt: skip
 
 

@@ -9,7 +9,6 @@ the model for other machines. The lines above it give the fitted constants and t
 from __future__ import annotations
 
 import itertools
-import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -155,7 +154,7 @@ def lines(report: dict[str, Any]) -> Iterator[str]:
         )
 
 
-def draw(report: dict[str, Any], path: Path) -> None:
+def draw(path: Path, report: dict[str, Any]) -> None:
     """Seconds a pass by cause, against machines."""
     figure = plots.require_matplotlib()(figsize=(6, 4), layout="constrained")
     axis = figure.subplots()
@@ -179,16 +178,12 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     parser.option("data", "--tokens", type=positive, nargs="+", default=list(TOKENS), help="numbers of tokens")
     parser.number("solver", "--repeat", 3, "times that each pass is measured")
     options = shell.parsed(parser, arguments, QUICK)
-    return shell.run_or_draw(parser, options, lambda: _run(options), _show, "report of scale", FIELDS)
+    return shell.run_or_draw(parser, options, lambda: _run(options), SHOWN, "report of scale", FIELDS)
 
 
 def _run(options: Any) -> None:
-    folder = shell.output_folder(options)
-    report = figures(options)
-    (folder / "scale.json").write_text(json.dumps(report))
-    _show(options, report, shell.picture_of(options, folder / "scale.json"))
+    path = shell.output_folder(options) / "scale.json"
+    SHOWN.kept(options, figures(options), path)
 
 
-def _show(options: Any, report: dict[str, Any], picture: Path) -> None:
-    draw(report, picture)
-    print(json.dumps(report) if options.json else "\n".join(lines(report)))
+SHOWN = shell.Shown(draw, lambda report: "\n".join(lines(report)), lambda report: report)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gzip
 import inspect
 import io
 import json
@@ -10,12 +11,14 @@ import os
 import platform
 import sys
 import warnings
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import llvmlite.binding
 import numba
 import numpy as np
 
@@ -26,6 +29,7 @@ from diptych.commands.executors import add_executor, executor_of
 from diptych.commands.options import above_zero, add_flags, positive
 from diptych.commands.output import error_text, status_of, writable
 from diptych.experiments.registry import EXPERIMENTS
+from diptych.experiments.results import check_page, compact, load, save_results, write_table
 from diptych.interrupts import listening, status, word
 from diptych.pictures.plots import require_matplotlib
 from reference.files import save_bytes
@@ -40,6 +44,7 @@ class Parser(commands.Parser):
         source = f"{experiment.paper}, {experiment.where}: " if experiment.paper else ""
         what = f"{source}{experiment.shows}."
         super().__init__(prog=f"diptych reproduce {name}", description=what[0].upper() + what[1:])
+        self.set_defaults(experiment=name)
         self.without_panel()
         add_flags(self, "quiet")
 
@@ -127,12 +132,21 @@ def add_print_options(parser: Parser, printed: str) -> None:
     add_flags(parser, "out")
 
 
-def add_report_options(parser: Parser, printed: str = "the table as JSON", again: str = "table and picture") -> None:
-    """Add --out, --json, --plot and --draw. printed, again: the objects of --json and --draw in the help."""
+def add_report_options(parser: Parser, printed: str = "the table as JSON", picture: bool = True) -> None:
+    """Add --out, --json, --plot, --draw, --results and --page. printed: the object of --json in the help; picture:
+    whether there is one.
+    """
     add_folder(parser, "; with --draw: the folder of its file")
     parser.option("output", "--json", action="store_true", help=f"print {printed}")
-    add_flags(parser, plot="default: .png in the folder of --out")
+    if picture:
+        add_flags(parser, plot="default: .png in the folder of --out")
+    else:
+        parser.set_defaults(plot=None)
+    again = "table and picture" if picture else "the table"
     parser.option("output", "--draw", metavar="JSON", type=Path, help=f"run nothing: make {again} from this file")
+    parser.option("output", "--results", metavar="FILE", type=Path,
+        help="also write the report to publish: .json.gz, six digits, of grid runs the last row")  # fmt: skip
+    parser.option("output", "--page", metavar="FILE", type=Path, help="write the table between two marks of this page")
 
 
 def add_folder(parser: Parser, more: str = "") -> None:
@@ -184,7 +198,7 @@ def output_folder(options: argparse.Namespace) -> Path:
 
 def picture_of(options: argparse.Namespace, report: Path) -> Path:
     """The file of the picture: that of --plot, by default the one beside the report."""
-    return Path(options.plot) if options.plot else report.with_suffix(".png")
+    return Path(options.plot) if options.plot else report.with_name(f"{report.name.partition('.json')[0]}.png")
 
 
 def run_or_draw(
@@ -194,6 +208,7 @@ def run_or_draw(
     show: Callable[[argparse.Namespace, dict[str, Any], Path], None],
     what: str,
     fields: Sequence[str],
+    picture: bool = True,
 ) -> int:
     """Call ``run()``, or with --draw ``show(options, report, picture)``, and return the exit status.
 
@@ -201,14 +216,20 @@ def run_or_draw(
     """
 
     def draw_again() -> None:
-        picture = picture_of(options, (options.out or options.draw.parent) / options.draw.name)
+        drawn = picture_of(options, (options.out or options.draw.parent) / options.draw.name)
         with read_report(options.draw, what, fields) as report:
-            picture.parent.mkdir(parents=True, exist_ok=True)
-            show(options, report, picture)
+            drawn.parent.mkdir(parents=True, exist_ok=True)
+            show(options, report, drawn)
 
     def draw_or_run() -> None:
+        if options.results is not None and not options.results.name.endswith(".json.gz"):
+            raise ValueError(f"--results: expected a name that ends with .json.gz, got {options.results}")
+        writable(options.results, None)
         writable(options.plot)
-        require_matplotlib()  # fail before the runs, not after
+        if options.page is not None:
+            check_page(options.page, options.experiment)
+        if picture:
+            require_matplotlib()  # fail before the runs, not after
         (run if options.draw is None else draw_again)()
 
     return ended(parser, options, draw_or_run)
@@ -216,14 +237,15 @@ def run_or_draw(
 
 @contextmanager
 def read_report(path: Path, what: str, fields: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """A context with the report of a JSON file.
+    """A context with the report of a JSON file, which may be compressed (.gz).
 
     An invalid file, or an error in the block, raises ValueError with the name of the file.
     """
     wrong = f"{path}: expected the JSON of {what}, got "
     try:
-        report = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as problem:
+        content = path.read_bytes()
+        report = json.loads(gzip.decompress(content) if path.suffix == ".gz" else content)
+    except (ValueError, gzip.BadGzipFile, EOFError, zlib.error) as problem:
         raise ValueError(f"{wrong}no JSON: {problem}") from None
     if not isinstance(report, dict):
         raise ValueError(f"{wrong}a {type(report).__name__}")
@@ -238,22 +260,28 @@ def read_report(path: Path, what: str, fields: Sequence[str]) -> Iterator[dict[s
 
 @dataclass(frozen=True)
 class Shown:
-    """How a report is shown: what draws its picture, its table, and what --json prints of it."""
+    """How a report is shown: what draws its picture (None: nothing), its table, and what --json prints of it."""
 
-    draw: Callable[[Path, dict[str, Any]], None]
+    draw: Callable[[Path, dict[str, Any]], None] | None
     table: Callable[[dict[str, Any]], str]
     summary: Callable[[dict[str, Any]], Any]
 
     def __call__(self, options: argparse.Namespace, report: dict[str, Any], picture: Path, *written: Path) -> None:
-        self.draw(picture, report)
-        print(json.dumps(self.summary(report), indent=1) if options.json else self.table(report))
-        say_written(*(written or (picture,)))
+        if self.draw is not None:
+            self.draw(picture, report)
+            written = (*written, picture)
+        print(json.dumps(self.summary(report), indent=1) if options.json else self.table(report), flush=True)
+        if options.results is not None:
+            save_results(options.results, report)
+        if options.page is not None:
+            write_table(options.page, options.experiment, self.table(compact(report)))
+        if files := [*written, *filter(None, (options.results, options.page))]:
+            say_written(*files)
 
     def kept(self, options: argparse.Namespace, report: dict[str, Any], path: Path, *others: Path) -> None:
         """Write a new report and show it. others: files that were written before."""
         path.write_text(json.dumps(report), encoding="utf-8")
-        picture = picture_of(options, path)
-        self(options, report, picture, path, picture, *others)
+        self(options, report, picture_of(options, path), path, *others)
 
 
 def say(text: str) -> None:
@@ -269,4 +297,5 @@ def say_written(*paths: Path) -> None:
 def versions() -> dict[str, Any]:
     """The versions and the machine of a measurement, for its record."""
     libraries = {"diptych": reference.__version__, "python": platform.python_version(), "numpy": np.__version__}
-    return libraries | {"numba": numba.__version__, "machine": platform.machine(), "cores": os.cpu_count()}
+    machine = {"machine": platform.machine(), "processor": llvmlite.binding.get_host_cpu_name()}
+    return libraries | {"numba": numba.__version__, **machine, "cores": os.cpu_count(), "load": load()}

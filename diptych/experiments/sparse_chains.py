@@ -29,6 +29,7 @@ from diptych.chunks import chunk_scores
 from diptych.commands.options import above_zero, positive, share
 from diptych.commands.output import announce_compilation
 from diptych.experiments import shell
+from diptych.experiments.results import timed
 from diptych.experiments.sparse_data import handwritten_words
 from diptych.files.columns import load_columns
 from diptych.pictures.plots import logarithmic, require_matplotlib, save_figure
@@ -146,7 +147,8 @@ def table(report: dict[str, Any]) -> str:
     head = ["beta / beta_max", "not 0"]
     head += [f"removed by {t}, %" for t in report["rows"][0]["removed"]] if report["kind"] == "letters" else []
     head += ["by counts", "by gap", "left", "F1"] if report["kind"] == "chunks" else []
-    head += ["objective", "gap", "iterations", "solver s", "screening s"]
+    seconds = ("solver s", "screening s") if timed(report) else ()
+    head += ["objective", "gap", "iterations", *seconds]
     text = shell.header(*head)
     for row in report["rows"]:
         cells = [f"{row['beta']:.3g}", str(row["nonzeros"])]
@@ -155,7 +157,7 @@ def table(report: dict[str, Any]) -> str:
         else:
             cells += [*(str(row[name]) for name in ("by counts", "by gap", "left")), f"{row['F1']:.2f}"]
         cells += [f"{row['objective']:.6g}", f"{row['gap']:.1e}", str(row["iterations"])]
-        cells += [f"{row[name]:.2f}" for name in ("solver s", "screening s")]
+        cells += [f"{row[name]:.2f}" for name in seconds]
         text.append(shell.row(*cells))
     return "\n".join([*text, "", *_claims(report)])
 
@@ -163,10 +165,8 @@ def table(report: dict[str, Any]) -> str:
 def _claims(report: dict[str, Any]) -> Iterator[str]:
     """A summary of the table in a line or two."""
     seconds = [sum(row[f"{what} s"] for row in report["rows"]) for what in ("solver", "screening")]
-    yield (
-        f"{report['examples']} examples, {report['weights']} weights; {seconds[0]:.1f} s in the solver, "
-        f"{seconds[1]:.1f} s in screening"
-    )
+    spent = f"; {seconds[0]:.1f} s in the solver, {seconds[1]:.1f} s in screening" if timed(report) else ""
+    yield f"{report['examples']} examples, {report['weights']} weights{spent}"
     if report["kind"] == "chunks":
         before = report["before training"]
         yield f"by counts, before training at any beta: {before['removed']} weights, in {before['seconds']:.2f} s"
@@ -237,7 +237,7 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
         help="stop at this gap relative to the objective (default: letters 1e-7, chunks 1e-4)")  # fmt: skip
     shell.add_report_options(parser, printed="the report as JSON")
     options = shell.parsed(parser, arguments, QUICK)
-    return shell.run_or_draw(parser, options, lambda: _run(options), _show, "sparse_chains", FIELDS)
+    return shell.run_or_draw(parser, options, lambda: _run(options), SHOWN, "sparse_chains", FIELDS)
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -255,17 +255,17 @@ def _run(options: argparse.Namespace) -> None:
         else:
             how = options.examples, options.values, options.ratio or 1e-4, options.tol or 1e-4
             report = chunks(options.source, *how, keep)
-    shell.say_written(path)
-    _show(options, report, shell.picture_of(options, path))
+    SHOWN.kept(options, report, path)
 
 
-def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path) -> None:
-    print(json.dumps(report, indent=1) if options.json else table(report), flush=True)
-    draw = draw_gaps if report["kind"] == "letters" else draw_counts
-    draw(picture, report)
-    shell.say_written(picture)
+def draw(path: Path, report: dict[str, Any]) -> None:
+    """The picture of the report's kind."""
+    (draw_gaps if report["kind"] == "letters" else draw_counts)(path, report)
 
 
 def _timed(run: Any) -> tuple[Any, float]:
     started = time.perf_counter()
     return run(), time.perf_counter() - started
+
+
+SHOWN = shell.Shown(draw, table, lambda report: report)

@@ -16,7 +16,6 @@ characters. Finished data sets are kept in sparse-table.jsonl and are not measur
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from diptych.commands.options import above_zero
 from diptych.commands.output import announce_compilation
 from diptych.distributed import Runs
 from diptych.experiments import shell, sparse_data
+from diptych.experiments.results import load, timed
 from diptych.pictures.plots import require_matplotlib, save_figure
 
 RULES: dict[str, Callable[[], Any]] = {
@@ -113,7 +113,8 @@ def measure(
     rows = [path.report(paths[0].path) for path in paths]
     model = objective.model
     sizes = {"examples": objective.n, "features": model.n_features, "weights": model.size, "beta_max": most}
-    return sizes | {"nonzeros": [point.nonzeros for point in paths[0].path.points], "rows": rows}
+    nonzeros = [point.nonzeros for point in paths[0].path.points]
+    return sizes | {"nonzeros": nonzeros, "rows": rows, "load": load()}
 
 
 def lines(report: dict[str, Any]) -> list[dict[str, Any]]:
@@ -149,9 +150,13 @@ HEAD = (
 
 
 def table(report: dict[str, Any]) -> str:
-    """The lines in Markdown. The work is relative to that of the first run on the data."""
-    rows = (shell.row(*(_cell(line.get(name)) for name in HEAD)) for line in lines(report))
-    return "\n".join([*shell.header(*HEAD), *rows])
+    """The lines in Markdown. The work is relative to that of the first run on the data. Seconds, and what they give, as
+    all of the paper's lines, are left out if they do not count.
+    """
+    head = HEAD if timed(report) else ("data", "rule", "solver", "work", "iterations")
+    shown = (line for line in lines(report) if timed(report) or "work" in line)
+    rows = (shell.row(*(_cell(line.get(name)) for name in head)) for line in shown)
+    return "\n".join([*shell.header(*head), *rows])
 
 
 def _cell(value: Any) -> str:
@@ -208,7 +213,7 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     parser.number("solver", "--repeats", 1, "runs of each measurement, of which the fastest counts")
     shell.add_report_options(parser)
     options = shell.parsed(parser, arguments, QUICK)
-    return shell.run_or_draw(parser, options, lambda: _run(options), _show, "sparse_table", FIELDS)
+    return shell.run_or_draw(parser, options, lambda: _run(options), SHOWN, "sparse_table", FIELDS)
 
 
 def _checked(what: str, names: Sequence[str], choices: Sequence[str]) -> list[str]:
@@ -241,17 +246,16 @@ def _run(options: argparse.Namespace) -> None:
             small = sparse_data.classes(*sparse_data.synthetic(20, 500, 0), 10)
             Walk(rule, solver).run(small, accelerated.beta_max(small) * np.array([0.9, 0.8]), 1e-3)
         report["data"] = dict(zip(names, kept.perform(names), strict=True))
-    path.write_text(json.dumps(report), encoding="utf-8")
-    shell.say_written(path)
-    _show(options, report, shell.picture_of(options, path))
+    SHOWN.kept(options, report, path)
+    _check(report)
 
 
-def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path) -> None:
-    print(json.dumps(lines(report), indent=1) if options.json else table(report), flush=True)
-    draw_ratios(picture, report)
-    shell.say_written(picture)
+def _check(report: dict[str, Any]) -> None:
     for name, data in report["data"].items():
         for row in data["rows"]:
             apart = max(row["objectives apart over gap"], row["weights apart over bound"])
             if apart > 1 or not row["converged"]:
                 raise ValueError(f"{name}, {row['rule']}, {row['solver']}: not the solution without screening")
+
+
+SHOWN = shell.Shown(draw_ratios, table, lines)

@@ -1,33 +1,30 @@
-"""Table 2 of Pillutla et al., measured: ``diptych reproduce casimir-table-2 [--page FILE]``.
+"""Table 2 of Pillutla et al., measured: ``diptych reproduce casimir-table-2 [--page FILE] [--out FOLDER]``.
 
 Each cell has the algorithm, its complexity, the counted operations, and the time in the accelerated panel on one core.
---page writes the table into a page, between two marks.
+Writes table-2.json into the current folder, or that of --out.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import accelerated
-from accelerated.threads import set_num_threads
+from diptych.experiments import shell
 from diptych.experiments.clock import best_of
-from diptych.experiments.shell import Parser, add_print_options, ended, header, row
+from diptych.experiments.results import timed
 from reference.structures.box_sets import BoxSets
 from reference.structures.clique_tree import clique_tree
 from reference.structures.search import branch_and_bound
 
-BEGIN, END = "<!-- table 2: diptych reproduce casimir-table-2 --page writes it -->", "<!-- end of table 2 -->"
 INTRACTABLE = "#P-complete (Proposition 14)"
 NO_SUM = "none: search has no sums (section 4.2.2)"
-K = 5  # outputs of the top-K oracles
+K, REPEAT = 5, 15  # outputs of the top-K oracles; calls, of which the fastest counts
 
 
 # an instance of each kind of graph, and the calls that Best Max-Marginal First makes for its K best ------------------
@@ -185,58 +182,48 @@ def _bmmf(structure: Any, complexity: str) -> Cell:
 LINES = {"Chain": _chain, "Tree": _tree, "Graph": _graph, "Cut": _cut, "Matching": _matching, "Boxes": _boxes}
 
 
-def measure() -> Iterator[dict[str, Any]]:
-    """Yield a record for each oracle of each structure."""
-    set_num_threads(1)
+def measure(repeat: int) -> Iterator[dict[str, Any]]:
+    """Yield a record for each oracle of each structure. repeat: calls of each, of which the fastest counts."""
     for make in LINES.values():
         structure, size, cells = make()
         for oracle, cell in zip(("max", f"top-{K}", "exp"), cells, strict=True):
-            seconds = None if cell.run is None else best_of(cell.run)
+            seconds = None if cell.run is None else best_of(cell.run, repeat)
             yield {"structure": structure, "size": size, "oracle": oracle, **cell._asdict(), "run": seconds}
 
 
-def page(records: list[dict[str, Any]]) -> str:
-    """The records as a Markdown table, one line for each structure."""
-    lines = header("structure", "max oracle", f"top-K oracle, K = {K}", "exp oracle")
+def table(report: dict[str, Any]) -> str:
+    """The records as a Markdown table, one line for each structure. Times that do not count are left out."""
+    lines = shell.header("structure", "max oracle", f"top-K oracle, K = {K}", "exp oracle")
+    records = report["records"]
     for first in range(0, len(records), 3):
         name = f"{records[first]['structure']}; {records[first]['size']}"
-        lines.append(row(name, *map(_text, records[first : first + 3])))
+        lines.append(shell.row(name, *(_text(record, timed(report)) for record in records[first : first + 3])))
     return "\n".join(lines)
 
 
-def _text(record: dict[str, Any]) -> str:
+def _text(record: dict[str, Any], timed: bool) -> str:
     if record["run"] is None:
         return str(record["algorithm"])
     time, unit = (record["run"] * 1e6, "us") if record["run"] < 1e-4 else (record["run"] * 1e3, "ms")
     digits = 0 if time >= 9.5 else 1 if time >= 0.95 else 2
-    return f"{record['algorithm']}, O({record['complexity']}): {record['operations']}, **{time:.{digits}f} {unit}**"
-
-
-def write(text: str, path: Path) -> None:
-    """Write the table between the two marks of a page."""
-    before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    if not after:
-        raise ValueError(f"{path}: expected the marks {BEGIN} and {END}")
-    path.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
+    what = f"{record['algorithm']}, O({record['complexity']}): {record['operations']}"
+    return f"{what}, **{time:.{digits}f} {unit}**" if timed else what
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
-    """Measure, then print or write; return the exit status."""
-    parser = Parser(name, __doc__)
-    add_print_options(parser, "records as JSON instead of a table")
-    parser.option("output", "--page", metavar="FILE", type=Path, help="write the table between two marks of this page")
+    """Measure, write and print; return the exit status."""
+    parser = shell.Parser(name, __doc__)
+    parser.quick("time a single call of each oracle")
+    shell.add_report_options(parser, printed="records as JSON instead of a table", picture=False)
     options = parser.parse_args(arguments)
-    if options.page is not None and (options.json or options.out):
-        parser.error(f"--page: not allowed with {'--json' if options.json else '--out'}")
-    return ended(parser, options, lambda: _run(options), options.out)
+    return shell.run_or_draw(parser, options, lambda: _run(options), SHOWN, "table 2", ("records",), picture=False)
 
 
 def _run(options: argparse.Namespace) -> None:
-    records = list(measure())
-    if options.json:
-        print(json.dumps(records, indent=2))
-    elif options.page:
-        write(page(records), options.page)
-    else:
-        print(page(records))
+    path = shell.output_folder(options) / "table-2.json"
+    with shell.one_thread():
+        records = list(measure(1 if options.quick else REPEAT))
+    SHOWN.kept(options, {"versions": shell.versions(), "records": records}, path)
+
+
+SHOWN = shell.Shown(None, table, lambda report: report["records"])
