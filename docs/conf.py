@@ -32,6 +32,6 @@ html_theme = "furo"
 html_title = f"Diptych {release}"
 html_static_path, templates_path = ["_static"], ["_templates"]
 html_css_files = ["katex/katex.min.css", "site.css"]
-html_js_files = ["ledger.js"]
+html_js_files = ["site.js"]
 html_copy_source = html_show_sourcelink = False
-pygments_style, pygments_dark_style = "tango", "monokai"
+pygments_style, pygments_dark_style = "a11y-high-contrast-light", "a11y-high-contrast-dark"

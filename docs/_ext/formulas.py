@@ -79,7 +79,7 @@ def _put(translator: Any, node: nodes.Element, display: bool) -> None:
     except ValueError as problem:
         LOG.warning("a formula does not render: %s", problem, location=node)
         html = translator.encode(node.astext())
-    translator.body.append(f'<div class="formula" tabindex="0">{html}</div>' if display else html)
+    translator.body.append(f'<div class="formula">{html}</div>' if display else html)
     raise nodes.SkipNode
 
 

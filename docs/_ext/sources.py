@@ -22,6 +22,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import ReferenceRole
 
 LOG = logging.getLogger(__name__)
+TEMPLATE = Path(__file__).parents[1] / "_templates" / "source.html"
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -30,6 +31,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("html-page-context", _compact)
     app.connect("builder-inited", _contributing)
     app.connect("source-read", _to_contributing)
+    app.connect("include-read", _titles)
     app.connect("doctree-read", _links)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -74,6 +76,9 @@ def _pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     formatter = HtmlFormatter(linespans="line", cssclass="highlight")
     for path in python_files():
         name = path.relative_to(ROOT).as_posix()
+        built = Path(app.outdir) / "source" / Path(name).with_suffix(".html")
+        if built.exists() and built.stat().st_mtime > max(path.stat().st_mtime, TEMPLATE.stat().st_mtime):
+            continue  # highlighting takes most of a second build
         body = compact(highlight(path.read_text(encoding="utf-8"), PythonLexer(), formatter))
         yield f"source/{name.removesuffix('.py')}", {"title": name, "body": body}, "source.html"
 
@@ -92,6 +97,11 @@ def _contributing(app: Sphinx) -> None:
 
 def _to_contributing(app: Sphinx, docname: str, source: list[str]) -> None:
     source[0] = source[0].replace("](../CONTRIBUTING.md", "](read/contributing.md")
+
+
+def _titles(app: Sphinx, path: Path, parent: str, content: list[str]) -> None:
+    """The list of all pages has their titles."""
+    content[0] = re.sub(r"\[[\w-]+\.md\]\(", "[](", content[0])
 
 
 def _links(app: Sphinx, doctree: nodes.document) -> None:

@@ -1,10 +1,14 @@
+// What scrolls can be scrolled by keys.
+document.addEventListener("DOMContentLoaded", () => {
+  document.querySelectorAll(".highlight pre, .formula, table.docutils").forEach((each) => { each.tabIndex = 0; });
+});
+
 // Statements are filtered by paper, verdict and words: entries that do not match are hidden.
 document.addEventListener("DOMContentLoaded", () => {
   const entries = [...document.querySelectorAll("section")].filter((each) => each.querySelector(":scope > .statement"));
   if (entries.length < 2) return;
   const paperOf = (entry) => entry.parentElement.querySelector(":scope > h1, :scope > h2").firstChild.textContent;
-  const verdictOf = (entry) => entry.querySelector(":scope > .statement").dataset.verdict
-    || entry.querySelector(":scope > .statement strong, :scope > .statement .sd-badge").textContent;
+  const verdictOf = (entry) => entry.querySelector(":scope > .statement :is(strong, .sd-badge)").textContent;
   const values = (of) => [...new Set(entries.map(of))];
   const form = document.createElement("form");
   form.className = "statements-filter";
