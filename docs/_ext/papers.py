@@ -11,10 +11,12 @@ import importlib
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import cells
 from docutils import nodes
 from places import Place, counterpart, kernels, named, of_test, place, write
+from sources import address
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
@@ -44,7 +46,7 @@ def entry(row: Claim) -> Lines:
     """A statement's part of its page."""
     lines = [f".. _{row.id}:", "", plain(row.label), "-" * 2 * len(row.label), ""]
     lines += [".. rst-class:: statement", "", f":bdg-{BADGES[row.verdict]}:`{row.verdict}`", ""]
-    lines += [_sentence(row.statement), ""]
+    lines += [plain(f"{row.statement[0].upper()}{row.statement[1:]}."), ""]
     lines += [*formula_lines(row.formula), ".. tab-set::", ""]
     tabs = {"Reference": [line for name in row.code for line in listing(place(named(name)))]}
     tabs["Kernel"] = [line for name in row.code for line in _kernel(name)]
@@ -55,31 +57,32 @@ def entry(row: Claim) -> Lines:
         tabs["Evaluated"] = _evaluated(row, cell)
     tabs["Verdict"] = _verdict(row)
     for title, body in tabs.items():
-        lines += _within(f".. tab-item:: {title}", [f":sync: {title.lower()}", "", *body])
+        lines += _within(f".. tab-item:: {title}", [f":sync: {title.lower()}", "", *body], by=3)
     return lines
 
 
-def _within(head: str, body: Lines, by: int = 3) -> Lines:
+def _within(head: str, body: Lines, by: int = 0) -> Lines:
     inside = [textwrap.indent(line, "   ") for line in body]
     return [textwrap.indent(line, " " * by) for line in [head, *inside, ""]]
 
 
-def _sentence(text: str) -> str:
-    return plain(text[0].upper() + text[1:] + ".")
+def block(language: str, code: str, *options: str) -> Lines:
+    """A listing."""
+    return _within(f".. code-block:: {language}", [*options, "", *code.splitlines()])
 
 
 def formula_lines(formula: str) -> Lines:
     """A formula, displayed."""
-    return [*_within(".. math::", ["", *formula.strip().splitlines()], by=0), ""]
+    return _within(".. math::", ["", *formula.strip().splitlines()])
 
 
 def listing(where: Place) -> Lines:
     """A link to the lines, and the lines."""
     code = where.code.splitlines()
     link = f":source:`{where.name} <{where.path}#{where.first}>`, lines {where.first} to {where.last}"
-    shown = [f":lineno-start: {where.first}", "", *code[:LONGEST]]
+    shown = block("python", "\n".join(code[:LONGEST]), f":lineno-start: {where.first}")
     cut = [f"and {len(code) - LONGEST} lines more.", ""] if len(code) > LONGEST else []
-    return [link, "", *_within(".. code-block:: python", shown, by=0), *cut]
+    return [link, "", *shown, *cut]
 
 
 def _kernel(name: str) -> Lines:
@@ -95,15 +98,8 @@ def _evaluated(row: Claim, cell: cells.Cell) -> Lines:
     if cell.problem:
         LOG.warning("docs/cells/%s.py: %s", row.id, cell.problem)
     rows = [line for name, text in cell.values.items() for line in (f"   * - {name}", f"     - ``{text}``")]
-    shown = _within(".. code-block:: text", ["", *cell.shown.splitlines()], by=0) if cell.shown else []
-    return [
-        *_within(".. code-block:: python", ["", *cell.code.splitlines()], by=0),
-        ".. list-table::",
-        "",
-        *rows,
-        "",
-        *shown,
-    ]
+    shown = block("text", cell.shown) if cell.shown else []
+    return [*block("python", cell.code), ".. list-table::", "", *rows, "", *shown]
 
 
 def _verdict(row: Claim) -> Lines:
@@ -122,13 +118,18 @@ def _measured(paper: str) -> list[str]:
     if not laws:
         return []
     panels = [importlib.import_module(name) for name in ("reference", "accelerated")]
+    says = (
+        "What the paper proves, on instances drawn when this page was built. A residual is 0 where an identity holds;"
+    )
     lines = [
         "Measured",
         "--------",
         "",
-        "What the paper proves, on instances drawn when this page was built. A residual",
+        says,
+        "a slack is at least 0 where an inequality holds.",
+        "",
+        ".. list-table::",
     ]
-    lines += ["is 0 where an identity holds; a slack is at least 0 where an inequality holds.", "", ".. list-table::"]
     lines += ["   :header-rows: 1", ""]
     rows: list[tuple[str, ...]] = [("statement", "says", "kind", *(panel.__name__ for panel in panels))]
     for number, law in enumerate(laws):
@@ -172,29 +173,27 @@ def _ledger(app: Sphinx, doctree: nodes.document) -> None:
     for section in sections:
         row = by_label[section[0].astext()]
         section["ids"] = [row.id]
-        lines = {test.partition("::")[2]: of_test(test) for test in (*row.tests, row.rejected_by) if test}
+        tests = {test.partition("::")[2]: of_test(test) for test in (*row.tests, row.rejected_by) if test}
         for link in section.findall(nodes.reference):
-            if link.astext() in lines:
-                link["refuri"] = _line(lines[link.astext()])
+            if link.astext() in tests:
+                link["refuri"] = address("LEDGER", *tests[link.astext()][1:3])
         for literal in list(section.findall(nodes.literal)):
             if literal.astext() in row.code:
-                literal.replace_self(_reference(literal.deepcopy(), _line(place(named(literal.astext())))))
+                literal.replace_self(
+                    _reference(literal.deepcopy(), address("LEDGER", *place(named(literal.astext()))[1:3]))
+                )
         beside = nodes.Text("with its code, kernel and test")
         section.insert(1, nodes.paragraph("", "", _reference(beside, f"read/{PAPER_OF[row.label]}.html#{row.id}")))
         verdict = next(each for each in section.findall(nodes.strong) if each.astext() == row.verdict)
         verdict.parent["classes"].append("statement")
 
 
-def _line(where: Place) -> str:
-    return f"source/{where.path.removesuffix('.py')}.html#line-{where.first}"
-
-
 def _reference(node: nodes.Node, uri: str) -> nodes.reference:
     return nodes.reference("", "", node, internal=True, refuri=uri)
 
 
-def statements(name: str) -> Iterator[Claim]:
-    """The rows whose code is the object of a name."""
+def statements(thing: Any) -> Iterator[Claim]:
+    """The rows about an object."""
     for row in ROWS:
-        if name in row.code:
+        if any(named(name) is thing for name in row.code):
             yield row
