@@ -59,15 +59,13 @@ def modules(package: str) -> Iterator[str]:
             yield name
 
 
-def name_page(name: str) -> Lines:
+def name_page(name: str, kind: str) -> Lines:
     """The page of a name that both panels have."""
     ours, fast = getattr(reference, name), getattr(accelerated, name)
-    lines = [*_title(name)]
-    if inspect.ismodule(ours):
-        return [*lines, f".. automodule:: {ours.__name__}", "   :members:", ""]
-    kind = "class" if inspect.isclass(ours) else "function"
-    members = ["   :members:", "   :show-inheritance:"] if kind == "class" else []
-    lines += [f".. auto{kind}:: reference.{name}", *members, ""]
+    members = {"module": ["   :members:"], "class": ["   :members:", "   :show-inheritance:"], "function": []}[kind]
+    lines = [*_title(name), f".. auto{kind}:: reference.{name}", *members, ""]
+    if kind == "module":
+        return lines
     if fast is ours:
         lines += ["The accelerated panel has the reference's.", ""]
     else:
@@ -108,7 +106,9 @@ def _write(app: Sphinx) -> None:
         groups.setdefault(group, []).append(page)
 
     for name in sorted(reference.__all__, key=str.lower):
-        add("Names of both panels", f"panels/{name}", name_page(name))
+        thing = getattr(reference, name)
+        kind = "module" if inspect.ismodule(thing) else "class" if inspect.isclass(thing) else "function"
+        add("Names of both panels", f"{kind}-{name}", name_page(name, kind))  # sparsemap and SparseMAP are two files
     for package, group in (("diptych", "The application"), ("conformance", "The suite")):
         for name in modules(package):
             add(group, name, [*_title(name), f".. automodule:: {name}", "   :members:", "   :show-inheritance:", ""])
@@ -145,10 +145,11 @@ def _plain(text: str) -> str:
 
 
 def _skip(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
-    """What scikit-learn adds to learners, and names that another page has."""
+    """Modules as attributes, what scikit-learn adds to learners, and names that another page has."""
     module = str(getattr(thing, "__module__", ""))
     elsewhere = module.startswith("reference.") and app.env.docname.startswith(("api/diptych", "api/conformance"))
-    return True if module.startswith("sklearn.") or (what == "module" and elsewhere) else None
+    left_out = inspect.ismodule(thing) or module.startswith("sklearn.") or (what == "module" and elsewhere)
+    return True if left_out else None
 
 
 def _ours(app: Sphinx, doctree: nodes.document) -> None:

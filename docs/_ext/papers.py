@@ -25,7 +25,7 @@ from conformance.identities import papers as measured_papers
 from conformance.ledger import PAPERS, ROWS, SECTIONS, VERDICTS, Claim
 
 LOG = logging.getLogger(__name__)
-LONGEST = 60  # lines of one listing; the rest is a link away
+LONGEST = 40  # lines of one listing; the rest is a link away
 BADGES = dict(zip(VERDICTS, ("success", "warning", "danger"), strict=True))
 PAPER_OF = {row.label: name for name, rows in zip(PAPERS, SECTIONS.values(), strict=True) for row in rows}
 Lines = list[str]

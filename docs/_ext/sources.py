@@ -32,7 +32,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", _contributing)
     app.connect("source-read", _to_contributing)
     app.connect("include-read", _titles)
-    app.connect("doctree-read", _links)
+    app.connect("doctree-read", _links, priority=400)  # before sphinx collects downloads
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
