@@ -31,7 +31,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("html-page-context", _compact)
     app.connect("builder-inited", _contributing)
     app.connect("source-read", _to_contributing)
-    app.connect("include-read", _titles)
     app.connect("doctree-read", _links, priority=400)  # before sphinx collects downloads
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -99,16 +98,13 @@ def _to_contributing(app: Sphinx, docname: str, source: list[str]) -> None:
     source[0] = source[0].replace("](../CONTRIBUTING.md", "](read/contributing.md")
 
 
-def _titles(app: Sphinx, path: Path, parent: str, content: list[str]) -> None:
-    """The list of all pages has their titles."""
-    content[0] = re.sub(r"\[[\w-]+\.md\]\(", "[](", content[0])
-
-
 def _links(app: Sphinx, doctree: nodes.document) -> None:
     """Links of Markdown pages to files outside of docs/."""
     docname, here = app.env.docname, Path(app.env.doc2path(app.env.docname)).parent
     for kind in (addnodes.download_reference, addnodes.pending_xref):
         for node in list(doctree.findall(kind)):
+            if docname == "index" and node.astext().endswith(".md"):
+                node["refexplicit"] = False  # the list of all pages has their titles here
             path = (here / str(node.get("reftarget", ""))).resolve()
             if path.suffix == ".py" and path.is_relative_to(ROOT) and path.exists():
                 uri = address(docname, path.relative_to(ROOT).as_posix())
