@@ -27,11 +27,12 @@ document.addEventListener("DOMContentLoaded", () => {
   words.setAttribute("aria-label", "words of a statement");
   form.append(words);
   const show = () => {
-    const sought = words.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const sought = words.value.toLowerCase().trim();
     for (const entry of entries) {
-      const text = entry.textContent.toLowerCase();
+      const own = [...entry.children].filter((each) => !each.matches(".sd-tab-set"));
+      const text = own.map((each) => each.textContent).join(" ").toLowerCase();
       entry.hidden = !((!paper.value || paperOf(entry) === paper.value)
-        && (!verdict.value || verdictOf(entry) === verdict.value) && sought.every((word) => text.includes(word)));
+        && (!verdict.value || verdictOf(entry) === verdict.value) && text.includes(sought));
     }
   };
   form.addEventListener("input", show);
