@@ -1,10 +1,10 @@
-# make demo, make test, make test-all: each sets up everything it needs in .venv (Python >= 3.11 and make are enough).
+# make demo, make test, make test-all, make docs: each sets up everything it needs in .venv (Python >= 3.11 and make are enough).
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 
-.PHONY: demo test test-all lint bench ledger clean
+.PHONY: demo test test-all lint bench ledger docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/diptych demo
@@ -30,6 +30,14 @@ bench: $(VENV)/.installed
 ledger: $(VENV)/.installed
 	$(BIN)/python -m conformance.ledger > docs/LEDGER.md
 
+docs: $(VENV)/.documented
+	$(BIN)/python -m sphinx --builder html --fail-on-warning --jobs auto -d docs/_build/doctrees docs docs/_build/html
+
+$(VENV)/.documented: $(VENV)/.installed docs/package.json
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	$(BIN)/npm install --prefix docs --silent --no-package-lock
+	touch $@
+
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "diptych needs Python >= 3.11, found " + sys.version.split()[0])'
 	$(PYTHON) -m venv $(VENV)
@@ -38,4 +46,4 @@ $(VENV)/.installed: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist demo
+	rm -rf $(VENV) build dist demo docs/_build docs/api docs/read docs/node_modules

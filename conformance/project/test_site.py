@@ -1,0 +1,112 @@
+"""The site: what it shows of a statement is in the sources, both sides of an erratum differ, and what is wrong fails.
+
+Its extension of sphinx is in a checkout only (`docs/_ext`), an installed suite has none.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from conformance.ledger import ROWS
+
+ROOT = Path(__file__).parents[2]
+EXTENSION = ROOT / "docs" / "_ext"
+pytestmark = pytest.mark.skipif(not EXTENSION.exists(), reason="an installed suite has no site")
+PRINTED = {
+    "structures.chain.viterbi": "viterbi_range",
+    "structures.chain.top_k_viterbi": "top_k_range",
+    "structures.chain.forward_backward": "forward_backward_range",
+    "optimizers.svrg.SVRG": "svrg_epoch",
+    "optimizers.bcfw.BCFW": "bcfw_pass",
+}
+
+
+@pytest.fixture
+def extension(monkeypatch):
+    """A module of the extension by its name."""
+    monkeypatch.syspath_prepend(str(EXTENSION))
+    before = set(sys.modules)
+    yield importlib.import_module
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(EXTENSION)):
+            del sys.modules[name]
+
+
+def test_the_lines_of_a_statement_are_those_of_its_code_kernel_and_tests(extension):
+    places = extension("places")
+    shown = [places.of_test(test) for row in ROWS for test in (*row.tests, row.rejected_by) if test]
+    for name in {name for row in ROWS for name in row.code}:
+        shown.append(places.place(places.named(name)))
+        if (ours := places.counterpart(name)) is not None:
+            assert ours.__name__ == name.rpartition(".")[2] and ours.__module__.startswith("accelerated")
+            shown += [places.place(each) for each in (ours, *places.kernels(ours))]
+    for place in shown:
+        lines = (ROOT / place.path).read_text(encoding="utf-8").splitlines()[place.first - 1 : place.last]
+        assert [line.strip() for line in lines] == [line.strip() for line in place.code.splitlines()]
+        (node,) = ast.parse(place.code).body
+        assert node.name == place.name.split(".")[-1]
+    assert sum(place.path.startswith("accelerated/compiled/") for place in shown) > 20
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_a_printed_algorithm_leads_to_its_kernel(extension, name):
+    places = extension("places")
+    kernels = places.kernels(places.counterpart(name))
+    assert PRINTED[name] in [each.py_func.__name__ for each in kernels]
+
+
+def test_names_that_are_not_there_are_errors(extension):
+    places = extension("places")
+    with pytest.raises(AttributeError, match="no_such"):
+        places.named("structures.chain.no_such")
+    with pytest.raises(LookupError, match="test_ledger::test_no_such: no such test"):
+        places.of_test("test_ledger::test_no_such")
+
+
+def test_both_sides_of_each_cell(extension):
+    cells = extension("cells")
+    assert cells.strays() == [] and len(cells.IDS) > 20
+    found = {row.id: cells.of(row) for row in ROWS}
+    assert {name: cell.problem for name, cell in found.items() if cell is not None and cell.problem} == {}
+
+
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [
+        ("value, corrected, printed = 1.0, 2.0, 3.0", "corrected is 2.0, and the value is 1.0"),
+        ("value, corrected, printed = 1.0, 1.0, 1.0", "the printed form gives the value, 1.0"),
+        ("value = corrected = 1.0", "KeyError: 'printed'"),
+        ("value, corrected, printed = 1.0, 1.0, 2.0", ""),
+    ],
+)
+def test_a_cell_that_shows_nothing_is_a_problem(extension, tmp_path, code, problem):
+    (tmp_path / "cell.py").write_text(code)
+    assert extension("cells").run(tmp_path / "cell.py", erratum=True).problem == problem
+
+
+def test_links_that_lead_nowhere_and_what_a_page_loads_from_elsewhere_are_reported(extension, tmp_path):
+    (tmp_path / "a.html").write_text('<p id="x"><a href="b.html#y">1</a><a href="b.html#z">2</a><a href="c.html">3</a>')
+    (tmp_path / "b.html").write_text('<p id="y"><a href="#y">4</a><script src="https://a.example/b.js"></script>')
+    (tmp_path / "a.css").write_text("@font-face { src: url(//a.example/f.woff2) }")
+    assert sorted(extension("links").problems(tmp_path)) == [
+        "a.css: loads //a.example/f.woff2",
+        "a.html: b.html#z leads nowhere",
+        "a.html: c.html leads nowhere",
+        "b.html: loads https://a.example/b.js",
+    ]
+
+
+def test_a_formula_that_does_not_render_is_an_error(extension):
+    pytest.importorskip("sphinx")
+    formulas = extension("formulas")
+    if not formulas.KATEX.exists():
+        pytest.skip("KaTeX is not in docs/node_modules; `make docs` installs it")
+    assert "katex-mathml" in formulas.render(r"\frac1n", display=False)
+    with pytest.raises(ValueError, match="frac"):
+        formulas.render(r"\frac{1")
+    formulas.end()

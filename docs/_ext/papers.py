@@ -1,0 +1,199 @@
+"""The annotated papers: a page for each file of the ledger, an entry for each statement.
+
+An entry has the statement and its formula, and in tabs the reference's lines, the kernel's, the test that would fail,
+both sides evaluated where a cell of ``docs/cells`` has them, and the verdict. The pages are written into ``docs/read``
+before sphinx reads its sources.
+"""
+
+from __future__ import annotations
+
+import importlib
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import cells
+from docutils import nodes
+from places import Place, counterpart, kernels, named, of_test, place, write
+from sources import address
+from sphinx.application import Sphinx
+from sphinx.util import logging
+
+from conformance.identities import measure
+from conformance.identities import papers as measured_papers
+from conformance.ledger import PAPERS, ROWS, SECTIONS, VERDICTS, Claim
+
+LOG = logging.getLogger(__name__)
+LONGEST = 40  # lines of one listing; the rest is a link away
+BADGES = dict(zip(VERDICTS, ("success", "warning", "danger"), strict=True))
+PAPER_OF = {row.label: name for name, rows in zip(PAPERS, SECTIONS.values(), strict=True) for row in rows}
+Lines = list[str]
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("builder-inited", _write)
+    app.connect("doctree-read", _ledger)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def plain(text: str) -> str:
+    """Text of the ledger as reStructuredText that reads the same."""
+    return "".join(f"\\{c}" if c in "\\*`|_" else c for c in text)
+
+
+def entry(row: Claim) -> Lines:
+    """A statement's part of its page."""
+    lines = [f".. _{row.id}:", "", plain(row.label), "-" * 2 * len(row.label), ""]
+    lines += [".. rst-class:: statement", "", f":bdg-{BADGES[row.verdict]}:`{row.verdict}`", ""]
+    lines += [plain(f"{row.statement[0].upper()}{row.statement[1:]}."), ""]
+    lines += [*formula_lines(row.formula), ".. tab-set::", ""]
+    tabs = {"Reference": [line for name in row.code for line in listing(place(named(name)))]}
+    tabs["Kernel"] = [line for name in row.code for line in _kernel(name)]
+    tabs["Test"] = [
+        line for test in dict.fromkeys((*row.tests, row.rejected_by)) if test for line in listing(of_test(test))
+    ]
+    if (cell := cells.of(row)) is not None:
+        tabs["Evaluated"] = _evaluated(row, cell)
+    tabs["Verdict"] = _verdict(row)
+    for title, body in tabs.items():
+        lines += _within(f".. tab-item:: {title}", [f":sync: {title.lower()}", "", *body], by=3)
+    return lines
+
+
+def _within(head: str, body: Lines, by: int = 0) -> Lines:
+    inside = [textwrap.indent(line, "   ") for line in body]
+    return [textwrap.indent(line, " " * by) for line in [head, *inside, ""]]
+
+
+def block(language: str, code: str, *options: str) -> Lines:
+    """A listing."""
+    return _within(f".. code-block:: {language}", [*options, "", *code.splitlines()])
+
+
+def formula_lines(formula: str) -> Lines:
+    """A formula, displayed."""
+    return _within(".. math::", ["", *formula.strip().splitlines()])
+
+
+def listing(where: Place) -> Lines:
+    """A link to the lines, and the lines."""
+    code = where.code.splitlines()
+    link = f":source:`{where.name} <{where.path}#{where.first}>`, lines {where.first} to {where.last}"
+    shown = block("python", "\n".join(code[:LONGEST]), f":lineno-start: {where.first}")
+    cut = [f"and {len(code) - LONGEST} lines more.", ""] if len(code) > LONGEST else []
+    return [link, "", *shown, *cut]
+
+
+def _kernel(name: str) -> Lines:
+    """The accelerated panel's lines for a name of the reference, and the kernels that they call."""
+    ours = counterpart(name)
+    if ours is None:
+        return [f"``{name}``: the accelerated panel runs the reference's lines.", ""]
+    return [line for each in (ours, *kernels(ours)) for line in listing(place(each))]
+
+
+def _evaluated(row: Claim, cell: cells.Cell) -> Lines:
+    """The lines of a cell, a table of what they set, and what they print."""
+    if cell.problem:
+        LOG.warning("docs/cells/%s.py: %s", row.id, cell.problem)
+    rows = [line for name, text in cell.values.items() for line in (f"   * - {name}", f"     - ``{text}``")]
+    shown = block("text", cell.shown) if cell.shown else []
+    return [*block("python", cell.code), ".. list-table::", "", *rows, "", *shown]
+
+
+def _verdict(row: Claim) -> Lines:
+    lines = [f"**{row.verdict}**" + (f": {plain(row.condition)}" if row.condition else ""), ""]
+    if row.printed:
+        lines += [f"Printed: {plain(row.printed)}", "", *formula_lines(row.printed_formula)]
+        lines += [f"Corrected: {plain(row.statement)}", "", *formula_lines(row.formula)]
+        test = of_test(row.rejected_by)
+        lines += [f"The printed form is rejected by :source:`{test.name} <{test.path}#{test.first}>`.", ""]
+    return lines
+
+
+def _measured(paper: str) -> list[str]:
+    """What ``python -m conformance identities`` measures of a paper, as a table at the end of its page."""
+    laws = {title.split()[0].lower(): laws for title, laws in measured_papers().items()}.get(paper, ())
+    if not laws:
+        return []
+    panels = [importlib.import_module(name) for name in ("reference", "accelerated")]
+    says = (
+        "What the paper proves, on instances drawn when this page was built. A residual is 0 where an identity holds;"
+    )
+    lines = [
+        "Measured",
+        "--------",
+        "",
+        says,
+        "a slack is at least 0 where an inequality holds.",
+        "",
+        ".. list-table::",
+    ]
+    lines += ["   :header-rows: 1", ""]
+    rows: list[tuple[str, ...]] = [("statement", "says", "kind", *(panel.__name__ for panel in panels))]
+    for number, law in enumerate(laws):
+        found = [measure(law, panel, 0, number) for panel in panels[: 1 + law.panels]]
+        if not all(each.holds for each in found):
+            LOG.warning("%s, %s: %s", paper, law.number, found)
+        worst = [f"{each.worst:.1e}" if each.worst is not None else "error" for each in found]
+        rows.append((law.number, law.says, law.kind, *worst, *["the same"] * (len(panels) - len(found))))
+    for row in rows:
+        lines += [f"   {'*' if i == 0 else ' '} - ``{each}``" for i, each in enumerate(row)]
+    return [*lines, ""]
+
+
+def _write(app: Sphinx) -> None:
+    here = Path(app.srcdir) / "read"
+    LOG.info("papers: %d statements, %d evaluated", len(ROWS), len(cells.IDS))
+    for stray in cells.strays():
+        LOG.warning("docs/cells/%s.py: no statement has this anchor", stray)
+    for name, (title, rows) in zip(PAPERS, SECTIONS.items(), strict=True):
+        counts = ", ".join(f"{sum(row.verdict == verdict for row in rows)} {verdict}" for verdict in VERDICTS)
+        head = [title, "=" * len(title), "", f"{len(rows)} statements: {counts}.", ""]
+        body = [line for row in rows for line in entry(row)]
+        write(here / f"{name}.rst", [*head, *body, *_measured(name)])
+    title = "The annotated papers"
+    head = [title, "=" * len(title), "", "Each statement that the code builds on, in the paper's order, and beside it"]
+    head += ["the lines that a person reads, the lines that run fast, the test that would fail, and what we found.", ""]
+    tree = [".. toctree::", "   :maxdepth: 1", "", *(f"   {name}" for name in PAPERS), "", "   ../LEDGER"]
+    write(here / "index.rst", [*head, *tree])
+
+
+def _ledger(app: Sphinx, doctree: nodes.document) -> None:
+    """On the ledger's page: links from each statement to its entry, from code names and tests to their lines."""
+    if app.env.docname != "LEDGER":
+        return
+    by_label = {row.label: row for row in ROWS}
+    sections = [each for each in doctree.findall(nodes.section) if each[0].astext() in by_label]
+    if len(sections) != len(ROWS):
+        LOG.warning("it has %d statements of %d; run `make ledger`", len(sections), len(ROWS), location="LEDGER")
+    for raw in list(doctree.findall(nodes.raw)):
+        raw.parent.remove(raw)  # anchors for who reads the file: here a section has its own
+    for section in sections:
+        row = by_label[section[0].astext()]
+        section["ids"] = [row.id]
+        tests = {test.partition("::")[2]: of_test(test) for test in (*row.tests, row.rejected_by) if test}
+        for link in section.findall(nodes.reference):
+            if link.astext() in tests:
+                link["refuri"] = address("LEDGER", *tests[link.astext()][1:3])
+        for literal in list(section.findall(nodes.literal)):
+            if literal.astext() in row.code:
+                literal.replace_self(
+                    _reference(literal.deepcopy(), address("LEDGER", *place(named(literal.astext()))[1:3]))
+                )
+        beside = nodes.Text("with its code, kernel and test")
+        section.insert(1, nodes.paragraph("", "", _reference(beside, f"read/{PAPER_OF[row.label]}.html#{row.id}")))
+        verdict = next(each for each in section.findall(nodes.strong) if each.astext() == row.verdict)
+        verdict.parent["classes"].append("statement")
+
+
+def _reference(node: nodes.Node, uri: str) -> nodes.reference:
+    return nodes.reference("", "", node, internal=True, refuri=uri)
+
+
+def statements(thing: Any) -> Iterator[Claim]:
+    """The rows about an object."""
+    for row in ROWS:
+        if any(named(name) is thing for name in row.code):
+            yield row

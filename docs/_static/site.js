@@ -1,0 +1,41 @@
+// What scrolls can be scrolled by keys.
+document.addEventListener("DOMContentLoaded", () => {
+  document.querySelectorAll(".highlight pre, .formula, table.docutils").forEach((each) => { each.tabIndex = 0; });
+});
+
+// Statements are filtered by paper, verdict and words: entries that do not match are hidden.
+document.addEventListener("DOMContentLoaded", () => {
+  const entries = [...document.querySelectorAll("section")].filter((each) => each.querySelector(":scope > .statement"));
+  if (entries.length < 2) return;
+  const paperOf = (entry) => entry.parentElement.querySelector(":scope > h1, :scope > h2").firstChild.textContent;
+  const verdictOf = (entry) => entry.querySelector(":scope > .statement :is(strong, .sd-badge)").textContent;
+  const values = (of) => [...new Set(entries.map(of))];
+  const form = document.createElement("form");
+  form.className = "statements-filter";
+  const select = (label, all, options) => {
+    const element = document.createElement("select");
+    element.setAttribute("aria-label", label);
+    [all, ...options].forEach((text, i) => element.add(new Option(text, i ? text : "")));
+    if (options.length > 1) form.append(element);
+    return element;
+  };
+  const paper = select("paper", "all papers", values(paperOf));
+  const verdict = select("verdict", "all verdicts", values(verdictOf));
+  const words = document.createElement("input");
+  words.type = "search";
+  words.placeholder = "Proposition 4";
+  words.setAttribute("aria-label", "words of a statement");
+  form.append(words);
+  const show = () => {
+    const sought = words.value.toLowerCase().trim();
+    for (const entry of entries) {
+      const own = [...entry.children].filter((each) => !each.matches(".sd-tab-set"));
+      const text = own.map((each) => each.textContent).join(" ").toLowerCase();
+      entry.hidden = !((!paper.value || paperOf(entry) === paper.value)
+        && (!verdict.value || verdictOf(entry) === verdict.value) && text.includes(sought));
+    }
+  };
+  form.addEventListener("input", show);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  document.querySelector("h1").after(form);
+});

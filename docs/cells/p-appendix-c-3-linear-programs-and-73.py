@@ -1,0 +1,7 @@
+from scipy.optimize import linprog
+
+from reference import Matching
+
+value = -1.0  # of the only matching
+corrected = float(Matching([[-1.0]]).best()[0])
+printed = -linprog([1.0], A_ub=[[1.0], [1.0]], b_ub=[1, 1], bounds=(0, 1)).fun
