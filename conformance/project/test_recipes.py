@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import accelerated
 from conformance import modules, strategies
 from conformance.laws import check_regularizer, check_structure
-from conformance.recipes import decisions, kernel, structure_with_kernel
+from conformance.recipes import decisions, kernel, smooth_hinges, structure_with_kernel
 from conformance.recipes.optimizer import Momentum, momentum
 from conformance.recipes.regularizer import NonNegative
 from conformance.recipes.structure import LogLoss, Subset, train
@@ -161,7 +161,7 @@ def test_pages_link_to_every_recipe():
     names = [path.name for path in (modules.HERE / "recipes").glob("[a-z]*.py")]
     pages = [PAGE, PAGE.parent / "docs" / "layers.md", PAGE.parent / "docs" / "decisions.md"]
     text = "".join(page.read_text("utf-8") for page in pages)
-    assert len(names) == 9 and all(f"conformance/recipes/{each})" in text for each in names)
+    assert len(names) == 10 and all(f"conformance/recipes/{each})" in text for each in names)
 
 
 @pytest.mark.parametrize("decision", [decisions.matching, decisions.path])
@@ -169,3 +169,14 @@ def test_decisions_that_are_learned_lose_less_than_two_stage_ones(decision):
     """Where the prediction cannot be right everywhere: every method, on the seed of the page."""
     lost = decisions.compare(decision, n=60, tests=60, epochs=5, seed=1)
     assert all(0 <= share < lost["two-stage"] for name, share in lost.items() if name != "two-stage")
+
+
+@pytest.mark.parametrize("draw", [smooth_hinges.matchings, smooth_hinges.chains])
+def test_smoothed_hinges_end_as_close_to_the_least_as_they_promise(draw):
+    """Where L-BFGS is done; nothing is below the least."""
+    chosen = {name: smooth_hinges.SMOOTHINGS[name] for name in ("SparseMAP", "l2")}
+    rows = smooth_hinges.compare(
+        draw, 0.1, chosen, n=6, F=3, **{"p": 3} if draw is smooth_hinges.matchings else {"T": 4}
+    )
+    assert len(rows) == 4 and all(above > -1e-9 for above, _, _ in rows.values())
+    assert all(rows["L-BFGS", name][0] <= 0.1 + 1e-3 for name in chosen)
