@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-__all__ = ["FLAVOURS", "Line", "Macro", "expanded", "has_transitions", "line_of", "with_names"]
+__all__ = ["FLAVOURS", "Line", "Macro", "expanded", "has_transitions", "line_of", "outside", "with_names"]
 
 FLAVOURS = {"crfpp": "UB", "wapiti": "ub*"}  # what lines begin with
 _COLUMN = r"(?P<column>[^\s,\]\"]+)"
@@ -139,11 +139,11 @@ def _values(flavour: str, macro: Macro, x: Mapping[str, Sequence[str]], n: int) 
     column, row = x[macro.column], macro.row
     if macro.sentence:
         place = row + n if row < 0 else row - 1
-        inside = [column[place]] if 0 <= place < n else [_outside(flavour, place, n)]
+        inside = [column[place]] if 0 <= place < n else [outside(flavour, place, n)]
         inside *= n
     else:
-        before = [_outside(flavour, place, n) for place in range(row, min(row + n, 0))]
-        behind = [_outside(flavour, place, n) for place in range(max(row, n), row + n)]
+        before = [outside(flavour, place, n) for place in range(row, min(row + n, 0))]
+        behind = [outside(flavour, place, n) for place in range(max(row, n), row + n)]
         inside = [*before, *column[max(row, 0) : max(row + n, 0)], *behind]
     if macro.regex is not None:
         matches = [macro.regex.search(value) for value in inside]
@@ -154,7 +154,7 @@ def _values(flavour: str, macro: Macro, x: Mapping[str, Sequence[str]], n: int) 
     return [value.translate(_SMALL) for value in inside] if macro.command.isupper() else inside
 
 
-def _outside(flavour: str, place: int, n: int) -> str:
+def outside(flavour: str, place: int, n: int) -> str:
     """The value at a place before the first token, 0, or behind the last, n - 1."""
     sign, distance = ("-", -place) if place < 0 else ("+", place - n + 1)
     if flavour == "crfpp":

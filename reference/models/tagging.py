@@ -150,13 +150,13 @@ class TaggingModel(SequenceModel):
         self.transitions = as_settings(self.labels, transitions, rules)
         self._forbidden = np.where(follows, 0.0, -np.inf), np.where(begins, 0.0, -np.inf), np.where(ends, 0.0, -np.inf)
         L = self.n_labels
-        self.pairs = None if pairs is None else _cells("pairs", pairs, self.width * L)
+        self.pairs = None if pairs is None else cells_of("pairs", pairs, self.width * L)
         if label_pairs is None:
             self.label_pairs = np.flatnonzero(follows & has_transitions(self.templates))
         else:
-            self.label_pairs = _cells("label_pairs", label_pairs, L * L)
+            self.label_pairs = cells_of("label_pairs", label_pairs, L * L)
         if edge_pairs is not None:
-            self.edge_pairs = _cells("edge_pairs", edge_pairs, edges * L**2)
+            self.edge_pairs = cells_of("edge_pairs", edge_pairs, edges * L**2)
         elif edges and not np.all(follows):
             self.edge_pairs = np.flatnonzero(np.broadcast_to(follows, (edges, L, L)))
         for name, given in (("label_pairs", self.label_pairs), ("edge_pairs", self.edge_pairs)):
@@ -233,11 +233,11 @@ class TaggingModel(SequenceModel):
         attributes = attributes_of(X, given, edge_templates=of_pairs)
         vocabulary = None
         if bits is None:
-            vocabulary = _frequent(attributes, least)
+            vocabulary = frequent(attributes, least)
         settings: dict[str, Any] = {"vocabulary": vocabulary, "bits": bits, "transitions": transitions, "cost": cost}
         settings["edge_templates"] = of_pairs
         if bits is None and attributes.edges is not None:
-            settings["edge_vocabulary"] = _frequent(attributes.edges, least)
+            settings["edge_vocabulary"] = frequent(attributes.edges, least)
         model = cls(labels, given, **settings)
         if pairs == "all":
             return model
@@ -346,15 +346,15 @@ class TaggingModel(SequenceModel):
 
     def _positions(self, X: Any) -> tuple[Rows, np.ndarray]:
         """The rows of tokens from their attributes, with the numbers of those that have a weight."""
-        return _numbered(X, self._rows_of(X.names), self.width), X.offsets
+        return numbered(X, self._rows_of(X.names), self.width), X.offsets
 
     def _edges(self, X: Any) -> tuple[Any, Rows]:
         if X.edges is None:
             raise ValueError("X: expected sentences, or attributes with those of pairs, which edge_templates describe")
         names = X.edges.names
         if self.bits is not None:
-            return X, _numbered(X.edges, hashes(names) % np.uint64(self.n_edge_features), self.n_edge_features)
-        return X, _numbered(X.edges, [self._edge_index.get(name, -1) for name in names], self.n_edge_features)
+            return X, numbered(X.edges, hashes(names) % np.uint64(self.n_edge_features), self.n_edge_features)
+        return X, numbered(X.edges, [self._edge_index.get(name, -1) for name in names], self.n_edge_features)
 
     def _rows_of(self, names: list[str]) -> Any:
         """The row of each attribute, or -1."""
@@ -516,7 +516,7 @@ class TaggingModel(SequenceModel):
         return places
 
 
-def _numbered(attributes: TokenAttributes, row: Any, width: int) -> Rows:
+def numbered(attributes: TokenAttributes, row: Any, width: int) -> Rows:
     """The rows of tokens, of the attributes whose ``row`` is not -1."""
     columns = np.array(row, np.int64)[attributes.numbers]
     kept = columns >= 0
@@ -526,7 +526,7 @@ def _numbered(attributes: TokenAttributes, row: Any, width: int) -> Rows:
     return Rows.unchecked(indptr, columns[kept], attributes.values[kept], width)
 
 
-def _frequent(attributes: TokenAttributes, least: int) -> list[str]:
+def frequent(attributes: TokenAttributes, least: int) -> list[str]:
     """The names of attributes that occur at least ``least`` times."""
     times = np.bincount(attributes.numbers, minlength=len(attributes.names))
     return [attributes.names[i] for i in np.flatnonzero(times >= least).tolist()]
@@ -555,7 +555,7 @@ def _checked_bits(bits: int, n_labels: int) -> int:
     return bits
 
 
-def _cells(name: str, given: Any, size: int) -> np.ndarray:
+def cells_of(name: str, given: Any, size: int) -> np.ndarray:
     cells = host(given, name)
     if cells.ndim != 1 or (cells.size and cells.dtype.kind not in "iu"):
         raise TypeError(f"{name}: expected integers of shape (m,), got {cells.dtype} of shape {cells.shape}")
