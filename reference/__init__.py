@@ -62,6 +62,7 @@ from reference.structures.cut import Cut, CutScores
 from reference.structures.graph import Graph, GraphScores
 from reference.structures.matching import Matching, MatchingScores
 from reference.structures.search import branch_and_bound
+from reference.structures.segments import Segments, SegmentScores
 from reference.structures.table import Table, TableScores
 from reference.structures.tree import Tree, TreeScores
 from reference.training.casimir import casimir, casimir_svrg_adapt, casimir_svrg_const
@@ -124,7 +125,9 @@ __all__ = [
     "Row",
     "Rows",
     "SegmentModel",
+    "SegmentScores",
     "SegmentationModel",
+    "Segments",
     "SequenceModel",
     "Sequential",
     "Simplex",

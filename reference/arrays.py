@@ -2,7 +2,7 @@
 
 The reference is written against the array API standard, so that the same code runs on NumPy, PyTorch, JAX (with
 ``jax_enable_x64``) and ``array_api_strict``, and on other libraries that follow the standard. Only this module names
-libraries: for speed in :func:`_index_add`, and in :func:`concrete`, because JAX traces. Arrays that decide shapes
+libraries: for speed in :func:`index_add`, and in :func:`concrete`, because JAX traces. Arrays that decide shapes
 (offsets, ``Rows.indptr``, batches) are NumPy int64 on the host. All other arrays are in the caller's namespace, on the
 caller's device. Under ``jax.jit``, ``vmap`` and ``grad`` shapes and dtypes are checked, values are not.
 
@@ -29,7 +29,7 @@ from array_api_compat import (
 from reference.example_errors import example_error, is_frame, values_of
 from reference.packed import Packed, check_offsets, check_range, lock
 
-__all__ = ["Place", "Rows", "gather_sum", "scatter_sum"]
+__all__ = ["Place", "Rows", "gather_sum", "index_add", "scatter_sum"]
 
 Array = Any  # an array of any namespace
 LARGEST = 2**63 - 1  # of int64
@@ -246,7 +246,7 @@ def softmax(xp: Any, x: Array, axis: int = -1) -> Array:
     return normalized(xp, xp.exp(x - xp.where(top > -xp.inf, top, 0.0)), axis)
 
 
-def normalized(xp: Any, x: Array, axis: int = -1) -> Array:
+def normalized(xp: Any, x: Array, axis: int | tuple[int, ...] = -1) -> Array:
     """x over its sum along an axis; x itself if the sum is 0."""
     total = xp.sum(x, axis=axis, keepdims=True)
     return x / xp.where(total == 0, 1.0, total)
@@ -552,7 +552,7 @@ def gather_sum(rows: Rows, W: Array) -> Array:
     """
     fits("W", W, rows.width)
     xp = array_namespace(W)
-    return _index_add(xp, rows.n, rows.row_ids(), rows.data[:, None] * xp.take(W, rows.indices, axis=0))
+    return index_add(xp, rows.n, rows.row_ids(), rows.data[:, None] * xp.take(W, rows.indices, axis=0))
 
 
 def scatter_sum(rows: Rows, G: Array) -> Array:
@@ -579,7 +579,7 @@ def scatter_sum(rows: Rows, G: Array) -> Array:
     """
     fits("G", G, rows.n)
     xp = array_namespace(G)
-    return _index_add(xp, rows.width, rows.indices, rows.data[:, None] * xp.take(G, rows.row_ids(), axis=0))
+    return index_add(xp, rows.width, rows.indices, rows.data[:, None] * xp.take(G, rows.row_ids(), axis=0))
 
 
 def fits(name: str, x: Array, rows: int) -> None:
@@ -588,7 +588,7 @@ def fits(name: str, x: Array, rows: int) -> None:
         raise ValueError(f"{name}: expected a matrix of {rows} rows, got shape {tuple(x.shape)}")
 
 
-def _index_add(xp: Any, n: int, index: Array, values: Array) -> Array:
+def index_add(xp: Any, n: int, index: Array, values: Array) -> Array:
     """out (n, L) with out[index[e]] += values[e]; the array API has no scatter, so the libraries are named here."""
     out = xp.zeros((n, values.shape[1]), dtype=values.dtype, device=device(values))
     if is_numpy_namespace(xp):

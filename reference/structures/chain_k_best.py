@@ -11,7 +11,7 @@ from reference.arrays import Array
 from reference.structures.base import KBest, k_best
 from reference.structures.chain_scores import ChainScores, exists, frozen, no_positions, transitions
 
-__all__ = ["max_marginals", "top_k_viterbi"]
+__all__ = ["largest", "max_marginals", "top_k_viterbi"]
 
 
 def top_k_viterbi(scores: ChainScores, k: int) -> KBest:
@@ -58,10 +58,10 @@ def top_k_viterbi(scores: ChainScores, k: int) -> KBest:
     for t in range(1, n):
         into = xp.matrix_transpose(transitions(scores, t))
         total = best[..., None, :, :] + into[..., None]  # (..., label at t, label at t-1, rank)
-        total, states = _largest(xp.reshape(total, (*batch, n_labels, n_labels * kept)), kept)
+        total, states = largest(xp.reshape(total, (*batch, n_labels, n_labels * kept)), kept)
         back.append(xp.reshape(states, (*batch, n_labels * kept)))
         best = frozen(xp, lengths, t, unary[..., t, :, None] + total, best)
-    value, state = _largest(xp.reshape(best, (*batch, n_labels * kept)), kept)
+    value, state = largest(xp.reshape(best, (*batch, n_labels * kept)), kept)
     labels = [state // kept]
     for t in range(n - 1, 0, -1):
         state = frozen(xp, lengths, t, xp.take_along_axis(back[t - 1], state, axis=-1), state)
@@ -74,7 +74,7 @@ def top_k_viterbi(scores: ChainScores, k: int) -> KBest:
     return k_best(value, xp.where(exists(xp, scores)[..., None, :], path, -1), k)
 
 
-def _largest(x: Array, k: int) -> tuple[Array, Array]:
+def largest(x: Array, k: int) -> tuple[Array, Array]:
     """The k largest along the last axis, from high to low, and their indices; among equals the smaller index first."""
     xp = array_namespace(x)
     order = xp.argsort(x, axis=-1, descending=True, stable=True)[..., :k]

@@ -29,7 +29,7 @@ class ChainScores(NamedTuple):
 ChainScores.layout = ("lengths", "mask")  # type: ignore[attr-defined]
 
 
-def transitions(scores: ChainScores, t: int) -> Array:
+def transitions(scores: Any, t: int) -> Array:
     """Pairwise scores between t-1 and t: (label at t-1, label at t) on the last axes. Only this function handles a
     shared pairwise matrix.
     """

@@ -96,7 +96,7 @@ def filtered(xp: Any, scaled: ChainScores) -> tuple[Array, list[Array]]:
 class Edges:
     """Edge marginals (..., L, L) for each t: stored separately, or summed if the pairwise scores are shared."""
 
-    def __init__(self, xp: Any, scores: ChainScores) -> None:
+    def __init__(self, xp: Any, scores: Any) -> None:
         self.xp, self.shared = xp, scores.pairwise.ndim == 2
         self.empty = xp.zeros_like(scores.pairwise)
         self.each: list[Array] = []
