@@ -13,11 +13,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 
-from reference.arrays import Array, Place, Rows, host
+from reference.arrays import Array, Rows, host
 from reference.example_errors import ExampleError, each_example, listed
-from reference.models.base import integer
+from reference.models.base import SomeWeights, integer
 from reference.models.macros import line_of
 from reference.models.schemes import SCHEMES, Chunk, canonical, chunks_of, prefixes_of
 from reference.models.segment_templates import (
@@ -37,7 +36,7 @@ __all__ = ["ChunkingModel"]
 OUTSIDE = "O"
 
 
-class ChunkingModel(SegmentModel):
+class ChunkingModel(SomeWeights, SegmentModel):
     """A chunker; :meth:`of` makes one from training sentences.
 
     Parameters
@@ -112,16 +111,12 @@ class ChunkingModel(SegmentModel):
             if len(set(getattr(self, name))) < len(getattr(self, name)):
                 raise ValueError(f"{name}: expected different names")
         self.scheme, most = canonical("scheme", str(scheme)), integer("longest", longest, 1)
-        each, sizes = [1 if label == OUTSIDE else most for label in labels], map(len, self._vocabularies)
-        super().__init__(next(sizes), labels, each, n_segment_features=next(sizes), cost=cost, max_cells=max_cells)
+        each, F, G = [1 if x == OUTSIDE else most for x in labels], len(self.vocabulary), len(self.segment_vocabulary)
+        super().__init__(F, labels, each, n_segment_features=G, cost=cost, max_cells=max_cells)
         self.most = most
         self.pairs = None if pairs is None else cells_of("pairs", pairs, self.width * self.n_labels)
         if self.pairs is not None:
             self.size = len(self.pairs) + self.n_labels**2
-
-    @property
-    def _vocabularies(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return self.vocabulary, self.segment_vocabulary
 
     @classmethod
     def of(
@@ -244,6 +239,12 @@ class ChunkingModel(SegmentModel):
                 raise ExampleError("Y", i, start, too_long(w + 1, self.most))
         return rows[:-1]
 
+    @property
+    def token_labels(self) -> tuple[str, ...]:
+        """The labels that :meth:`named` gives tokens."""
+        kinds, marks = [kind for kind in self.labels if kind != OUTSIDE], sorted({*SCHEMES[self.scheme]})
+        return (OUTSIDE, *(f"{mark}-{kind}" if kind else mark for kind in kinds for mark in marks))
+
     def named(self, y: Any) -> list[str]:
         """The labels (n,) of the tokens of a sentence, in the model's scheme, from segments (m, 3)."""
         labels: list[str] = []
@@ -257,6 +258,10 @@ class ChunkingModel(SegmentModel):
             labels += [f"{mark}-{chunk.type}" if chunk.type else mark for mark in marks]
             before = chunk
         return labels
+
+    def probabilities(self, marginals: SegmentScores, i: int, y: Any) -> list[float]:
+        """For each token (n,) that of its segment in y (m, 3), by the marginals of a piece, of its example i."""
+        return [float(marginals.segments[i, s, w, k]) for s, w, k in y.tolist() for _ in range(w + 1)]
 
     # weights ----------------------------------------------------------------------------------------------------------
 
@@ -281,23 +286,6 @@ class ChunkingModel(SegmentModel):
         seen[self.width - self.n_widths :] = self._forbidden == 0.0
         return np.flatnonzero(seen)
 
-    def split(self, w: Array) -> tuple[Array, Array]:
-        """Weights (d,) as the matrix (width, L) and that of transitions (L, L), 0 for pairs without a weight."""
-        if self.pairs is None:
-            return super().split(w)
-        place = Place.of(w)
-        longer = place.xp.concat([w, place.zeros((1,))])
-        return super().split(place.xp.take(longer, place.integers(self._places), axis=0))
-
-    def pullback(self, data: SegmentData, batch: np.ndarray, w: Array, g: SegmentScores) -> Array:
-        """The adjoint of :meth:`pushforward`: a gradient with respect to the scores of a piece, as one (d,) in the
-        weights.
-        """
-        whole = super().pullback(data, batch, w, g)
-        if self.pairs is None:
-            return whole
-        return array_namespace(whole).take(whole, data.rows.place.integers(self.cells), axis=0)
-
     @cached_property
     def cells(self) -> np.ndarray:
         """(d,): the position of each weight in the matrix of rows and labels, in C order, followed by that of
@@ -306,12 +294,10 @@ class ChunkingModel(SegmentModel):
         whole, L = self.width * self.n_labels, self.n_labels
         return np.concatenate([np.arange(whole) if self.pairs is None else self.pairs, whole + np.arange(L * L)])
 
-    @cached_property
-    def _places(self) -> np.ndarray:
-        """The inverse of ``cells``: the number of the weight at each position, or d."""
-        places = np.full((self.width + self.n_labels) * self.n_labels, self.size)
-        places[self.cells] = np.arange(self.size)
-        return places
+    @property
+    def whole_size(self) -> int:
+        """The number of weights of a SegmentModel."""
+        return (self.width + self.n_labels) * self.n_labels
 
     @cached_property
     def _index(self) -> dict[str, int]:

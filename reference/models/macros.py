@@ -22,10 +22,20 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
-__all__ = ["FLAVOURS", "Line", "Macro", "expanded", "has_transitions", "line_of", "outside", "with_names"]
+__all__ = [
+    "FLAVOURS",
+    "Line",
+    "Macro",
+    "expanded",
+    "has_transitions",
+    "line_of",
+    "named_macro",
+    "outside",
+    "with_names",
+]
 
 FLAVOURS = {"crfpp": "UB", "wapiti": "ub*"}  # what lines begin with
 _COLUMN = r"(?P<column>[^\s,\]\"]+)"
@@ -98,19 +108,23 @@ def with_names(flavour: str, text: str, columns: Sequence[str]) -> str:
     if flavour == "wapiti":
         text = text[:1].lower() + text[1:]
 
-    def named(match: re.Match[str]) -> str:
-        number = match["column"]
-        name = columns[int(number)] if number.isdecimal() and int(number) < len(columns) else ""
-        if name in ("", "label"):
-            listed = ", ".join(f"{i} {each}" for i, each in enumerate(columns) if each != "label")
-            label = ", the label" if name else ""
-            raise ValueError(f"templates: expected the number of a column ({listed}), got {match[0]}{label}")
-        a, b = (place - match.start() for place in match.span("column"))
-        return match[0][:a] + name + match[0][b:]
-
-    template = f"{flavour}:{_MACRO[flavour].sub(named, text)}"
+    template = f"{flavour}:{_MACRO[flavour].sub(partial(named_macro, columns), text)}"
     line_of(template)
     return template
+
+
+def named_macro(columns: Sequence[str], match: re.Match[str]) -> str:
+    """A macro with the name of its column in place of the number; what stands behind a dot stays. Raises ValueError."""
+    if match["column"] is None:
+        return match[0]
+    number, dot, treatment = match["column"].partition(".")
+    name = columns[int(number)] if number.isdecimal() and int(number) < len(columns) else ""
+    if name in ("", "label"):
+        listed = ", ".join(f"{i} {each}" for i, each in enumerate(columns) if each != "label")
+        label = ", the label" if name else ""
+        raise ValueError(f"templates: expected the number of a column ({listed}), got {match[0]}{label}")
+    a, b = (place - match.start() for place in match.span("column"))
+    return match[0][:a] + name + dot + treatment + match[0][b:]
 
 
 def has_transitions(templates: object) -> bool:

@@ -32,7 +32,7 @@ SEGMENT_TEMPLATES = (
 )
 Spans = Sequence[tuple[int, int]]  # first token, and the one behind the last
 MACRO = re.compile(
-    r"%(?:(?P<whole>s)\[(?P<all>[^\s,\]]+)\]|(?P<edge>[be])\[ *(?P<row>[+-]?\d{1,2}) *, *(?P<column>[^\s,\]]+)\]|l)"
+    r"%(?:(?P<whole>s)\[|(?P<edge>[be])\[ *(?P<row>[+-]?\d{1,2}) *,) *(?P<column>[^\s,\]]+)\]|%(?P<length>l)"
 )
 
 
@@ -61,10 +61,10 @@ def parts_of(template: str) -> tuple[str | Macro, ...]:
 
 
 def _macro(match: re.Match[str]) -> Macro:
-    command = match["whole"] or match["edge"] or "l"
+    command = match["whole"] or match["edge"] or match["length"]
     if command == "l":
         return Macro("l", 0, "", "")
-    text = match["all"] or match["column"]
+    text = match["column"]
     try:
         ((column, treatment, offset),) = atoms_of(*check_templates([text]))
     except ValueError:

@@ -16,11 +16,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 
-from reference.arrays import Array, Place, Rows, host
+from reference.arrays import Array, Rows, host
 from reference.example_errors import ExampleError, listed
-from reference.models.base import integer, label_names
+from reference.models.base import SomeWeights, integer, label_names
 from reference.models.macros import has_transitions
 from reference.models.partial import labels_in
 from reference.models.rules import as_settings, rules_of
@@ -39,7 +38,7 @@ from reference.structures.chain import ChainScores
 __all__ = ["TaggingModel"]
 
 
-class TaggingModel(SequenceModel):
+class TaggingModel(SomeWeights, SequenceModel):
     """A tagger; :meth:`of` makes one from training sentences.
 
     Parameters
@@ -467,28 +466,9 @@ class TaggingModel(SequenceModel):
         """The scores at dw (d,), without the -inf of forbidden labels."""
         return super().scores(data, batch, dw)
 
-    def pullback(self, data: ChainData, batch: np.ndarray, w: Array, g: ChainScores) -> Array:
-        """The adjoint of :meth:`pushforward`: a gradient with respect to the scores of a piece, as one (d,) in the
-        weights.
-        """
-        whole = super().pullback(data, batch, w, g)
-        return array_namespace(whole).take(whole, data.rows.place.integers(self.cells), axis=0)
-
-    def split(self, w: Array) -> tuple[Array, Array]:
-        """Weights (d,) as the matrix (F, L) of attributes and labels and that of transitions (L, L), 0 for pairs
-        without a weight.
-        """
-        return super().split(self._whole(w))
-
     def edge_weights(self, w: Array) -> Array:
         """As SequenceModel's, 0 for those without a weight."""
         return super().edge_weights(self._whole(w))
-
-    def _whole(self, w: Array) -> Array:
-        """Weights (d,) as those of a SequenceModel, 0 for those without a weight."""
-        place = Place.of(w)
-        longer = place.xp.concat([w, place.zeros((1,))])
-        return place.xp.take(longer, place.integers(self._places), axis=0)
 
     def counts(self, data: ChainData) -> list[int]:
         """The number of allowed label sequences of each sentence."""
@@ -508,12 +488,23 @@ class TaggingModel(SequenceModel):
         edges = np.arange(self.n_edge_features * L**2) if self.edge_pairs is None else self.edge_pairs
         return np.concatenate([pairs, whole + self.label_pairs, whole + L**2 + edges])
 
-    @cached_property
-    def _places(self) -> np.ndarray:
-        """The inverse of ``cells``: the number of the weight at each position, or d."""
-        places = np.full((self.width + (1 + self.n_edge_features) * self.n_labels) * self.n_labels, self.size)
-        places[self.cells] = np.arange(self.size)
-        return places
+    @property
+    def whole_size(self) -> int:
+        """The number of weights of a SequenceModel."""
+        return int((self.width + (1 + self.n_edge_features) * self.n_labels) * self.n_labels)
+
+    @property
+    def token_labels(self) -> tuple[str, ...]:
+        """The labels that :meth:`named` gives tokens."""
+        return self.labels
+
+    def named(self, y: Any) -> list[str]:
+        """The names (n,) of predicted labels (n,)."""
+        return [self.labels[k] for k in y]
+
+    def probabilities(self, marginals: ChainScores, i: int, y: Any) -> list[float]:
+        """Those (n,) of the labels y (n,) by the marginals of a piece, of its example i."""
+        return [float(marginals.unary[i, t, k]) for t, k in enumerate(y)]
 
 
 def numbered(attributes: TokenAttributes, row: Any, width: int) -> Rows:
