@@ -36,7 +36,7 @@ def answers(
     with named(sentences):
         data = model.pack(sentences)
         constrained = None if kept is None else model.constrained(data, kept)
-        predicted = model.predict(data, None, w, known=kept)
+        predicted = model.predict(data, None, w, **({} if kept is None else {"known": kept}))
     tagged: list[dict[str, Any]] = [
         {"columns": sentence, "labels": model.named(y)} for sentence, y in zip(sentences, predicted, strict=True)
     ]
