@@ -16,7 +16,8 @@ if getattr(_reference, "__version__", None) != __version__ or not hasattr(_refer
 
 __all__ = _reference.__all__
 
-_STRUCTURES = ("Arborescence", "Boxes", "Chain", "Cut", "Graph", "Matching", "Tree")  # each is a module of its own
+# each is a module of its own
+_STRUCTURES = ("Arborescence", "Boxes", "Chain", "Cut", "Graph", "Matching", "Segments", "Tree")
 
 if TYPE_CHECKING:
     from accelerated.panel import *  # noqa: F403

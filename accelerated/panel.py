@@ -29,5 +29,6 @@ from accelerated.structures.chain import Chain
 from accelerated.structures.cut import Cut
 from accelerated.structures.graph import Graph
 from accelerated.structures.matching import Matching
+from accelerated.structures.segments import Segments
 from accelerated.structures.tree import Tree
 from accelerated.uncompiled import uncompiled

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from conformance.tolerances import close
 from reference.arrays import host
 
 Send = Callable[[np.ndarray], Any]  # from host arrays to arrays in a namespace, on a device
@@ -39,6 +40,15 @@ class Space(NamedTuple):
         """As its library prints it."""
         return str(getattr(self.send(np.zeros(1)), "device", None))
 
+    def again(self, got: Any, expected: Any) -> None:
+        """Assert that a computation done twice has the same bits; on a GPU, whose atomic additions have no fixed order,
+        that it is close.
+        """
+        if "cuda" in self.name:
+            close(got, expected, self.dtype)
+        else:
+            assert np.array_equal(got, expected)
+
     def scaled(self, x: np.ndarray, scale: float) -> tuple[Any, np.ndarray, float]:
         """x at a scale, what the space's dtype stores of it, and the scale: 1 in float32, which has no huge or tiny
         ones.
@@ -64,8 +74,10 @@ HOST = Space("numpy", "float64", np.asarray)  # without a namespace to test
 
 def _sending(namespace: str, device: str) -> Send:
     """From host arrays to those of a namespace on a device, in its library's words."""
-    xp: Any = importlib.import_module(namespace)
+    xp: Any = importlib.import_module("array_api_compat.cupy" if namespace == "cupy" else namespace)
     place: Any = device
+    if namespace == "cupy":
+        place = xp.cuda.Device(int(device.removeprefix("cuda").removeprefix(":") or 0))
     if namespace == "array_api_strict":
         place = xp.Device(device)
     if namespace == "jax":
@@ -74,7 +86,7 @@ def _sending(namespace: str, device: str) -> Send:
     return lambda x: xp.asarray(x, device=place)
 
 
-NAMESPACES = ("numpy", "array_api_strict", "torch", "jax")
+NAMESPACES = ("numpy", "array_api_strict", "torch", "jax", "cupy")
 
 # The spaces of a run without --namespace: the namespace and the device of each.
 SPACES: dict[str, tuple[str, str]] = {
@@ -83,6 +95,7 @@ SPACES: dict[str, tuple[str, str]] = {
     "array_api_strict:device1": ("array_api_strict", "device1"),
     "torch:cpu": ("torch", "cpu"),
     "jax:cpu": ("jax", "cpu"),
+    "cupy:cuda": ("cupy", "cuda"),
     "torch-autograd": ("torch", "cpu"),
     "jax-jit": ("jax", "cpu"),
 }
@@ -121,6 +134,9 @@ def spaces(names: list[str], device: str | None = None) -> tuple[list[Space], di
             missing[name] = str(problem)
         except Exception as problem:  # libraries differ in this
             reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
+            if not names:
+                missing[name] = reason
+                continue
             raise ValueError(f"--device {where}: {namespace} does not compute there: {reason}") from None
         else:
             found += [Space(name, dtype, send) for dtype in DTYPES.get(name, ("float64", "float32"))]
@@ -131,8 +147,8 @@ def _asked(names: list[str], device: str | None) -> dict[str, tuple[str, str]]:
     """Spaces by name, as SPACES has them."""
     asked = {}
     for name in names or SPACES:
-        space = name if name in SPACES else f"{name}:cpu"
-        if space not in SPACES:
+        space = next((key for key in (name, f"{name}:cpu", f"{name}:cuda") if key in SPACES), None)
+        if space is None:
             known = ", ".join(dict.fromkeys([*NAMESPACES, *SPACES]))
             raise ValueError(f"--namespace {name}: expected one of {known}")
         namespace, where = SPACES[space]

@@ -142,6 +142,7 @@ STRUCTURES: dict[str, Draw] = {
     "Arborescence": lambda sp, rng: sp.Arborescence(rng.normal(size=(3, 4))),
     "Boxes": lambda sp, rng: sp.Boxes(rng.normal(size=(3, 4))),
     "Graph": lambda sp, rng: sp.Graph(rng.normal(size=(4, 2)), rng.normal(size=(4, 2, 2)), SQUARE),
+    "Segments": lambda sp, rng: sp.Segments(rng.normal(size=(3, 2, 2)), rng.normal(size=(2, 2))),
 }
 
 

@@ -35,6 +35,7 @@ from benchmarks.layers import figures as layer_figures
 from benchmarks.matchings import figures as matching_figures
 from benchmarks.prox_linear import figures as two_layer_figures
 from benchmarks.screening import figures as sparse_figures
+from benchmarks.segments import figures as segment_figures
 from benchmarks.start import figures as start_figures
 from benchmarks.taggers import figures as tagger_figures
 from benchmarks.taggers import spanish_figures
@@ -223,6 +224,12 @@ def layers(add: Add) -> None:
         add(*line)
 
 
+def segments(add: Add) -> None:
+    """Oracles of segments, beside a count of their work and torch-struct."""
+    for what, value, unit, most in segment_figures():
+        add(what, value, unit, most)
+
+
 def starts(add: Add) -> None:
     """Fresh processes: imports, the first training, the demo."""
     for what, value, unit, most in start_figures():
@@ -252,6 +259,7 @@ GROUPS = {
         first_calls,
         compiling,
         layers,
+        segments,
         starts,
     )
 }

@@ -1,8 +1,8 @@
 """The array layer: namespace, device and dtype of arrays, and sparse rows with their two primitives.
 
 The reference is written against the array API standard, so that the same code runs on NumPy, PyTorch, JAX (with
-``jax_enable_x64``) and ``array_api_strict``, and on other libraries that follow the standard. Only this module names
-libraries: for speed in :func:`index_add`, and in :func:`concrete`, because JAX traces. Arrays that decide shapes
+``jax_enable_x64``), CuPy and ``array_api_strict``, and on other libraries that follow the standard. Only this module
+names libraries: for speed in :func:`index_add`, and in :func:`concrete`, because JAX traces. Arrays that decide shapes
 (offsets, ``Rows.indptr``, batches) are NumPy int64 on the host. All other arrays are in the caller's namespace, on the
 caller's device. Under ``jax.jit``, ``vmap`` and ``grad`` shapes and dtypes are checked, values are not.
 
@@ -20,6 +20,7 @@ from array_api_compat import (
     array_namespace,
     device,
     is_array_api_obj,
+    is_cupy_namespace,
     is_jax_array,
     is_jax_namespace,
     is_numpy_namespace,
@@ -598,5 +599,8 @@ def index_add(xp: Any, n: int, index: Array, values: Array) -> Array:
         return out.index_add_(0, index, values)
     if is_jax_namespace(xp):
         return out.at[index].add(values)
+    if is_cupy_namespace(xp):
+        xp.add.at(out, index, values)
+        return out
     rows = [xp.sum(xp.where((index == i)[:, None], values, 0.0), axis=0) for i in range(n)]
     return xp.stack(rows) if rows else out

@@ -34,10 +34,12 @@ from reference.smoothings import Max
 from reference.structures.base import positive_mu, without_scores
 from reference.structures.chain_scores import ChainScores
 from reference.structures.scores import Scores, flatten, mapped, score_fields
+from reference.structures.segment_scores import SegmentScores
 from reference.structures.tree import TreeScores
 
 __all__ = ["SparseMAP", "SparseMarginals", "sparsemap"]
 
+SHARING = (ChainScores, TreeScores, SegmentScores)  # where edges may share scores
 DEPENDENT = 1e-10  # of its squared norm, what an output adds to the affine hull if it adds a dimension
 
 
@@ -70,8 +72,8 @@ def sparsemap(
     Parameters
     ----------
     structure : Structure
-        One space, not a batch, with ``best``, ``parts`` and ``augment``. Each edge of a chain or tree is a part of its
-        own, also where edges share scores; their marginals are summed.
+        One space, not a batch, with ``best``, ``parts`` and ``augment``. Each edge of a chain or tree, or boundary of
+        segments, is a part of its own, also where they share scores; their marginals are summed.
     mu : float > 0
         Strength of the smoothing.
     parts : {"all", "variables"}
@@ -274,17 +276,17 @@ def _of_variables(space: Any) -> np.ndarray:
 def _with_own_parts(structure: Any) -> Any:
     """The same space in which each edge has a score of its own."""
     scores = structure.scores
-    if isinstance(scores, ChainScores | TreeScores) and scores.pairwise.ndim == 2:
-        n, L = scores.unary.shape[-2:]
+    if isinstance(scores, SHARING) and scores.pairwise.ndim == 2:
+        n = scores[0].shape[-len(structure.axes)]
         edges = n if isinstance(scores, TreeScores) else max(n - 1, 0)
-        each = array_namespace(scores.pairwise).broadcast_to(scores.pairwise, (edges, L, L))
+        each = array_namespace(scores.pairwise).broadcast_to(scores.pairwise, (edges, *scores.pairwise.shape))
         return type(structure).unchecked(scores._replace(pairwise=each))
     return structure
 
 
 def _as_given(structure: Any, marginals: Scores) -> Scores:
     """The marginals in the form of the structure's scores: those of edges that share scores are summed."""
-    if isinstance(marginals, ChainScores | TreeScores) and structure.scores.pairwise.ndim == 2:
+    if isinstance(marginals, SHARING) and structure.scores.pairwise.ndim == 2:
         together = array_namespace(marginals.pairwise).sum(marginals.pairwise, axis=0)
         return marginals._replace(pairwise=together)
     return marginals

@@ -185,7 +185,7 @@ def taggers(backend, rng, lengths=(3, 1, 4, 2, 0), wide=0):
     X, Y = [rng.normal(size=(n, 2)) for n in lengths], [rng.integers(0, 3, n) for n in lengths]
 
     def unary(w, x):
-        return torch.tanh(x.to(w.dtype) @ w[:4].reshape(2, 2)) @ w[4:10].reshape(2, 3)
+        return torch.tanh(x.to(w) @ w[:4].reshape(2, 2)) @ w[4:10].reshape(2, 3)
 
     def score(w, x):
         return torch.cat([unary(w, torch.as_tensor(x)).reshape(-1), w[10:] ** 2])
@@ -195,10 +195,10 @@ def taggers(backend, rng, lengths=(3, 1, 4, 2, 0), wide=0):
         return backend.ChainScores(xp.reshape(values[:cut], (len(x), 3)), xp.reshape(values[cut:], (3, 3)))
 
     def scores(w, inputs):
-        lengths = torch.tensor([len(x) for x in inputs])
-        inside = torch.arange(max(wide, *lengths, 0)) < lengths[:, None]
-        x = torch.zeros((*inside.shape, 2), dtype=torch.float64)
-        x[inside] = torch.as_tensor(np.concatenate(inputs))
+        lengths = torch.tensor([len(x) for x in inputs], device=w.device)
+        inside = torch.arange(max(wide, *lengths, 0), device=w.device) < lengths[:, None]
+        x = torch.zeros((*inside.shape, 2), dtype=torch.float64, device=w.device)
+        x[inside] = torch.as_tensor(np.concatenate(inputs), device=w.device)
         padded = torch.where(inside[..., None], unary(w, x), 7.0)  # of padding: anything
         return backend.ChainScores(padded, w[10:].reshape(3, 3) ** 2, lengths)
 

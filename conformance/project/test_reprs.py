@@ -27,6 +27,7 @@ def hinge(sp):
 PRINTED = {  # counts of what may be long; a few parts are listed
     "Chain(n=10, labels=26)": lambda sp: sp.Chain(np.zeros((10, 26)), np.zeros((26, 26))),
     "Chain(batch=(2, 5), n=3, labels=4)": lambda sp: sp.Chain(np.zeros((2, 5, 3, 4)), np.zeros((4, 4))),
+    "Segments(batch=(2,), n=3, longest=5, labels=4)": lambda sp: sp.Segments(np.zeros((2, 3, 5, 4)), np.zeros((4, 4))),
     "Tree(nodes=3, labels=2)": lambda sp: sp.Tree(np.zeros((3, 2)), np.zeros((2, 2)), [-1, 0, 0]),
     "Table(outputs=7)": lambda sp: sp.Table(np.zeros(7)),
     "Cut(variables=3, labels=2)": lambda sp: sp.Cut(np.zeros((3, 2)), np.zeros((2, 2, 2)), EDGES),

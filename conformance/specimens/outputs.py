@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["OUTPUTS", "Exact", "Listing", "Outputs", "exact", "listing", "log_sum_exp"]
+__all__ = ["OUTPUTS", "Exact", "Listing", "Outputs", "exact", "listed", "listing", "log_sum_exp"]
 
 Arguments = Mapping[str, Any]
 Part = tuple[str, tuple[int, ...], Fraction | int]  # a field, an index, and how often the output has it
@@ -97,6 +97,30 @@ def _span_trees(given: Arguments) -> Iterator[tuple[tuple[int, int], ...]]:
     return (tuple(sorted(tree)) for tree in spans(0, len(given["values"]) - 1))
 
 
+def _segments(given: Arguments) -> Iterator[tuple[tuple[int, int, int], ...]]:
+    """Rows (start, w, label) of segments that cover n tokens, then rows of -1: n in all."""
+    n, W, L = given["segments"].shape
+
+    def tails(start: int) -> Iterator[tuple[tuple[int, int, int], ...]]:
+        if start == n:
+            yield ()
+        for w, label in itertools.product(range(min(W, n - start)), range(L)):
+            yield from (((start, w, label), *rest) for rest in tails(start + w + 1))
+
+    return (y + ((-1, -1, -1),) * (n - len(y)) for y in tails(0))
+
+
+def _segment_parts(given: Arguments, y: tuple[tuple[int, int, int], ...]) -> list[Part]:
+    rows = [row for row in y if row != (-1, -1, -1)]
+    pairs = [(b[0] - 1, a[2], b[2]) for a, b in itertools.pairwise(rows)]
+    return [("segments", row, 1) for row in rows] + [("pairwise", pair, 1) for pair in pairs]
+
+
+def _segment_shapes(given: Arguments) -> dict[str, tuple[int, ...]]:
+    n, W, L = given["segments"].shape
+    return {"segments": (n, W, L), "pairwise": (max(n - 1, 0), L, L)}
+
+
 def _boxes(given: Arguments) -> Iterator[tuple[int, ...]]:
     H, W = given["pixels"].shape
     ends = itertools.product(range(H), range(W), range(H + 1), range(W + 1))
@@ -138,6 +162,7 @@ OUTPUTS = {
     "Arborescence": Outputs(_arborescences, _each_value, _values),
     "ProjectiveTree": Outputs(_projective, _each_value, _values),
     "SpanTree": Outputs(_span_trees, lambda given, y: [("values", span, 1) for span in y], _values),
+    "Segments": Outputs(_segments, _segment_parts, _segment_shapes),
     "Boxes": Outputs(_boxes, _box_parts, lambda given: {"pixels": given["pixels"].shape, "loss": ()}),
 }
 
@@ -184,6 +209,11 @@ class Listing(NamedTuple):
         """mu log sum_y exp(score(y) / mu), and the means of the parts."""
         value, probabilities = log_sum_exp(self.scores, mu)
         return value, {name: np.tensordot(probabilities, part, 1) for name, part in self.parts.items()}
+
+
+def listed(y: Any) -> Any:
+    """An output in an array on the host as enumeration lists it: an integer, a tuple, or a tuple of rows."""
+    return tuple(map(listed, y)) if np.ndim(y) else int(y)
 
 
 def log_sum_exp(scores: np.ndarray, mu: float) -> tuple[float, np.ndarray]:

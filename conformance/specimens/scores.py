@@ -36,6 +36,18 @@ def chains(draw: Any, forbidden: bool = True, batched: bool = True) -> sp.ChainS
     return sp.ChainScores(unary, pairwise, ragged(draw, batch, n))
 
 
+@st.composite
+def segments(draw: Any, forbidden: bool = True, batched: bool = True) -> sp.SegmentScores:
+    """Up to 4 tokens, 3 labels and segments of 5 tokens; batches with and without lengths; pairwise scores shared or
+    not.
+    """
+    n, W, L = draw(st.integers(0, 4)), draw(st.integers(1, 5)), draw(st.integers(1, 3))
+    batch = draw(BATCHES) if batched else ()
+    scores = draw(arrays((*batch, n, W, L), forbidden))
+    pairwise = draw(arrays((L, L) if draw(st.booleans()) else (*batch, max(n - 1, 0), L, L), forbidden))
+    return sp.SegmentScores(scores, pairwise, ragged(draw, batch, n))
+
+
 def ragged(draw: Any, batch: tuple[int, ...], n: int) -> np.ndarray | None:
     """Lengths of a batch, or None."""
     if not batch or draw(st.booleans()):
@@ -193,17 +205,17 @@ def members(instance: Any) -> list[Any]:
             sizes = np.stack([sizes, sizes + 1], axis=-1)
         each = zip(instance.values.reshape(int(np.prod(batch)), p, q), sizes.reshape(-1, 2), strict=True)
         return [type(instance)(own[:rows, :columns].copy()) for own, (rows, columns) in each]
-    if not isinstance(instance, sp.ChainScores | sp.TreeScores):
+    if not isinstance(instance, sp.ChainScores | sp.TreeScores | sp.SegmentScores):
         return [instance]
-    *batch, n, L = instance.unary.shape
+    *batch, n, _ = instance.unary.shape if hasattr(instance, "unary") else instance.segments.shape[:-1]
     number, each = int(np.prod(batch)), instance.pairwise.shape[-3:]
-    unary = instance.unary.reshape(number, n, L)
+    unary = instance[0].reshape(number, n, *instance[0].shape[len(batch) + 1 :])
     own = [instance.pairwise] * number if instance.pairwise.ndim == 2 else instance.pairwise.reshape(number, *each)
     if isinstance(instance, sp.TreeScores):
         return [instance._replace(unary=u, pairwise=w) for u, w in zip(unary, own, strict=True)]
     lengths = np.full(number, n) if instance.lengths is None else instance.lengths.reshape(-1)
     return [
-        sp.ChainScores(u[:m], w if w.ndim == 2 else w[: max(m - 1, 0)])
+        type(instance)(u[:m], w if w.ndim == 2 else w[: max(m - 1, 0)])
         for u, w, m in zip(unary, own, lengths, strict=True)
     ]
 

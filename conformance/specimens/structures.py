@@ -195,6 +195,18 @@ STRUCTURES: list[StructureSpecimen] = [
         for name, options in (("Arborescence", {}), ("Arborescence, one root", {"single_root": True}))
     ),
     _specimen(
+        "Segments",
+        scores.segments,
+        promises="batches expectation order ranked",
+        functions=("best_segments", "segment_sums"),
+        small={"Segments": lambda draw: sp.SegmentScores(draw((3, 2, 2)), draw((2, 2)))},
+        large={
+            "Segments": lambda draw: sp.SegmentScores(draw((4, 12, 5, 3)), draw((3, 3)), np.array([12, 0, 1, 7])),
+            "Segments, one": lambda draw: sp.SegmentScores(draw((9, 3, 4)), draw((4, 4))),
+        },
+        first=lambda instance, y: [(label, w) for _, w, label in reversed(y) if label >= 0],
+    ),
+    _specimen(
         "Boxes",
         scores.boxes,
         promises="order",

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import reference
 from conformance.namespaces import HOST
 from conformance.specimens.models import MODELS
+from conformance.specimens.outputs import listed
 from conformance.specimens.pages import check_refusals
 from conformance.specimens.structures import STRUCTURES
 from conformance.tolerances import close
@@ -68,7 +69,7 @@ def test_sparsemap_is_optimal(backend, specimen, data, mu, of_variables):
         assert specimen.kind == "Cut" and not of_variables and "pairwise" in str(problem)
         return
     assert isinstance(answer, backend.SparseMarginals)
-    index = [listing.outputs.index(_listed(y)) for y in answer.outputs]
+    index = [listing.outputs.index(listed(y)) for y in answer.outputs]
     assert len(set(index)) == len(index) and np.all(answer.weights >= 0)
     assert np.all(np.diff(answer.weights) <= 0) and np.isclose(answer.weights.sum(), 1.0, rtol=1e-12)
     p = answer.weights @ rows[index]
@@ -82,11 +83,6 @@ def test_sparsemap_is_optimal(backend, specimen, data, mu, of_variables):
         close(HOST.get(getattr(answer.marginals, name)), part, scale=1.0)
     again = backend.sparsemap(structure, mu, parts="variables" if of_variables else "all", start=answer.outputs)
     close(again.value, answer.value, scale=mu * scale)
-
-
-def _listed(y):
-    y = np.asarray(y)
-    return tuple(y.tolist()) if y.ndim else int(y)
 
 
 def normal(structure, random):

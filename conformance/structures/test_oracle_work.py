@@ -63,6 +63,24 @@ def test_time_of_the_oracles_of_trees(oracle, shape):
         grows_as(lambda k: work(48, 8, k), lambda k: order(48, 8, k), [2, 8, 32, 64])
 
 
+@every_oracle
+def test_operations_of_the_oracles_of_segments(oracle):
+    """n W L + n L^2, not n W L^2; for the K best sorted."""
+
+    def work(n, W, L):
+        rng = np.random.default_rng(n * W * L)
+        structure = reference.Segments(counted(rng.normal(size=(n, W, L))), counted(rng.normal(size=(L, L))))
+        return Counted.during(lambda: ORACLES[oracle](structure, 4))
+
+    def order(n, W, L):
+        sorts = (np.log2(4 * W), np.log2(4 * L)) if oracle == "topk" else (1, 1)
+        return n * W * L * sorts[0] + n * L**2 * sorts[1]
+
+    grows_as(lambda n: work(n, 6, 8), lambda n: order(n, 6, 8), [8, 16, 32, 64])
+    grows_as(lambda W: work(64, W, 8), lambda W: order(64, W, 8), [4, 16, 64])
+    grows_as(lambda x: work(16, x, x), lambda x: order(16, x, x), [8, 32, 128])
+
+
 def test_each_child_of_a_node_costs_the_same():
     """Children are merged one at a time, of two sorted lists the pairs that can matter (Proposition 41)."""
     grows_as(lambda p: Counted.during(lambda: drawn("star", p, 8, counted).topk(4)), lambda p: p, [8, 32, 128])
@@ -170,8 +188,8 @@ def test_beyond_the_number_of_outputs_only_the_answer_grows(backend, name):
     assert np.array_equal(many.count, few.count) and np.max(np.asarray(few.count)) < 100
     assert np.array_equal(np.asarray(many.scores)[..., :100], few.scores)
     assert np.all(np.asarray(many.scores)[..., 100:] == -np.inf)
-    labels = np.asarray(many.labels)
-    assert np.all((labels[..., 100:, :] if labels.ndim > np.ndim(many.scores) else labels[..., 100:]) == -1)
+    batch = (slice(None),) * (np.ndim(many.scores) - 1)
+    assert np.all(np.asarray(many.labels)[(*batch, slice(100, None))] == -1)
     assert room < 2**21 + 8 * 8 * k * max(structure.topk(1).labels.size, 1)
 
 

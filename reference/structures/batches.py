@@ -10,7 +10,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from reference import arrays
-from reference.arrays import Array, Place, host
+from reference.arrays import Array, Place, concrete, host
 
 __all__ = ["checked_lengths", "cut", "places", "refuse_batch", "total"]
 
@@ -27,7 +27,7 @@ def checked_lengths(lengths: Any, shape: tuple[int, ...], most: Any, values: Arr
     lengths = arrays.integers("lengths", lengths, Place.of(values))
     if tuple(lengths.shape) != shape:
         raise ValueError(f"lengths: expected shape {shape}, got {tuple(lengths.shape)}")
-    given = host(lengths)
+    given = host(lengths) if concrete(lengths) else np.zeros(shape)
     for b in map(tuple, np.argwhere((given < 0) | (given > most))[:1].tolist()):
         raise ValueError(f"lengths: expected 0..{np.broadcast_to(most, shape)[b]}, got {given[b]} at {b}")
     return lengths

@@ -8,7 +8,7 @@ from reference.arrays import Array
 from reference.structures.base import KBest, k_best
 from reference.structures.chain_k_best import largest
 from reference.structures.chain_scores import frozen, transitions
-from reference.structures.segment_scores import SegmentScores, by_last, fits, inner_or_last, nothing, shifted, walked
+from reference.structures.segment_scores import SegmentScores, by_first, by_last, fits, forward, shifted, walked
 
 __all__ = ["number_of_outputs", "segment_max_marginals", "top_k_segments"]
 
@@ -23,9 +23,6 @@ def number_of_outputs(n: int, W: int, L: int, most: int) -> int:
 
 def top_k_segments(scores: SegmentScores, k: int) -> KBest:
     """The k highest-scoring distinct outputs of each sequence (the top-K oracle).
-
-    alpha_e^(k)(l) = max^(k)_{w, j} (segments[e - w, w, l] + beta_{e-w}^(j)(l))
-    beta_s^(k)(l) = max^(k)_{i, j} (alpha_{s-1}^(j)(i) + pairwise[i, l]),  beta_0 = 0
 
     Parameters
     ----------
@@ -42,8 +39,8 @@ def top_k_segments(scores: SegmentScores, k: int) -> KBest:
 
     Notes
     -----
-    Time O(n (W L + L^2) k log(k W L)) by sorting, memory O(n L k), with (W + L) L k more within a step. Ties: as
-    :func:`reference.structures.segments.best_segments` breaks them, at each rank.
+    Time O(n (W L + L^2) k log(k W L)) by sorting, memory O(n L k), with (W + L) L k more within a step. Ties: at each
+    rank as in :func:`reference.structures.segments.best_segments`.
 
     Source
     ------
@@ -51,47 +48,40 @@ def top_k_segments(scores: SegmentScores, k: int) -> KBest:
     entries of score -inf are dropped.
     """
     xp = array_namespace(scores.segments)
-    lengths = scores.lengths
-    *batch, n, W, L = scores.segments.shape
+    ending, lengths = by_last(xp, scores), scores.lengths
+    *batch, n, L, W = ending.shape
     kept = number_of_outputs(n, W, L, k)
-    zero, rows = nothing(xp, scores)
-    if n == 0:
-        return k_best(zero[..., None], rows[..., None, :, :], k)
-    first = xp.arange(kept, dtype=xp.int64, device=device(zero)) == 0
-    one = xp.where(first, zero[..., None], -xp.inf)  # the list of the empty output
-    ending = by_last(xp, scores)
-    final = xp.broadcast_to(one[..., None, :], (*batch, L, kept))
-    window = shifted(xp, None, final, W * kept)
-    into, before = [], []  # indices w kept + rank of the window; states label kept + rank at the end before
+    first = xp.arange(kept, dtype=xp.int64, device=device(ending)) == 0
+    of_nothing = xp.where(first, xp.zeros((*batch, L, kept), dtype=ending.dtype, device=device(ending)), -xp.inf)
+    final = beta = of_nothing  # (..., L, kept), from high to low
+    window = None
+    into, before = [], []  # indices w kept + rank of the window; states label kept + rank of the end before
     for e in range(n):
+        window = shifted(xp, window, beta, W * kept)
         total = ending[..., e, :, :, None] + xp.reshape(window, (*batch, L, W, kept))
-        best, index = largest(xp.reshape(total, (*batch, L, W * kept)), kept)
+        alpha, index = largest(xp.reshape(total, (*batch, L, W * kept)), kept)
         into.append(xp.reshape(index, (*batch, L * kept)))
-        final = frozen(xp, lengths, e, best, final)
+        final = frozen(xp, lengths, e, alpha, final)
         if e + 1 < n:
-            pair = xp.matrix_transpose(transitions(scores, e + 1))[..., None] + best[..., None, :, :]
-            newest, states = largest(xp.reshape(pair, (*batch, L, L * kept)), kept)
+            pair = xp.matrix_transpose(transitions(scores, e + 1))[..., None] + alpha[..., None, :, :]
+            beta, states = largest(xp.reshape(pair, (*batch, L, L * kept)), kept)
             before.append(xp.reshape(states, (*batch, L * kept)))
-            window = shifted(xp, window, newest, W * kept)
-    value, final_state = largest(xp.reshape(final, (*batch, L * kept)), kept)
+    value, last = largest(xp.reshape(final, (*batch, L * kept)), kept)
 
     def step(e: int, following: Array) -> tuple[Array, Array, Array]:
-        state = final_state
-        if e < n - 1:
-            state = inner_or_last(xp, lengths, e, xp.take_along_axis(before[e], following, axis=-1), final_state)
+        state = last
+        if e + 1 < n:
+            state = frozen(xp, lengths, e + 1, xp.take_along_axis(before[e], following, axis=-1), last)
         chosen, label = xp.take_along_axis(into[e], state, axis=-1), state // kept
         return chosen // kept, label, label * kept + chosen % kept
 
-    rows = walked(scores, xp.zeros_like(final_state), step)
     if lengths is not None:
-        value = xp.where((lengths > 0)[..., None], value, one)
-    return k_best(value, rows, k)
+        value = xp.where((lengths > 0)[..., None], value, of_nothing[..., 0, :])
+    return k_best(value, walked(scores, xp.zeros_like(last), step), k)
 
 
 def segment_max_marginals(scores: SegmentScores) -> SegmentScores:
     """The highest score of an output that has each part.
-
-    segments[s, w, l] = beta_s(l) + segments[s, w, l] + gamma_{s+w}(l), with the best scores before s and after s + w
 
     Parameters
     ----------
@@ -106,36 +96,26 @@ def segment_max_marginals(scores: SegmentScores) -> SegmentScores:
 
     Notes
     -----
-    Time O(n W L + n L^2), memory O(n W L + n L^2).
+    Time O(n W L + n L^2), memory O(n W L + n L^2). The sums run from both ends.
 
     Source
     ------
-    Pillutla et al., Definition 13, by the recursions of Sarawagi and Cohen (2004) from both ends.
+    Pillutla et al., Definition 13, by the recursion of Sarawagi and Cohen (2004), section 3.1, from both ends.
     """
     xp = array_namespace(scores.segments)
-    lengths, within = scores.lengths, fits(xp, scores)
-    segments = xp.where(within, scores.segments, -xp.inf)
+    segments, lengths = xp.where(fits(xp, scores), scores.segments, -xp.inf), scores.lengths
     *batch, n, W, L = segments.shape
+    _, alpha, total = forward(xp, scores, xp.max)
+    window, each, pairs = None, [], []
+    after = end = xp.zeros((*batch, L), dtype=segments.dtype, device=device(segments))  # the best score after a token
+    for e in range(n - 1, -1, -1):
+        each.append(total[e] + after[..., None])
+        window = shifted(xp, window, after[..., None], W)  # after the last tokens e + w of segments from e
+        if e > 0:
+            rest = xp.max(xp.matrix_transpose(segments[..., e, :, :]) + window, axis=-1)
+            pair = transitions(scores, e) + rest[..., None, :]
+            pairs.append(alpha[e - 1][..., None] + pair)
+            after = frozen(xp, lengths, e, xp.max(pair, axis=-1), end)
     no_pairs = xp.zeros((*batch, 0, L, L), dtype=segments.dtype, device=device(segments))
-    if n == 0:
-        return SegmentScores(segments, no_pairs, lengths)
-    ending = by_last(xp, scores)
-    zero = xp.zeros_like(segments[..., 0, 0, :])
-    window, ends, before = shifted(xp, None, zero[..., None], W), [], [zero]
-    for e in range(n):
-        ends.append(xp.max(ending[..., e, :, :] + window, axis=-1))
-        if e + 1 < n:
-            before.append(xp.max(ends[-1][..., None] + transitions(scores, e + 1), axis=-2))
-            window = shifted(xp, window, before[-1][..., None], W)
-    after = zero  # best score after token s + w, by the label there
-    window, found_segments, pairs = None, [], []
-    for s in range(n - 1, -1, -1):
-        window = shifted(xp, window, after[..., None], W)
-        rest = segments[..., s, :, :] + xp.matrix_transpose(window)  # (..., w, label)
-        found_segments.append(before[s][..., None, :] + rest)
-        if s > 0:
-            total = transitions(scores, s) + xp.max(rest, axis=-2)[..., None, :]
-            pairs.append(ends[s - 1][..., None] + total)
-            after = inner_or_last(xp, lengths, s - 1, xp.max(total, axis=-1), zero)
     pairwise = xp.stack(pairs[::-1], axis=-3) if pairs else no_pairs
-    return SegmentScores(xp.stack(found_segments[::-1], axis=-3), pairwise, lengths)
+    return SegmentScores(by_first(xp, scores, each[::-1], -xp.inf), pairwise, lengths)

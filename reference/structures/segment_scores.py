@@ -13,20 +13,23 @@ from typing import Any, NamedTuple
 from array_api_compat import array_namespace, device
 
 from reference.arrays import Array, index_add
+from reference.structures.chain_scores import frozen, transitions
 
 __all__ = [
     "SegmentScores",
+    "backward",
     "by_first",
     "by_last",
     "cells",
     "counted",
     "fits",
-    "inner_or_last",
-    "nothing",
+    "forward",
     "shifted",
     "walked",
 ]
 
+Messages = tuple[Array, list[Array], list[Array]]
+Pick = Callable[[Array, Array, int, int], Array]
 Step = Callable[[int, Array], tuple[Array, Array, Array]]
 
 
@@ -46,13 +49,6 @@ class SegmentScores(NamedTuple):
 SegmentScores.layout = ("lengths",)  # type: ignore[attr-defined]  # no scores: every oracle returns them unchanged
 
 
-def nothing(xp: Any, scores: SegmentScores) -> tuple[Array, Array]:
-    """Value 0 (...,) and the empty output (..., 0, 3), for sequences with n = 0."""
-    batch, place = tuple(scores.segments.shape[:-3]), device(scores.segments)
-    value = xp.zeros(batch, dtype=scores.segments.dtype, device=place)
-    return value, xp.zeros((*batch, 0, 3), dtype=xp.int64, device=place)
-
-
 def fits(xp: Any, scores: SegmentScores) -> Array:
     """Booleans (..., n, W, 1): True for the segments that end within their sequence."""
     *_, n, W, _ = scores.segments.shape
@@ -67,9 +63,9 @@ def by_last(xp: Any, scores: SegmentScores) -> Array:
     return xp.matrix_transpose(_sheared(xp, within, -1, -xp.inf))
 
 
-def by_first(xp: Any, x: Array) -> Array:
-    """Numbers (..., n, L, W) by last token as (..., n, W, L) by first; 0 for segments that reach past the end."""
-    return _sheared(xp, xp.matrix_transpose(x), 1, 0.0)
+def by_first(xp: Any, scores: SegmentScores, x: list[Array], outside: float) -> Array:
+    """Numbers (..., L, W) of each last token, shaped like the segments; ``outside`` where they reach past the end."""
+    return _sheared(xp, xp.matrix_transpose(xp.stack(x, axis=-3)), 1, outside) if x else scores.segments
 
 
 def _sheared(xp: Any, x: Array, sign: int, outside: float) -> Array:
@@ -91,12 +87,49 @@ def shifted(xp: Any, window: Array | None, newest: Array, size: int) -> Array:
     return xp.concat([newest, window[..., : size - newest.shape[-1]]], axis=-1)
 
 
-def inner_or_last(xp: Any, lengths: Array | None, e: int, inner: Array, last: Array) -> Array:
-    """``last`` for the sequences of which token e is the last, ``inner`` for others; None: it is the last of none."""
-    if lengths is None:
-        return inner
-    ends = xp.reshape(lengths == e + 1, tuple(lengths.shape) + (1,) * (last.ndim - lengths.ndim))
-    return xp.where(ends, last, inner)
+def forward(xp: Any, scores: SegmentScores, reduce: Callable[..., Array]) -> Messages:
+    """Messages of max or of log-sum-exp: the value (...,), and for each token e those of what ends there, (..., L) by
+    the last label, and (..., L, W) before they are reduced over w.
+
+    alpha_e(l) = reduce_w (segments[e - w, w, l] + beta_{e-w}(l)),  beta_0 = 0
+    beta_s(l) = reduce_i (alpha_{s-1}(i) + pairwise[i, l])
+    """
+    ending, lengths = by_last(xp, scores), scores.lengths
+    *batch, n, L, W = ending.shape
+    final = beta = xp.zeros((*batch, L), dtype=ending.dtype, device=device(ending))
+    alpha: list[Array] = []
+    total: list[Array] = []
+    window = None
+    for e in range(n):
+        window = shifted(xp, window, beta[..., None], W)
+        total.append(ending[..., e, :, :] + window)
+        alpha.append(reduce(total[-1], axis=-1))
+        final = frozen(xp, lengths, e, alpha[-1], final)
+        if e + 1 < n:
+            beta = reduce(alpha[-1][..., None] + transitions(scores, e + 1), axis=-2)
+    value = reduce(final, axis=-1) if n else final[..., 0]
+    return (value if lengths is None else xp.where(lengths > 0, value, 0.0)), alpha, total
+
+
+def backward(scores: SegmentScores, messages: Messages, size: int, pick: Pick) -> Array:
+    """Outputs (..., size, n, 3) from the messages of :func:`forward`; -1 throughout where the value is -inf.
+
+    ``pick(x, rows, e, i)`` are indices (..., size) into rows (..., size) of x (..., r, m): for i = 0 the label of the
+    segment that ends at e, given the label of the next, then for i = 1 its w.
+    """
+    (value, alpha, total), xp = messages, array_namespace(messages[0])
+    *batch, n, _, L = scores.segments.shape
+
+    def step(e: int, following: Array) -> tuple[Array, Array, Array]:
+        by_next = alone = xp.broadcast_to(alpha[e][..., None, :], (*batch, L, L))
+        if e + 1 < n:
+            joined = alone + xp.matrix_transpose(transitions(scores, e + 1))
+            by_next = frozen(xp, scores.lengths, e + 1, joined, alone)
+        label = pick(by_next, following, e, 0)
+        return pick(total[e], label, e, 1), label, label
+
+    state = xp.zeros((*batch, size), dtype=xp.int64, device=device(value))
+    return xp.where((value > -xp.inf)[..., None, None, None], walked(scores, state, step), -1)
 
 
 def walked(scores: SegmentScores, state: Array, step: Step) -> Array:
@@ -107,13 +140,14 @@ def walked(scores: SegmentScores, state: Array, step: Step) -> Array:
     """
     xp, n = array_namespace(state), scores.segments.shape[-3]
     last = xp.zeros_like(state) + (n if scores.lengths is None else scores.lengths[..., None]) - 1
-    rows = []
+    rows = [xp.zeros((*state.shape, 0, 3), dtype=xp.int64, device=device(state))]
     for e in range(n - 1, -1, -1):
         w, label, own = step(e, state)
         ends = last == e
-        rows.append(xp.where(ends[..., None], xp.stack([e - w, w, label], axis=-1), -1))
+        row = xp.where(ends[..., None], xp.stack([e - w, w, label], axis=-1), -1)
+        rows.append(row[..., None, :])
         state, last = xp.where(ends, own, state), xp.where(ends, e - w - 1, last)
-    by_token = xp.stack(rows[::-1], axis=-2)
+    by_token = xp.concat(rows[::-1], axis=-2)
     order = xp.argsort(xp.where(by_token[..., 0] < 0, n, by_token[..., 0]), axis=-1)
     return xp.take_along_axis(by_token, xp.broadcast_to(order[..., None], by_token.shape), axis=-2)
 
@@ -125,8 +159,7 @@ def cells(scores: SegmentScores, rows: Array) -> tuple[Array, Array, Array, Arra
     xp = array_namespace(rows)
     *_, n, W, L = scores.segments.shape
     start, w, label = rows[..., 0], rows[..., 1], rows[..., 2]
-    exists = start >= 0
-    later = slice(min(n, 1), n)
+    exists, later = start >= 0, slice(min(n, 1), n)
     pair = label[..., : max(n - 1, 0)] * L + label[..., later]
     if scores.pairwise.ndim > 2:
         pair = pair + (start[..., later] - 1) * L**2
@@ -135,13 +168,12 @@ def cells(scores: SegmentScores, rows: Array) -> tuple[Array, Array, Array, Arra
 
 
 def counted(field: Array, index: Array, weights: Array) -> Array:
-    """Weights (*batch, m) added up at the flat index (*batch, m): shaped like the field, of each member or shared."""
+    """Weights (*batch, ...) added up at flat indices (*batch, ...): shaped like the field, of each member or shared."""
     xp, size = array_namespace(weights), math.prod(field.shape)
-    batch = index.shape[:-1]
+    total = math.prod(index.shape)
     if field.ndim > 2:
+        batch = field.shape[:-3]
         members = math.prod(batch)
         first = xp.arange(members, dtype=xp.int64, device=device(index)) * (size // max(members, 1))
-        index = index + xp.reshape(first, (*batch, 1))
-    total = math.prod(index.shape)
-    sums = index_add(xp, size, xp.reshape(index, (total,)), xp.reshape(weights, (total, 1)))
-    return xp.reshape(sums, field.shape)
+        index = index + xp.reshape(first, (*batch, *(1,) * (index.ndim - len(batch))))
+    return xp.reshape(index_add(xp, size, xp.reshape(index, (total,)), xp.reshape(weights, (total, 1))), field.shape)

@@ -23,21 +23,12 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from reference import arrays
-from reference.arrays import Array, Place, concrete, host, integer, seen
+from reference.arrays import Array, Place, host, integer, seen
 from reference.structures.base import KBest, Structure, at_most, feasible, positive_k, positive_mu
-from reference.structures.chain_scores import frozen, transitions
+from reference.structures.batches import checked_lengths
 from reference.structures.sampling import uniforms
 from reference.structures.segment_k_best import number_of_outputs, segment_max_marginals, top_k_segments
-from reference.structures.segment_scores import (
-    SegmentScores,
-    by_last,
-    cells,
-    counted,
-    inner_or_last,
-    nothing,
-    shifted,
-    walked,
-)
+from reference.structures.segment_scores import SegmentScores, backward, cells, counted, forward
 from reference.structures.segment_sum import sample_segments, segment_sums
 
 __all__ = [
@@ -81,35 +72,12 @@ def best_segments(scores: SegmentScores) -> tuple[Array, Array]:
     that of all segments that begin at a token, is taken once.
     """
     xp = array_namespace(scores.segments)
-    lengths, n = scores.lengths, scores.segments.shape[-3]
-    if n == 0:
-        return nothing(xp, scores)
-    ending = by_last(xp, scores)  # (..., n, L, W)
-    W = ending.shape[-1]
-    window = shifted(xp, None, xp.zeros_like(ending[..., 0, :, :1]), W)  # beta at the last W starts
-    w, before = [], []  # the best w of each label at a token; the best label before each label
-    final = ending[..., 0, :, 0]  # alpha at the last token
-    for e in range(n):
-        total = ending[..., e, :, :] + window
-        w.append(xp.argmax(total, axis=-1))
-        alpha = xp.max(total, axis=-1)
-        final = frozen(xp, lengths, e, alpha, final)
-        if e + 1 < n:
-            pair = alpha[..., None] + transitions(scores, e + 1)
-            before.append(xp.argmax(pair, axis=-2))
-            window = shifted(xp, window, xp.max(pair, axis=-2)[..., None], W)
-    value, last = xp.max(final, axis=-1), xp.argmax(final, axis=-1)[..., None]
+    messages = forward(xp, scores, xp.max)
 
-    def step(e: int, following: Array) -> tuple[Array, Array, Array]:
-        label = last
-        if e < n - 1:
-            label = inner_or_last(xp, lengths, e, xp.take_along_axis(before[e], following, axis=-1), last)
-        return xp.take_along_axis(w[e], label, axis=-1), label, label
+    def pick(x: Array, rows: Array, e: int, i: int) -> Array:
+        return xp.take_along_axis(xp.argmax(x, axis=-1), rows, axis=-1)
 
-    rows = walked(scores, xp.zeros_like(last), step)[..., 0, :, :]
-    if lengths is not None:
-        value = xp.where(lengths > 0, value, 0.0)
-    return value, xp.where((value > -xp.inf)[..., None, None], rows, -1)
+    return messages[0], backward(scores, messages, 1, pick)[..., 0, :, :]
 
 
 def segment_score(scores: SegmentScores, rows: Array) -> Array:
@@ -138,14 +106,10 @@ def segment_parts(scores: SegmentScores, rows: Array) -> SegmentScores:
 def _weighted_parts(scores: SegmentScores, rows: Array, weights: Array) -> SegmentScores:
     """sum_k weights[..., k] segment_parts(rows[..., k, :, :])."""
     xp = array_namespace(weights)
-    *batch, k, n, _ = rows.shape
     places, exists, pairs, joined = cells(scores, rows)
-    of_segments = xp.where(exists, weights[..., None], 0.0)
-    of_pairs = xp.where(joined, weights[..., None], 0.0)
-    m = max(n - 1, 0)
     return SegmentScores(
-        counted(scores.segments, xp.reshape(places, (*batch, k * n)), xp.reshape(of_segments, (*batch, k * n))),
-        counted(scores.pairwise, xp.reshape(pairs, (*batch, k * m)), xp.reshape(of_pairs, (*batch, k * m))),
+        counted(scores.segments, places, xp.where(exists, weights[..., None], 0.0)),
+        counted(scores.pairwise, pairs, xp.where(joined, weights[..., None], 0.0)),
         scores.lengths,
     )
 
@@ -193,14 +157,7 @@ class Segments(Structure):
             raise ValueError(f"pairwise: expected shape {shared} or {each}, got {tuple(pairwise.shape)}")
         arrays.refuse_nan_and_inf("segments", segments)
         arrays.refuse_nan_and_inf("pairwise", pairwise)
-        if lengths is not None:
-            lengths = arrays.integers("lengths", lengths, Place.of(segments))
-            if tuple(lengths.shape) != tuple(batch):
-                raise ValueError(f"lengths: expected shape {tuple(batch)}, got {tuple(lengths.shape)}")
-            on_host = host(lengths) if concrete(lengths) else np.zeros(0)
-            if on_host.size and not 0 <= on_host.min() <= on_host.max() <= n:
-                raise ValueError(f"lengths: expected 0..{n}, got {on_host.min()}..{on_host.max()}")
-        super().__init__(SegmentScores(segments, pairwise, lengths))
+        super().__init__(SegmentScores(segments, pairwise, checked_lengths(lengths, tuple(batch), n, segments)))
 
     def best(self) -> tuple[Array, Array]:
         """Highest score (...,) and rows (..., n, 3) of a best output; see :func:`best_segments`.
@@ -208,7 +165,7 @@ class Segments(Structure):
         Raises InfeasibleError.
         """
         value, rows = self.ops.best_segments(self.scores)
-        return feasible(value, "best"), rows
+        return self.ops.feasible(value, "best"), rows
 
     def expectation(self, mu: float = 1.0) -> tuple[Array, SegmentScores]:
         """Log-partition (...,) and marginals at temperature mu; see :func:`segment_sums`.
@@ -216,7 +173,7 @@ class Segments(Structure):
         Raises InfeasibleError, ValueError.
         """
         value, marginals = self.ops.segment_sums(self.scores, positive_mu(mu))
-        return feasible(value, "expectation"), marginals
+        return self.ops.feasible(value, "expectation"), marginals
 
     def topk(self, k: int) -> KBest:
         """The k best outputs, padded (:class:`KBest`) if fewer are possible; see :func:`top_k_segments`.
