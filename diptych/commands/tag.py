@@ -35,7 +35,6 @@ from diptych.files.sources import named
 from diptych.files.tagged import tagged_text
 from diptych.pictures import plots
 from diptych.sparse_fits import sequences_of
-from reference.example_errors import ExampleError
 from reference.models.costs import with_class_weights
 from reference.models.partial import labels_in
 from reference.models.schemes import SAME, SCHEMES
@@ -204,8 +203,7 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
             if self.segments is not None:
                 settings = {"least": max(self.least or 1, 1), "pairs": self.pairs or "observed"}
                 settings |= {"longest": self.segments, "segment_templates": of_segments}
-                with _segments_named():
-                    model = panel.ChunkingModel.of(training, Y, templates, **settings)
+                model = panel.ChunkingModel.of(training, Y, templates, **settings)
             elif model is None:
                 attributes = attributes_of(training, templates and check_templates(templates))
                 settings = self._pairs
@@ -441,16 +439,6 @@ def _tagger(panel: ModuleType, path: str, command: Any) -> tuple[Any, np.ndarray
 
 def _of_segments(model: Any) -> bool:
     return type(model).__name__ == "ChunkingModel"
-
-
-@contextmanager
-def _segments_named() -> Iterator[None]:
-    """Errors about the longest segment name the option."""
-    try:
-        yield
-    except ExampleError as error:
-        problem = error.problem.replace("longest=", "--segments ")
-        raise type(error)(error.argument, error.example, error.position, problem) from None
 
 
 def _check_kind(path: str, model: Any, info: dict[str, Any]) -> None:

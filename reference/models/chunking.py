@@ -142,8 +142,8 @@ class ChunkingModel(SomeWeights, SegmentModel):
             Default: those of SEGMENT_TEMPLATES whose columns the templates of tokens look at.
         pairs : {"observed", "all"}
             Weights for the features that occur in true segments with their labels, or for all with all labels. In
-            neither are there features of segments that occur in no true one. O has none for first and last tokens, as
-            its segments are single tokens.
+            neither are there features of segments that occur in no true one. Those that occur leave out first and last
+            tokens with O, whose segments are single tokens.
         least : int >= 1
             Only attributes and features that occur at least ``least`` times, features of segments in true ones.
 
@@ -173,11 +173,9 @@ class ChunkingModel(SomeWeights, SegmentModel):
         settings["vocabulary"] = frequent(attributes_of(X, given), least)
         settings["segment_vocabulary"] = _true_features(X, Y, every, of_segments, least)
         model = cls(labels, longest, given, **settings)
-        if pairs == "observed":
-            return cls(labels, longest, given, pairs=model.observed(model.pack(X, Y)), **settings)
-        rows, alone = np.divmod(np.arange(model.width * model.n_labels), model.n_labels)
-        edges = (rows >= model.n_features) & (rows < 3 * model.n_features) & (model.longest[alone] == 1)
-        return cls(labels, longest, given, pairs=np.flatnonzero(~edges), **settings)
+        if pairs == "all":
+            return model
+        return cls(labels, longest, given, pairs=model.observed(model.pack(X, Y)), **settings)
 
     def settings(self) -> dict[str, Any]:
         """The constructor's arguments as JSON-able values, for model files."""
@@ -310,7 +308,7 @@ class ChunkingModel(SomeWeights, SegmentModel):
 
 def too_long(tokens: int, longest: int) -> str:
     """The message about a chunk of more tokens than segments may have."""
-    return f"a chunk of {tokens} tokens, and segments have at most {longest}: longest={tokens} takes it"
+    return f"a chunk of {tokens} tokens; longest (--segments) is {longest}, and {tokens} takes it"
 
 
 def _check_longest(every: list[list[Chunk]], longest: int) -> None:
