@@ -60,23 +60,12 @@ def test_labels_are_written_as_they_were_read(backend, rng, scheme):
     """Chunks as segments and back, in the scheme that the labels have; O is a segment of one token."""
     X, Y = sentences(rng, 6, scheme)
     model = backend.ChunkingModel.of(X, Y, ["word"], longest=7)
-    assert [chunks(model.named(rows)) for rows in map(truth(model, X), Y)] == [chunks(y) for y in Y]
+    data = model.pack(X, Y)
+    every = [rows[rows[:, 0] >= 0] for rows in np.asarray(model._true_rows(data, np.arange(data.n)))]
     upper = [[label[0].upper() + label[1:] for label in y] for y in Y]
-    assert [model.named(rows) for rows in map(truth(model, X), Y)] == upper
-    assert {label for y in upper for label in y} <= set(model.token_labels)
-
-
-def truth(model, X):
-    """From the labels of a sentence to its true segments, as the model's loss reads them."""
-
-    def rows(y):
-        x = {name: ["a"] * len(y) for name in X[0]}
-        (found,) = np.asarray(model._true_rows(model.pack([x], [y]), np.array([0])))
-        found = found[found[:, 0] >= 0]
-        assert all(w == 0 for _, w, k in found.tolist() if model.labels[k] == "O")
-        return found
-
-    return rows
+    assert [model.named(rows) for rows in every] == upper and {x for y in upper for x in y} <= set(model.token_labels)
+    assert [chunks(y) for y in upper] == [chunks(y) for y in Y]
+    assert all(w == 0 for rows in every for _, w, k in rows.tolist() if model.labels[k] == "O")
 
 
 def test_a_chunk_that_is_too_long_is_named_with_the_length_that_it_needs(backend):

@@ -291,13 +291,15 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
         """Raise ValueError for what models of segments do not have."""
         why = "with segments" if self.segments is None else "with --segments"
         refuse(vars(self), ("bits", "transitions", "class_weight"), why)
-        if self.over_partitions or self.partial or not isinstance(job, Job) or self.templates == "items":
-            given = {"--partial": self.partial, "--templates items": self.templates == "items",
-                f"--learner {self.learner}": not isinstance(job, Job)}  # fmt: skip
-            told = next((name for name, has in given.items() if has), "partitions (--workers, --partitions, ...)")
-            raise ValueError(f"{told}: not {why}")
-        if job.optimizer == "elastic-net":
-            raise ValueError(f"--optimizer elastic-net (--l1, --c1, --path): not {why}")
+        for name, has in {
+            "--partial": self.partial,
+            "--templates items": self.templates == "items",
+            f"--learner {self.learner}": not isinstance(job, Job),
+            "partitions (--workers, --partitions, ...)": self.over_partitions,
+            "--optimizer elastic-net (--l1, --c1, --path)": getattr(job, "optimizer", "") == "elastic-net",
+        }.items():
+            if has:
+                raise ValueError(f"{name}: not {why}")
 
     def _job(self) -> Job:
         """The job, with this command's defaults."""
