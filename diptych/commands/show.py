@@ -84,6 +84,9 @@ def _chain(model: Any, w: Any, info: dict[str, Any], top: int) -> Details:
     weights, transitions = (host(x) for x in model.split(w))
     noun = "row" if hasattr(model, "vocabulary") else "feature"  # a row holds hashed attributes
     names = getattr(model, "vocabulary", None) or [f"{noun} {i}" for i in range(model.width)]
+    if hasattr(model, "segment_vocabulary"):
+        tokens = [f"{prefix}{name}" for prefix in ("", "first token: ", "last token: ") for name in names]
+        names = [*tokens, *model.segment_vocabulary, *(f"{k + 1} tokens" for k in range(model.n_widths))]
     if getattr(model, "start_stop", False):
         names = [*names[: model.n_features], "start", "stop"]
     report, lines = _by_label(model.labels, names, weights, top)
@@ -94,7 +97,7 @@ def _chain(model: Any, w: Any, info: dict[str, Any], top: int) -> Details:
     largest = sorted(moves, key=lambda move: -abs(move[2]))[: top * model.n_labels]
     shown = [move for move in moves if move[2] != 0 and move in largest]
     lines += ["transitions", *(f"  {weight:9.4f}  {a} -> {b}" for a, b, weight in shown)]
-    if not model.n_edge_features:
+    if not getattr(model, "n_edge_features", 0):
         return {**report, "transitions": moves}, lines
     edges = host(model.edge_weights(w)).reshape(-1)
     names = getattr(model, "edge_vocabulary", None) or [f"{noun} {e}" for e in range(model.n_edge_features)]
@@ -170,7 +173,9 @@ SHOWN: dict[str, tuple[str, Callable[[Any, Any, dict[str, Any], int], Details] |
     "KernelSequenceModel": ("show", _kernels),
     "MulticlassModel": ("show", _classes),
     "ParsingModel": ("parse show", _templates),
+    "SegmentModel": ("show", None),
     "SegmentationModel": ("segment show", _named),
     "SequenceModel": ("show", _chain),
+    "ChunkingModel": ("tag show", _chain),
     "TaggingModel": ("tag show", _chain),
 }  # the command that reads a model file, and the details that it shows, by kind of model
