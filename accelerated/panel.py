@@ -8,12 +8,14 @@ from reference import *  # noqa: F403
 from accelerated import counterparts as _counterparts  # registers them
 from accelerated.kernel import cache_is_cold as kernels_are_cold
 from accelerated.models.alignment import AlignmentModel
+from accelerated.models.chunking import ChunkingModel
 from accelerated.models.kernel_sequence import KernelSequenceModel
 from accelerated.models.listed import ListModel
 from accelerated.models.localization import CandidateModel
 from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.parsing import ParsingModel
 from accelerated.models.segmentation import SegmentationModel
+from accelerated.models.segments import SegmentModel
 from accelerated.models.sequence import SequenceModel
 from accelerated.models.subwindows import SubwindowModel
 from accelerated.models.tagging import TaggingModel

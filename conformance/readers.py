@@ -74,6 +74,9 @@ def model(name):
                 "candidates": lambda: r.CandidateModel((2, 2, 3)),
                 "classes": lambda: r.MulticlassModel(3, ["a", "b"]),
                 "chains": lambda: r.SequenceModel(3, ["a", "b", "c"]),
+                "chunking": lambda: r.ChunkingModel.of(
+                    SENTENCES, Y, ["word"], longest=2, segment_templates=["%s[word]"]
+                ),
                 "segmentation": lambda: r.SegmentationModel(3, 2),
                 "subwindows": lambda: r.SubwindowModel(3),
                 "tagging": lambda: r.TaggingModel.of(SENTENCES, Y, ["bias", "word[-1..1]"], transitions="bio"),
@@ -144,7 +147,7 @@ CRFSUITE = CrfsuiteModel(
 PATTERNS = 'U:%X[ 0,0]  # a word\nu:%m[-1,0,"^.?\\u*$"]%t[@1,1,"a"]\n*\n'
 
 MODELS = ("alignment", "candidates", "classes", "chains", "kernels", "parsing", "segmentation", "subwindows", "tagging")
-MODELS += ("trees", "two layers")
+MODELS += ("trees", "two layers", "chunking")
 READERS = {
     "sequences.npz": (sequences, lambda path: load_sequences(path, **BOUND)),
     "unlabelled.npz": (pixels, lambda path: load_sequences(path, labelled=False, **BOUND)),

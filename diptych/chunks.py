@@ -19,19 +19,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from reference.example_errors import ExampleError
-from reference.models.schemes import SCHEMES, canonical, expected, parts
+from reference.models.schemes import SCHEMES, Chunk, canonical, chunks_of, parts, prefixes_of
 
 MEANT = re.compile("[BI]-.+", re.IGNORECASE)
 MISSPELT = re.compile("[BI][_.:/].+|.+[-_][BI]", re.IGNORECASE)  # beside O
-
-
-class Chunk(NamedTuple):
-    """A type ("" for labels without a type), and the first and the last token of the chunk."""
-
-    type: str
-    first: int
-    last: int
 
 
 class ChunkScores(NamedTuple):
@@ -66,25 +57,7 @@ def chunks(labels: Sequence[str], scheme: str | None = None) -> list[Chunk]:
     >>> chunks(["B-NP", "I-NP", "O", "I-VP", "B-VP"])
     [Chunk(type='NP', first=0, last=1), Chunk(type='VP', first=3, last=3), Chunk(type='VP', first=4, last=4)]
     """
-    return _chunks(labels, canonical("scheme", scheme), "labels", None)
-
-
-def _chunks(labels: Sequence[str], scheme: str | None, argument: str, example: int | None) -> list[Chunk]:
-    result: list[Chunk] = []
-    before, before_type, first = "O", "", 0
-    for t, label in enumerate([*labels, "O"]):
-        read = parts(label, scheme) if isinstance(label, str) else None
-        if read is None:
-            place: tuple[int, int | None] = (t, None) if example is None else (example, t)
-            raise ExampleError(argument, *place, f"expected {expected(scheme)}, got {label!r}")
-        prefix, kind = read
-        differs = kind != before_type
-        if before != "O" and (before in "ES" or prefix in "OBS" or differs):
-            result.append(Chunk(before_type, first, t - 1))
-        if prefix != "O" and (prefix in "BS" or before in "OES" or differs):
-            first = t
-        before, before_type = prefix, kind
-    return result
+    return chunks_of(labels, canonical("scheme", scheme), "labels", None)
 
 
 def convert(labels: Sequence[str], source: str | None, target: str) -> list[str]:
@@ -104,13 +77,9 @@ def convert(labels: Sequence[str], source: str | None, target: str) -> list[str]
     """
     target = canonical("target", str(target))
     result, before = list(labels), Chunk("", -1, -2)
-    for chunk in _chunks(result, canonical("source", source), "labels", None):
+    for chunk in chunks_of(result, canonical("source", source), "labels", None):
         kind, first, last = chunk
-        begin, inside, *ends = list(SCHEMES[target])
-        if target == "iob1" and (before.type, before.last) != (kind, first - 1):
-            begin = inside
-        end, single = ends or (inside, begin)
-        prefixes = single if first == last else begin + (last - first - 1) * inside + end
+        prefixes = prefixes_of(chunk, before, target)
         prefixes = prefixes.lower() if result[first][0].islower() else prefixes
         result[first : last + 1] = [f"{prefix}-{kind}" if kind else prefix for prefix in prefixes]
         before = chunk
@@ -153,7 +122,9 @@ def chunk_counts(
     for i, (y, z) in enumerate(zip(truth, guess, strict=True)):
         if len(y) != len(z):
             raise ValueError(f"guess[{i}]: expected {len(y)} labels, got {len(z)}")
-    every = [[_chunks(y, scheme, name, i) for i, y in enumerate(Y)] for name, Y in (("truth", truth), ("guess", guess))]
+    every = [
+        [chunks_of(y, scheme, name, i) for i, y in enumerate(Y)] for name, Y in (("truth", truth), ("guess", guess))
+    ]
     for true, mine in zip(*every, strict=True):
         counts.correct.update(chunk.type for chunk in set(true) & set(mine))
         counts.predicted.update(chunk.type for chunk in mine)

@@ -5,6 +5,7 @@ from reference.arrays import Rows
 from reference.datasets import load_letters
 from reference.decisions import perturbed, regret, spo_plus
 from reference.models.alignment import AlignmentModel
+from reference.models.chunking import ChunkingModel
 from reference.models.differentiable import DifferentiableModel
 from reference.models.kernel_sequence import KernelSequenceModel
 from reference.models.listed import ListModel
@@ -13,6 +14,7 @@ from reference.models.minibatched import MinibatchModel
 from reference.models.multiclass import MulticlassModel
 from reference.models.parsing import ParsingModel
 from reference.models.segmentation import SegmentationModel, grid_edges
+from reference.models.segments import SegmentModel
 from reference.models.sequence import SequenceModel
 from reference.models.subwindows import SubwindowModel
 from reference.models.tagging import TaggingModel
@@ -87,6 +89,7 @@ __all__ = [
     "Candidates",
     "Chain",
     "ChainScores",
+    "ChunkingModel",
     "Corners",
     "CountRule",
     "Cut",
@@ -121,6 +124,7 @@ __all__ = [
     "Result",
     "Row",
     "Rows",
+    "SegmentModel",
     "SegmentScores",
     "SegmentationModel",
     "Segments",

@@ -16,7 +16,8 @@ from reference.screening.restricted import restrict
 from reference.structures.base import UnsupportedError
 
 seeds = given(seed=st.integers(0, 2**32 - 1))
-KNOWING = [name for name in MODELS if not name.startswith(("arcs", "alignments", "images", "windows"))]
+UNKNOWN = ("segments", "chunks", "arcs", "alignments", "images", "windows")
+KNOWING = [name for name in MODELS if not name.startswith(UNKNOWN)]
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name != "images"])

@@ -51,11 +51,11 @@ def _of_sequences(options: str, **others: Any) -> Command:
     return _command("", "toy.npz", options, "MODEL toy.npz", "MODEL toy.npz", agree, **others)
 
 
-def _of_columns(options: str, **others: Any) -> Command:
+def _of_columns(options: str, label: str = "B-NP", **others: Any) -> Command:
     """``tag train`` on the file of columns."""
     predict = "MODEL bank.txt --top 2 --probabilities"
     agree = _agreeing("accuracy", "chunks")
-    return _command("tag", "bank.txt", options, "MODEL bank.txt", predict, agree, shown=("labels", "B-NP"), **others)
+    return _command("tag", "bank.txt", options, "MODEL bank.txt", predict, agree, shown=("labels", label), **others)
 
 
 def _of_trees(data: str, options: str, examples: str = "") -> Command:
@@ -107,6 +107,7 @@ COMMANDS = {
         shown=("trained", "class"),
     ),
     "tag by l1": _of_columns("--l1 0.02 --lam 0.01 --tol 0", epochs=(3, 6)),
+    "tag by segments": _of_columns("--segments 2 --tol 0", label="NP"),
     "tag by a path of l1": _of_columns("--path 3 --dev bank.txt --c2 0.1 --ratio 0.01", **ONCE),
     "tag by l1 over partitions": _of_columns("--c1 0.1 --partitions 2 --tol 0"),
 }
@@ -126,5 +127,6 @@ STARTS = [
         "parse train bank.dp --partitions 2 --loss crf --optimizer lbfgs",
     ),
     ("localize train spots.boxes --class left", "localize train spots.boxes --class left --optimizer sgd"),
+    ("tag train bank.txt --segments 2", "tag train bank.txt --optimizer lbfgs"),
     ("tag train bank.txt --l1 0.02 --epochs 9", "tag train bank.txt --l1 0.02"),
 ]

@@ -204,6 +204,136 @@ def labellings(X: Any, Y: Any, F: int, L: int, start_stop: bool = True, **option
     return Problem(make, X, Y, outputs, lambda i, y: chain_features(X[i], y, L, start_stop), loss)
 
 
+def _segmented(rng, number, n, largest):
+    L, F, G = (3, 3, 2) if largest > 4 else (int(rng.integers(1, 4)), int(rng.integers(0, 3)), int(rng.integers(0, 3)))
+    sizes, longest = _sizes(rng, n, largest), rng.integers(1, 4, L)
+    Y = [cut(rng, m, longest) for m in sizes]
+    W = int(longest.max())
+    X = [(number(m, F), number(m, W, G)) if G else number(m, F) for m in sizes]
+    options = {"cost": _cost(rng, L), "max_cells": int(rng.choice([1, 3, 8192]))}
+    return segmented(X, Y, F, longest.tolist(), G, **options)
+
+
+def cut(rng: np.random.Generator, n: int, longest: Any) -> np.ndarray:
+    """Segments (m, 3) of n positions, drawn from left to right."""
+    rows: list[tuple[int, int, int]] = []
+    while (s := sum(w + 1 for _, w, _ in rows)) < n:
+        label = int(rng.integers(len(longest)))
+        rows.append((s, int(rng.integers(min(longest[label], n - s))), label))
+    return np.array(rows, np.int64).reshape(-1, 3)
+
+
+def every_cut(n: int, longest: Any, s: int = 0) -> list[list[tuple[int, int, int]]]:
+    """All segmentations of the positions s..n - 1 with labels."""
+    if s == n:
+        return [[]]
+    first = [(s, w, label) for label, most in enumerate(longest) for w in range(min(most, n - s))]
+    return [[row, *rest] for row in first for rest in every_cut(n, longest, s + row[1] + 1)]
+
+
+def segment_features(x: np.ndarray, z: np.ndarray, y: Any, L: int) -> np.ndarray:
+    """The joint feature vector of a segmentation, written out; x (n, F), z (n, W, G)."""
+    F, (_, W, G) = x.shape[1], z.shape
+    inside, first, last, whole = np.zeros((F, L)), np.zeros((F, L)), np.zeros((F, L)), np.zeros((G, L))
+    lengths, pairs, before = np.zeros((W, L)), np.zeros((L, L)), None
+    for s, w, label in y:
+        for t in range(s, s + w + 1):
+            inside[:, label] += x[t]
+        first[:, label] += x[s]
+        last[:, label] += x[s + w]
+        whole[:, label] += z[s, w]
+        lengths[w, label] += 1
+        if before is not None:
+            pairs[before, label] += 1
+        before = label
+    return np.concatenate([part.ravel() for part in (inside, first, last, whole, lengths, pairs)])
+
+
+def padded_rows(y: Any, n: int) -> np.ndarray:
+    """Segments as the structure of n positions reads them."""
+    rows = np.full((n, 3), -1)
+    rows[: len(y)] = np.array(y, np.int64).reshape(-1, 3)
+    return rows
+
+
+def labels_of(y: Any) -> list[int]:
+    """The label of each position."""
+    return [label for _, w, label in y for _ in range(w + 1)]
+
+
+def segmented(X: Any, Y: Any, F: int, longest: Any, G: int = 0, **options: Any) -> Problem:
+    """Of a SegmentModel."""
+    L, cost = len(longest), options.get("cost")
+    table, sizes = 1.0 - np.eye(L) if cost is None else cost, [len(labels_of(y)) for y in Y]
+
+    def phi(i, y):
+        x, z = X[i] if G else (X[i], np.zeros((sizes[i], max(longest), 0)))
+        return segment_features(x, z, y, L)
+
+    return Problem(
+        lambda b: b.SegmentModel(F, L, longest, n_segment_features=G, **options),
+        X,
+        Y,
+        lambda i: [np.array(y, np.int64).reshape(-1, 3) for y in every_cut(sizes[i], longest)],
+        phi,
+        lambda i, y: sum(table[a, b] for a, b in zip(labels_of(Y[i]), labels_of(y), strict=True)),
+        label=lambda i, y: padded_rows(y, sizes[i]),
+    )
+
+
+SEGMENT_FEATURES = {  # templates, and what they stand for in a sentence, from s to the token before e
+    "%s[word]": lambda x, s, e: " ".join(x["word"][s:e]),
+    "%l/%b[0,tag.lower]": lambda x, s, e: f"{e - s}/{x['tag'][s]}",
+    "%b[-1,word]%e[2,tag]": lambda x, s, e: f"{['_B-1', *x['word']][s]}{[*x['tag'], '_B+1', '_B+2'][e + 1]}",
+}
+
+
+def _chunked(rng, number, n, largest, **options):
+    may = lambda y: legal(y, "bio") and all(c.last - c.first < 2 for c in chunks(y))  # noqa: E731
+    X, Y = sentences(rng, n, lengths=_sizes(rng, n, largest), may=may)
+    return chunked(X, Y, ["bias", "word", "tag[-1]"], **options)
+
+
+def chunked(X: Any, Y: Any, templates: Any, longest: int = 2, **options: Any) -> Problem:
+    """Of a ChunkingModel with the templates SEGMENT_FEATURES."""
+    options |= {"longest": longest, "segment_templates": list(SEGMENT_FEATURES)}
+    own = reference.ChunkingModel.of(X, Y, templates, **options)
+    L, W, (F, G) = len(own.labels), own.n_widths, map(len, (own.vocabulary, own.segment_vocabulary))
+    seen = attributes_of(X, own.templates)
+
+    def gold(i):
+        rows, end = [], 0
+        for kind, first, last in [*chunks(Y[i]), ("", len(Y[i]), 0)]:
+            rows += [(t, 0, own.labels.index("O")) for t in range(end, first)]
+            end = last + 1
+            rows += [(first, last - first, own.labels.index(kind))] if kind else []
+        return np.array(rows, np.int64).reshape(-1, 3)
+
+    def phi(i, y):
+        n = len(Y[i])
+        x, z = np.zeros((n, F)), np.zeros((n, W, G))
+        for t in range(n):
+            for name in set(_names_at(seen, seen.offsets[i] + t)) & set(own.vocabulary):
+                x[t, own.vocabulary.index(name)] = 1
+        for s, w, _ in y:
+            names = {f"{template}={value(X[i], s, s + w + 1)}" for template, value in SEGMENT_FEATURES.items()}
+            for name in names & set(own.segment_vocabulary):
+                z[s, w, own.segment_vocabulary.index(name)] = 1
+        whole, size = segment_features(x, z, y, L), (3 * F + G + W) * L
+        return whole if own.pairs is None else whole[np.append(own.pairs, np.arange(size, size + L * L))]
+
+    return Problem(
+        lambda b: b.ChunkingModel.of(X, Y, templates, **options),
+        X,
+        Y,
+        lambda i: [np.array(y, np.int64).reshape(-1, 3) for y in every_cut(len(Y[i]), own.longest)],
+        phi,
+        lambda i, y: sum(a != b for a, b in zip(labels_of(gold(i)), labels_of(y), strict=True)),
+        label=lambda i, y: padded_rows(y, len(Y[i])),
+        best=gold,
+    )
+
+
 def _classes(rng, number, n, largest):
     L, F = (3, 4) if largest > 4 else (int(rng.integers(1, 4)), int(rng.integers(0, 4)))
     return classes(number(n, F), rng.integers(0, L, n), L, cost=_cost(rng, L), max_rows=2)
@@ -572,6 +702,8 @@ TAGGERS += ({**EDGES}, {**EDGES, "pairs": "all", "transitions": "bio"}, {**EDGES
 MODELS = {
     "sequences": Model(_sequences),
     "sequences, pairs": Model(_pairs_of_neighbours),
+    "segments": Model(_segmented),
+    **{f"chunks {options}": Model(partial(_chunked, **options)) for options in ({}, {"pairs": "all"}, {"least": 2})},
     "classes": Model(_classes),
     "trees": Model(_trees),
     **{f"tags {options}": Model(partial(_tags, **options)) for options in TAGGERS},

@@ -87,6 +87,7 @@ def prepare(sp: ModuleType, folder: Path) -> None:
         ("rooted.npz", sp.ParsingModel(bits=4, single_root=True), {}),
         ("tags.npz", sp.TaggingModel.of(*tags, ["word", "tag"]), columns),
         ("bio.npz", sp.TaggingModel.of(*tags, ["word"], transitions="bio"), columns),
+        ("chunks.npz", sp.ChunkingModel.of(*tags, ["word"], longest=2, segment_templates=["%s[tag]"]), columns),
         (
             "words.npz",
             sp.TaggingModel.of([{"word": ["a", "b"]}], [["B-X", "O"]], ["word"]),

@@ -107,6 +107,18 @@ def _chain(model: Any, w: Any, info: dict[str, Any], top: int) -> Details:
     return {**report, "transitions": moves, "pairs": of_pairs}, lines
 
 
+def _segments(model: Any, w: Any, info: dict[str, Any], top: int) -> Details:
+    """The largest weights of each type, and the transitions."""
+    weights, transitions = (host(x) for x in model.split(w))
+    tokens = [f"{prefix}{name}" for prefix in ("", "first token: ", "last token: ") for name in model.vocabulary]
+    names = [*tokens, *model.segment_vocabulary, *(f"{k + 1} tokens" for k in range(model.n_widths))]
+    report, lines = _by_label(model.labels, names, weights, top)
+    moves = [(a, b, float(transitions[i, j])) for i, a in enumerate(model.labels) for j, b in enumerate(model.labels)]
+    moves.sort(key=lambda move: -move[2])
+    lines += ["transitions", *(f"  {weight:9.4f}  {a} -> {b}" for a, b, weight in moves if weight != 0)]
+    return {**report, "transitions": moves}, lines
+
+
 def _classes(model: Any, w: Any, info: dict[str, Any], top: int) -> Details:
     names = [f"feature {i}" for i in range(model.n_features - model.intercept)] + ["intercept"] * model.intercept
     return _by_label(model.labels, names, host(w).reshape(model.n_features, len(model.labels)), top)
@@ -170,7 +182,9 @@ SHOWN: dict[str, tuple[str, Callable[[Any, Any, dict[str, Any], int], Details] |
     "KernelSequenceModel": ("show", _kernels),
     "MulticlassModel": ("show", _classes),
     "ParsingModel": ("parse show", _templates),
+    "SegmentModel": ("show", None),
     "SegmentationModel": ("segment show", _named),
     "SequenceModel": ("show", _chain),
+    "ChunkingModel": ("tag show", _segments),
     "TaggingModel": ("tag show", _chain),
 }  # the command that reads a model file, and the details that it shows, by kind of model

@@ -35,6 +35,7 @@ from diptych.files.sources import named
 from diptych.files.tagged import tagged_text
 from diptych.pictures import plots
 from diptych.sparse_fits import sequences_of
+from reference.example_errors import ExampleError
 from reference.models.costs import with_class_weights
 from reference.models.partial import labels_in
 from reference.models.schemes import SAME, SCHEMES
@@ -120,6 +121,9 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
         "hinge, softmax-margin: costs of tokens by their label: balanced, inverse to how often it occurs, or "
         "LABEL=NUMBER for each, separated by commas (default: 1)", type=_class_weight, metavar="W",
         rare=True)  # fmt: skip
+    segments: int | None = option("model",
+        "chunks are segments of up to W tokens, with features of their own: a file of --templates may have S lines, or "
+        "segments = [...] (default: labels of tokens)", type=positive, metavar="W", rare=True)  # fmt: skip
     scheme: str | None = _read_scheme()
     learner: str = option("model", "linear, or sparse-crf: few weights (default: linear)",
         choices=("linear", "sparse-crf"), default="linear", rare=True)  # fmt: skip
@@ -140,6 +144,8 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
         job = self._job() if self.learner == "linear" else learner_job(self, "sparse-crf", SparseJob)
         self.check_over(job.optimizer if isinstance(job, Job) else OPTIMIZERS[0], "limit")
         model, w0, layout = self._start(panel)
+        if self.segments is not None or _of_segments(model):
+            self._check_segments(job)
         with (self._partitions if over else self._sentences)(panel, job, layout, model) as ready:
             w, fit = self._fit(panel, job, ready, w0)
             report = fit.fields | {"columns": ready.layout.columns, "labels": ready.model.labels}
@@ -193,8 +199,14 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
         attributes: Any = training
         Y = [partly_known(sentence) if self.partial else sentence["label"] for sentence in training]
         with named(training):
-            if model is None:
-                templates = tag_files.templates_of(self, layout, len(training))
+            templates = () if model is not None else tag_files.templates_of(self, layout, len(training))
+            of_segments = () if model is not None else tag_files.segment_templates_of(self, layout)
+            if self.segments is not None:
+                settings = {"least": max(self.least or 1, 1), "pairs": self.pairs or "observed"}
+                settings |= {"longest": self.segments, "segment_templates": of_segments}
+                with _segments_named():
+                    model = panel.ChunkingModel.of(training, Y, templates, **settings)
+            elif model is None:
                 attributes = attributes_of(training, templates and check_templates(templates))
                 settings = self._pairs
                 check_scheme(settings["transitions"], map(labels_in, Y))
@@ -261,7 +273,7 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
         """The saved model to start from (or None), its weights (or None), and the layout of the files."""
         if self.start is None:
             return None, None, tag_files.told_layout(self)
-        settings = ("columns", "templates", "bits", "pairs", "least", "transitions", "class_weight")
+        settings = ("columns", "templates", "segments", "bits", "pairs", "least", "transitions", "class_weight")
         refuse(vars(self), settings, "with --start: the saved model has its own")
         return _tagger(panel, self.start, self)
 
@@ -276,6 +288,18 @@ class Train(tag_paths.Penalised, executors.Cluster, Sparse, Solved, Training, Co
         with named(sentences):
             data = model.pack(sentences)
         return partial(_scores, model, sentences=sentences, scheme=self.scheme, data=data, partly=self.partial)
+
+    def _check_segments(self, job: Any) -> None:
+        """Raise ValueError for what models of segments do not have."""
+        why = "with segments" if self.segments is None else "with --segments"
+        refuse(vars(self), ("bits", "transitions", "class_weight"), why)
+        if self.over_partitions or self.partial or not isinstance(job, Job) or self.templates == "items":
+            given = {"--partial": self.partial, "--templates items": self.templates == "items",
+                f"--learner {self.learner}": not isinstance(job, Job)}  # fmt: skip
+            told = next((name for name, has in given.items() if has), "partitions (--workers, --partitions, ...)")
+            raise ValueError(f"{told}: not {why}")
+        if job.optimizer == "elastic-net":
+            raise ValueError(f"--optimizer elastic-net (--l1, --c1, --path): not {why}")
 
     def _job(self) -> Job:
         """The job, with this command's defaults."""
@@ -308,7 +332,7 @@ class Evaluate(Columned, Saved):
 
     def run(self, panel: ModuleType) -> Report:
         model, w, layout = _tagger(panel, self.model, self)
-        found = tag_files.labelled(self.file, layout, self.most_bytes, known=model.labels)
+        found = tag_files.labelled(self.file, layout, self.most_bytes, known=model.token_labels)
         sentences = spread(found.sentences, self.limit)
         scores = _scores(model, w, sentences, self.scheme, partly=self.partial)
         report = {"file": self.file, "sentences": len(sentences), **scores}
@@ -325,12 +349,12 @@ class Errors(Columned, Saved):
 
     def run(self, panel: ModuleType) -> Report:
         model, w, layout = _tagger(panel, self.model, self)
-        found = tag_files.labelled(self.file, layout, self.most_bytes, known=model.labels)
+        found = tag_files.labelled(self.file, layout, self.most_bytes, known=model.token_labels)
         sentences = spread(found.sentences, self.limit)
         with named(sentences):
             predicted = model.predict(model.pack(sentences), None, w)
         report: dict[str, Any] = {"file": self.file, "sentences": len(sentences)}
-        report |= tag_answers.mistakes(sentences, [[model.labels[i] for i in y] for y in predicted])
+        report |= tag_answers.mistakes(sentences, list(map(model.named, predicted)))
         lines = tag_answers.mistake_lines(report, self.top)
         return Report(report, lines, partial(plots.confusions, confusions=report["confusions"], title=self.file))
 
@@ -370,6 +394,8 @@ class Predict(Columned, Saved):
         if self.json and self.format == "jsonl":
             raise ValueError("--json: prints one object, --format jsonl a line for each sentence; give one of both")
         model, w, layout = _tagger(panel, self.model, self)
+        if self.known and _of_segments(model):
+            raise ValueError(f"--known: {self.model} has a model of segments, which tags whole sentences")
         if many:
             return tag_files.write_each(self, paths, lambda path: self._tagged(path, model, w, layout))
         tagged, text, codec = self._tagged(paths[0], model, w, layout)
@@ -413,8 +439,22 @@ def _tagger(panel: ModuleType, path: str, command: Any) -> tuple[Any, np.ndarray
     return model, w, tag_files.layout_of(path, info, command)
 
 
+def _of_segments(model: Any) -> bool:
+    return type(model).__name__ == "ChunkingModel"
+
+
+@contextmanager
+def _segments_named() -> Iterator[None]:
+    """Errors about the longest segment name the option."""
+    try:
+        yield
+    except ExampleError as error:
+        problem = error.problem.replace("longest=", "--segments ")
+        raise type(error)(error.argument, error.example, error.position, problem) from None
+
+
 def _check_kind(path: str, model: Any, info: dict[str, Any]) -> None:
-    if type(model).__name__ != "TaggingModel" or "columns" not in info:
+    if type(model).__name__ not in ("ChunkingModel", "TaggingModel") or "columns" not in info:
         raise ValueError(f"{Path(path)}: expected a model of tag train, got a {type(model).__name__}")
     tag_files.layout_of(path, info)
 
@@ -427,9 +467,9 @@ def _scores(
     """
     with named(sentences):
         data = data or model.pack(sentences)
-    predicted = [[model.labels[i] for i in y] for y in model.predict(data, None, w)]
+    predicted = list(map(model.named, model.predict(data, None, w)))
     truth = [partly_known(sentence) if partly else sentence["label"] for sentence in sentences]
-    return tagging_scores(counted(truth, predicted, model.labels, scheme, lambda: sentences))
+    return tagging_scores(counted(truth, predicted, model.token_labels, scheme, lambda: sentences))
 
 
 TASK = Task(

@@ -36,10 +36,9 @@ def answers(
     with named(sentences):
         data = model.pack(sentences)
         constrained = None if kept is None else model.constrained(data, kept)
-        predicted = model.predict(data, None, w, known=kept)
+        predicted = model.predict(data, None, w, **({} if kept is None else {"known": kept}))
     tagged: list[dict[str, Any]] = [
-        {"columns": sentence, "labels": [model.labels[i] for i in labels]}
-        for sentence, labels in zip(sentences, predicted, strict=True)
+        {"columns": sentence, "labels": model.named(y)} for sentence, y in zip(sentences, predicted, strict=True)
     ]
     for piece in model.chunks(data, np.arange(data.n)) if top or probabilities else ():
         scores = model.scores(data, piece, w)
@@ -49,12 +48,12 @@ def answers(
             best = structure.topk(top)
             highest, labels, counts = host(best.scores), host(best.labels), host(best.count)
             for b, each in enumerate(tagged[i] for i in piece):  # best first
-                several = ([model.labels[i] for i in labels[b, j, : len(each["labels"])]] for j in range(counts[b]))
+                several = (model.named(y[np.max(y, axis=tuple(range(1, y.ndim))) >= 0]) for y in labels[b, : counts[b]])
                 each["best"] = [{"score": float(highest[b, j]), "labels": y} for j, y in enumerate(several)]
         if probabilities:
-            marginals = host(structure.expectation()[1].unary)
-            for each, p in zip((tagged[i] for i in piece), marginals, strict=True):
-                each["probabilities"] = [float(p[t, model.labels.index(y)]) for t, y in enumerate(each["labels"])]
+            marginals = structure.expectation()[1]
+            for b, i in enumerate(piece):
+                tagged[i]["probabilities"] = model.probabilities(marginals, b, predicted[i])
     return tagged
 
 

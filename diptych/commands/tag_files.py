@@ -17,9 +17,10 @@ from diptych.commands.output import Report
 from diptych.files.columns import FORMS, SEPARATORS, Columns, Layout, Tokens, commas_of, load_tokens, refuse_comments
 from diptych.files.conllu import CONLLU
 from diptych.files.items import ITEMS
-from diptych.files.templates import load_templates
+from diptych.files.templates import load_segment_templates, load_templates
 from diptych.files.text import load_text
 from reference.files import save_bytes
+from reference.models.segment_templates import SEGMENT_TEMPLATES, segment_columns
 from reference.models.token_templates import TOKEN_TEMPLATES, columns_of
 
 DEFAULTS = ("chunks", "words")  # the first set whose columns the file has is the default
@@ -158,7 +159,8 @@ def _are_heads(labels: tuple[str, ...]) -> bool:
 
 def untagged(path: str, layout: Layout, model: Any, tokens: bool, most_bytes: int) -> Tokens:
     """A file to tag: columns or, with ``tokens``, sentences as lines. What it looks like is said on stderr."""
-    needed = columns_of((*(model.templates or ()), *(model.edge_templates or ())))
+    needed = columns_of((*(model.templates or ()), *(getattr(model, "edge_templates", None) or ())))
+    needed = list(dict.fromkeys([*needed, *segment_columns(getattr(model, "segment_templates", ()))]))
     if tokens and layout.form == "items":
         raise ValueError("--tokens: lines have words, and the model takes items of crfsuite")
     if tokens and len(needed) > 1:
@@ -178,7 +180,7 @@ def untagged(path: str, layout: Layout, model: Any, tokens: bool, most_bytes: in
         raise ValueError(f"{path}: global.columns: no column for the labels; got {', '.join(found.sentences[0])}")
     if not tokens and layout.form not in ("conllu", "items"):
         *_, last = first = found.sentences[0]
-        column, known = "label", model.labels
+        column, known = "label", model.token_labels
         if "label" not in first:
             column, start = last, f"{last}[0]="
             known = {name.removeprefix(start) for name in model.vocabulary or () if name.startswith(start)}
@@ -186,7 +188,7 @@ def untagged(path: str, layout: Layout, model: Any, tokens: bool, most_bytes: in
             _say(refuse_comments(path, found, column, known))
         _say_guesses(path, found)
         labels = {label for each in found.sentences for label in each.get("label", ())} - UNKNOWN
-        if hint and labels and labels.isdisjoint(model.labels):
+        if hint and labels and labels.isdisjoint(model.token_labels):
             some = f"such as {min(labels)}" if len(labels) > 1 else min(labels)
             _say(f"{path}: none of its labels, {some:.60}, is a label of the model{hint}")
     return found
@@ -241,6 +243,23 @@ def templates_of(command: Any, layout: Layout, sentences: int | None) -> tuple[s
         read = several.get(sentences, f"{sentences} sentences, ")
         _say(f"{file}: {read}{form} (--columns names others); templates {told} (--templates)")
     return templates
+
+
+def segment_templates_of(command: Any, layout: Layout) -> tuple[str, ...]:
+    """The templates of segments in the file of --templates, else those of the package whose columns the files have.
+
+    ValueError for those of a file that are not used, without --segments.
+    """
+    name, columns = command.templates, [column for column in layout.columns or () if column != "label"]
+    found: tuple[str, ...] = ()
+    if name is not None and name not in (*TOKEN_TEMPLATES, "items"):
+        found = load_segment_templates(name, layout.columns or ())
+    if found and command.segments is None:
+        raise ValueError(f"--templates {name}: it has templates of segments, such as {found[0]}; give --segments W")
+    for column in segment_columns(found):
+        if column not in columns:
+            raise ValueError(f"--templates {name}: expected a column {column}, got {', '.join(columns)}")
+    return found or tuple(each for each in SEGMENT_TEMPLATES if set(segment_columns([each])) <= set(columns))
 
 
 # many files -----------------------------------------------------------------------------------------------------------

@@ -41,6 +41,7 @@ def crfsuite_of(tagger: Any, w: Any) -> CrfsuiteModel:
     kind = type(tagger).__name__
     if not hasattr(tagger, "vocabulary") or not hasattr(tagger, "label_pairs"):
         extras = [("start_stop", "start and stop weights"), ("n_edge_features", "edge features")]
+        extras += [("segment_templates", "features of segments")]
         has = [what for name, what in extras if getattr(tagger, name, 0)] or ["features without names"]
         raise ValueError(f"crfsuite's format holds taggers of named attributes: a {kind} has {' and '.join(has)}")
     if tagger.vocabulary is None:

@@ -22,13 +22,29 @@ from reference.models.kernel_sequence import KernelWeights
 
 FORMATS = (1, 2)  # 2: names and pairs of taggers are arrays, not in the header
 LARGE = 1 << 26  # bytes of arrays from which on they are not compressed
-PAIRS = ("label_pairs", "pairs", "edge_pairs")  # of a tagger
-NAMES = {"vocabulary": ("names", "lengths"), "edge_vocabulary": ("edge_names", "edge_lengths")}  # arrays of each
+PAIRS = ("label_pairs", "pairs", "edge_pairs")
+NAMES = {  # the arrays of each
+    "vocabulary": ("names", "lengths"),
+    "edge_vocabulary": ("edge_names", "edge_lengths"),
+    "segment_vocabulary": ("segment_names", "segment_lengths"),
+}
+AS_ARRAYS = {  # settings that are arrays: pairs and names
+    "TaggingModel": (PAIRS, ("vocabulary", "edge_vocabulary")),
+    "ChunkingModel": (("pairs",), ("vocabulary", "segment_vocabulary")),
+}
 FLOATS = (np.float32, np.float64)
 FEW = 3  # names of fields that an error lists
 MODELS = (
-    *("AlignmentModel", "CandidateModel", "KernelSequenceModel", "MulticlassModel", "ParsingModel"),
-    *("SegmentationModel", "SequenceModel", "SubwindowModel", "TaggingModel", "TreeModel", "TwoLayerModel"),
+    *("AlignmentModel", "CandidateModel", "ChunkingModel", "KernelSequenceModel", "MulticlassModel", "ParsingModel"),
+    *(
+        "SegmentModel",
+        "SegmentationModel",
+        "SequenceModel",
+        "SubwindowModel",
+        "TaggingModel",
+        "TreeModel",
+        "TwoLayerModel",
+    ),
 )
 
 
@@ -59,7 +75,7 @@ def save_model(path: str | Path, model: Any, w: Any, info: dict[str, Any] | None
     from reference import __version__
 
     settings, form = model.settings(), 1
-    if kind == "TaggingModel":
+    if kind in AS_ARRAYS:
         members, form = members | _arrays_of(settings), 2
     header = {"format": form, "diptych": __version__, "model": kind, "settings": settings, "info": info or {}}
     save: Any = np.savez_compressed if sum(each.nbytes for each in members.values()) < LARGE else np.savez
@@ -106,7 +122,8 @@ def load_model(
         settings = _settings(header)
         if header["model"] == "TaggingModel":
             settings.setdefault("joiner", None)  # files of earlier versions do not have it
-            settings |= _settings_of(fields) if header["format"] == 2 else {}
+        if header["model"] in AS_ARRAYS and header["format"] == 2:
+            settings |= _settings_of(fields, *AS_ARRAYS[header["model"]])
         if header["model"] == "KernelSequenceModel":
             settings["groups"] = [restored(group) for group in settings["groups"]]
         model = getattr(module, header["model"])(**settings)
@@ -154,10 +171,11 @@ def _arrays_of(settings: dict[str, Any]) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _settings_of(fields: dict[str, np.ndarray]) -> dict[str, Any]:
-    """The inverse of :func:`_arrays_of`. Raises KeyError or ValueError."""
-    settings: dict[str, Any] = {name: fields.get(name) for name in PAIRS} | {"label_pairs": fields["label_pairs"]}
-    return settings | {name: _vocabulary(fields, *members) for name, members in NAMES.items()}
+def _settings_of(fields: dict[str, np.ndarray], pairs: tuple[str, ...], names: tuple[str, ...]) -> dict[str, Any]:
+    """The inverse of :func:`_arrays_of`, of the pairs and names that a model has. Raises KeyError or ValueError."""
+    settings: dict[str, Any] = {name: fields.get(name) for name in pairs}
+    settings |= {"label_pairs": fields["label_pairs"]} if "label_pairs" in pairs else {}
+    return settings | {name: _vocabulary(fields, *NAMES[name]) for name in names}
 
 
 def _vocabulary(fields: dict[str, np.ndarray], name: str, of_lengths: str) -> list[str] | None:
@@ -183,12 +201,15 @@ def _lists_of(*kinds: type) -> Callable[[Any], bool]:
 
 
 # the type of each setting of a model file, as text and as a check
-SIZES = ("n_features", "n_edge_features", "hidden", "max_cells", "max_rows", "max_candidates")
+SIZES = ("n_features", "n_edge_features", "n_segment_features", "hidden", "max_cells", "max_rows", "max_candidates")
 SWITCHES = ("null", "start_stop", "single_root", "blocks", "intercept")
 SETTINGS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(SIZES, ("an integer in 0..10^18", lambda x: type(x) is int and 0 <= x <= 10**18)),
     **dict.fromkeys(SWITCHES, ("true or false", lambda x: isinstance(x, bool))),
     **dict.fromkeys(PAIRS, ("integers, or null", lambda x: x is None or _list_of(int)(x))),
+    "longest": ("an integer, or integers", lambda x: type(x) is int or _list_of(int)(x)),
+    "scheme": ("a name", lambda x: isinstance(x, str)),
+    **dict.fromkeys(("segment_templates", "segment_vocabulary"), ("a list of names", _list_of(str))),
     "bits": ("an integer, or null", lambda x: x is None or type(x) is int),
     "labels": ("a list of names", _list_of(str)),
     "cost": ("lists of numbers", _lists_of(int, float)),

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from diptych.files.text import load_text
 from reference.models import token_templates
-from reference.models.macros import FLAVOURS, line_of, with_names
+from reference.models.macros import FLAVOURS, line_of, named_macro, with_names
+from reference.models.segment_templates import MACRO, check_segment_templates
 
 _THEIRS = re.compile(r"[UuBb*].*%[xXtTmM]\[|[UuBb*]\d*\s*$")
+_OF_SEGMENTS = re.compile(r"S[^%]*%[sbel]")
 _WAPITI = re.compile(r"[ub*]|.*%(?:[XtTmM]|x\[[@ +]|x\[[^]]*, )")
 
 
@@ -37,7 +40,7 @@ def load_templates(path: str, columns: Sequence[str]) -> tuple[str, ...]:
         return token_templates.load_templates(file)
     text = load_text(file)
     if not flavour:
-        lines = [line for line in text if line.strip() and not line.startswith("#")]
+        lines = [line for line in text if line.strip() and not line.startswith("#") and not _OF_SEGMENTS.match(line)]
         if not lines or not _THEIRS.match(lines[0]):
             return token_templates.load_templates(file)
         flavour = "wapiti" if any(map(_WAPITI.match, lines)) else "crfpp"
@@ -60,10 +63,33 @@ def load_templates(path: str, columns: Sequence[str]) -> tuple[str, ...]:
     return tuple(templates)
 
 
+def load_segment_templates(path: str, columns: Sequence[str]) -> tuple[str, ...]:
+    """The templates of segments in a file of templates, as ``ChunkingModel`` takes them; () if there are none.
+
+    Lines beside those of CRF++ or wapiti that begin with S, such as ``S01:%s[0]/%e[1,0]``, or in TOML ``segments =
+    ["%s[word]"]``. Raises ValueError as :func:`load_templates`.
+    """
+    flavour, _, file = path.partition(":")
+    file = file if flavour in FLAVOURS else path
+    lines = [(number, line) for number, line in enumerate(load_text(file), 1) if _OF_SEGMENTS.match(line)]
+    toml = not lines and flavour not in FLAVOURS and not any(map(_THEIRS.match, load_text(file)))
+    each = enumerate(token_templates.lists_of(file).get("segments", []), 1) if toml else lines
+    templates: dict[str, int] = {}
+    for number, line in each:
+        try:
+            template = line if toml else MACRO.sub(partial(named_macro, columns), line)
+            check_segment_templates([template, *templates][: 1 + (template in templates)])
+        except ValueError as problem:
+            where = f"{file}, segments[{number - 1}]" if toml else f"{file}, line {number}"
+            raise ValueError(f"{where}: {str(problem).removeprefix('segment_').removeprefix('templates: ')}") from None
+        templates[template] = number
+    return tuple(templates)
+
+
 def _lines(text: list[str], flavour: str) -> Iterator[tuple[int, str]]:
     """The numbers and texts of the lines that are templates."""
     for number, line in enumerate(text, 1):
         if flavour == "wapiti":
             line = line.partition("#")[0].rstrip()
-        if line.strip() and not line.startswith("#"):
+        if line.strip() and not line.startswith("#") and not _OF_SEGMENTS.match(line):
             yield number, line

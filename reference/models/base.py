@@ -211,6 +211,43 @@ class LabelledModel(LinearModel):
         return given(data.labels, "labels")
 
 
+class SomeWeights(LabelledModel):
+    """A base to stand before a larger model's, with weights in some places of its matrices, and 0 in the others.
+
+    A subclass defines ``cells`` (d,), the place of each weight among those of the larger model, and ``whole_size``, the
+    number of those.
+    """
+
+    cells: Any
+    whole_size: Any
+
+    def pullback(self, data: Any, batch: np.ndarray, w: Array, g: Any) -> Array:
+        """The adjoint of :meth:`pushforward`: a gradient with respect to the scores of a piece, as one (d,) in the
+        weights.
+        """
+        whole = super().pullback(data, batch, w, g)
+        return array_namespace(whole).take(whole, data.rows.place.integers(self.cells), axis=0)
+
+    def split(self, w: Array) -> tuple[Array, Array]:
+        """Weights (d,) as the matrix (width, L) of features and labels and that of transitions (L, L), 0 for pairs
+        without a weight.
+        """
+        return super().split(self._whole(w))
+
+    def _whole(self, w: Array) -> Array:
+        """Weights (d,) as those of the larger model, 0 for those without a weight."""
+        place = Place.of(w)
+        longer = place.xp.concat([w, place.zeros((1,))])
+        return place.xp.take(longer, place.integers(self._places), axis=0)
+
+    @cached_property
+    def _places(self) -> np.ndarray:
+        """The inverse of ``cells``: the number of the weight at each place, or d."""
+        places = np.full(self.whole_size, self.size)
+        places[self.cells] = np.arange(self.size)
+        return places
+
+
 class Concatenated(Packed):
     """Packed examples one after another: example i owns offsets[i]:offsets[i + 1]."""
 

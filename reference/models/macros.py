@@ -22,10 +22,20 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
-__all__ = ["FLAVOURS", "Line", "Macro", "expanded", "has_transitions", "line_of", "with_names"]
+__all__ = [
+    "FLAVOURS",
+    "Line",
+    "Macro",
+    "expanded",
+    "has_transitions",
+    "line_of",
+    "named_macro",
+    "outside",
+    "with_names",
+]
 
 FLAVOURS = {"crfpp": "UB", "wapiti": "ub*"}  # what lines begin with
 _COLUMN = r"(?P<column>[^\s,\]\"]+)"
@@ -98,19 +108,23 @@ def with_names(flavour: str, text: str, columns: Sequence[str]) -> str:
     if flavour == "wapiti":
         text = text[:1].lower() + text[1:]
 
-    def named(match: re.Match[str]) -> str:
-        number = match["column"]
-        name = columns[int(number)] if number.isdecimal() and int(number) < len(columns) else ""
-        if name in ("", "label"):
-            listed = ", ".join(f"{i} {each}" for i, each in enumerate(columns) if each != "label")
-            label = ", the label" if name else ""
-            raise ValueError(f"templates: expected the number of a column ({listed}), got {match[0]}{label}")
-        a, b = (place - match.start() for place in match.span("column"))
-        return match[0][:a] + name + match[0][b:]
-
-    template = f"{flavour}:{_MACRO[flavour].sub(named, text)}"
+    template = f"{flavour}:{_MACRO[flavour].sub(partial(named_macro, columns), text)}"
     line_of(template)
     return template
+
+
+def named_macro(columns: Sequence[str], match: re.Match[str]) -> str:
+    """A macro with the name of its column in place of the number; what stands behind a dot stays. Raises ValueError."""
+    if match["column"] is None:
+        return match[0]
+    number, dot, treatment = match["column"].partition(".")
+    name = columns[int(number)] if number.isdecimal() and int(number) < len(columns) else ""
+    if name in ("", "label"):
+        listed = ", ".join(f"{i} {each}" for i, each in enumerate(columns) if each != "label")
+        label = ", the label" if name else ""
+        raise ValueError(f"templates: expected the number of a column ({listed}), got {match[0]}{label}")
+    a, b = (place - match.start() for place in match.span("column"))
+    return match[0][:a] + name + dot + treatment + match[0][b:]
 
 
 def has_transitions(templates: object) -> bool:
@@ -139,11 +153,11 @@ def _values(flavour: str, macro: Macro, x: Mapping[str, Sequence[str]], n: int) 
     column, row = x[macro.column], macro.row
     if macro.sentence:
         place = row + n if row < 0 else row - 1
-        inside = [column[place]] if 0 <= place < n else [_outside(flavour, place, n)]
+        inside = [column[place]] if 0 <= place < n else [outside(flavour, place, n)]
         inside *= n
     else:
-        before = [_outside(flavour, place, n) for place in range(row, min(row + n, 0))]
-        behind = [_outside(flavour, place, n) for place in range(max(row, n), row + n)]
+        before = [outside(flavour, place, n) for place in range(row, min(row + n, 0))]
+        behind = [outside(flavour, place, n) for place in range(max(row, n), row + n)]
         inside = [*before, *column[max(row, 0) : max(row + n, 0)], *behind]
     if macro.regex is not None:
         matches = [macro.regex.search(value) for value in inside]
@@ -154,7 +168,7 @@ def _values(flavour: str, macro: Macro, x: Mapping[str, Sequence[str]], n: int) 
     return [value.translate(_SMALL) for value in inside] if macro.command.isupper() else inside
 
 
-def _outside(flavour: str, place: int, n: int) -> str:
+def outside(flavour: str, place: int, n: int) -> str:
     """The value at a place before the first token, 0, or behind the last, n - 1."""
     sign, distance = ("-", -place) if place < 0 else ("+", place - n + 1)
     if flavour == "crfpp":

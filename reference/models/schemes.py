@@ -9,16 +9,26 @@ Sources: Ramshaw and Marcus (1995); Tjong Kim Sang and Veenstra (1999); Ratinov 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["SCHEMES", "allowed", "canonical", "expected", "parts"]
+from reference.example_errors import ExampleError
+
+__all__ = ["SCHEMES", "Chunk", "allowed", "canonical", "chunks_of", "expected", "parts", "prefixes_of"]
 
 # prefixes of the first token and of tokens inside; in all but bio and iob1 also of the last and of a single token
 SCHEMES = {"bio": "BI", "iob1": "BI", "iobes": "BIES", "bilou": "BILU", "bmes": "BMES", "bmewo": "BMEW"}
 SAME = {"iob2": "bio", "bio2": "bio", "bioes": "iobes", "bioul": "bilou", "bmeso": "bmes", "bmeow": "bmewo"}
 MEANING = {"O": "O"} | {a: b for prefixes in SCHEMES.values() for a, b in zip(prefixes, "BIES", strict=False)}
+
+
+class Chunk(NamedTuple):
+    """A type ("" for labels without a type), and the first and the last token of the chunk."""
+
+    type: str
+    first: int
+    last: int
 
 
 def canonical(argument: str, name: Any) -> Any:
@@ -82,3 +92,34 @@ def _may_follow(before: tuple[str, str], after: tuple[str, str], scheme: str) ->
     if scheme == "iob1":
         return q != "B" or inside
     return inside if q in ("I", "E") else p not in ("B", "I")
+
+
+def chunks_of(labels: Sequence[str], scheme: str | None, argument: str, example: int | None) -> list[Chunk]:
+    """The chunks of a sequence of labels of a scheme, None: of any, by the rules of :mod:`diptych.chunks`. An
+    ExampleError about ``argument`` for a label that is none.
+    """
+    result: list[Chunk] = []
+    before, before_type, first = "O", "", 0
+    for t, label in enumerate([*labels, "O"]):
+        read = parts(label, scheme) if isinstance(label, str) else None
+        if read is None:
+            place: tuple[int, int | None] = (t, None) if example is None else (example, t)
+            raise ExampleError(argument, *place, f"expected {expected(scheme)}, got {label!r}")
+        prefix, kind = read
+        differs = kind != before_type
+        if before != "O" and (before in "ES" or prefix in "OBS" or differs):
+            result.append(Chunk(before_type, first, t - 1))
+        if prefix != "O" and (prefix in "BS" or before in "OES" or differs):
+            first = t
+        before, before_type = prefix, kind
+    return result
+
+
+def prefixes_of(chunk: Chunk, before: Chunk | None, scheme: str) -> str:
+    """The prefixes of the labels of a chunk's tokens in a scheme; before: the chunk to the left of it."""
+    begin, inside, *ends = list(SCHEMES[scheme])
+    if scheme == "iob1" and (before is None or (before.type, before.last) != (chunk.type, chunk.first - 1)):
+        begin = inside
+    end, single = ends or (inside, begin)
+    length = chunk.last - chunk.first + 1
+    return single if length == 1 else begin + (length - 2) * inside + end

@@ -221,29 +221,22 @@ class SequenceModel(PartlyLabelled):
         """Groups of sequences of similar lengths: at most ``max_cells`` padded positions (or one sequence), at most
         half of them padding.
         """
-        lengths, most = data.lengths[batch], self.max_cells // (self.n_labels if self.n_edge_features else 1)
-        order = np.argsort(lengths, kind="stable")
-        first = 0
-        for i in range(1, len(order) + 1):
-            shortest = lengths[order[first]]
-            longest = lengths[order[i]] if i < len(order) else None
-            if longest is None or longest * (i + 1 - first) > most or longest > 2 * shortest:
-                yield batch[order[first:i]]
-                first = i
+        most = self.max_cells // (self.n_labels if self.n_edge_features else 1)
+        return of_similar_lengths(data.lengths[batch], batch, most)
 
     def scores(self, data: ChainData, batch: np.ndarray, w: Array) -> ChainScores:
         """The scores of a piece (b,) at weights w (d,): unary (b, n, L) padded with 0, pairwise (L, L), or (b,
         n-1, L, L) with features of pairs, lengths (b,).
         """
         weights, pairwise = self.split(w)
-        positions, place = _layout(data.offsets, batch)
+        positions, place = layout_of(data.offsets, batch)
         if data.edges is not None:
             xp, n = data.rows.place.xp, place.shape[1]
             table = xp.reshape(self.edge_weights(w), (self.n_edge_features, -1))
             edges = self.arrays.gather_sum(data.edges.take(positions), table) + xp.reshape(pairwise, (1, -1))
-            pairwise = xp.reshape(self._padded(data, edges, place)[:, min(n, 1) :, :], self._pair_shape(place))
+            pairwise = xp.reshape(padded(data, edges, place)[:, min(n, 1) :, :], self._pair_shape(place))
         flat = self.arrays.gather_sum(data.rows.take(positions), weights)
-        return sound(ChainScores(self._padded(data, flat, place), pairwise, self._lengths(data, batch)), w)
+        return sound(ChainScores(padded(data, flat, place), pairwise, lengths_of(data, batch)), w)
 
     def edge_weights(self, w: Array) -> Array:
         """The weights (E, L, L) of features of pairs, among weights (d,): label before, label."""
@@ -272,7 +265,7 @@ class SequenceModel(PartlyLabelled):
         """The adjoint of :meth:`scores`: a gradient with respect to the scores of a piece, as one (d,) in the
         weights.
         """
-        positions, place = _layout(data.offsets, batch)
+        positions, place = layout_of(data.offsets, batch)
         xp = data.rows.place.xp
         cells = data.rows.place.integers(np.flatnonzero(place < len(positions)))
         flat = xp.take(xp.reshape(g.unary, (place.size, self.n_labels)), cells, axis=0)
@@ -287,30 +280,28 @@ class SequenceModel(PartlyLabelled):
 
     def task_loss(self, data: ChainData, batch: np.ndarray) -> ChainScores:
         """The task loss as scores to add: cost[true label, label] at each position."""
-        positions, place = _layout(data.offsets, batch)
+        positions, place = layout_of(data.offsets, batch)
         home = data.rows.place
         true = home.xp.take(self.true_labels(data), home.integers(positions))
         flat = home.xp.take(home.floats(self.cost), true, axis=0)
-        return ChainScores(
-            self._padded(data, flat, place), home.zeros(self._pair_shape(place)), self._lengths(data, batch)
-        )
+        return ChainScores(padded(data, flat, place), home.zeros(self._pair_shape(place)), lengths_of(data, batch))
 
     def gold(self, data: ChainData, batch: np.ndarray) -> ChainScores:
         """The indicator of the true labellings' parts, shaped like the scores."""
         labels, home = self._gold_labels(data, batch), data.rows.place
         shape = ChainScores(
-            home.zeros((*labels.shape, self.n_labels)), home.zeros(self._pair_shape(labels)), self._lengths(data, batch)
+            home.zeros((*labels.shape, self.n_labels)), home.zeros(self._pair_shape(labels)), lengths_of(data, batch)
         )
         parts: ChainScores = self.structure_type.ops.parts(shape, labels)
         return parts
 
     def within(self, data: ChainData, batch: np.ndarray, scores: Any) -> ChainScores:
         """The scores of a piece with -inf for the labels that ``data.allowed`` excludes."""
-        positions, place = _layout(data.offsets, batch)
+        positions, place = layout_of(data.offsets, batch)
         home, xp = data.rows.place, data.rows.place.xp
         allowed = xp.take(data.allowed, home.integers(positions), axis=0)
         flat = xp.where(allowed, home.zeros(allowed.shape), -xp.inf)
-        restricted: ChainScores = scores._replace(unary=scores.unary + self._padded(data, flat, place))
+        restricted: ChainScores = scores._replace(unary=scores.unary + padded(data, flat, place))
         return restricted
 
     def gold_scores(self, data: ChainData, batch: np.ndarray, w: Array) -> Array:
@@ -319,23 +310,40 @@ class SequenceModel(PartlyLabelled):
 
     def _gold_labels(self, data: ChainData, batch: np.ndarray) -> Array:
         """True labels of a piece (b, n), -1 in the padding."""
-        positions, place = _layout(data.offsets, batch)
+        positions, place = layout_of(data.offsets, batch)
         home, xp = data.rows.place, data.rows.place.xp
         true = xp.concat([xp.take(self.true_labels(data), home.integers(positions)), home.integers([-1])])
         return xp.reshape(xp.take(true, home.integers(place.ravel())), place.shape)
 
-    def _padded(self, data: ChainData, flat: Array, place: np.ndarray) -> Array:
-        """Rows (P, k) of a piece's positions as (b, n, k), with 0 in the padding."""
-        home, columns = data.rows.place, flat.shape[1]
-        longer = home.xp.concat([flat, home.zeros((1, columns))])
-        return home.xp.reshape(home.xp.take(longer, home.integers(place.ravel()), axis=0), (*place.shape, columns))
-
-    def _lengths(self, data: ChainData, batch: np.ndarray) -> Array | None:
-        lengths = data.lengths[batch]
-        return None if len(set(lengths.tolist())) <= 1 else data.rows.place.integers(lengths)
-
     def _split(self, data: ChainData, piece: np.ndarray, outputs: Array) -> list[np.ndarray]:
         return [labels[:length] for labels, length in zip(host(outputs), data.lengths[piece], strict=True)]
+
+
+def padded(data: Any, flat: Array, place: np.ndarray) -> Array:
+    """Rows (P, k) of a piece's positions as (b, n, k), with 0 in the padding."""
+    home, columns = data.rows.place, flat.shape[1]
+    longer = home.xp.concat([flat, home.zeros((1, columns))])
+    return home.xp.reshape(home.xp.take(longer, home.integers(place.ravel()), axis=0), (*place.shape, columns))
+
+
+def lengths_of(data: Any, batch: np.ndarray) -> Array | None:
+    """The lengths (b,) of a piece's sequences in the data's place, None if they are equal."""
+    lengths = data.lengths[batch]
+    return None if len(set(lengths.tolist())) <= 1 else data.rows.place.integers(lengths)
+
+
+def of_similar_lengths(lengths: np.ndarray, batch: np.ndarray, most: int) -> Iterator[np.ndarray]:
+    """The batch (b,) of sequences of these lengths (b,) in groups: at most ``most`` padded positions, unless a single
+    sequence is longer, at most half of them padding.
+    """
+    order = np.argsort(lengths, kind="stable")
+    first = 0
+    for i in range(1, len(order) + 1):
+        shortest = lengths[order[first]]
+        longest = lengths[order[i]] if i < len(order) else None
+        if longest is None or longest * (i + 1 - first) > most or longest > 2 * shortest:
+            yield batch[order[first:i]]
+            first = i
 
 
 def _plain(x: Any) -> bool:
@@ -343,7 +351,7 @@ def _plain(x: Any) -> bool:
     return isinstance(x, np.ndarray) and not isinstance(x, np.ma.MaskedArray)
 
 
-def _layout(offsets: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def layout_of(offsets: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Positions (P,) of the batch's sequences, and place (b, n): see the diagram in the module's docstring."""
     batch = all_of(len(offsets) - 1, batch)
     starts, lengths = offsets[batch], offsets[batch + 1] - offsets[batch]

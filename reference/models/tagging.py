@@ -16,11 +16,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 
-from reference.arrays import Array, Place, Rows, host
+from reference.arrays import Array, Rows, host
 from reference.example_errors import ExampleError, listed
-from reference.models.base import integer, label_names
+from reference.models.base import SomeWeights, integer, label_names
 from reference.models.macros import has_transitions
 from reference.models.partial import labels_in
 from reference.models.rules import as_settings, rules_of
@@ -39,7 +38,7 @@ from reference.structures.chain import ChainScores
 __all__ = ["TaggingModel"]
 
 
-class TaggingModel(SequenceModel):
+class TaggingModel(SomeWeights, SequenceModel):
     """A tagger; :meth:`of` makes one from training sentences.
 
     Parameters
@@ -150,13 +149,13 @@ class TaggingModel(SequenceModel):
         self.transitions = as_settings(self.labels, transitions, rules)
         self._forbidden = np.where(follows, 0.0, -np.inf), np.where(begins, 0.0, -np.inf), np.where(ends, 0.0, -np.inf)
         L = self.n_labels
-        self.pairs = None if pairs is None else _cells("pairs", pairs, self.width * L)
+        self.pairs = None if pairs is None else cells_of("pairs", pairs, self.width * L)
         if label_pairs is None:
             self.label_pairs = np.flatnonzero(follows & has_transitions(self.templates))
         else:
-            self.label_pairs = _cells("label_pairs", label_pairs, L * L)
+            self.label_pairs = cells_of("label_pairs", label_pairs, L * L)
         if edge_pairs is not None:
-            self.edge_pairs = _cells("edge_pairs", edge_pairs, edges * L**2)
+            self.edge_pairs = cells_of("edge_pairs", edge_pairs, edges * L**2)
         elif edges and not np.all(follows):
             self.edge_pairs = np.flatnonzero(np.broadcast_to(follows, (edges, L, L)))
         for name, given in (("label_pairs", self.label_pairs), ("edge_pairs", self.edge_pairs)):
@@ -233,11 +232,11 @@ class TaggingModel(SequenceModel):
         attributes = attributes_of(X, given, edge_templates=of_pairs)
         vocabulary = None
         if bits is None:
-            vocabulary = _frequent(attributes, least)
+            vocabulary = frequent(attributes, least)
         settings: dict[str, Any] = {"vocabulary": vocabulary, "bits": bits, "transitions": transitions, "cost": cost}
         settings["edge_templates"] = of_pairs
         if bits is None and attributes.edges is not None:
-            settings["edge_vocabulary"] = _frequent(attributes.edges, least)
+            settings["edge_vocabulary"] = frequent(attributes.edges, least)
         model = cls(labels, given, **settings)
         if pairs == "all":
             return model
@@ -346,15 +345,15 @@ class TaggingModel(SequenceModel):
 
     def _positions(self, X: Any) -> tuple[Rows, np.ndarray]:
         """The rows of tokens from their attributes, with the numbers of those that have a weight."""
-        return _numbered(X, self._rows_of(X.names), self.width), X.offsets
+        return numbered(X, self._rows_of(X.names), self.width), X.offsets
 
     def _edges(self, X: Any) -> tuple[Any, Rows]:
         if X.edges is None:
             raise ValueError("X: expected sentences, or attributes with those of pairs, which edge_templates describe")
         names = X.edges.names
         if self.bits is not None:
-            return X, _numbered(X.edges, hashes(names) % np.uint64(self.n_edge_features), self.n_edge_features)
-        return X, _numbered(X.edges, [self._edge_index.get(name, -1) for name in names], self.n_edge_features)
+            return X, numbered(X.edges, hashes(names) % np.uint64(self.n_edge_features), self.n_edge_features)
+        return X, numbered(X.edges, [self._edge_index.get(name, -1) for name in names], self.n_edge_features)
 
     def _rows_of(self, names: list[str]) -> Any:
         """The row of each attribute, or -1."""
@@ -467,28 +466,9 @@ class TaggingModel(SequenceModel):
         """The scores at dw (d,), without the -inf of forbidden labels."""
         return super().scores(data, batch, dw)
 
-    def pullback(self, data: ChainData, batch: np.ndarray, w: Array, g: ChainScores) -> Array:
-        """The adjoint of :meth:`pushforward`: a gradient with respect to the scores of a piece, as one (d,) in the
-        weights.
-        """
-        whole = super().pullback(data, batch, w, g)
-        return array_namespace(whole).take(whole, data.rows.place.integers(self.cells), axis=0)
-
-    def split(self, w: Array) -> tuple[Array, Array]:
-        """Weights (d,) as the matrix (F, L) of attributes and labels and that of transitions (L, L), 0 for pairs
-        without a weight.
-        """
-        return super().split(self._whole(w))
-
     def edge_weights(self, w: Array) -> Array:
         """As SequenceModel's, 0 for those without a weight."""
         return super().edge_weights(self._whole(w))
-
-    def _whole(self, w: Array) -> Array:
-        """Weights (d,) as those of a SequenceModel, 0 for those without a weight."""
-        place = Place.of(w)
-        longer = place.xp.concat([w, place.zeros((1,))])
-        return place.xp.take(longer, place.integers(self._places), axis=0)
 
     def counts(self, data: ChainData) -> list[int]:
         """The number of allowed label sequences of each sentence."""
@@ -508,15 +488,26 @@ class TaggingModel(SequenceModel):
         edges = np.arange(self.n_edge_features * L**2) if self.edge_pairs is None else self.edge_pairs
         return np.concatenate([pairs, whole + self.label_pairs, whole + L**2 + edges])
 
-    @cached_property
-    def _places(self) -> np.ndarray:
-        """The inverse of ``cells``: the number of the weight at each position, or d."""
-        places = np.full((self.width + (1 + self.n_edge_features) * self.n_labels) * self.n_labels, self.size)
-        places[self.cells] = np.arange(self.size)
-        return places
+    @property
+    def whole_size(self) -> int:
+        """The number of weights of a SequenceModel."""
+        return int((self.width + (1 + self.n_edge_features) * self.n_labels) * self.n_labels)
+
+    @property
+    def token_labels(self) -> tuple[str, ...]:
+        """The labels that :meth:`named` gives tokens."""
+        return self.labels
+
+    def named(self, y: Any) -> list[str]:
+        """The names (n,) of predicted labels (n,)."""
+        return [self.labels[k] for k in y]
+
+    def probabilities(self, marginals: ChainScores, i: int, y: Any) -> list[float]:
+        """Those (n,) of the labels y (n,) by the marginals of a piece, of its example i."""
+        return [float(marginals.unary[i, t, k]) for t, k in enumerate(y)]
 
 
-def _numbered(attributes: TokenAttributes, row: Any, width: int) -> Rows:
+def numbered(attributes: TokenAttributes, row: Any, width: int) -> Rows:
     """The rows of tokens, of the attributes whose ``row`` is not -1."""
     columns = np.array(row, np.int64)[attributes.numbers]
     kept = columns >= 0
@@ -526,7 +517,7 @@ def _numbered(attributes: TokenAttributes, row: Any, width: int) -> Rows:
     return Rows.unchecked(indptr, columns[kept], attributes.values[kept], width)
 
 
-def _frequent(attributes: TokenAttributes, least: int) -> list[str]:
+def frequent(attributes: TokenAttributes, least: int) -> list[str]:
     """The names of attributes that occur at least ``least`` times."""
     times = np.bincount(attributes.numbers, minlength=len(attributes.names))
     return [attributes.names[i] for i in np.flatnonzero(times >= least).tolist()]
@@ -555,7 +546,7 @@ def _checked_bits(bits: int, n_labels: int) -> int:
     return bits
 
 
-def _cells(name: str, given: Any, size: int) -> np.ndarray:
+def cells_of(name: str, given: Any, size: int) -> np.ndarray:
     cells = host(given, name)
     if cells.ndim != 1 or (cells.size and cells.dtype.kind not in "iu"):
         raise TypeError(f"{name}: expected integers of shape (m,), got {cells.dtype} of shape {cells.shape}")

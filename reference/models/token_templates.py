@@ -146,8 +146,16 @@ def load_templates(path: str | Path) -> tuple[str, ...]:
     Raises
     ------
     ValueError
-        Naming the file: not TOML, other keys, invalid templates.
+        Naming the file: not TOML, other keys than templates and segments, invalid templates.
     """
+    try:
+        return check_templates(lists_of(path)["templates"])
+    except ValueError as problem:
+        raise ValueError(f"{path}: {str(problem).removeprefix(f'{path}: ')}") from None
+
+
+def lists_of(path: str | Path) -> dict[str, list[str]]:
+    """The lists of a TOML file of templates: ``templates``, and perhaps ``segments``. Errors name the file."""
     if not Path(path).is_file():
         raise ValueError(
             f"{path}: no such file (the templates that come with diptych are {', '.join(TOKEN_TEMPLATES)})"
@@ -159,15 +167,12 @@ def load_templates(path: str | Path) -> tuple[str, ...]:
         raise ValueError(f"{path}: not a TOML file: too many brackets within one another") from None
     except ValueError as problem:
         raise ValueError(f"{path}: not a TOML file: {problem}") from None
-    listed = content.get("templates")
-    if set(content) != {"templates"} or not isinstance(listed, list) or not all(isinstance(t, str) for t in listed):
+    lists = all(isinstance(x, list) and all(isinstance(t, str) for t in x) for x in content.values())
+    if "templates" not in content or not set(content) <= {"templates", "segments"} or not lists:
         raise ValueError(
             f'{path}: expected templates = ["bias", "word[-2..2]", ...], got {", ".join(content) or "nothing"}'
         )
-    try:
-        return check_templates(listed)
-    except ValueError as problem:
-        raise ValueError(f"{path}: {problem}") from None
+    return content
 
 
 def columns_of(templates: Iterable[str]) -> list[str]:
