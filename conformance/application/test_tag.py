@@ -381,7 +381,7 @@ def test_the_command_reads_templates_of_segments(write, cli):
     write("U:%x[0,0]\n", "none.template")  # beside the templates of segments that come with the package
     for file, name in (
         ("s.template", "S7:%s[word]=S7:x y"),
-        ("s.toml", "%b[0,word]+%e[0,word]=y x"),
+        ("s.toml", "%b[0,word]+%e[0,word]=y+x"),
         ("none.template", 0),
     ):
         words = f"tag train both.txt --templates {file} --segments 2 --lam 0.001 --quiet --save m.npz --json"

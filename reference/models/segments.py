@@ -100,7 +100,7 @@ class SegmentModel(LabelledModel):
         Task loss of predicting label j for true label i, summed over the positions of all segments; default: Hamming. A
         segment costs what its positions cost; where it begins and ends costs nothing.
     max_cells : int
-        Bound on the padded positions of one piece of a batch, times W, unless a single sequence is longer.
+        Bound on the padded positions of one piece of a batch, unless a single sequence is longer.
 
     Attributes
     ----------
@@ -261,7 +261,7 @@ class SegmentModel(LabelledModel):
 
     def chunks(self, data: SegmentData, batch: np.ndarray) -> Iterator[np.ndarray]:
         """Groups of sequences of similar lengths, as SequenceModel's."""
-        return of_similar_lengths(data.lengths[batch], batch, self.max_cells // self.n_widths)
+        return of_similar_lengths(data.lengths[batch], batch, self.max_cells)
 
     # scores -----------------------------------------------------------------------------------------------------------
 

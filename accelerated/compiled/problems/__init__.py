@@ -2,8 +2,8 @@
 
 :mod:`accelerated.compiled.problems.oracles` has the questions. The problems have a file each: sequences by max-product,
 entropy and top-K, with features of pairs of neighbours, trees, tokens under heads, candidates of images, classes,
-alignments, graphs to segment, segments. Loops import everything from here, so that the bodies for every type are known when the
-loops are compiled.
+alignments, graphs to segment, segments. Loops import everything from here, so that the bodies for every type are known
+when the loops are compiled.
 """
 
 from accelerated.compiled.problems import (  # noqa: F401 (their bodies)
