@@ -2,7 +2,7 @@
 
 The reference is written against the array API standard, so that the same code runs on NumPy, PyTorch, JAX (with
 ``jax_enable_x64``), CuPy and ``array_api_strict``, and on other libraries that follow the standard. Only this module
-names libraries: for speed in :func:`index_add`, and in :func:`concrete`, because JAX traces. Arrays that decide shapes
+names libraries: for speed in :func:`_index_add`, and in :func:`concrete`, because JAX traces. Arrays that decide shapes
 (offsets, ``Rows.indptr``, batches) are NumPy int64 on the host. All other arrays are in the caller's namespace, on the
 caller's device. Under ``jax.jit``, ``vmap`` and ``grad`` shapes and dtypes are checked, values are not.
 
@@ -30,7 +30,7 @@ from array_api_compat import (
 from reference.example_errors import example_error, is_frame, values_of
 from reference.packed import Packed, check_offsets, check_range, lock
 
-__all__ = ["Place", "Rows", "gather_sum", "index_add", "scatter_sum"]
+__all__ = ["Place", "Rows", "gather_sum", "scatter_sum"]
 
 Array = Any  # an array of any namespace
 LARGEST = 2**63 - 1  # of int64
@@ -553,7 +553,7 @@ def gather_sum(rows: Rows, W: Array) -> Array:
     """
     fits("W", W, rows.width)
     xp = array_namespace(W)
-    return index_add(xp, rows.n, rows.row_ids(), rows.data[:, None] * xp.take(W, rows.indices, axis=0))
+    return _index_add(xp, rows.n, rows.row_ids(), rows.data[:, None] * xp.take(W, rows.indices, axis=0))
 
 
 def scatter_sum(rows: Rows, G: Array) -> Array:
@@ -580,7 +580,7 @@ def scatter_sum(rows: Rows, G: Array) -> Array:
     """
     fits("G", G, rows.n)
     xp = array_namespace(G)
-    return index_add(xp, rows.width, rows.indices, rows.data[:, None] * xp.take(G, rows.row_ids(), axis=0))
+    return _index_add(xp, rows.width, rows.indices, rows.data[:, None] * xp.take(G, rows.row_ids(), axis=0))
 
 
 def fits(name: str, x: Array, rows: int) -> None:
@@ -589,7 +589,7 @@ def fits(name: str, x: Array, rows: int) -> None:
         raise ValueError(f"{name}: expected a matrix of {rows} rows, got shape {tuple(x.shape)}")
 
 
-def index_add(xp: Any, n: int, index: Array, values: Array) -> Array:
+def _index_add(xp: Any, n: int, index: Array, values: Array) -> Array:
     """out (n, L) with out[index[e]] += values[e]; the array API has no scatter, so the libraries are named here."""
     out = xp.zeros((n, values.shape[1]), dtype=values.dtype, device=device(values))
     if is_numpy_namespace(xp):

@@ -8,7 +8,8 @@ Papers: P = Pillutla et al. 2018 (smoothing, Casimir); M = Martins et al. 2010 (
 B = Branson et al. 2013 (multi-sample dual updates, supplement); Z = Zhang and Qiu 2019 (safe screening); J = Jaggi et
 al. 2014 and Ma et al. 2015 (CoCoA); N = Nocedal and Wright 2006 (L-BFGS); S = Shalev-Shwartz and Zhang 2014 (duals of
 an elastic net); T = Tsuboi et al. 2008 (partly known labels); G = Gimpel and Smith 2010 (softmax-margin); D =
-Niculae et al. 2018, Berthet et al. 2020, Elmachtoub and Grigas 2022 (losses over the best output).
+Niculae et al. 2018, Berthet et al. 2020, Elmachtoub and Grigas 2022 (losses over the best output); W =
+Sarawagi and Cohen 2004 (segments).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ PAPERS = (
     "tsuboi",
     "gimpel",
     "decisions",
+    "sarawagi",
 )
 LEGEND = """\
 Each of the {statements} numbered statements that the code builds on, as the papers have it or in words that fit on a

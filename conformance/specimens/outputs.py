@@ -116,11 +116,6 @@ def _segment_parts(given: Arguments, y: tuple[tuple[int, int, int], ...]) -> lis
     return [("segments", row, 1) for row in rows] + [("pairwise", pair, 1) for pair in pairs]
 
 
-def _segment_shapes(given: Arguments) -> dict[str, tuple[int, ...]]:
-    n, W, L = given["segments"].shape
-    return {"segments": (n, W, L), "pairwise": (max(n - 1, 0), L, L)}
-
-
 def _boxes(given: Arguments) -> Iterator[tuple[int, ...]]:
     H, W = given["pixels"].shape
     ends = itertools.product(range(H), range(W), range(H + 1), range(W + 1))
@@ -162,7 +157,11 @@ OUTPUTS = {
     "Arborescence": Outputs(_arborescences, _each_value, _values),
     "ProjectiveTree": Outputs(_projective, _each_value, _values),
     "SpanTree": Outputs(_span_trees, lambda given, y: [("values", span, 1) for span in y], _values),
-    "Segments": Outputs(_segments, _segment_parts, _segment_shapes),
+    "Segments": Outputs(
+        _segments,
+        _segment_parts,
+        lambda given: {"segments": (s := given["segments"].shape), "pairwise": (max(s[0] - 1, 0), s[2], s[2])},
+    ),
     "Boxes": Outputs(_boxes, _box_parts, lambda given: {"pixels": given["pixels"].shape, "loss": ()}),
 }
 

@@ -42,8 +42,10 @@ from reference.structures.chain_samples import sample
 from reference.structures.chain_scores import (
     ChainScores,
     exists,
+    first_of,
     frozen,
     no_positions,
+    on_host,
     transitions,
 )
 from reference.structures.chain_sum import forward_backward
@@ -297,12 +299,7 @@ class Chain(Structure):
 
     def first(self) -> Chain:
         """The first chain of a batch along one axis; a single chain itself."""
-        unary, pairwise, *layout = self.scores
-        if unary.ndim == 2:
-            return self
-        pairwise = pairwise if pairwise.ndim == 2 else pairwise[0, ...]
-        layout = [None if each is None else each[0, ...] for each in layout]
-        return type(self).unchecked(ChainScores(unary[0, ...], pairwise, *layout))
+        return type(self).unchecked(first_of(self.scores, len(self.axes)))
 
     def count(self) -> int:
         """Number of labellings of a single chain that are not forbidden; exact, a Python int."""
@@ -361,11 +358,4 @@ class Chain(Structure):
 
     def _one_chain(self, question: str) -> tuple[np.ndarray, np.ndarray]:
         """unary (n, L) and pairwise (n-1, L, L) on the host, n the chain's length."""
-        unary, pairwise, lengths, _ = front(self.scores)
-        if unary.ndim != 2:
-            raise ValueError(f"{question}: expected a single chain, got a batch of shape {tuple(unary.shape[:-2])}")
-        n = unary.shape[0] if lengths is None else int(lengths)
-        unary, pairwise = host(unary)[:n], host(pairwise)
-        if pairwise.ndim == 2:
-            pairwise = np.broadcast_to(pairwise, (max(n - 1, 0), *pairwise.shape))
-        return unary, pairwise
+        return on_host(question, front(self.scores), 2, "chain")

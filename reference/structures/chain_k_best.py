@@ -77,7 +77,10 @@ def top_k_viterbi(scores: ChainScores, k: int) -> KBest:
 def largest(x: Array, k: int) -> tuple[Array, Array]:
     """The k largest along the last axis, from high to low, and their indices; among equals the smaller index first."""
     xp = array_namespace(x)
-    order = xp.argsort(x, axis=-1, descending=True, stable=True)[..., :k]
+    if k == 1:
+        order = xp.argmax(x, axis=-1, keepdims=True)
+    else:
+        order = xp.argsort(x, axis=-1, descending=True, stable=True)[..., :k]
     return xp.take_along_axis(x, order, axis=-1), order
 
 

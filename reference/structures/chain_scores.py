@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 from array_api_compat import device
 
-from reference.arrays import Array
+from reference.arrays import Array, host
 
-__all__ = ["ChainScores", "exists", "frozen", "no_positions", "transitions"]
+__all__ = ["ChainScores", "exists", "first_of", "frozen", "no_positions", "on_host", "transitions"]
 
 
 class ChainScores(NamedTuple):
@@ -59,3 +60,26 @@ def no_positions(xp: Any, unary: Array) -> tuple[Array, Array]:
     shape = tuple(unary.shape[:-2])
     place = device(unary)
     return xp.zeros(shape, dtype=unary.dtype, device=place), xp.zeros((*shape, 0), dtype=xp.int64, device=place)
+
+
+def first_of(scores: Any, axes: int) -> Any:
+    """The scores of the first chain of a batch along one axis; of a single one, whose first field has so many axes,
+    they themselves.
+    """
+    first, pairwise, *layout = scores
+    if first.ndim == axes:
+        return scores
+    layout = [None if each is None else each[0, ...] for each in layout]
+    return type(scores)(first[0, ...], pairwise if pairwise.ndim == 2 else pairwise[0, ...], *layout)
+
+
+def on_host(question: str, scores: Any, axes: int, one: str) -> tuple[np.ndarray, np.ndarray]:
+    """The first field (n, ...) and pairwise (n-1, L, L) of a single chain on the host, n its length."""
+    first, pairwise, lengths = scores[:3]
+    if first.ndim != axes:
+        raise ValueError(f"{question}: expected a single {one}, got a batch of shape {tuple(first.shape[:-axes])}")
+    n = first.shape[0] if lengths is None else int(lengths)
+    first, pairwise = host(first)[:n], host(pairwise)
+    if pairwise.ndim == 2:
+        pairwise = np.broadcast_to(pairwise, (max(n - 1, 0), *pairwise.shape))
+    return first, pairwise

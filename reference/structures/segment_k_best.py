@@ -44,8 +44,8 @@ def top_k_segments(scores: SegmentScores, k: int) -> KBest:
 
     Source
     ------
-    Sarawagi and Cohen (2004), section 3.1, over lists of the k best as in Pillutla et al., Algorithm 2, *corrected*:
-    entries of score -inf are dropped.
+    Sarawagi and Cohen (2004), the recursion of V, over lists of the k best as in Pillutla et al., Algorithm 2,
+    *corrected*: entries of score -inf are dropped.
     """
     xp = array_namespace(scores.segments)
     ending, lengths = by_last(xp, scores), scores.lengths
@@ -100,7 +100,7 @@ def segment_max_marginals(scores: SegmentScores) -> SegmentScores:
 
     Source
     ------
-    Pillutla et al., Definition 13, by the recursion of Sarawagi and Cohen (2004), section 3.1, from both ends.
+    Pillutla et al., Definition 13, by the recursion of Sarawagi and Cohen (2004) from both ends.
     """
     xp = array_namespace(scores.segments)
     segments, lengths = xp.where(fits(xp, scores), scores.segments, -xp.inf), scores.lengths

@@ -6,30 +6,26 @@ last token (..., n, L, W) they keep a window (..., L, W) of numbers of the last 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace, device
 
-from reference.arrays import Array, index_add
+from reference.arrays import Array, one_hot
 from reference.structures.chain_scores import frozen, transitions
 
 __all__ = [
     "SegmentScores",
-    "backward",
     "by_first",
     "by_last",
-    "cells",
-    "counted",
     "fits",
     "forward",
+    "indicators",
     "shifted",
     "walked",
 ]
 
 Messages = tuple[Array, list[Array], list[Array]]
-Pick = Callable[[Array, Array, int, int], Array]
 Step = Callable[[int, Array], tuple[Array, Array, Array]]
 
 
@@ -111,27 +107,6 @@ def forward(xp: Any, scores: SegmentScores, reduce: Callable[..., Array]) -> Mes
     return (value if lengths is None else xp.where(lengths > 0, value, 0.0)), alpha, total
 
 
-def backward(scores: SegmentScores, messages: Messages, size: int, pick: Pick) -> Array:
-    """Outputs (..., size, n, 3) from the messages of :func:`forward`; -1 throughout where the value is -inf.
-
-    ``pick(x, rows, e, i)`` are indices (..., size) into rows (..., size) of x (..., r, m): for i = 0 the label of the
-    segment that ends at e, given the label of the next, then for i = 1 its w.
-    """
-    (value, alpha, total), xp = messages, array_namespace(messages[0])
-    *batch, n, _, L = scores.segments.shape
-
-    def step(e: int, following: Array) -> tuple[Array, Array, Array]:
-        by_next = alone = xp.broadcast_to(alpha[e][..., None, :], (*batch, L, L))
-        if e + 1 < n:
-            joined = alone + xp.matrix_transpose(transitions(scores, e + 1))
-            by_next = frozen(xp, scores.lengths, e + 1, joined, alone)
-        label = pick(by_next, following, e, 0)
-        return pick(total[e], label, e, 1), label, label
-
-    state = xp.zeros((*batch, size), dtype=xp.int64, device=device(value))
-    return xp.where((value > -xp.inf)[..., None, None, None], walked(scores, state, step), -1)
-
-
 def walked(scores: SegmentScores, state: Array, step: Step) -> Array:
     """Outputs (..., size, n, 3) found from the last token backwards: rows (start, w, label), then rows of -1.
 
@@ -152,28 +127,16 @@ def walked(scores: SegmentScores, state: Array, step: Step) -> Array:
     return xp.take_along_axis(by_token, xp.broadcast_to(order[..., None], by_token.shape), axis=-2)
 
 
-def cells(scores: SegmentScores, rows: Array) -> tuple[Array, Array, Array, Array]:
-    """Of rows (..., n, 3): the index (..., n) of each in the flat segments and whether it exists; the index (..., n-1)
-    of each boundary in the flat pairwise scores and whether it does.
-    """
+def indicators(scores: SegmentScores, rows: Array) -> tuple[Array, Array]:
+    """Booleans: which segments (..., n, W, L) and which boundaries (..., n-1, L, L) outputs (..., n, 3) have."""
     xp = array_namespace(rows)
     *_, n, W, L = scores.segments.shape
-    start, w, label = rows[..., 0], rows[..., 1], rows[..., 2]
-    exists, later = start >= 0, slice(min(n, 1), n)
-    pair = label[..., : max(n - 1, 0)] * L + label[..., later]
-    if scores.pairwise.ndim > 2:
-        pair = pair + (start[..., later] - 1) * L**2
-    index = xp.where(exists, (start * W + w) * L + label, 0)
-    return index, exists, xp.where(exists[..., later], pair, 0), exists[..., later]
-
-
-def counted(field: Array, index: Array, weights: Array) -> Array:
-    """Weights (*batch, ...) added up at flat indices (*batch, ...): shaped like the field, of each member or shared."""
-    xp, size = array_namespace(weights), math.prod(field.shape)
-    total = math.prod(index.shape)
-    if field.ndim > 2:
-        batch = field.shape[:-3]
-        members = math.prod(batch)
-        first = xp.arange(members, dtype=xp.int64, device=device(index)) * (size // max(members, 1))
-        index = index + xp.reshape(first, (*batch, *(1,) * (index.ndim - len(batch))))
-    return xp.reshape(index_add(xp, size, xp.reshape(index, (total,)), xp.reshape(weights, (total, 1))), field.shape)
+    token, start = xp.arange(n, dtype=xp.int64, device=device(rows)), rows[..., None, :, 0]
+    begun = xp.sum(xp.astype((start >= 0) & (start <= token[:, None]), xp.int64), axis=-1)
+    index = xp.broadcast_to(xp.where(begun > 0, begun - 1, 0)[..., None], rows.shape)
+    own = xp.take_along_axis(rows, index, axis=-2)  # the row of the segment over each token
+    begins, label = own[..., 0] == token, one_hot(xp, own[..., 2], L, xp.bool)
+    segments = one_hot(xp, xp.where(begins, own[..., 1] * L + own[..., 2], -1), W * L, xp.bool)
+    before, after = label[..., : max(n - 1, 0), :, None], label[..., min(n, 1) :, None, :]
+    pairs = begins[..., min(n, 1) :, None, None] & before & after
+    return xp.reshape(segments, (*rows.shape[:-1], W, L)), pairs

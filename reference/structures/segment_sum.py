@@ -1,19 +1,19 @@
 """Segments: log-partition function, marginals and random outputs (the exp oracle).
 
-Source: Sarawagi and Cohen (2004), section 3.2.
+Source: Sarawagi and Cohen (2004), the recursion of alpha in their learning algorithm.
 """
 
 from __future__ import annotations
 
 from functools import partial
 
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 
 from reference.arrays import Array, logsumexp, normalized, softmax
 from reference.structures.chain_scores import frozen, transitions
 from reference.structures.chain_sum import Edges
 from reference.structures.sampling import choose
-from reference.structures.segment_scores import SegmentScores, backward, by_first, forward
+from reference.structures.segment_scores import SegmentScores, by_first, forward, walked
 
 __all__ = ["sample_segments", "segment_sums"]
 
@@ -45,7 +45,7 @@ def segment_sums(scores: SegmentScores, mu: float = 1.0) -> tuple[Array, Segment
 
     Source
     ------
-    Sarawagi and Cohen (2004), section 3.2, equation (4), which sums over lengths and pairs of labels together, n W L^2
+    Sarawagi and Cohen (2004), the recursion of alpha, which sums over lengths and pairs of labels together, n W L^2
     terms. As a pair's score does not depend on lengths, the sum over the label before is that of all segments that
     begin at a token, and is taken once.
     """
@@ -94,13 +94,20 @@ def sample_segments(scores: SegmentScores, uniforms: Array, mu: float = 1.0) -> 
 
     Source
     ------
-    Forward filtering and backward sampling with the sums of Sarawagi and Cohen (2004), section 3.2.
+    Forward filtering and backward sampling with the sums of Sarawagi and Cohen (2004).
     """
     xp = array_namespace(scores.segments)
     scaled = SegmentScores(scores.segments / mu, scores.pairwise / mu, scores.lengths)
-    messages = forward(xp, scaled, partial(logsumexp, xp))
+    log_z, alpha, total = forward(xp, scaled, partial(logsumexp, xp))
+    *batch, n, _, L = scores.segments.shape
 
-    def pick(logits: Array, rows: Array, e: int, i: int) -> Array:
-        return choose(logits, rows, uniforms[..., e, i])
+    def step(e: int, following: Array) -> tuple[Array, Array, Array]:
+        by_next = alone = xp.broadcast_to(alpha[e][..., None, :], (*batch, L, L))
+        if e + 1 < n:
+            joined = alone + xp.matrix_transpose(transitions(scaled, e + 1))
+            by_next = frozen(xp, scores.lengths, e + 1, joined, alone)
+        label = choose(by_next, following, uniforms[..., e, 0])  # the row of the next label
+        return choose(total[e], label, uniforms[..., e, 1]), label, label
 
-    return mu * messages[0], backward(scaled, messages, uniforms.shape[-3], pick)
+    rows = walked(scores, xp.zeros(uniforms.shape[:-2], dtype=xp.int64, device=device(uniforms)), step)
+    return mu * log_z, xp.where((log_z > -xp.inf)[..., None, None, None], rows, -1)

@@ -4,7 +4,7 @@ score(y) = sum over segments (s, w, l) of segments[s, w, l], plus pairwise[a, b]
 a = b too. The segments of an output follow one another and cover all tokens; each has 1 to W of them. The algorithms
 are functions of arrays with any number of leading batch axes; :class:`Segments` wraps them and validates its arguments.
 ``segment_sum`` has the log-partition, marginals and random outputs, ``segment_k_best`` the k best outputs and
-max-marginals. Source: Sarawagi and Cohen (2004), section 3.
+max-marginals. Source: Sarawagi and Cohen (2004), semi-Markov conditional random fields.
 
 Conventions. An output is rows (start, w, label) in order of start, of the segments of w + 1 tokens start..start + w,
 then rows of -1, n in all. A sequence of length 0 has one output, the empty one, of score 0. Scores of segments that
@@ -26,9 +26,10 @@ from reference import arrays
 from reference.arrays import Array, Place, host, integer, seen
 from reference.structures.base import KBest, Structure, at_most, feasible, positive_k, positive_mu
 from reference.structures.batches import checked_lengths
+from reference.structures.chain_scores import first_of, on_host
 from reference.structures.sampling import uniforms
 from reference.structures.segment_k_best import number_of_outputs, segment_max_marginals, top_k_segments
-from reference.structures.segment_scores import SegmentScores, backward, cells, counted, forward
+from reference.structures.segment_scores import SegmentScores, indicators
 from reference.structures.segment_sum import sample_segments, segment_sums
 
 __all__ = [
@@ -68,29 +69,18 @@ def best_segments(scores: SegmentScores) -> tuple[Array, Array]:
 
     Source
     ------
-    Sarawagi and Cohen (2004), section 3.1, equation (2), n W L^2 terms; here the max over the label before, which is
-    that of all segments that begin at a token, is taken once.
+    Sarawagi and Cohen (2004), the recursion of V, n W L^2 terms; here the max over the label before, which is that of
+    all segments that begin at a token, is taken once.
     """
-    xp = array_namespace(scores.segments)
-    messages = forward(xp, scores, xp.max)
-
-    def pick(x: Array, rows: Array, e: int, i: int) -> Array:
-        return xp.take_along_axis(xp.argmax(x, axis=-1), rows, axis=-1)
-
-    return messages[0], backward(scores, messages, 1, pick)[..., 0, :, :]
+    best = top_k_segments(scores, 1)
+    return best.scores[..., 0], best.labels[..., 0, :, :]
 
 
 def segment_score(scores: SegmentScores, rows: Array) -> Array:
     """The score (...,) of one output (..., n, 3) of each sequence; rows of -1 are left out."""
-    xp = array_namespace(scores.segments)
-    *batch, n, W, L = scores.segments.shape
-    places, exists, pairs, joined = cells(scores, rows)
-    flat = xp.reshape(scores.segments, (*batch, n * W * L))
-    each = math.prod(scores.pairwise.shape[-3:])
-    pairwise = xp.reshape(scores.pairwise, (*scores.pairwise.shape[:-3], each))
-    of_pairs = xp.take_along_axis(xp.broadcast_to(pairwise, (*batch, each)), pairs, axis=-1)
-    of_segments = xp.where(exists, xp.take_along_axis(flat, places, axis=-1), 0.0)
-    return xp.sum(of_segments, axis=-1) + xp.sum(xp.where(joined, of_pairs, 0.0), axis=-1)
+    xp, (segments, pairs) = array_namespace(scores.segments), indicators(scores, rows)
+    of_segments = xp.sum(xp.where(segments, scores.segments, 0.0), axis=(-3, -2, -1))
+    return of_segments + xp.sum(xp.where(pairs, scores.pairwise, 0.0), axis=(-3, -2, -1))
 
 
 def segment_parts(scores: SegmentScores, rows: Array) -> SegmentScores:
@@ -98,20 +88,18 @@ def segment_parts(scores: SegmentScores, rows: Array) -> SegmentScores:
 
     A shared pairwise matrix gets the number of times each label follows each, summed over the batch.
     """
-    xp, like = array_namespace(scores.segments), scores.segments
-    one = xp.ones((*rows.shape[:-2], 1), dtype=like.dtype, device=device(like))
+    like = scores.segments
+    one = array_namespace(like).ones((*rows.shape[:-2], 1), dtype=like.dtype, device=device(like))
     return _weighted_parts(scores, rows[..., None, :, :], one)
 
 
 def _weighted_parts(scores: SegmentScores, rows: Array, weights: Array) -> SegmentScores:
     """sum_k weights[..., k] segment_parts(rows[..., k, :, :])."""
-    xp = array_namespace(weights)
-    places, exists, pairs, joined = cells(scores, rows)
-    return SegmentScores(
-        counted(scores.segments, places, xp.where(exists, weights[..., None], 0.0)),
-        counted(scores.pairwise, pairs, xp.where(joined, weights[..., None], 0.0)),
-        scores.lengths,
-    )
+    xp, weights = array_namespace(weights), weights[..., None, None, None]
+    segments, pairs = (xp.sum(xp.where(x, weights, 0.0), axis=-4) for x in indicators(scores, rows))
+    if scores.pairwise.ndim == 2:
+        pairs = xp.sum(pairs, axis=tuple(range(pairs.ndim - 2)))
+    return SegmentScores(segments, pairs, scores.lengths)
 
 
 class Segments(Structure):
@@ -222,12 +210,7 @@ class Segments(Structure):
 
     def first(self) -> Segments:
         """The first sequence of a batch along one axis; a single sequence itself."""
-        segments, pairwise, lengths = self.scores
-        if segments.ndim == 3:
-            return self
-        pairwise = pairwise if pairwise.ndim == 2 else pairwise[0, ...]
-        lengths = None if lengths is None else lengths[0, ...]
-        return type(self).unchecked(SegmentScores(segments[0, ...], pairwise, lengths))
+        return type(self).unchecked(first_of(self.scores, len(self.axes)))
 
     def count(self) -> int:
         """Number of outputs of a single sequence that are not forbidden; exact, a Python int."""
@@ -256,15 +239,9 @@ class Segments(Structure):
 
     def _one(self, question: str) -> tuple[np.ndarray, np.ndarray]:
         """Which segments (n, W, L) and which neighbours (n-1, L, L) a single sequence of length n allows."""
-        segments, pairwise, lengths = self.scores
-        if segments.ndim != 3:
-            raise ValueError(
-                f"{question}: expected a single sequence, got a batch of shape {tuple(segments.shape[:-3])}"
-            )
-        n, L = segments.shape[0] if lengths is None else int(lengths), segments.shape[-1]
-        pairs = (host(pairwise) > -np.inf).astype(object)  # Python's booleans, which count in its integers
-        pairs = np.broadcast_to(pairs, (max(n - 1, 0), L, L)) if pairs.ndim == 2 else pairs[: max(n - 1, 0)]
-        return (host(segments)[:n] > -np.inf).astype(object), pairs
+        segments, pairwise = on_host(question, self.scores, 3, "sequence")
+        # Python's booleans, which count in its integers
+        return (segments > -np.inf).astype(object), (pairwise > -np.inf).astype(object)
 
     def _rows(self, y: Any) -> Array:
         *batch, n, W, L = self.scores.segments.shape
