@@ -20,6 +20,7 @@ PAIRS = [[0.3, -1.0, 0.4], [0.0, 1.2, -np.inf], [0.7, -0.2, 0.1]]
 STRUCTURES = {
     "chain": lambda panel, x: panel.Chain(x, PAIRS),
     "padded chains": lambda panel, x: panel.Chain(x, PAIRS, [2, 4]),
+    "segments": lambda panel, x: panel.Segments(x, PAIRS),
     "tree": lambda panel, x: panel.Tree(x, PAIRS, [-1, 0, 0, 1], [3, 2, 3, 3]),
     "list": lambda panel, x: panel.Table(x),
 }

@@ -55,9 +55,9 @@ class Structure:
     defines, or it raises UnsupportedError or IntractableError.
 
     JAX can trace (``jit``, ``vmap``, ``grad``) methods that compute in the namespace of the scores: in ``reference``
-    all methods of :class:`Chain`, :class:`Tree` and :class:`Table` except ``SquaredL2`` smoothing, ``count`` and
-    ``enumerate``. Traced values are not checked: a value of -inf stands for the InfeasibleError of a plain call.
-    Methods that compute on the host raise JAX's own error.
+    all methods of :class:`Chain`, :class:`Segments`, :class:`Tree` and :class:`Table` except ``SquaredL2`` smoothing,
+    ``count`` and ``enumerate``. Traced values are not checked: a value of -inf stands for the InfeasibleError of a
+    plain call. Methods that compute on the host raise JAX's own error.
     """
 
     scores: Any
