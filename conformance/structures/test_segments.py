@@ -36,19 +36,16 @@ def test_segments_are_a_chain_of_longer_states(backend, rng, W, kind):
     scores, pairwise = KINDS[kind](rng, (9, W, 2)), KINDS[kind](rng, (2, 2))
     unary, transitions, (w, j, label) = expanded(scores, pairwise)
     ours, chain = backend.Segments(scores, pairwise), backend.Chain(unary, transitions)
-    (value, rows), (best, labels) = ours.best(), chain.best()
-    close(value, best)
+    close(ours.best()[0], chain.best()[0])
     close(ours.topk(12).scores, chain.topk(12).scores)
     assert W > 1 or np.array_equal(ours.topk(12).labels[..., 2], chain.topk(12).labels)
-    assert W > 1 or np.array_equal(rows[:, 2], labels)
-    (value, marginals), (log_z, theirs) = ours.expectation(0.7), chain.expectation(0.7)
+    (value, marginals), (log_z, theirs), first = ours.expectation(0.7), chain.expectation(0.7), j == 0
     close(value, log_z)
-    first = j == 0
     close(marginals.segments[:, w[first], label[first]], theirs.unary[:, first])
     close(ours.max_marginals().segments[:, w[first], label[first]], chain.max_marginals().unary[:, first])
     anew = theirs.pairwise[w == j][:, first]
-    totals = [anew[label[w == j] == a][:, label[first] == b].sum() for a in range(2) for b in range(2)]
-    close(marginals.pairwise.ravel(), totals)
+    for a, b in np.ndindex(2, 2):
+        close(marginals.pairwise[a, b], anew[label[w == j] == a][:, label[first] == b].sum())
 
 
 @pytest.mark.parametrize("name", ["Segments", "Segments, one"])

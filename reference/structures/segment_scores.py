@@ -84,11 +84,8 @@ def shifted(xp: Any, window: Array | None, newest: Array, size: int) -> Array:
 
 
 def forward(xp: Any, scores: SegmentScores, reduce: Callable[..., Array]) -> Messages:
-    """Messages of max or of log-sum-exp: the value (...,), and for each token e those of what ends there, (..., L) by
-    the last label, and (..., L, W) before they are reduced over w.
-
-    alpha_e(l) = reduce_w (segments[e - w, w, l] + beta_{e-w}(l)),  beta_0 = 0
-    beta_s(l) = reduce_i (alpha_{s-1}(i) + pairwise[i, l])
+    """Messages of max or of log-sum-exp, by the recursion of :func:`reference.structures.segments.best_segments`: the
+    value (...,), and for each token e alpha_e (..., L) of what ends there, and (..., L, W) its terms.
     """
     ending, lengths = by_last(xp, scores), scores.lengths
     *batch, n, L, W = ending.shape

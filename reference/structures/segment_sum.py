@@ -39,9 +39,10 @@ def segment_sums(scores: SegmentScores, mu: float = 1.0) -> tuple[Array, Segment
 
     Notes
     -----
-    Time O(n W L + n L^2) with an exponential per term; memory O(n W L + n L). Backwards, the probability that a segment
-    ends is that of the next segment times that of its label given the next; it is spread over the lengths by their
-    probabilities. Therefore the segments over a token have probabilities that sum to 1 at any scale up to 1e300 mu.
+    Time O(n W L + n L^2) with an exponential per term; memory O(n W L + n L). Messages are logarithms of sums from the
+    first token on, rounded as the value is. Backwards, the probability that a segment ends is that of the next segment
+    times that of its label given the next; it is spread over the lengths by their probabilities. Therefore the segments
+    over a token have probabilities that sum to 1 at any scale up to 1e300 mu.
 
     Source
     ------
