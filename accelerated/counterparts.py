@@ -7,12 +7,14 @@ Our models are registered for screening here, too.
 from __future__ import annotations
 
 from accelerated.models.alignment import AlignmentModel
+from accelerated.models.chunking import ChunkingModel
 from accelerated.models.kernel_sequence import KernelSequenceModel
 from accelerated.models.listed import ListModel
 from accelerated.models.localization import CandidateModel
 from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.parsing import ParsingModel
 from accelerated.models.segmentation import SegmentationModel
+from accelerated.models.segments import SegmentModel
 from accelerated.models.sequence import SequenceModel
 from accelerated.models.tagging import TaggingModel
 from accelerated.models.tree import TreeModel
@@ -52,6 +54,8 @@ OBJECTIVES: dict[type, tuple[type, ...]] = {
     MulticlassModel: (SGD, OffsetSearch, SVRG, SAGA, Backtracking, BCFW),
     AlignmentModel: (SGD, BCFW),
     SegmentationModel: (SGD, BCFW),
+    SegmentModel: (SGD, OffsetSearch, SVRG, Backtracking, BCFW),
+    ChunkingModel: (SGD, OffsetSearch, SVRG, Backtracking, BCFW),
     TwoLayerModel: (sgd_two_layer.SGD,),
 }
 TABLE: dict[tuple[type, type], tuple[type, ...]] = {

@@ -21,18 +21,22 @@ from accelerated.compiled.problems import (
     EntropyProblem,
     MaxProblem,
     SegmentationProblem,
+    SegmentProblem,
     TopKProblem,
     TreeEntropyProblem,
     TreeMaxProblem,
 )
 from accelerated.compiled.structures.table import ENTROPY, MAX
 from accelerated.compiled.structures.tree import forests_of
+from accelerated.compiled.sweeps import padded
 from accelerated.kept import Kept
 from accelerated.models.alignment import AlignmentModel
+from accelerated.models.chunking import ChunkingModel
 from accelerated.models.localization import CandidateModel, table_of
 from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.parsing import ParsingModel
 from accelerated.models.segmentation import SegmentationModel
+from accelerated.models.segments import SegmentModel
 from accelerated.models.sequence import SequenceModel, packed, with_edges
 from accelerated.models.tagging import TaggingModel
 from accelerated.models.tree import TreeModel
@@ -178,6 +182,21 @@ def _graphs(objective: Any, mu: float) -> SegmentationProblem | None:
     return _segmentation_problems.once(objective, pack)
 
 
+def _segments(objective: Any, mu: float) -> SegmentProblem | None:
+    model, data = objective.model, objective.data
+    if data.widths is None or (mu != 0 and type(objective.smoothing) is not Entropy):
+        return None
+    cost = model.cost if objective.loss_augmented else np.zeros_like(model.cost)
+    truth = numbers("labels", data.labels, model.n_labels), view("widths", data.widths, np.int64)
+    tokens, segments = (Entries(*entries(rows)) for rows in (data.rows, data.segments))
+    pairs, sizes = getattr(model, "pairs", None), (model.n_features, model.width)
+    free = np.zeros((0 if pairs is None else model.width, padded(model.n_labels)), np.uint8)
+    if pairs is not None:
+        free[np.divmod(pairs, model.n_labels)] = 1
+    offsets = view("offsets", data.offsets, np.int64)
+    return SegmentProblem(offsets, tokens, segments, *truth, model._forbidden, cost, free, *sizes)
+
+
 def _joined(tables: Sequence[Rows]) -> Entries:
     """The rows of all tables, one after another, with a value for each entry."""
     indptr, indices, data = zip(*map(entries, tables), strict=True)
@@ -204,6 +223,8 @@ MAKERS: dict[type, Callable[[Any, float], Any]] = {
     MulticlassModel: _classes,
     AlignmentModel: _alignments,
     SegmentationModel: _graphs,
+    SegmentModel: _segments,
+    ChunkingModel: _segments,
 }
 
 

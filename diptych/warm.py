@@ -95,6 +95,13 @@ def _tagger(sp: ModuleType) -> None:
     model.bound(result.x)(sentences)
 
 
+def _chunker(sp: ModuleType) -> None:
+    sentences, Y = [{"word": ["the", "birds", "fly"]}, {"word": ["fish", "swim"]}], [["B-N", "I-N", "O"], ["B-N", "O"]]
+    model = sp.ChunkingModel.of(sentences, Y, ["bias", "word[-1..1]"], longest=2)
+    data = model.pack(sentences, Y)
+    model.predict(data, None, sp.lbfgs(sp.LogLoss(model, data), lam=0.1, iterations=2).x)
+
+
 def _parser(sp: ModuleType) -> None:
     sentences = [{"word": ["Birds", "fly", "south"]}, {"word": ["fish", "swim"]}]
     model = sp.ParsingModel([("h.word", "m.word"), ("direction", "distance")], bits=8, single_root=True)
@@ -119,6 +126,7 @@ FIRST_CALLS: dict[str, Callable[[ModuleType], Any]] = {  # those that compile lo
     "sgd on the log loss": lambda sp: sp.sgd(_log(sp), lam=0.1, epochs=1, rng=0),
     "lbfgs": lambda sp: sp.lbfgs(_log(sp), lam=0.1, iterations=2),
     "lbfgs of a tagger": _tagger,
+    "lbfgs of a chunker": _chunker,
     "prox_linear": lambda sp: sp.prox_linear(_smooth(sp), lam=0.1, mu=0.5, iterations=1, rng=0),
     "solve_sparse": _sparse,
     "sparse_path": lambda sp: sp.sparse_path(_log(sp), count=3, iterations=20),

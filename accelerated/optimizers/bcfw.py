@@ -16,7 +16,7 @@ import reference.optimizers.bcfw as reference
 from accelerated.arrays import like, view
 from accelerated.compiled.epochs.bcfw import Done, Visits, bcfw_pass
 from accelerated.compiled.epochs.bcfw_shrunk import DirectionSets
-from accelerated.compiled.problems import EdgeMaxProblem, SegmentationProblem
+from accelerated.compiled.problems import EdgeMaxProblem, SegmentationProblem, SegmentProblem
 from accelerated.compiled.problems.weights import zeros_like
 from accelerated.compiled.problems.working_sets import WorkingSets, new_sets, with_room
 from accelerated.models.parsing import ParsingModel
@@ -58,7 +58,7 @@ class BCFW(reference.BCFW):
             return super().sweep(objective, state, orders)
         if not finite(state.x):  # the weights are no longer finite
             return super().sweep(objective, state, orders) if isinstance(previous, dict) else state
-        if self.l1 > 0 or isinstance(problem, SegmentationProblem | EdgeMaxProblem):
+        if self.l1 > 0 or isinstance(problem, SegmentationProblem | EdgeMaxProblem | SegmentProblem):
             return shrunk_sweep(self, objective, problem, state, orders)
         w, mean = model.padded(view("w", state.x)), view("mean", state.mean)
         sets, progress = previous or new_sets(problem, len(w.rows)), Done(state.t, state.loss, state.mean_loss)

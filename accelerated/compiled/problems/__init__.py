@@ -2,8 +2,8 @@
 
 :mod:`accelerated.compiled.problems.oracles` has the questions. The problems have a file each: sequences by max-product,
 entropy and top-K, with features of pairs of neighbours, trees, tokens under heads, candidates of images, classes,
-alignments, graphs to segment. Loops import everything from here, so that the bodies for every type are known when the
-loops are compiled.
+alignments, graphs to segment, segments. Loops import everything from here, so that the bodies for every type are known
+when the loops are compiled.
 """
 
 from accelerated.compiled.problems import (  # noqa: F401 (their bodies)
@@ -22,6 +22,7 @@ from accelerated.compiled.problems.classes import ClassProblem
 from accelerated.compiled.problems.edges import EdgeEntropyProblem, EdgeMaxProblem
 from accelerated.compiled.problems.oracles import *  # noqa: F403
 from accelerated.compiled.problems.segmentations import Entries, SegmentationProblem
+from accelerated.compiled.problems.segments import SegmentProblem
 from accelerated.compiled.problems.sequence import Work, augmented_scores, gather, longest_of, new_work
 from accelerated.compiled.problems.sequence_entropy import EntropyProblem
 from accelerated.compiled.problems.sequence_max import MaxProblem
@@ -39,6 +40,7 @@ __all__ = [
     "Entries",
     "EntropyProblem",
     "MaxProblem",
+    "SegmentProblem",
     "SegmentationProblem",
     "TopKProblem",
     "TreeEntropyProblem",

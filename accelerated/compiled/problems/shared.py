@@ -13,6 +13,7 @@ from accelerated.compiled.problems.edges import EDGES, EdgeEntropyProblem, EdgeM
 from accelerated.compiled.problems.oracles import answers
 from accelerated.compiled.problems.pairs import rows_of
 from accelerated.compiled.problems.segmentations import SegmentationProblem
+from accelerated.compiled.problems.segments import SegmentProblem
 from accelerated.compiled.problems.sequence import longest_of, new_work
 from accelerated.compiled.problems.sequence_entropy import EntropyProblem
 from accelerated.compiled.problems.sequence_max import MaxProblem
@@ -23,7 +24,7 @@ from accelerated.compiled.sweeps import load
 SEQUENCES = (MaxProblem, EntropyProblem, TopKProblem)
 TREES = (TreeMaxProblem, TreeEntropyProblem)
 OTHERS = (AlignmentProblem, ArcProblem, CandidateProblem, ClassProblem, SegmentationProblem)
-HINGES = (EdgeMaxProblem, MaxProblem, TreeMaxProblem)
+HINGES = (EdgeMaxProblem, MaxProblem, SegmentProblem, TreeMaxProblem)
 CHEAP = (*HINGES, AlignmentProblem, ArcProblem, SegmentationProblem)  # storing costs as much
 
 
@@ -58,7 +59,7 @@ def nothing_prepared(problem, A, mu, work):
     return 0
 
 
-@answers(oracles.only_value, *OTHERS, *EDGES, MaxProblem, TopKProblem, *TREES)
+@answers(oracles.only_value, *OTHERS, *EDGES, MaxProblem, SegmentProblem, TopKProblem, *TREES)
 def value_of_oracle(problem, i, s, W, A, ready, mu, work):
     return oracles.oracle(problem, i, s, W, A, ready, mu, work)
 
@@ -68,7 +69,7 @@ def task_loss_of_oracle(problem, i, work):
     return work.numbers[0]
 
 
-@answers(oracles.exact, AlignmentProblem, ArcProblem, SegmentationProblem, *EDGES, MaxProblem, EntropyProblem, *TREES)
+@answers(oracles.exact, *CHEAP, EdgeEntropyProblem, EntropyProblem, TreeEntropyProblem)
 def always_exact(problem, work):
     return True
 
@@ -83,7 +84,7 @@ def no_dense(problem, i, factor, work, G):
     pass
 
 
-@answers(oracles.flush, *OTHERS, *EDGES, MaxProblem, TopKProblem, TreeMaxProblem)
+@answers(oracles.flush, *OTHERS, *EDGES, MaxProblem, SegmentProblem, TopKProblem, TreeMaxProblem)
 def nothing_to_flush(problem, factor, ready, work, G):
     pass
 
