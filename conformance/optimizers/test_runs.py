@@ -129,9 +129,9 @@ def test_arrays_come_back_where_they_were(space, tmp_path, name, way):
     objective = problem_of(reference, name, way, chains(reference, like=space.put(np.zeros(0))))
     file, go = tmp_path / "run.npz", functools.partial(called, reference, name, way, objective)
     uncut, before, after = go(4), go(2, checkpoint=file), go(4, resume=file)
-    assert rows(uncut) == rows(after) and rows(before) == rows(after)[:2]
+    assert rows(before) == rows(after)[:2] and (rows(uncut) == rows(after) or not space.repeats)
     assert type(after.x) is type(uncut.x) and after.x.dtype == uncut.x.dtype and after.x.device == uncut.x.device
-    assert np.array_equal(space.get(after.x), space.get(uncut.x))
+    space.again(space.get(after.x), space.get(uncut.x))
 
 
 @some("sgd", "svrg", "casimir", "lbfgs")
