@@ -1,4 +1,4 @@
-# make demo, make test, make test-all, make docs: each sets up everything it needs in .venv (Python >= 3.11 and make are enough).
+# make demo, make test, make test-all, make docs: each sets up .venv with what it needs (Python >= 3.11 is enough).
 
 PYTHON ?= python3
 VENV := .venv

@@ -125,7 +125,7 @@ class SegmentModel(LabelledModel):
     >>> import numpy as np
     >>> from reference import LogLoss, SegmentModel, lbfgs
     >>> model = SegmentModel(1, ["other", "name"], [1, 2])
-    >>> data = model.pack([[[0.0], [1.0], [1.0]]], [[(0, 0, "other"), (1, 1, "name")]])
+    >>> data = model.pack([np.array([[0.0], [1.0], [1.0]])], [[(0, 0, "other"), (1, 1, "name")]])
     >>> w = lbfgs(LogLoss(model, data), lam=0.01).x
     >>> model.predict(data, None, w)[0].tolist()
     [[0, 0, 0], [1, 1, 1]]
