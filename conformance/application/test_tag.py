@@ -23,7 +23,6 @@ from diptych.files import load_model
 from diptych.files.columns import load_columns, read_columns
 from diptych.files.text import _standard_input
 from diptych.files.treebank import load_treebank
-from reference import Projective
 from reference.models import token_templates
 
 SENTENCES = f"{FILES['bank.txt']}\nA DT B-NP\ndog NN I-NP\nsees VBZ B-VP\nthe DT B-NP\nduck NN I-NP\n. . O\n"
@@ -319,18 +318,6 @@ def test_trees_as_text():
     assert drawn((), (), np.zeros(0, np.int64)) == []
 
 
-def test_parsers_of_projective_trees(cli, write):
-    """They are saved as such, and refuse other trees to learn from, or leave them out; all are scored."""
-    write("a\tD\t3\nb\tN\t0\nc\tV\t2\n\na\tD\t2\nb\tN\t0\n", "crossed.dp")  # 3 -> 1 and the root's arc to 2
-    options = "--projective --save m.npz --bits 8 --quiet"
-    assert "crossed.dp, line 2: expected arcs that do not cross" in cli.refused(f"parse train crossed.dp {options}")
-    report = cli.reported(f"parse train crossed.dp --test crossed.dp --drop-crossing {options}")
-    assert report["dropped"] == 1 and report["test"]["uas"] < 1.0
-    best = cli.reported("parse predict m.npz crossed.dp --top 99")["sentences"][0]["trees"]
-    assert sorted(tree["heads"] for tree in best) == sorted(map(list, Projective(np.zeros((3, 4)), True).enumerate()))
-    assert "--drop-crossing needs --projective" in cli.refused("parse train crossed.dp --drop-crossing --quiet")
-
-
 TRAININGS = ["--vocabulary 1 --many-roots", "--epochs 30 --step-size 0.1", "--optimizer lbfgs --epochs 20"]
 
 
@@ -383,31 +370,3 @@ def test_templates_are_weighed(backend, bank, cli, how, alive):
     first = next(i for i, line in enumerate(lines) if line.startswith(said))
     assert "ParsingModel" in lines[0] and len(lines[first:]) == 21
     assert said in out and ("parse show lists them" in out) == (count > 0)
-
-
-def test_the_command_reads_templates_of_segments(write, cli):
-    """S lines, and TOML: the type depends on both words of a chunk, which the tokens' own templates cannot tell."""
-    text = "".join(f"{a} B-{k}\n{b} I-{k}\n. O\n\n" for a in "xy" for b in "xy" for k in [("NE", "EQ")[a == b]]) * 3
-    write(text, "both.txt")
-    write("U:%x[0,0]\nS7:%s[0]\nB\n", "s.template")
-    write('templates = ["word"]\nsegments = ["%b[0,word]+%e[0,word]"]\n', "s.toml")
-    write("U:%x[0,0]\n", "none.template")  # beside the templates of segments that come with the package
-    for file, name in (
-        ("s.template", "S7:%s[word]=S7:x y"),
-        ("s.toml", "%b[0,word]+%e[0,word]=y+x"),
-        ("none.template", 0),
-    ):
-        words = f"tag train both.txt --templates {file} --segments 2 --lam 0.001 --quiet --save m.npz --json"
-        assert json.loads(cli.printed(words))["train"]["accuracy"]["sentence"] == 1.0
-        scores = json.loads(cli.printed("tag evaluate m.npz both.txt --json"))
-        assert scores["accuracy"]["sentence"] == 1.0 and scores["chunks"]["f1"] == 1.0
-        assert cli.printed("tag errors m.npz both.txt").startswith("0 of 36 tokens wrong")
-        if name:
-            shown = {each for each, _ in json.loads(cli.printed("tag show m.npz --json"))["labels"]["NE"]}
-            assert name in shown and "2 tokens" in shown
-    (best,) = json.loads(cli.printed("tag predict m.npz both.txt --limit 1 --top 2 --probabilities --json"))[
-        "sentences"
-    ]
-    assert best["labels"] == ["B-EQ", "I-EQ", "O"] == best["best"][0]["labels"]
-    first, second = (each["score"] for each in best["best"])
-    assert first > second and best["probabilities"][0] == best["probabilities"][1] > 0.5
