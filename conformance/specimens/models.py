@@ -487,6 +487,23 @@ def heads_of(rng: np.random.Generator, n: int) -> np.ndarray:
     return heads
 
 
+def nested(rng: np.random.Generator, n: int) -> np.ndarray:
+    """A dependency tree whose arcs do not cross: the tokens under each token are a stretch."""
+    heads = np.zeros(n, np.int64)
+
+    def below(first: int, end: int, head: int) -> None:
+        while first < end:
+            stop = rng.integers(first, end) + 1
+            m = rng.integers(first, stop)
+            heads[m] = head
+            below(first, m, m + 1)
+            below(m + 1, stop, m + 1)
+            first = stop
+
+    below(0, n, 0)
+    return heads
+
+
 TEMPLATE_LISTS = (
     [("h.tag", "m.tag"), ("h.tag", "b.tag", "direction"), ("m.tag", "distance")],
     [("h.word", "m.word", "distance"), ("b.tag", "h.tag", "direction"), ("m.tag",)],
@@ -499,9 +516,7 @@ def _arcs(rng, number, n, largest, blocks=False, **options):
     templates = TEMPLATE_LISTS[rng.integers(4) if largest < 4 else 0]
     sizes = _sizes(rng, n, largest)
     X = [{"tag": [*map(str, rng.integers(0, 3, m))], "word": [*rng.choice(["a", "bird", "\0"], m)]} for m in sizes]
-    Y = [heads_of(rng, m) for m in sizes]
-    if options.get("projective"):
-        Y = [reference.Projective(np.zeros((m, m + 1))).sample(1, rng=rng)[0].tolist() for m in sizes]
+    Y = [(nested if options.get("projective") else heads_of)(rng, m) for m in sizes]
     return arcs(X, Y, templates, 4 if blocks else 6, blocks, **options)
 
 
