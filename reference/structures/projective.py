@@ -55,8 +55,9 @@ class Projective(Arborescence):
     def topk(self, k: int) -> KBest:
         """As :meth:`Arborescence.topk`. Raises ValueError if the lists of the chart take more than 2^28 numbers."""
         *batch, n, _ = self.scores.values.shape
-        lists = 3 * math.prod(batch) * (n + 1) ** 2
-        at_most("k", min(positive_k(k), trees_in_all(n)), lists, "whose lists take")
+        members = math.prod(batch)
+        kept = min(positive_k(k, members * n), trees_in_all(n))
+        at_most("k", kept, 3 * members * (n + 1) ** 2, "whose lists take")
         return super().topk(k)
 
     def count(self) -> int:
