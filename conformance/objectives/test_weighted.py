@@ -41,6 +41,18 @@ def test_value_and_gradient_are_those_of_repeated_examples(backend, name):
                     assert np.all(planes[:count] <= value + 1e-9) and np.all(found.losses[0, count:] == -np.inf)
 
 
+def test_smoothing_changes_no_weighted_loss_by_more_than_the_width(backend):
+    """The width is that of the largest weight: at scores of 0 and a large mu its loss changes by almost so much."""
+    panel = backend.module
+    model = panel.MulticlassModel(2, 3)
+    hinge = panel.StructuralHinge(model, model.pack(np.eye(2), [0, 1]), smoothing=panel.smoothings.Entropy())
+    weighted, mu = panel.Weighted(hinge, [1.0, 9.0]), 1e3
+    w = np.zeros(model.size)
+    at = lambda i, level: weighted.value_and_gradient(w, [i], level)[0]  # noqa: E731
+    changes = [at(i, mu) - at(i, 0.0) for i in range(2)]
+    assert 0.99 * mu * weighted.width() <= max(changes) <= mu * weighted.width()
+
+
 @pytest.mark.beyond("long runs")
 def test_every_optimiser_finds_the_same_optimum(backend):
     panel, lam, problem = backend.module, 0.3, MODELS["sequences"].training(4)
