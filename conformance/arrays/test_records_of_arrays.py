@@ -34,7 +34,7 @@ def test_forests_are_taken():
 
 def test_a_column_has_to_be_one():
     assert Rows.of([[1], []], width=2).n == 2
-    with pytest.raises(ValueError, match="2"):
+    with pytest.raises(ValueError, match=r"X\[0\]: expected feature indices in 0..1, got 2; dense features"):
         Rows.of([[2], []], width=2)
 
 
@@ -70,4 +70,5 @@ def test_names_of_examples():
 def test_data_sets_say_their_sizes():
     data = Sequences("two", [np.zeros((3, 5)), np.zeros((1, 5))], [np.zeros(3, int), np.zeros(1, int)], ("a", "b"))
     assert repr(data) == "Sequences(two: 2 sequences, 4 positions, 5 features, 2 labels)"
+    assert "1 sequences, 3 positions, 5 features" in repr(Sequences("one", data.X[:1], data.Y[:1], ("a",)))
     assert repr(Sequences("none", [], [], ())) == "Sequences(none: 0 sequences, 0 positions, 0 features, 0 labels)"
