@@ -46,4 +46,4 @@ $(VENV)/.installed: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist demo docs/_build docs/api docs/read docs/node_modules
+	rm -rf $(VENV) build dist demo docs/_build docs/api docs/read docs/step docs/node_modules

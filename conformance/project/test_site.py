@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import ast
 import importlib
+import itertools
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from conformance.ledger import ROWS
@@ -110,3 +112,52 @@ def test_a_formula_that_does_not_render_is_an_error(extension):
     with pytest.raises(ValueError, match="frac"):
         formulas.render(r"\frac{1")
     formulas.end()
+
+
+def test_frames_of_chains_end_in_what_enumeration_finds(extension):
+    chains = extension("runs.chains")
+    labellings = list(itertools.product(range(3), repeat=5))
+    scores = np.array([float(chains.CHAIN.score(y)) for y in labellings])
+    order = np.argsort(-scores, kind="stable")
+    best, several, sums = (chains.RUNS[f"p-algorithm-{i}"]() for i in (1, 2, 3))
+    assert best.final[0] == scores.max() and tuple(best.final[1]) == labellings[order[0]]
+    assert [tuple(y) for y in several.final.labels] == [labellings[i] for i in order[:3]]
+    assert list(several.final.scores) == list(scores[order[:3]])
+    chances = np.exp(scores - np.logaddexp.reduce(scores))
+    marginals = np.eye(3)[labellings].transpose(1, 2, 0) @ chances
+    np.testing.assert_allclose(sums.final[1].unary, marginals, atol=1e-12)
+    assert float(sums.final[0]) == pytest.approx(np.logaddexp.reduce(scores), abs=1e-12)
+    assert "D N V D N" in best.frames[-1].says and f"{scores.max():g}" in best.frames[-1].says
+    assert f"{np.logaddexp.reduce(scores):.3f}" in sums.frames[4].says
+
+
+def test_variables_are_those_of_each_iteration_and_a_line_that_moved_is_an_error(extension):
+    watch = extension("watch").watch
+
+    def powers(x, n):
+        total = [1.0]
+        for _ in range(n):
+            total.append(total[-1] * x)
+        return total[-1]
+
+    before = sys.gettrace()
+    moments, answer = watch(lambda: powers(3.0, 3), {"total.append": powers}, "total")
+    assert answer == 27.0 and [m.total for m in moments] == [[3.0**k for k in range(n + 1)] for n in range(4)]
+    assert [m.line for m in moments] == ["total.append"] * 3 + ["return"]
+    for words, found in (("totals", 0), ("total", 2)):
+        with pytest.raises(LookupError, match=f"got {found}"):
+            watch(lambda: powers(3.0, 3), {words: powers}, "total")
+    with pytest.raises(TypeError):
+        watch(lambda: powers(None, 3), {"total.append": powers}, "total")
+    assert sys.gettrace() is before
+
+
+def test_a_frame_is_a_figure_with_its_sentence_escaped(extension):
+    pytest.importorskip("sphinx")
+    runs, drawing, steps = extension("runs"), extension("drawing").Drawing(10, 20), extension("steps")
+    drawing.text((1, 2), "a < b")
+    run = runs.Run("Title", "About.", steps.page, [runs.Frame(drawing, "x & y"), runs.Frame(drawing, "z")], None)
+    first, second = steps.figures(run)
+    assert "a &lt; b" in first and "<figcaption>x &amp; y</figcaption>" in first and "Step 2 of 2" in second
+    with pytest.raises(KeyError):
+        steps.page("no-such-statement", run)

@@ -39,3 +39,23 @@ document.addEventListener("DOMContentLoaded", () => {
   form.addEventListener("submit", (event) => event.preventDefault());
   document.querySelector("h1").after(form);
 });
+
+// A slider moves through the steps of an algorithm; without this all of them are shown.
+document.addEventListener("DOMContentLoaded", () => {
+  for (const frames of document.querySelectorAll(".frames")) {
+    const figures = [...frames.querySelectorAll("figure")];
+    const label = document.createElement("label");
+    const slider = document.createElement("input");
+    const count = document.createElement("output");
+    Object.assign(slider, { type: "range", min: 1, max: figures.length, value: 1 });
+    const show = () => {
+      count.textContent = `${slider.value} of ${figures.length}`;
+      slider.setAttribute("aria-valuetext", figures[slider.value - 1].querySelector("figcaption").textContent);
+      figures.forEach((figure, i) => { figure.hidden = i !== slider.value - 1; });
+    };
+    slider.addEventListener("input", show);
+    label.append("Step", slider, count);
+    frames.prepend(label);
+    show();
+  }
+});

@@ -1,0 +1,52 @@
+"""Step through: a page for each algorithm that runs on a small instance, its iterations as frames with a slider.
+
+The pages are written into ``docs/step`` before sphinx reads its sources. Without a script, all frames are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+
+from papers import ROWS, block, plain
+from places import place, write
+from runs import Run, chains
+from sphinx.application import Sphinx
+
+RUNS: dict[str, Callable[[], Run]] = chains.RUNS  # by the anchor of the statement
+LABELS = {row.id: row.label for row in ROWS}
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("builder-inited", _write)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def page(statement: str, run: Run) -> list[str]:
+    """The page of a run."""
+    where = place(run.code)
+    lines = [f".. _step-{statement}:", "", run.title, "=" * len(run.title), ""]
+    lines += [f":ref:`{plain(LABELS[statement])} <{statement}>`, step by step. {' '.join(run.about.split())}", ""]
+    lines += [".. raw:: html", "", "   <div class='frames'>", *(f"   {line}" for line in figures(run)), "   </div>", ""]
+    lines += [f"What ran is :source:`{where.name} <{where.path}#{where.first}>`:", ""]
+    return [*lines, *block("python", where.code, f":lineno-start: {where.first}")]
+
+
+def figures(run: Run) -> list[str]:
+    """The frames as HTML, a line for each."""
+    of = len(run.frames)
+    return [
+        f"<figure>{frame.drawing.svg(f'Step {i} of {of}')}<figcaption>{escape(frame.says)}</figcaption></figure>"
+        for i, frame in enumerate(run.frames, 1)
+    ]
+
+
+def _write(app: Sphinx) -> None:
+    here = Path(app.srcdir) / "step"
+    for statement, run in RUNS.items():
+        write(here / f"{statement}.rst", page(statement, run()))
+    title = "Step through"
+    head = [title, "=" * len(title), "", "Algorithms on small instances, an iteration at a time: the pictures show the"]
+    head += ["variables of the code that :doc:`../read/index` lists, as they were when it ran.", ""]
+    write(here / "index.rst", [*head, ".. toctree::", "   :maxdepth: 1", "", *(f"   {name}" for name in RUNS)])
