@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import reference as sp
 from conformance.ledger import ROWS
 
 ROOT = Path(__file__).parents[2]
@@ -129,6 +130,32 @@ def test_frames_of_chains_end_in_what_enumeration_finds(extension):
     assert float(sums.final[0]) == pytest.approx(np.logaddexp.reduce(scores), abs=1e-12)
     assert "D N V D N" in best.frames[-1].says and f"{scores.max():g}" in best.frames[-1].says
     assert f"{np.logaddexp.reduce(scores):.3f}" in sums.frames[4].says
+
+
+def test_frames_in_the_plane_end_where_the_public_functions_do(extension):
+    plane = extension("runs.plane")
+    finals = {name: run().final for name, run in plane.RUNS.items()}
+    same, options = np.testing.assert_allclose, {"rng": 0, "lam": plane.LAM}
+    casimir = {"mu": plane.MU, "kappa": plane.KAPPA, "schedule": "const", "step_size": plane.GAMMA}
+    same(finals["p-algorithm-4"], sp.casimir(plane.HINGE, **casimir, **options, epochs=plane.ROUNDS).x)
+
+    def inner(problem):
+        return sp.lbfgs(problem.objective, problem.start, lam=problem.lam, tol=1e-10)
+
+    limits = {"eta": plane.ETA, "fixed_eta": True, "iterations": plane.ROUNDS}
+    same(finals["p-algorithm-5"], sp.prox_linear(plane.BENT, plane.FAR, inner=inner, **limits, **options).x, atol=1e-7)
+    steps = {"step_size": sp.steps.InverseSqrt(1.0), "mu": 0.0, "epochs": 2, "rng": 0}
+    same(finals["m-algorithm-1"], sp.online_proximal(plane.HINGE, sp.prox.L1(plane.L1), **steps).x)
+    hinge = sp.StructuralHinge(plane.MODEL, plane.HINGE.data)
+    same(finals["b-algorithm-1"], sp.multisample(hinge, lam=plane.LAM_B, k=3, epochs=2, rng=0).x)
+
+
+def test_the_bent_scores_have_the_gradient_of_differences(extension):
+    plane = extension("runs.plane")
+    for w in np.array([[0.3, -0.2], [1.5, 2.0], [-0.9, 2.5]]):
+        gradient = plane.BENT.value_and_gradient(w)[1] + plane.LAM * w
+        ends = [[plane.bent(w + sign * 1e-5 * e) for e in np.eye(2)] for sign in (1, -1)]
+        np.testing.assert_allclose(gradient, np.subtract(*ends) / 2e-5, atol=1e-8)
 
 
 def test_variables_are_those_of_each_iteration_and_a_line_that_moved_is_an_error(extension):

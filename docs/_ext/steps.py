@@ -11,10 +11,10 @@ from pathlib import Path
 
 from papers import ROWS, block, plain
 from places import place, write
-from runs import Run, chains
+from runs import Run, chains, plane
 from sphinx.application import Sphinx
 
-RUNS: dict[str, Callable[[], Run]] = chains.RUNS  # by the anchor of the statement
+RUNS: dict[str, Callable[[], Run]] = {**chains.RUNS, **plane.RUNS}  # by the anchor of the statement
 LABELS = {row.id: row.label for row in ROWS}
 
 
