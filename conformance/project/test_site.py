@@ -158,6 +158,27 @@ def test_the_bent_scores_have_the_gradient_of_differences(extension):
         np.testing.assert_allclose(gradient, np.subtract(*ends) / 2e-5, atol=1e-8)
 
 
+@pytest.mark.parametrize(("name", "where"), [("7", "TREE"), ("11", "CUT"), ("13", "BOXES")])
+def test_frames_of_searches_end_in_what_enumeration_finds(extension, name, where):
+    spaces = extension("runs.spaces")
+    run, outputs = spaces.RUNS[f"p-algorithm-{name}"](), getattr(spaces, where)
+    scores = {y: float(outputs.score(y)) for y in outputs.enumerate()}
+    assert float(run.final[0]) == max(scores.values()) == scores[tuple(run.final[1].tolist())]
+
+
+def test_what_the_frames_of_flows_matchings_and_boxes_say_is_true(extension):
+    spaces = extension("runs.spaces")
+    every = {y: float(spaces.MATCHING.score(y)) for y in spaces.MATCHING.enumerate()}
+    found = spaces.matchings().final.values
+    for i, j in np.ndindex(found.shape):
+        assert found[i, j] == max(score for y, score in every.items() if y[i] == j)
+    unary, pairwise, _ = spaces.CUT.scores
+    loss = unary.max(axis=1).sum() + pairwise.max(axis=(1, 2)).sum() - float(spaces.CUT.best()[0])
+    assert f"the capacity {loss:g}, which is the flow" in spaces.cut().frames[-1].says  # a cut costs what it loses
+    bounds = [float(frame.says.partition(" is ")[2].partition(",")[0]) for frame in spaces.boxes().frames[:-1]]
+    assert bounds == sorted(bounds, reverse=True) and bounds[-1] >= float(spaces.BOXES.best()[0])
+
+
 def test_variables_are_those_of_each_iteration_and_a_line_that_moved_is_an_error(extension):
     watch = extension("watch").watch
 
@@ -183,8 +204,8 @@ def test_a_frame_is_a_figure_with_its_sentence_escaped(extension):
     pytest.importorskip("sphinx")
     runs, drawing, steps = extension("runs"), extension("drawing").Drawing(10, 20), extension("steps")
     drawing.text((1, 2), "a < b")
-    run = runs.Run("Title", "About.", steps.page, [runs.Frame(drawing, "x & y"), runs.Frame(drawing, "z")], None)
+    run = runs.Run(steps.page, [runs.Frame(drawing, "x & y"), runs.Frame(drawing, "z")], None)
     first, second = steps.figures(run)
     assert "a &lt; b" in first and "<figcaption>x &amp; y</figcaption>" in first and "Step 2 of 2" in second
     with pytest.raises(KeyError):
-        steps.page("no-such-statement", run)
+        steps.page("no-such-statement", lambda: run)

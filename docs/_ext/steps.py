@@ -5,16 +5,17 @@ The pages are written into ``docs/step`` before sphinx reads its sources. Withou
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from html import escape
 from pathlib import Path
 
 from papers import ROWS, block, plain
 from places import place, write
-from runs import Run, chains, plane
+from runs import Run, chains, plane, spaces
 from sphinx.application import Sphinx
 
-RUNS: dict[str, Callable[[], Run]] = {**chains.RUNS, **plane.RUNS}  # by the anchor of the statement
+RUNS: dict[str, Callable[[], Run]] = {**chains.RUNS, **plane.RUNS, **spaces.RUNS}  # by the anchor of the statement
 LABELS = {row.id: row.label for row in ROWS}
 
 
@@ -23,12 +24,14 @@ def setup(app: Sphinx) -> dict[str, bool]:
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
-def page(statement: str, run: Run) -> list[str]:
-    """The page of a run."""
+def page(statement: str, runs: Callable[[], Run]) -> list[str]:
+    """The page of a function that runs an algorithm, and says in its docstring what is to be seen."""
+    run, label = runs(), plain(LABELS[statement])
+    title, about = re.split(r"\.\n\s*", (runs.__doc__ or "").format_map(runs.__globals__), maxsplit=1)
     where = place(run.code)
-    lines = [f".. _step-{statement}:", "", run.title, "=" * len(run.title), ""]
-    lines += [f":ref:`{plain(LABELS[statement])} <{statement}>`, step by step. {' '.join(run.about.split())}", ""]
-    lines += [".. raw:: html", "", "   <div class='frames'>", *(f"   {line}" for line in figures(run)), "   </div>", ""]
+    lines = [f".. _step-{statement}:", "", title, "=" * len(title), ""]
+    lines += [f":ref:`{label} <{statement}>`, step by step. {' '.join(about.split())}", "", ".. raw:: html", ""]
+    lines += ["   <div class='frames'>", *(f"   {line}" for line in figures(run)), "   </div>", ""]
     lines += [f"What ran is :source:`{where.name} <{where.path}#{where.first}>`:", ""]
     return [*lines, *block("python", where.code, f":lineno-start: {where.first}")]
 
@@ -44,9 +47,10 @@ def figures(run: Run) -> list[str]:
 
 def _write(app: Sphinx) -> None:
     here = Path(app.srcdir) / "step"
-    for statement, run in RUNS.items():
-        write(here / f"{statement}.rst", page(statement, run()))
+    ordered = [statement for statement in LABELS if statement in RUNS]
+    for statement in ordered:
+        write(here / f"{statement}.rst", page(statement, RUNS[statement]))
     title = "Step through"
     head = [title, "=" * len(title), "", "Algorithms on small instances, an iteration at a time: the pictures show the"]
     head += ["variables of the code that :doc:`../read/index` lists, as they were when it ran.", ""]
-    write(here / "index.rst", [*head, ".. toctree::", "   :maxdepth: 1", "", *(f"   {name}" for name in RUNS)])
+    write(here / "index.rst", [*head, ".. toctree::", "   :maxdepth: 1", "", *(f"   {name}" for name in ordered)])

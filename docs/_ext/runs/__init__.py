@@ -1,6 +1,7 @@
 """Algorithms that run on small instances, with a picture and a sentence for each step.
 
 The states are those of the reference's own functions: variables while they run (:mod:`watch`), or states of the boxes.
+A function's docstring is its page: the title, then the instance and the picture, with the values of ``{NAMES}``.
 """
 
 from __future__ import annotations
@@ -19,12 +20,8 @@ class Frame(NamedTuple):
 
 
 class Run(NamedTuple):
-    """title: of the page. about: the instance and the picture, in reStructuredText. code: the function that ran.
-    final: the state after the last step.
-    """
+    """code: the function that ran; final: the state after the last frame."""
 
-    title: str
-    about: str
     code: Callable[..., Any]
     frames: list[Frame]
     final: Any

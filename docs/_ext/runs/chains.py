@@ -42,7 +42,10 @@ def _tags(labels: Iterable[Any]) -> str:
 
 
 def max_product() -> Run:
-    """Algorithm 1: scores and back pointers, then the labels from the last to the first."""
+    """Max-product on a chain (Viterbi).
+
+    {SENTENCE} A number is the best score of a labelling that ends there, a line the back pointer.
+    """
     places = {"total = best": viterbi, "labels.append(": viterbi}
     moments, answer = watch(CHAIN.best, places, "t best back labels")
     bests: list[np.ndarray] = []
@@ -76,12 +79,14 @@ def max_product() -> Run:
             says += f"{bests[t - 1][i]:g} up to {TAGS[i]} before it, {PAIRWISE[i, j]:g} for {TAGS[i]} {TAGS[j]}, "
             says += f"{UNARY[t, j]:g} for the word."
         frames.append(Frame(drawing, says))
-    about = SENTENCE + "A number is the best score of a labelling that ends there, a line the back pointer."
-    return Run("Max-product on a chain (Viterbi)", about, viterbi, frames, answer)
+    return Run(viterbi, frames, answer)
 
 
 def k_best() -> Run:
-    """Algorithm 2: a list of scores for each label, and pointers to entries of the lists before."""
+    """The K best labellings of a chain.
+
+    {SENTENCE} A box lists the {K} best scores of labellings that end there, a line is a pointer.
+    """
     places = {"total = best": top_k_viterbi, "state = frozen": top_k_viterbi}
     moments, answer = watch(lambda: CHAIN.topk(K), places, "t best back state labels")
     bests: list[np.ndarray] = []
@@ -126,12 +131,16 @@ def k_best() -> Run:
             says = f'Up to "{WORDS[t]}", the best scores are {", ".join(kept)}; '
             says += f"each tag keeps its {K} best." if t else "one word has one labelling a tag."
         frames.append(Frame(drawing, says))
-    about = SENTENCE + f"A box lists the {K} best scores of labellings that end there, a line is a pointer."
-    return Run("The K best labellings of a chain", about, top_k_viterbi, frames, answer)
+    return Run(top_k_viterbi, frames, answer)
 
 
 def sum_product() -> Run:
-    """Algorithm 3: distributions forwards, then marginals backwards."""
+    """Sum-product on a chain (forward-backward).
+
+    {SENTENCE} A number is the probability of a tag: given the words up to it while the run goes forwards, given all
+    of them (red) when it has come back. The reference keeps logarithms, and the marginals in place of backward
+    messages: Algorithm 3, corrected.
+    """
     places = {"message = unary": filtered, "conditional = softmax": forward_backward}
     moments, answer = watch(CHAIN.expectation, places, "t forward norms nodes log_z")
     frames = []
@@ -157,13 +166,7 @@ def sum_product() -> Run:
             says = f'With the words after it, "{WORDS[now]}" is {TAGS[j]} with probability {later[-1][j]:.2f}; '
             says += f"it was {known[now][j]:.2f} without them."
         frames.append(Frame(drawing, says))
-    about = (
-        SENTENCE
-        + """A number is the probability of a tag: given the words up to it while the run goes forwards,
-    given all of them (red) when it has come back. The reference keeps logarithms, and the marginals in place of
-    backward messages: Algorithm 3, corrected."""
-    )
-    return Run("Sum-product on a chain (forward-backward)", about, forward_backward, frames, answer)
+    return Run(forward_backward, frames, answer)
 
 
 RUNS = {"p-algorithm-1": max_product, "p-algorithm-2": k_best, "p-algorithm-3": sum_product}

@@ -38,9 +38,12 @@ def value(w: Any, mu: float = 0.0, lam: float = LAM) -> float:
 class Plane(Drawing):
     """Weights from LOW to HIGH, with contours of functions."""
 
-    def __init__(self) -> None:
+    def __init__(self, under: Callable[[Any], float], over: Callable[[Any], float] | None = None) -> None:
         super().__init__(SIDE, SIDE)
         self.box((0, 0), (SIDE, SIDE), "faint")
+        self.contours(under, "faint", 8)
+        if over is not None:
+            self.contours(over, "ink", 4)
 
     def at(self, w: Any) -> tuple[float, float]:
         """Where two weights lie on the sheet."""
@@ -55,7 +58,7 @@ class Plane(Drawing):
         x, y = self.at(points[-1])
         self.text((x + 10, y - 10), name, kind, "start", 13)
 
-    def contours(self, function: Callable[[Any], float], kind: str, levels: int = 8) -> None:
+    def contours(self, function: Callable[[Any], float], kind: str, levels: int) -> None:
         """Lines of equal values, closer near the least."""
         w = np.linspace(LOW, HIGH, 41)
         z = np.array([[function(np.array([a, b])) for a in w] for b in w])
@@ -70,37 +73,33 @@ def _point(w: Any) -> str:
 
 
 def casimir() -> Run:
-    """Algorithm 4, each subproblem by one pass of SVRG."""
-    box = algorithms.Casimir(
-        algorithms.Corollary17(LAM, KAPPA, MU), algorithms.OnePass(algorithms.SVRG(), step_size=GAMMA)
-    )
+    """Casimir, with SVRG inside.
+
+    {INSTANCE} Grey: the contours of the hinge with lam = {LAM}; dark: those of the problem smoothed with mu = {MU}
+    and centred at z with kappa = {KAPPA}, with the steps of SVRG on it.
+    """
+    inner = algorithms.OnePass(algorithms.SVRG(), step_size=GAMMA)
+    box = algorithms.Casimir(algorithms.Corollary17(LAM, KAPPA, MU), inner)
     state, rng, frames = box.init(HINGE, HINGE.zeros()), np.random.default_rng(0), []
     ws, zs = [state.w], [state.z]
     for _ in range(ROUNDS):
         places = {"alpha = next_alpha": algorithms.Casimir.epoch, "_, g = objective": algorithms.SVRG.sweep}
         moments, state = watch(lambda before=state: box.epoch(HINGE, before, rng), places, "w beta z")
-        inner, beta = [m.w for m in moments if m.line == "_, g = objective"], moments[-1].beta
+        passed, beta = [m.w for m in moments if m.line == "_, g = objective"], moments[-1].beta
 
         def subproblem(w: Any, z: Any = zs[-1]) -> float:
             return value(w, MU) + 0.5 * KAPPA * float(np.sum((w - z) ** 2))
 
-        drawing = Plane()
-        drawing.contours(value, "faint")
-        drawing.contours(subproblem, "ink", 4)
-        drawing.path([*inner, state.w], "ink", radius=1.5)
+        drawing = Plane(value, subproblem)
+        drawing.path([*passed, state.w], "ink", radius=1.5)
         ws, zs = [*ws, state.w], [*zs, state.z]
         drawing.path(ws, "best", "w")
         drawing.path([state.w, state.z], "ink", "z", 2)
-        says = f"A pass of SVRG takes the smoothed, centred problem from {subproblem(inner[0]):.4f} to "
+        says = f"A pass of SVRG takes the smoothed, centred problem from {subproblem(passed[0]):.4f} to "
         says += f"{subproblem(state.w):.4f}, at w_{state.k} = {_point(state.w)}; with beta = {beta:.2f} the next "
         says += f"centre is z_{state.k} = {_point(state.z)}, and the unsmoothed objective is {value(state.w):.4f}."
         frames.append(Frame(drawing, says))
-    about = (
-        INSTANCE
-        + f"""Grey: the contours of the hinge with lam = {LAM}; dark: those of the problem
-    smoothed with mu = {MU} and centred at z with kappa = {KAPPA}, with the steps of SVRG on it."""
-    )
-    return Run("Casimir, with SVRG inside", about, algorithms.Casimir.epoch, frames, state.w)
+    return Run(algorithms.Casimir.epoch, frames, state.w)
 
 
 class Bent(Delegating, NonlinearModel):
@@ -129,7 +128,11 @@ def bent(w: Any) -> float:
 
 
 def prox_linear() -> Run:
-    """Algorithm 5, each convex problem by L-BFGS."""
+    """The prox-linear algorithm.
+
+    {INSTANCE} The scores are 2 tanh of linear ones. Grey: the contours of the log loss with lam = {LAM}, not convex;
+    dark: those of its convex model about the last w, with eta = {ETA:g}.
+    """
     models: list[Any] = []
 
     def inner(model: Any, k: int, rng: Any) -> tuple[Any, Any]:
@@ -141,58 +144,54 @@ def prox_linear() -> Run:
     ws = [state.w]
     for _ in range(ROUNDS):
         before, state = state, box.epoch(BENT, state, rng)
-        model = models[-1]
-        drawing = Plane()
-        drawing.contours(bent, "faint")
-        drawing.contours(lambda w, model=model: model.value(w - model.center, None), "ink", 4)
+
+        def convex(w: Any, model: Any = models[-1]) -> float:
+            return float(model.value(w - model.center, None))
+
+        drawing = Plane(bent, convex)
         taken = state.w is state.w_hat
         ws += [state.w] if taken else []
         drawing.path(ws, "best", "w")
         says = f"The convex model about {_point(before.w)} is least at {_point(state.w_hat)}, with "
-        says += f"{model.value(state.w_hat - model.center, None):.4f}; F there is {state.fun_hat:.4f} after "
+        says += f"{convex(state.w_hat):.4f}; F there is {state.fun_hat:.4f} after "
         says += f"{before.fun:.4f}, so that the point is {'' if taken else 'not '}taken (line 4)."
         frames.append(Frame(drawing, says))
-    about = (
-        INSTANCE
-        + f"""The scores are 2 tanh of linear ones. Grey: the contours of the log loss with lam =
-    {LAM}, not convex; dark: those of its convex model about the last w, with eta = {ETA:g}."""
-    )
-    return Run("The prox-linear algorithm", about, algorithms.ProxLinear.epoch, frames, state.w)
+    return Run(algorithms.ProxLinear.epoch, frames, state.w)
 
 
 L1, LAM_B = 0.3, 0.3
 
 
 def online_proximal() -> Run:
-    """Algorithm 1 of Martins et al.: a gradient step on one example, then the prox."""
+    """Online proximal steps.
+
+    {INSTANCE} Grey: the contours of the hinge with {L1:g} times the l1 norm; dark: the step along a subgradient and
+    the prox.
+    """
     sweep = algorithms.OnlineProximal.sweep
     box = algorithms.OnlineProximal(prox.L1(L1), steps.InverseSqrt(1.0), mu=0.0)
     state, rng = box.init(HINGE, HINGE.zeros()), np.random.default_rng(0)
     places = {"if np.all(": sweep, "mean = w if": sweep}
     frames, ws = [], [state.x]
     for _ in range(2):
-        moments, state = watch(
-            lambda before=state: box.sweep(HINGE, before, rng.permutation(HINGE.n)), places, "w t eta"
-        )
+        moments, state = watch(lambda before=state: box.epoch(HINGE, before, rng), places, "w t eta")
         for stepped, moved in zip(moments[:-1:2], moments[1::2], strict=True):
-            drawing = Plane()
-            drawing.contours(lambda w: value(w, lam=0.0) + L1 * float(np.abs(w).sum()), "faint")
+            drawing = Plane(lambda w: value(w, lam=0.0) + L1 * float(np.abs(w).sum()))
             drawing.path([ws[-1], stepped.w, moved.w], "ink", radius=2)
             ws.append(moved.w)
             drawing.path(ws, "best", "w")
             says = f"Round {moved.t}: a step of size {moved.eta:.2f} on one example leads to {_point(stepped.w)}, and "
             says += f"the prox moves each weight by up to {L1 * moved.eta:.3f} towards 0, to {_point(moved.w)}."
             frames.append(Frame(drawing, says))
-    about = (
-        INSTANCE
-        + f"""Grey: the contours of the hinge with {L1:g} times the l1 norm; dark: the step along
-    a subgradient and the prox."""
-    )
-    return Run("Online proximal steps", about, sweep, frames, state.x)
+    return Run(sweep, frames, state.x)
 
 
 def multisample() -> Run:
-    """Algorithms 1 and 3 of Branson et al.: visits of the examples, each with its outputs in the dual."""
+    """Multi-sample dual updates.
+
+    {INSTANCE} Grey: the contours of the hinge with lam = {LAM_B:g}. Bars: the weights of the example's outputs in the
+    dual, from the second visit on with what the block had before as the first.
+    """
     box = algorithms.Multisample(LAM_B, k=3)
     state, rng = box.init(HINGE), np.random.default_rng(0)
     frames, ws = [], [state.x]
@@ -202,8 +201,7 @@ def multisample() -> Run:
             return box.visit(HINGE, before, i, box.samples(HINGE, before.x, i, rng))
 
         (moment, _), state = watch(visit, {"weights, mixtures = state": box.visit}, "alpha losses")
-        drawing = Plane()
-        drawing.contours(lambda w: value(w, lam=LAM_B), "faint")
+        drawing = Plane(lambda w: value(w, lam=LAM_B))
         ws.append(state.x)
         drawing.path(ws, "best", "w")
         for j, (share, loss) in enumerate(zip(moment.alpha, moment.losses, strict=True)):
@@ -211,23 +209,10 @@ def multisample() -> Run:
             drawing.box((120, 8 + 16 * j), (80 * float(share), 12), "best", 0.8)
         dual, primal = state.dual(LAM_B), value(state.x, lam=LAM_B)
         says = f"Visit {state.t}, of example {i + 1}: its outputs have {moment.alpha.sum():.2f} of at most 1 together, "
-        says += f"w = {_point(state.x)}, and the dual "
-        if state.blocks < HINGE.n:
-            says += f"over the examples so far is {dual:.4f}."
-        else:
-            says += f"{dual:.4f} is below the objective {primal:.4f}."
+        says += f"w = {_point(state.x)}; the dual of {state.blocks} examples is {dual:.4f}, the objective {primal:.4f}."
         frames.append(Frame(drawing, says))
-    about = (
-        INSTANCE
-        + f"""Grey: the contours of the hinge with lam = {LAM_B:g}. Bars: the weights of the example's
-    outputs in the dual, from the second visit on with what the block had before as the first."""
-    )
-    return Run("Multi-sample dual updates", about, algorithms.Multisample.visit, frames, state.x)
+    return Run(algorithms.Multisample.visit, frames, state.x)
 
 
-RUNS = {
-    "p-algorithm-4": casimir,
-    "p-algorithm-5": prox_linear,
-    "m-algorithm-1": online_proximal,
-    "b-algorithm-1": multisample,
-}
+RUNS = {"p-algorithm-4": casimir, "p-algorithm-5": prox_linear}
+RUNS |= {"m-algorithm-1": online_proximal, "b-algorithm-1": multisample}
