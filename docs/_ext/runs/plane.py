@@ -43,7 +43,7 @@ class Plane(Drawing):
         self.box((0, 0), (SIDE, SIDE), "faint")
         self.contours(under, "faint", 8)
         if over is not None:
-            self.contours(over, "ink", 4)
+            self.contours(over, "ink", 6)
 
     def at(self, w: Any) -> tuple[float, float]:
         """Where two weights lie on the sheet."""
@@ -56,7 +56,7 @@ class Plane(Drawing):
         for w in points:
             self.dot(self.at(w), radius, kind)
         x, y = self.at(points[-1])
-        self.text((x + 10, y - 10), name, kind, "start", 13)
+        self.text((x + 8, y + (16 if kind == "ink" else -12)), name, kind, "start", 14)
 
     def contours(self, function: Callable[[Any], float], kind: str, levels: int) -> None:
         """Lines of equal values, closer near the least."""
@@ -206,7 +206,7 @@ def multisample() -> Run:
         drawing.path(ws, "best", "w")
         for j, (share, loss) in enumerate(zip(moment.alpha, moment.losses, strict=True)):
             drawing.text((10, 14 + 16 * j), f"loss {loss:.2g}, alpha {share:.2f}", "ink", "start")
-            drawing.box((120, 8 + 16 * j), (80 * float(share), 12), "best", 0.8)
+            drawing.box((150, 8 + 16 * j), (80 * float(share), 12), "best", 0.8)
         dual, primal = state.dual(LAM_B), value(state.x, lam=LAM_B)
         says = f"Visit {state.t}, of example {i + 1}: its outputs have {moment.alpha.sum():.2f} of at most 1 together, "
         says += f"w = {_point(state.x)}; the dual of {state.blocks} examples is {dual:.4f}, the objective {primal:.4f}."

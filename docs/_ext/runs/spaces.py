@@ -87,7 +87,7 @@ def cut() -> Run:
             (x1, y1), (x2, y2) = places[ends[0]], places[ends[1]]
             capacities = [flow.residual[arc] * unit, flow.residual[arc ^ 1] * unit]
             label = "/".join(f"{x:g}" for x in capacities[: 1 if max(ends) > 5 else 2])
-            drawing.text((0.6 * x1 + 0.4 * x2, 0.6 * y1 + 0.4 * y2 - 8), label, size=10)
+            drawing.text((0.6 * x1 + 0.4 * x2 + 14 * (x1 == x2), 0.6 * y1 + 0.4 * y2 - 8), label, size=10)
         for v, place in places.items():
             drawing.dot(place, 12, "best" if last and sides[v] else "ink", 0.4 if last and sides[v] else 0)
             drawing.text(place, names[v])
