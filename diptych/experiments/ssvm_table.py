@@ -173,7 +173,7 @@ def draw(path: Path, report: dict[str, Any]) -> None:
         axis.axhline(report["settings"]["gap"], color="grey", linewidth=0.8, linestyle=":")
         axis.set(yscale="log", xlabel=label)
     axes[0].set(ylabel="gap to the lower bound / objective")
-    axes[0].legend(fontsize=7)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", fontsize=8)
     figure.suptitle(f"structural SVM, letters, {n} words, lam = {report['settings']['lam']:g}")
     save_figure(figure, path)
 
