@@ -138,13 +138,27 @@ def test_frames_in_the_plane_end_where_the_public_functions_do(extension):
     same, options = np.testing.assert_allclose, {"rng": 0, "lam": plane.LAM}
     casimir = {"mu": plane.MU, "kappa": plane.KAPPA, "schedule": "const", "step_size": plane.GAMMA}
     same(finals["p-algorithm-4"], sp.casimir(plane.HINGE, **casimir, **options, epochs=plane.ROUNDS).x)
+
+    def inner(problem):
+        return sp.lbfgs(problem.objective, problem.start, lam=problem.lam, tol=1e-10)
+
+    limits = {"eta": plane.ETA, "fixed_eta": True, "iterations": plane.ROUNDS}
+    same(finals["p-algorithm-5"], sp.prox_linear(plane.BENT, plane.FAR, inner=inner, **limits, **options).x, atol=1e-7)
     steps = {"step_size": sp.steps.InverseSqrt(1.0), "mu": 0.0, "epochs": 2, "rng": 0}
     same(finals["m-algorithm-1"], sp.online_proximal(plane.HINGE, sp.prox.L1(plane.L1), **steps).x)
     hinge = sp.StructuralHinge(plane.MODEL, plane.HINGE.data)
     same(finals["b-algorithm-1"], sp.multisample(hinge, lam=plane.LAM_B, k=3, epochs=2, rng=0).x)
 
 
-@pytest.mark.parametrize(("name", "where"), [("11", "CUT"), ("13", "BOXES")])
+def test_the_bent_scores_have_the_gradient_of_differences(extension):
+    plane = extension("runs.plane")
+    for w in np.array([[0.3, -0.2], [1.5, 2.0], [-0.9, 2.5]]):
+        gradient = plane.BENT.value_and_gradient(w)[1] + plane.LAM * w
+        ends = [[plane.bent(w + sign * 1e-5 * e) for e in np.eye(2)] for sign in (1, -1)]
+        np.testing.assert_allclose(gradient, np.subtract(*ends) / 2e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize(("name", "where"), [("7", "TREE"), ("11", "CUT"), ("13", "BOXES")])
 def test_frames_of_searches_end_in_what_enumeration_finds(extension, name, where):
     spaces = extension("runs.spaces")
     run, outputs = spaces.RUNS[f"p-algorithm-{name}"](), getattr(spaces, where)
@@ -152,8 +166,12 @@ def test_frames_of_searches_end_in_what_enumeration_finds(extension, name, where
     assert float(run.final[0]) == max(scores.values()) == scores[tuple(run.final[1].tolist())]
 
 
-def test_what_the_frames_of_flows_and_boxes_say_is_true(extension):
+def test_what_the_frames_of_flows_matchings_and_boxes_say_is_true(extension):
     spaces = extension("runs.spaces")
+    every = {y: float(spaces.MATCHING.score(y)) for y in spaces.MATCHING.enumerate()}
+    found = spaces.matchings().final.values
+    for i, j in np.ndindex(found.shape):
+        assert found[i, j] == max(score for y, score in every.items() if y[i] == j)
     unary, pairwise, _ = spaces.CUT.scores
     loss = unary.max(axis=1).sum() + pairwise.max(axis=(1, 2)).sum() - float(spaces.CUT.best()[0])
     assert f"the capacity {loss:g}, which is the flow" in spaces.cut().frames[-1].says  # a cut costs what it loses

@@ -1,5 +1,5 @@
-"""Optimisers of two weights, on the contours of what they minimise: Algorithm 4 of Pillutla et al., 1 of Martins et al.
-and 1 of Branson et al.
+"""Optimisers of two weights, on the contours of what they minimise: Algorithms 4 and 5 of Pillutla et al., 1 of Martins
+et al. and 1 of Branson et al.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import numpy as np
 from drawing import Drawing
 from watch import watch
 
-from reference import ListModel, StructuralHinge, Table, algorithms, prox, smoothings, steps
+from reference import ListModel, LogLoss, StructuralHinge, Table, algorithms, lbfgs, prox, smoothings, steps
+from reference.models.nonlinear import Delegating, NonlinearModel
+from reference.structures.table import TableScores
 from runs import Frame, Run
 
 LAM, KAPPA, MU, GAMMA, ROUNDS = 0.05, 0.3, 0.5, 0.3, 8
@@ -100,6 +102,63 @@ def casimir() -> Run:
     return Run(algorithms.Casimir.epoch, frames, state.w)
 
 
+class Bent(Delegating, NonlinearModel):
+    """Scores 2 tanh of a list model's."""
+
+    def scores(self, data: Any, batch: np.ndarray, w: Any) -> Any:
+        return TableScores(2 * np.tanh(self.model.scores(data, batch, w).values))
+
+    def _slopes(self, data: Any, batch: np.ndarray, w: Any) -> Any:
+        return 2 - self.scores(data, batch, w).values ** 2 / 2
+
+    def pushforward(self, data: Any, batch: np.ndarray, w: Any, dw: Any) -> Any:
+        return TableScores(self._slopes(data, batch, w) * self.model.scores(data, batch, dw).values)
+
+    def pullback(self, data: Any, batch: np.ndarray, w: Any, g: Any) -> Any:
+        return self.model.pullback(data, batch, w, TableScores(self._slopes(data, batch, w) * g.values))
+
+
+BENT = LogLoss(Bent(MODEL), MODEL.pack(FEATURES, [0, 0, 0, 0]))
+ETA, FAR = 20.0, np.array([-0.9, 2.5])
+
+
+def bent(w: Any) -> float:
+    """The log loss of the bent scores, with its regularizer."""
+    return float(BENT.value_and_gradient(np.asarray(w))[0] + 0.5 * LAM * np.sum(np.square(w)))
+
+
+def prox_linear() -> Run:
+    """The prox-linear algorithm.
+
+    {INSTANCE} The scores are 2 tanh of linear ones. Grey: the contours of the log loss with lam = {LAM}, not convex;
+    dark: those of its convex model about the last w, with eta = {ETA:g}.
+    """
+    models: list[Any] = []
+
+    def inner(model: Any, k: int, rng: Any) -> tuple[Any, Any]:
+        models.append(model)
+        return lbfgs(model.convex, model.w - model.center, lam=model.curvature, tol=1e-10).x, None
+
+    box = algorithms.ProxLinear(LAM, ETA, inner)
+    state, rng, frames = box.init(BENT, FAR), np.random.default_rng(0), []
+    ws = [state.w]
+    for _ in range(ROUNDS):
+        before, state = state, box.epoch(BENT, state, rng)
+
+        def convex(w: Any, model: Any = models[-1]) -> float:
+            return float(model.value(w - model.center, None))
+
+        drawing = Plane(bent, convex)
+        taken = state.w is state.w_hat
+        ws += [state.w] if taken else []
+        drawing.path(ws, "best", "w")
+        says = f"The convex model about {_point(before.w)} is least at {_point(state.w_hat)}, with "
+        says += f"{convex(state.w_hat):.4f}; F there is {state.fun_hat:.4f} after "
+        says += f"{before.fun:.4f}, so that the point is {'' if taken else 'not '}taken (line 4)."
+        frames.append(Frame(drawing, says))
+    return Run(algorithms.ProxLinear.epoch, frames, state.w)
+
+
 L1, LAM_B = 0.3, 0.3
 
 
@@ -155,4 +214,5 @@ def multisample() -> Run:
     return Run(algorithms.Multisample.visit, frames, state.x)
 
 
-RUNS = {"p-algorithm-4": casimir, "m-algorithm-1": online_proximal, "b-algorithm-1": multisample}
+RUNS = {"p-algorithm-4": casimir, "p-algorithm-5": prox_linear}
+RUNS |= {"m-algorithm-1": online_proximal, "b-algorithm-1": multisample}

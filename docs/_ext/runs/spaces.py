@@ -1,4 +1,4 @@
-"""Searches over outputs: Algorithms 11 and 13 of Pillutla et al."""
+"""Searches over outputs: Algorithms 7, 11, 12 and 13 of Pillutla et al."""
 
 from __future__ import annotations
 
@@ -8,9 +8,51 @@ import numpy as np
 from drawing import Drawing, Point
 from watch import watch
 
-from reference import Boxes, Cut
-from reference.structures import cut_network, search
+from reference import Boxes, Cut, Matching, Tree
+from reference.structures import cut_network, matching, search
+from reference.structures.tree import max_product
 from runs import Frame, Run
+
+NODES = [(200.0, 30.0), (110.0, 100.0), (300.0, 100.0), (60.0, 180.0), (160.0, 180.0), (300.0, 180.0)]
+PARENTS = [-1, 0, 0, 1, 1, 2]
+TREE = Tree([[0.0, 1], [2, 0], [0, 2.5], [0, 3], [2, 1], [1, 0]], [[1.0, 0], [0, 1]], PARENTS)
+
+
+def tree() -> Run:
+    """Max-product on a tree.
+
+    Six nodes, numbered by level, have two labels; an edge scores 1 where its labels are equal. Boxes: the best scores
+    of the tree below a node; a line is dark when a message has gone up, red when a label has come down.
+    """
+    places = {"total = best[v]": max_product, "labels[v] = take_last": max_product}
+    moments, answer = watch(TREE.best, places, "v best back labels value")
+    frames, known, before = [], list[int](), 0
+    for moment in moments:
+        down = moment.line != "total = best[v]"
+        known = known if not down else [*known, before] if known else [0]
+        before = v = getattr(moment, "v", 0)
+        drawing = Drawing(380, 215)
+        for u, parent in enumerate(PARENTS[1:], 1):
+            drawing.line([NODES[u], NODES[parent]], "best" if u in known else "ink" if u in moment.back else "faint")
+        for u, label in itertools.product(range(len(NODES)), (0, 1)):
+            (x, y), chosen = NODES[u], u in known and int(moment.labels[u]) == label
+            corner = (x - 36 + 36 * label, y - 13)
+            drawing.box(corner, (36, 26), "paper", 1)
+            drawing.box(corner, (36, 26), "best" if chosen else "ink", 0.3 if chosen else 0)
+            drawing.text((corner[0] + 18, y), f"{moment.best[u][label]:g}")
+        if moment.line == "return":
+            says = f"The best labels are {', '.join(str(int(j)) for j in answer[1])}, of score {answer[0]:g}."
+        elif down:
+            says = f"Node {known[-1]} has label {int(moment.labels[known[-1]])}; the pointers of node {v} are next."
+        elif moment.back:
+            u = list(moment.back)[-1]
+            says = f"Node {u} has sent its message: the scores of node {PARENTS[u]}, with what is below it so far, are "
+            says += f"now {' and '.join(f'{x:g}' for x in moment.best[PARENTS[u]])}."
+        else:
+            says = "Each node has its own scores for the labels 0 and 1; the deepest node sends first."
+        frames.append(Frame(drawing, says))
+    return Run(max_product, frames, answer)
+
 
 GRID = [(110.0 + 80 * (v % 3), 45.0 + 80 * (v // 3)) for v in range(6)]
 LINKS = np.array([(0, 1), (1, 2), (3, 4), (4, 5), (0, 3), (1, 4), (2, 5)])
@@ -60,6 +102,44 @@ def cut() -> Run:
     return Run(flow_type.block, frames, answer)
 
 
+P = 4
+MATCHING = Matching([[7.0, 5, 4, 1], [6, 5, 2, 2], [3, 4, 5, 4], [1, 2, 5, 3]])
+
+
+def matchings() -> Run:
+    """Max-marginals of matchings.
+
+    Four rows and columns. A number is the least loss of a path by which a row takes another's column: the weights of
+    the residual graph of the best matching, less the potentials.
+    """
+    run = matching.best_with_each_pair
+    moments, answer = watch(MATCHING.max_marginals, {"loss = np.minimum": run}, "k loss column marginals reduced")
+    frames, before = [], moments[0].loss
+    for moment in moments:
+        last = moment.line == "return"
+        shown = moment.marginals if last else moment.loss[:P, :P]
+        drawing = Drawing(320, 240)
+        for a, b in np.ndindex(P, P):
+            corner = (50.0 + 60 * b, 40.0 + 45 * a)
+            own = moment.column[a] == b if last else shown[a, b] != before[a, b]
+            drawing.box(corner, (60, 45), "best" if own else "ink", 0.3 if own else 0)
+            drawing.text((corner[0] + 30, corner[1] + 22), f"{shown[a, b]:g}")
+        for a in range(P):
+            drawing.text((25, 62 + 45 * a), f"row {a}")
+            drawing.text((80 + 60 * a, 25), f"col. {a if last else moment.column[a]}")
+        if last:
+            says = f"The best matching (red) scores {answer.values.max():g}; with another pair the best scores that, "
+            says += "less the pair's loss."
+        elif moment.k == 0:
+            says = "A row that gives up its column for another loses what stands in the table; its own costs nothing."
+        else:
+            changed = int(np.count_nonzero(shown != before[:P, :P]))
+            says = f"Paths may now pass row {moment.k - 1}: {changed} losses became less."
+        before = moment.loss
+        frames.append(Frame(drawing, says))
+    return Run(run, frames, answer)
+
+
 PIXELS = np.array([[-1.0, 1, -2, -1, 1], [-2, 3, 2, -1, -1], [-1, 2, -1, 3, -2], [1, -1, 1, 2, -1]])
 BOXES = Boxes(PIXELS)
 
@@ -95,4 +175,4 @@ def boxes() -> Run:
     return Run(search.branch_and_bound, frames, answer)
 
 
-RUNS = {"p-algorithm-11": cut, "p-algorithm-13": boxes}
+RUNS = {"p-algorithm-7": tree, "p-algorithm-11": cut, "p-algorithm-12": matchings, "p-algorithm-13": boxes}
