@@ -29,7 +29,7 @@ from diptych.commands.main import main
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
-PAGES = sorted((ROOT / "docs").glob("*.md")) if README.exists() else []
+PAGES = sorted((*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "learn").glob("*.md"))) if README.exists() else []
 ALL = [README, *(ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md")), *PAGES] if README.exists() else []
 WIDTH = 120
 COLUMNS = """the DT B-NP
@@ -113,7 +113,8 @@ class TestReadme:
 
     def test_the_index_names_every_page(self):
         index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
-        assert [page.name for page in PAGES if f"({page.name})" not in index] == ["README.md"]
+        names = [page.relative_to(ROOT / "docs").as_posix() for page in PAGES]
+        assert [name for name in names if f"({name})" not in index] == ["README.md"]
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, id=f"{page.parent.name}-{page.stem}") for page in ALL])
