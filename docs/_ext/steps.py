@@ -48,6 +48,8 @@ def figures(run: Run) -> list[str]:
 def _write(app: Sphinx) -> None:
     here = Path(app.srcdir) / "step"
     ordered = [statement for statement in LABELS if statement in RUNS]
+    for stale in {*here.glob("*.rst")} - {here / f"{name}.rst" for name in (*ordered, "index")}:
+        stale.unlink()
     for statement in ordered:
         write(here / f"{statement}.rst", page(statement, RUNS[statement]))
     title = "Step through"

@@ -76,7 +76,7 @@ def cut() -> Run:
         flow, last = moment.self, moment.line == "return"
         sides = np.array(flow.levels()) >= 0
         nodes = [flow.head[a ^ 1] for a in moment.path] + [flow.sink]
-        drawing = Drawing(380, 215)
+        drawing = Drawing(380, 150)
         names = {flow.source: "s", flow.sink: "t"} | {v: str(v) for v in range(len(GRID))}
         places: dict[int, Point] = {**dict(enumerate(GRID)), flow.source: (25.0, 85.0), flow.sink: (355.0, 85.0)}
         for arc in range(0, len(flow.head), 2):
