@@ -73,9 +73,10 @@ def judged(judge: Judge, reach: Reach, mutant: Mutant, seconds: float, tier: str
             rest.append(function)
     verdict = "not reached"
     for each in (quick, rest):
-        if each and verdict in ("not reached", "survived"):
+        if each and verdict in ("not reached", "survived", "not run"):
             took = sum(time for test, time in reach.seconds.items() if {test, test.split("[")[0]} & {*each})
-            verdict = judge.verdict(mutant, each, took, tier)
+            second = judge.verdict(mutant, each, took, tier)
+            verdict = verdict if verdict == "survived" and second == "not run" else second
     row = {"name": mutant.name, "line": mutant.line, "before": mutant.before, "after": mutant.after}
     return {**row, "verdict": verdict, "functions": len(functions), "tried": len(rest)}
 
@@ -115,7 +116,7 @@ def main(arguments: list[str] | None = None) -> int:
         row = judged(judge, reach, mutant, options.seconds, options.tier)
         row["explained"] = reasons.get(mutant.name)
         told.append(row)
-        if not options.json and row["verdict"] in ("survived", "not reached") and not row["explained"]:
+        if not options.json and row["verdict"] in ("survived", "not reached", "not run") and not row["explained"]:
             tqdm.write(f"{row['verdict']}: {mutant.name} (line {mutant.line})\n  - {mutant.before}\n  + {mutant.after}")
     if options.json:
         print(json.dumps(told, indent=2))

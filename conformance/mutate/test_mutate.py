@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from conformance.modules import HERE
-from conformance.mutate.__main__ import chosen, explained, files
+from conformance.mutate.__main__ import chosen, explained, files, judged
 from conformance.mutate.mutants import mutants
 
 SOURCE = '''"""Docstring with 1 < 2."""
@@ -98,6 +98,38 @@ def test_a_sample_takes_of_every_folder():
         files([__file__])
 
 
+class Recorded:
+    """Two recorded tests of each line, and a judge to whom they have these outcomes."""
+
+    seconds = {"a.py::test[1]": 1.0, "b.py::test[2]": 2.0}
+
+    def __init__(self, *outcomes):
+        self.outcomes = iter(outcomes)
+
+    def tests(self, file, line):
+        return [*self.seconds]
+
+    def verdict(self, mutant, tests, seconds, tier):
+        return next(self.outcomes)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "verdict"),
+    [
+        (("not run", "not run"), "not run"),
+        (("not run", "killed"), "killed"),
+        (("not run", "survived"), "survived"),
+        (("survived", "not run"), "survived"),
+        (("survived", "killed"), "killed"),
+        (("killed",), "killed"),
+    ],
+)
+def test_the_second_round_decides_where_the_first_does_not(outcomes, verdict):
+    """Of recorded cases, then of whole functions; tests that cannot be run say nothing, and end nothing."""
+    row = judged(given := Recorded(*outcomes), given, next(mutants("m.py", SOURCE)), 60.0, "first")
+    assert row["verdict"] == verdict and not list(given.outcomes)
+
+
 JUDGED = """
 from conformance.mutate.judge import ROOT, Judge
 from conformance.mutate.mutants import mutants
@@ -107,6 +139,8 @@ source = (ROOT / name).read_text()
 some = [mutant for mutant in mutants(name, source) if "::_simplex::" in mutant.name and "constant" not in mutant.name]
 judge = Judge()
 print(judge.verdict(some[0]._replace(source="raise ValueError"), tests, 1.0))
+beyond = ["application/test_files.py::test_damaged_files_are_read_or_refused_by_name"]
+print(judge.verdict(some[0], beyond, 1.0).replace(" ", "-"))
 print(judge.verdict(some[0]._replace(source=source), tests, 1.0), *(judge.verdict(each, tests, 1.0) for each in some))
 """
 
@@ -115,9 +149,9 @@ print(judge.verdict(some[0]._replace(source=source), tests, 1.0), *(judge.verdic
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_broken_projection_is_noticed():
     """The source as it is passes; of its signs and comparisons the exact test of the projection notices most. A mutant
-    that the tests cannot import is noticed."""
+    that the tests cannot import is noticed; one whose tests are of another tier is not judged."""
     done = subprocess.run([sys.executable, "-c", JUDGED], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    unimportable, first, *verdicts = done.stdout.split()
-    assert unimportable == "killed" and first == "survived" and len(verdicts) >= 4
+    unimportable, elsewhere, first, *verdicts = done.stdout.split()
+    assert unimportable == "killed" and elsewhere == "not-run" and first == "survived" and len(verdicts) >= 4
     assert verdicts.count("killed") >= 0.7 * len(verdicts), verdicts
