@@ -36,7 +36,7 @@ __all__ = [
     "recorded",
 ]
 
-LEAST_LAM = float(1 / np.finfo(np.float64).max)
+LEAST_LAM = float(np.nextafter(1 / np.finfo(np.float64).max, 1))  # 1/max is rounded down: its inverse is inf
 Check = Callable[[Any], Any]
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,7 +45,7 @@ class Range:
     """The range of a number."""
 
     outside: ClassVar[tuple[float, ...]] = (-1.0,)  # finite numbers that are out of range
-    least = 0  # of integers
+    least: int  # of integers
 
     def check(self, name: str, value: Any) -> None:
         """Raise TypeError or ValueError, which name the argument and the value, unless it is a number in the range."""

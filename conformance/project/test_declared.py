@@ -11,7 +11,19 @@ import numpy as np
 import pytest
 
 import reference
-from reference.declared import Range, check_of, choices_of, members, options_of
+from reference.declared import (
+    LEAST_LAM,
+    Ge,
+    Gt,
+    Normal,
+    OpenUnit,
+    Range,
+    Strength,
+    check_of,
+    choices_of,
+    members,
+    options_of,
+)
 
 GIVEN = {"lam": 0.1, "step_size": 0.1, "beta": 0.1}  # where there is no default
 POSITIONAL = {"objective", "w0", "model", "data", "regularizer", "betas", "options"}
@@ -108,3 +120,26 @@ def test_options_of_a_run_are_given_by_name(backend, name):
         learner(None, epoch=3)
     with pytest.raises(TypeError, match=rf"{name}\(\) missing .*argument"):
         learner()
+
+
+@pytest.mark.parametrize(
+    ("kind", "inside", "outside"),
+    [
+        (Ge(0), (0.0, 5e-324), (-5e-324,)),
+        (Gt(0), (5e-324,), ()),
+        (OpenUnit(), (5e-324, np.nextafter(1.0, 0.0)), ()),
+        (Normal(), (np.finfo(float).tiny,), (np.nextafter(np.finfo(float).tiny, 0.0),)),
+        (Strength(), (0.0, LEAST_LAM), (np.nextafter(LEAST_LAM, 0.0),)),
+        (Strength(dual=True), (LEAST_LAM,), (np.nextafter(LEAST_LAM, 0.0),)),
+    ],
+    ids=repr,
+)
+def test_a_range_ends_where_it_says(kind, inside, outside):
+    """The numbers next to its ends, and those that the refusals are drawn from."""
+    for value in inside:
+        kind.check("x", value)
+    for value in (*outside, *kind.outside, np.inf, np.nan):
+        with pytest.raises(ValueError, match="^x: "):
+            kind.check("x", value)
+    with np.errstate(over="ignore"):
+        assert np.isfinite(1 / np.float64(LEAST_LAM)) and np.isinf(1 / np.nextafter(LEAST_LAM, 0.0))
