@@ -27,7 +27,7 @@ class Gram:
     X : array (N, d)
     storage : {"auto", "dense", "sparse", "blocks"}
         "dense" and "sparse" hold the matrix or its non-zeros in memory; "blocks" computes rows when they are used.
-        "auto": the first of these that takes at most ``budget`` bytes, but sparse if that takes less than half of
+        "auto": the first of these that takes at most ``budget`` bytes, but sparse if that takes at most half of
         dense.
     budget : int >= 0
         Bytes for "auto".

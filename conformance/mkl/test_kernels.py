@@ -10,6 +10,7 @@ from conformance.specimens.pages import check_refusals
 from conformance.tolerances import close
 from reference import kernels as reference_kernels
 from reference.gram import Gram
+from reference.models.kernel_names import named
 
 
 def kernels(backend):
@@ -84,6 +85,17 @@ def test_storage_goes_by_the_budget(backend, rng):
     thin = Gram(backend.kernels.B1Spline.with_zeros(X, 0.98), X)
     assert thin.storage == "sparse" and thin.nbytes == (8 + 8) * np.count_nonzero(thin.kernel(X)) < 0.1 * 8 * 300**2
     assert Gram(linear, X[:0]).times(0, 0, np.zeros((0, 2))).shape == (0, 2)
+
+
+@pytest.mark.parametrize(("classes", "storage"), [(100, "sparse"), (5, "sparse"), (4, "sparse"), (2, "dense")])
+def test_sparse_is_chosen_where_it_takes_half_of_dense(backend, classes, storage):
+    """Rows of the same class have the product 1; a non-zero takes 16 bytes, twice those of a number."""
+    X, n = np.arange(100.0)[:, None], 100
+    same = backend.kernels.Function(lambda X, Y: (X % classes == Y.T % classes) * 1.0)
+    held = Gram(same, X)
+    assert held.storage == storage and held.nbytes == (16 / classes if storage == "sparse" else 8) * n**2
+    assert Gram(same, X, budget=held.nbytes).storage == storage
+    assert Gram(same, X, budget=held.nbytes - 1).storage == "blocks"
 
 
 @pytest.mark.parametrize("storage", ["auto", "dense", "sparse", "blocks"])
@@ -176,14 +188,23 @@ def test_numbers_of_kernels_are_finite(backend, rng, storage):
 
 
 def test_a_kernel_with_a_negative_eigenvalue_is_said(backend, rng):
-    """By one warning; a matrix of low rank, with eigenvalues below 0 by rounding, is no such kernel."""
+    """By one warning; a matrix of low rank, with eigenvalues below 0 by rounding, or of zeros is no such kernel."""
     A = rng.normal(size=(12, 3))
     K = A @ A.T
     for kernel in (backend.kernels.Precomputed(K - np.eye(12) / 2), of_matrix(backend, K - np.eye(12) / 2)):
         with pytest.warns(UserWarning, match="is not positive definite: .* eigenvalue -0.5,") as told:
             fitted(backend, backend.kernels.Mean([kernel]), "auto")
         assert len(told) == 1
-    fitted(backend, of_matrix(backend, K), "auto")
+    for semidefinite in (K, 0.0 * K):
+        fitted(backend, of_matrix(backend, semidefinite), "auto")
+
+
+def test_the_width_of_a_named_spline_comes_from_the_data(rng):
+    X = [rng.normal(size=(20, 2)), rng.normal(size=(10, 2))]
+    (spline,) = named("spline:0.5", X)
+    assert spline == reference.kernels.B1Spline.with_zeros(np.concatenate(X), 0.5)
+    assert abs(np.mean(spline(np.concatenate(X)) == 0) - 0.5) <= 1 / 30
+    assert isinstance(named("spline:0.5", None)[0], reference.kernels.B1Spline)
 
 
 def test_what_is_wrong_is_named(backend, rng):
