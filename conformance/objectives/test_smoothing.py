@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import reference
 from conformance import strategies
 from conformance.specimens.outputs import listing
 from conformance.specimens.structures import chains
 from reference.identities import pillutla
-from reference.smoothings import certified
+from reference.smoothings import certified, top_k_weights
 
 MUS = st.sampled_from([1e-3, 0.3, 1.0, 10.0, 1e6])
 
@@ -111,3 +112,38 @@ def test_growing_k_on_chains(backend, instance, mu, max_k):
         assert abs(float(answer.value) - float(fixed.value)) <= 1e-9 * size
     if max_k == 200:
         assert bool(answer.exact)
+
+
+@pytest.mark.parametrize("max_k", range(1, 11))
+def test_growing_k_stops_at_the_most(backend, max_k):
+    """Eight tied labellings: K of them give mu/2 (1 - 1/K), certified only if K is all."""
+    chain, mu, K = backend.Chain(np.zeros((3, 2)), np.zeros((2, 2))), 3.0, min(max_k, 8)
+    answer = backend.smoothings.SquaredL2(max_k).smoothed(chain, mu)
+    assert float(answer.value) == pytest.approx(mu / 2 * (1 - 1 / K), rel=1e-12)
+    assert bool(answer.exact) == (max_k >= 8)
+
+
+def test_weights_where_no_output_is_possible():
+    """All 0, beside a row where one is: it has all the weight."""
+    value, u = top_k_weights(np.array([[-np.inf, -np.inf], [2.0, -np.inf]]), 0.5)
+    assert value.tolist() == [-np.inf, 2.0] and u.tolist() == [[0.0, 0.0], [1.0, 0.0]]
+
+
+class Two(reference.Structure):
+    """Two outputs of a user's structure, whose values are plain floats."""
+
+    def best(self):
+        return float(max(self.scores)), int(np.argmax(self.scores))
+
+    def expectation(self, mu=1.0):
+        value = float(mu * np.logaddexp(*self.scores / mu))
+        return value, np.exp((self.scores - value) / mu)
+
+    def parts(self, y):
+        return np.eye(2)[y]
+
+
+def test_the_max_and_the_entropy_are_certified_for_plain_numbers(backend):
+    two = Two(np.array([1.0, 3.0]))
+    assert backend.smoothings.Max().smoothed(two, 0).exact is True
+    assert backend.smoothings.Entropy().smoothed(two, 0.5).exact is True

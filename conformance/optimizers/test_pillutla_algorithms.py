@@ -365,3 +365,14 @@ def test_remark_38(backend, rng):
     model, data = objective.model, objective.data
     signed = backend.StructuralHinge(model, data._replace(losses=-1.0 - data.losses))
     assert any(signed.value_and_gradient(3 * x)[0] < 0 for x in rng.normal(size=(50, 2)))
+
+
+@given(seed=st.integers(0, 2**31), delta=st.sampled_from([1e-3, 0.5, 1.0]))
+def test_the_criteria_of_inner_solvers_agree_on_the_roundest_problem(seed, delta):
+    """Curvature lam + kappa in all directions: the gap is ||gradient||^2 / (2 (lam + kappa)), and the criterion by the
+    gradient is (26) itself; elsewhere it is stricter."""
+    rng = np.random.default_rng(seed)
+    lam, kappa, w, z, least = *rng.uniform(0.1, 3.0, 2), *rng.normal(size=(3, 4))
+    gradient, given = (lam + kappa) * (w - least), {"delta": delta, "kappa": kappa}
+    slack = law.relative_accuracy_slack(gradient @ gradient / (2 * (lam + kappa)), w, z, **given)
+    close(law.gradient_accuracy_slack(gradient, w, z, lam=lam, **given), 2 * (lam + kappa) * slack, scale=100.0)

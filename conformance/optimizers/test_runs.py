@@ -298,6 +298,8 @@ def test_a_damaged_file_is_named(backend, tmp_path):
         (lambda: np.savez(file, header=np.array(json.dumps({**header, "checkpoint": 9}))), "checkpoint of format 9"),
         (lambda: np.savez(file, header=np.array(json.dumps(header))), "run.npz: damaged checkpoint"),
         (lambda: np.savez(file, header=np.array(json.dumps({"checkpoint": FORMAT}))), "run.npz: damaged checkpoint"),
+        (lambda: np.savez(file, **{**arrays, "check": arrays["check"] ^ 1}), "damaged checkpoint: wrong checksum"),
+        (lambda: np.savez(file, **{**arrays, "check": np.zeros(2, int)}), "damaged checkpoint: wrong checksum"),
         (lambda: np.savez(file, **renamed), "no such kind of state here: .*NoState!"),
     ):
         damaged()

@@ -15,7 +15,7 @@ from conformance.golden.problems import Problems
 from conformance.listed_svm import hinge, labelling, listed
 from conformance.tolerances import close
 from reference.optimizers.sample_updates import exact_update, expand_and_swap, multiclass_update
-from reference.optimizers.simplex import maximize_on_simplex
+from reference.optimizers.simplex import _pair, maximize_on_simplex
 
 
 def value(Q, b, alpha):
@@ -163,6 +163,22 @@ def test_quadratics_on_the_simplex(m, d, seed, scale):
     g = b - Q @ alpha
     assert np.all(alpha >= 0) and abs(alpha.sum() - 1) <= 1e-12 and np.max(g) - alpha @ g <= 1e-9 * (1 + scale)
     assert value(Q, b, alpha) >= value(Q, b, start) - 1e-12 * (1 + scale)
+
+
+@given(seed=st.integers(0, 2**31))
+def test_a_pair_moves_to_the_best_point_of_its_edge(seed):
+    """Of all moves from one variable to the other that leave no weight below 0."""
+    rng = np.random.default_rng(seed)
+    V, b, alpha = rng.normal(size=(5, 2)), 3 * rng.normal(size=5), rng.dirichlet(np.ones(5)) * (rng.random(5) < 0.7)
+    alpha[0] += 1 - alpha.sum()
+    V[1] = V[2]  # no curvature between these two
+    Q = V @ V.T
+    move = _pair(Q, b - Q @ alpha, alpha)
+    i, j = np.argmax(b - Q @ alpha), np.argmin(np.where(alpha > 0, b - Q @ alpha, np.inf))
+    edge = (np.eye(5)[i] - np.eye(5)[j]) * alpha[j]
+    best = max(value(Q, b, alpha + t * edge) for t in np.linspace(0, 1, 101))
+    assert np.all(alpha + move >= 0) and value(Q, b, alpha + move) >= best - 1e-12 * (1 + abs(best))
+    close(move, move[i] * (np.eye(5)[i] - np.eye(5)[j]))
 
 
 def everything(i, space, size, rng):

@@ -70,6 +70,22 @@ def test_schedules_are_their_formulas(backend, problem):
         close(result.x, by_hand(problem, problem.zeros(), lam, formula, 1, 2, 1)[-1])
 
 
+def test_numbers_of_schedules_are_positive(backend):
+    """An offset may be 0."""
+    steps = backend.steps
+    for make, name in (
+        (steps.Constant, "gamma0"),
+        (steps.InverseTime, "gamma0"),
+        (steps.InverseSqrt, "gamma0"),
+        (lambda t0: steps.Steps(0.5, t0), "t0"),
+        (steps.Pegasos, "offset"),
+    ):
+        for wrong in (-1.0, np.inf, np.nan, *([] if name == "offset" else [0.0])):
+            with pytest.raises(ValueError, match=f"^{name}: expected a finite number > 0, got {wrong}"):
+                make(wrong)
+    assert steps.Pegasos(0)(np.array([1, 4]), 0.5).tolist() == [2.0, 0.5]
+
+
 def test_default_steps_are_the_best_of_halvings(backend, problem):
     """On passes over a few examples, from min(1/(lam n), 1) on; oracle calls of the search are counted."""
     lam, n = 0.05, problem.n
