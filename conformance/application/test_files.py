@@ -22,7 +22,7 @@ from diptych.files import load_log, load_model, load_sequences, save_model
 from diptych.files.columns import load_columns, read_columns
 from diptych.files.localization import LocalizationImage, load_localization, save_localization
 from diptych.files.treebank import load_treebank, read_sentences
-from reference.archives import MOST_BYTES, read_npz
+from reference.archives import MOST_BYTES, read_npy, read_npz
 from reference.models.token_templates import load_templates
 
 COPIES, MEMORY = 200, 64 << 20
@@ -46,6 +46,18 @@ def npy(shape, dtype="<f8", content=b""):
     file = io.BytesIO()
     np.lib.format.write_array_header_1_0(file, {"descr": dtype, "fortran_order": False, "shape": shape})
     return file.getvalue() + content
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+def test_formats_of_numpy(tmp_path, rng, version):
+    file, x = io.BytesIO(), rng.normal(size=(3, 2))
+    np.lib.format.write_array(file, x, version=version)
+    (tmp_path / "x.npy").write_bytes(file.getvalue())
+    if version == (3, 0):
+        with pytest.raises(ValueError, match=r"x.npy: .*: expected numpy's format 1.0 or 2.0, got 3.0"):
+            read_npy(tmp_path / "x.npy")
+    else:
+        assert np.array_equal(read_npy(tmp_path / "x.npy"), x)
 
 
 def zipped(members, method=zipfile.ZIP_DEFLATED, said=None):

@@ -3,9 +3,11 @@
 import os
 import stat
 import sys
+import types
 
 import pytest
 
+from reference import files
 from reference.files import replacing, save_bytes
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="permissions and locks of POSIX")
@@ -35,6 +37,10 @@ def test_a_failed_write_leaves_the_file_as_it_was(tmp_path):
         file.write(b"half")
         raise KeyError
     assert os.listdir(tmp_path) == ["old"] and (tmp_path / "old").read_bytes() == b"old"
+    with pytest.raises(KeyError), replacing(tmp_path / "new"):
+        (part,) = (name for name in os.listdir(tmp_path) if name.endswith(".part"))
+        (tmp_path / part).unlink()  # as by someone who tidies up: what is raised is the block's own error
+        raise KeyError
 
 
 def test_what_a_process_left_is_removed_and_what_one_writes_stays(tmp_path):
@@ -46,3 +52,14 @@ def test_what_a_process_left_is_removed_and_what_one_writes_stays(tmp_path):
         save_bytes(tmp_path / "kept", b"inner")
         assert sorted(os.listdir(tmp_path)) == [part, "kept"]
     assert os.listdir(tmp_path) == ["kept"] and (tmp_path / "kept").read_bytes() == b"outer"
+
+
+def test_without_locks_age_decides_what_is_abandoned(tmp_path, monkeypatch):
+    now, young, old = 1e9, tmp_path / ".kept.1234567y.part", tmp_path / ".kept.1234567o.part"
+    monkeypatch.setattr(files, "fcntl", None)
+    monkeypatch.setattr(files, "time", types.SimpleNamespace(time=lambda: now))
+    for part, age in ((young, files.ABANDONED_SECONDS - 1), (old, files.ABANDONED_SECONDS + 1)):
+        part.write_bytes(b"half")
+        os.utime(part, (now - age, now - age))
+    save_bytes(tmp_path / "kept", b"x")
+    assert sorted(os.listdir(tmp_path)) == [young.name, "kept"] and (tmp_path / "kept").read_bytes() == b"x"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 
 import numpy as np
 import pytest
@@ -219,3 +219,14 @@ def test_what_is_no_sequence_of_fields_is_named(backend):
     ):
         with pytest.raises(TypeError, match=f"^{field}: expected a tuple, got int"):
             MAKERS[name](backend)[1]._replace(**{field: 7})
+
+
+def test_best_candidates_are_candidates_of_their_images(backend):
+    _, data = _of("candidates")(backend)
+    for i, length in enumerate(data.lengths):
+        for k in (-1, length):
+            best = np.where(np.arange(data.n) == i, k, 0)
+            message = f"^best: expected a candidate in 0..{length - 1} of image {i}, got {k}"
+            with pytest.raises(ValueError, match=message):
+                replace(data, best=best)
+        assert replace(data, best=np.where(np.arange(data.n) == i, length - 1, 0)).n == data.n
