@@ -10,7 +10,6 @@ demo: $(VENV)/.installed
 	$(BIN)/diptych demo
 
 test: $(VENV)/.installed
-	$(BIN)/diptych warm
 	$(BIN)/python -m conformance --tier first --numprocesses auto --dist worksteal
 
 test-all: $(VENV)/.installed

@@ -31,6 +31,8 @@ PROMISES = (
 )  # values of a module's __conformance_promises__: more than equality up to rounding
 DRAWS = {"first": 5, "rest": 5, "all": 16}  # random instances of a test, by tier
 FEW = 3  # instances of a test on a backend in the first tier, of those that it is parametrised by
+FITS = {"models", "objectives", "optimizers", "panels"}  # folders: one on kernels, compiled for each model and loss
+LONG = {"application", "distributed"}  # folders: one, and on the reference alone
 SPREAD = 5  # one instance in so many of a test on a backend runs on each further space in the rest
 _BACKENDS = pytest.StashKey[list[str]]()
 _SPACES: list[namespaces.Space] = []  # of this run
@@ -246,20 +248,32 @@ def backend_of(item: pytest.Item) -> Any:
     return parameters(item).get("backend", parameters(item).get("other"))
 
 
+def is_beyond(item: pytest.Item) -> bool:
+    """Whether a test is marked beyond, or is one of commands or partitions on kernels: the panels agree elsewhere."""
+    kernels = str(backend_of(item)) == "accelerated" and item.path.parent.name in LONG
+    return kernels or item.get_closest_marker("beyond") is not None
+
+
 def _first_tier(items: list[pytest.Item]) -> set[pytest.Item]:
-    """What is not marked beyond, on NumPy in float64; of a test on a backend FEW instances, from first to last."""
+    """What is not marked beyond, on NumPy in float64; of a test on a backend a few instances, from first to last."""
     tests: dict[tuple[str, str], list[pytest.Item]] = {}
     for item in items:
         space = _space(item)
         first = not isinstance(space, namespaces.Space) or _first(space)
         backend = backend_of(item) or item.nodeid  # of none: each instance
-        if item.get_closest_marker("beyond") is None and first:
+        if not is_beyond(item) and first:
             tests.setdefault((item.nodeid.partition("[")[0], str(backend)), []).append(item)
     return {
         instances[k]
         for instances in tests.values()
-        for k in np.linspace(0, len(instances) - 1, min(FEW, len(instances))).astype(int)
+        for k in np.linspace(0, len(instances) - 1, min(_few(instances[0]), len(instances))).astype(int)
     }
+
+
+def _few(item: pytest.Item) -> int:
+    """How many instances of a test the first tier has on its backend."""
+    folder, kernels = item.path.parent.name, str(backend_of(item)) == "accelerated"
+    return 1 if folder in LONG or (kernels and folder in FITS) else FEW
 
 
 def _rest_tier(items: list[pytest.Item], first: set[pytest.Item]) -> set[pytest.Item]:

@@ -232,6 +232,7 @@ def test_what_is_broken_is_reported(few, message, monkeypatch, reference_cli):
     )
 
 
+@pytest.mark.beyond("compiles")
 @pytest.mark.parametrize("name", FIRST_CALLS)
 def test_a_first_call_is_one_that_works(name):
     assert first_call(name) == name

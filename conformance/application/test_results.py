@@ -40,6 +40,7 @@ def test_every_experiment_of_a_paper_is_published_or_said_to_be_missing():
     assert set(published) <= set(OF_PAPERS)
 
 
+@pytest.mark.beyond("draws every table and picture")
 @pytest.mark.parametrize("path", [pytest.param(path, id=name_of(path)) for path in PUBLISHED])
 def test_tables_of_the_pages_are_drawn_from_the_published_files(path, capsys, tmp_path):
     """By the command that the page names, which runs nothing. The page links the file."""

@@ -121,6 +121,7 @@ def test_a_model_of_sequences_is_a_chain_crf_and_back(backend, start_stop):
         layers.ChainCRF.of(model, w[:5])
 
 
+@pytest.mark.beyond("long runs")
 def test_the_page_about_layers_runs():
     page = Path(__file__).parents[2] / "docs" / "layers.md"
     if not page.exists():

@@ -56,6 +56,7 @@ def test_panels_send_tensors_with_gradients_to_the_layers():
         accelerated.Chain(unary.requires_grad_(), pairwise).best()
 
 
+@pytest.mark.beyond("compiles")
 @pytest.mark.parametrize("case", CASES)
 def test_scores_are_not_changed_and_may_be_strided_or_of_half_precision(case):
     """Half precision is computed in float32."""

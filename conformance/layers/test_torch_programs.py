@@ -33,6 +33,7 @@ def path(request: Any) -> Iterator[None]:
         yield
 
 
+@pytest.mark.beyond("every derivative of every case")
 @pytest.mark.parametrize("case", CASES)
 def test_forward_mode_and_second_derivatives_are_right_or_errors(path, case):
     program = Program(case)
@@ -81,6 +82,7 @@ def test_derivatives_of_a_third_order_are_errors_and_hessians_those_of_reverse_m
         again.sum().backward()
 
 
+@pytest.mark.beyond("every case")
 @pytest.mark.parametrize("case", CASES)
 def test_transformations_are_loops(case):
     program = Program(case)

@@ -37,6 +37,7 @@ def answers(panel, scale, examples=(X, Y), **options):
     return [*found, log_loss.value(w), np.concatenate(log_loss.model.predict(log_loss.data, None, w))]
 
 
+@pytest.mark.beyond("compiles")
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 60.0, 1e4])
 def test_answers_are_those_of_the_reference(other, options, scale):
@@ -47,6 +48,7 @@ def test_answers_are_those_of_the_reference(other, options, scale):
         assert "Edge" in type(problem_of(loss, mu)).__name__
 
 
+@pytest.mark.beyond("compiles")
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize(("which", "l1"), [(0, 0.0), (0, 0.02), (1, 0.0)])
 def test_exponentiated_gradient_takes_the_same_steps(other, options, which, l1):

@@ -14,6 +14,7 @@ from conformance.tolerances import close
 NAMES = [name for name in MODELS if name.split()[0] in ("segments", "chunks")]
 
 
+@pytest.mark.beyond("compiles")
 @pytest.mark.parametrize("name", NAMES)
 @seeds
 def test_the_same_losses_gradients_and_steps(other, name, seed):

@@ -32,7 +32,7 @@ def beyond() -> set[str]:
     names = set()
     for path in modules.HERE.rglob("test_*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        whole = any(isinstance(node, ast.Assign) and marked(node.value) for node in tree.body)
+        whole = any(ast.unparse(node).startswith("pytestmark = ") and marked(node) for node in tree.body)
         for node in modules.functions(tree):
             if whole or any(marked(each) for each in node.decorator_list):
                 names.add(f"{path.stem}::{node.name}")
@@ -165,14 +165,14 @@ def test_the_first_tier_uses_every_public_name():
 
 
 def test_every_law_of_a_backend_is_in_the_first_tier(request):
-    """A test that has an instance on a backend has one there, unless it is marked; the rest has all others."""
+    """A test that has an instance on a backend has one there, unless it is beyond; the rest has all others."""
     items = request.session.items
     first = plugin._first_tier(items)
     assert plugin._first_tier([item for item in items if item in first]) == first  # whichever tier runs
     laws, kept = set(), set()
     for item in items:
         law, space = (item.nodeid.partition("[")[0], str(plugin.backend_of(item))), plugin._space(item)
-        if item.get_closest_marker("beyond") is None and (not isinstance(space, Space) or plugin._first(space)):
+        if not plugin.is_beyond(item) and (not isinstance(space, Space) or plugin._first(space)):
             laws.add(law)
         if item in first:
             kept.add(law)

@@ -40,6 +40,7 @@ def extension(monkeypatch):
             del sys.modules[name]
 
 
+@pytest.mark.beyond("reads every source")
 def test_the_lines_of_a_statement_are_those_of_its_code_kernel_and_tests(extension):
     places = extension("places")
     shown = [places.of_test(test) for row in ROWS for test in (*row.tests, row.rejected_by) if test]
@@ -132,6 +133,7 @@ def test_frames_of_chains_end_in_what_enumeration_finds(extension):
     assert f"{np.logaddexp.reduce(scores):.3f}" in sums.frames[4].says
 
 
+@pytest.mark.beyond("long runs, traced line by line")
 def test_frames_in_the_plane_end_where_the_public_functions_do(extension):
     plane = extension("runs.plane")
     finals = {name: run().final for name, run in plane.RUNS.items()}

@@ -119,12 +119,12 @@ STARTS = [
     ("tag train bank.txt --templates words", "tag train bank.txt --optimizer lbfgs"),
     ("tag train bank.txt --partitions 2 --optimizer lbfgs", "tag train bank.txt --partitions 2 --optimizer lbfgs"),
     (
-        "parse train sentences --limit 9 --bits 8 --templates 20 --lam 0.1",
-        "parse train sentences --limit 9 --optimizer sgd --lam 0.1",
-    ),
-    (
         "parse train bank.dp --partitions 2 --bits 9 --loss crf --optimizer lbfgs",
         "parse train bank.dp --partitions 2 --loss crf --optimizer lbfgs",
+    ),
+    (
+        "parse train sentences --limit 9 --bits 8 --templates 20 --lam 0.1",
+        "parse train sentences --limit 9 --optimizer sgd --lam 0.1",
     ),
     ("localize train spots.boxes --class left", "localize train spots.boxes --class left --optimizer sgd"),
     ("tag train bank.txt --segments 2", "tag train bank.txt --optimizer lbfgs"),

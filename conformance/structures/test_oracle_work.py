@@ -21,6 +21,8 @@ from reference.structures import cut_network, matching
 
 every_oracle = pytest.mark.parametrize("oracle", ["max", "topk", "exp"])
 every_shape = pytest.mark.parametrize("shape", ["chain", "path", "binary"])
+OTHER_SHAPES = [pytest.param(shape, marks=pytest.mark.beyond("counts of each line")) for shape in ("path", "binary")]
+by_shape = pytest.mark.parametrize("shape", ["chain", *OTHER_SHAPES])
 
 
 def of_kernels(what, jobs):
@@ -90,7 +92,7 @@ def test_costs_of_table_2_over_those_of_the_max_oracle(shape):
 
 
 @every_oracle
-@every_shape
+@by_shape
 def test_memory_of_the_oracles_of_trees(oracle, shape):
     """p L, and p K L for the K best, where the pairwise scores are shared: what a further node adds to the peak."""
 
@@ -147,7 +149,7 @@ def test_operations_of_the_oracles_of_matchings(monkeypatch):
 # kernels --------------------------------------------------------------------------------------------------------------
 
 
-@every_shape
+@by_shape
 def test_time_of_the_kernels_of_trees(shape):
     """p L^2, and less than the paper's p K L^2 log K for the K best: the first costs p L^2, each further one p L."""
     sizes = {(p, 8, 4) for p in (8, 16, 32, 64, 128)} | {(6, L, 2) for L in (16, 32, 64)}
@@ -160,7 +162,7 @@ def test_time_of_the_kernels_of_trees(shape):
     grows_as(lambda k: found[shape, 16, 8, k, "topk"] - one, lambda k: k - 1, [8, 32, 128])
 
 
-@every_shape
+@by_shape
 def test_memory_of_the_kernels_of_trees(shape):
     """p L, and p K L for the K best at most: what a further node adds to the peak."""
     sizes = {(p, 8, 4) for p in (48, 96, 192)} | {(p, L, 2) for p in (8, 24) for L in (8, 16, 32)}
