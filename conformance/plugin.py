@@ -245,7 +245,8 @@ def parameters(item: pytest.Item) -> dict[str, Any]:
 
 def backend_of(item: pytest.Item) -> Any:
     """The backend that a test runs on, None for a test of the project."""
-    return parameters(item).get("backend", parameters(item).get("other"))
+    given = parameters(item)
+    return next((given[name] for name in ("backend", "other", "estimators") if name in given), None)
 
 
 def is_beyond(item: pytest.Item) -> bool:
