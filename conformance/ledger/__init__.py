@@ -64,6 +64,8 @@ formula in the notation of this project. A row says whether the statement holds,
 - **wrong as printed**: statement and formula are the corrected ones. The printed form stands below the verdict, with
   the test that rejects it.
 
+What the papers measured, and what we find, is on [the page of verdicts](verdicts.md).
+
 Labels begin with the paper's letter and give its numbers; a link to `#p-definition-6` leads to "P Definition 6".
 `python -m conformance.ledger` prints this page, `--json` its rows."""
 VERDICTS = ("holds", "holds under a condition", "wrong as printed")
@@ -76,7 +78,8 @@ class Claim:
     formula, printed_formula: the statement as it holds here, and the form as printed where it is wrong, in the LaTeX of
     KaTeX, to be displayed. code: dotted names in ``reference`` (in ``diptych`` where they begin with that); tests:
     ``module::function``, the module without its folder. printed, rejected_by: the form as printed, where it is wrong,
-    and the test that shows it wrong. condition: what the statement requires beyond the paper's words.
+    and the test that shows it wrong. condition: what the statement requires beyond the paper's words. measured: the
+    part of the page of verdicts that has what experiments found.
     """
 
     label: str
@@ -86,6 +89,7 @@ class Claim:
     code: tuple[str, ...]
     tests: tuple[str, ...]
     condition: str = ""
+    measured: str = ""
     printed: str = ""
     printed_formula: str = ""
     rejected_by: str = ""
@@ -139,6 +143,8 @@ def _entry(row: Claim) -> Iterator[str]:
         yield from ("", *_displayed(row.printed_formula))
     code, tests = ", ".join(f"`{name}`" for name in row.code), ", ".join(map(_test, row.tests))
     yield from ("", *_wrapped(f"Code: {code}"), "", *_wrapped(f"Checked by: {tests}"))
+    if row.measured:
+        yield from ("", f"Measured: [verdicts](verdicts.md#{row.measured})")
 
 
 def _displayed(formula: str) -> list[str]:

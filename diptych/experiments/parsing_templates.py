@@ -224,10 +224,11 @@ def table(report: dict[str, Any]) -> str:
     for svm, mkl in zip(*report["sets"].values(), strict=True):
         common = len(set(svm["templates"]) & set(mkl["templates"]))
         lines.append(f"| {len(svm['templates'])} | {_percent(svm['uas'])} | {_percent(mkl['uas'])} | {common} |")
+    lines += ["", *shell.header("learner", "largest shares of the norms")]
     for learner, record in report["full"].items():
         norms = np.array(record["rows"][-1]["norms"])
         first = [f"{' '.join(report['templates'][t])} ({norms[t] / norms.sum():.3f})" for t in np.argsort(-norms)[:10]]
-        lines.append(f"\n{NAMES[learner]}, largest share of the norms: {'; '.join(first)}")
+        lines.append(shell.row(NAMES[learner], "; ".join(first)))
     return "\n".join([*lines, "\n*: an end of the grid"])
 
 
