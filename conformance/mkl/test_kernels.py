@@ -42,6 +42,11 @@ def test_a_kernel_is_its_formula(backend, rng, name):
     assert name == "spline" or np.linalg.eigvalsh((K + K.T) / 2).min() >= -1e-10 * np.abs(K).max()
 
 
+def test_the_variance_of_the_papers_experiments(backend):
+    """Martins et al., Table 1: sigma^2 = 5."""
+    assert backend.kernels.Gaussian() == backend.kernels.Gaussian(5.0)
+
+
 def test_a_unit_diagonal(backend, rng):
     """Also at scales whose powers are no floats, and of a row of zeros, whose cosine with itself is 0."""
     X = rng.normal(size=(6, 3)) * np.array([1e-120, 1.0, 1e80, 1e130, 1e-3, 0.0])[:, None]
