@@ -310,7 +310,7 @@ BESIDE = {
     "objective": "objective - best known",
     "f1": "F1, validation",
     "corloc": "CorLoc, test scenes",
-    "average_precision": "average precision, test scenes",
+    "average_precision": "AP, test scenes",
 }
 LEAST = 1e-3  # the least drawn distance from the best known objective, as a share of that objective
 
@@ -358,7 +358,8 @@ def _draw(
                 logarithmic(axis)
         axes[0].set_title(column)
         lines, labels = axes[0].get_legend_handles_labels()
-        axes[-1].legend(lines, labels, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2)
+        placed = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.22), "ncols": 2} if down > 1 else {}
+        axes[-1].legend(lines, labels, fontsize=7, **placed)
     repeats = report["settings"]["repeats"]
     figure.suptitle(f"{report['figure']}: {data}, {repeats} rngs with one standard deviation", fontsize=9)
     save_figure(figure, path)
