@@ -147,7 +147,7 @@ def test_a_lengthened_grid_ends_at_the_best_setting_of_all(j, i, flat):
     curves = [Curve("tuned", "sgd", {}, grid, column="x"), Curve("as it", "sgd", {}, grid, "tuned", column="x")]
     for lengthen in (False, True):
         asked.clear()
-        found = tuned_curves(InMemory(), curves, 1, lambda curve, options, rng: options, certificates=[],
+        found = tuned_curves(InMemory(), curves, [0], lambda curve, options, rng: options, certificates=[],
             choose=lambda records: min(records, key=lambda record: record["rows"][-1]["objective"]),
             chosen=lambda curve, best: best, lengthen=lengthen)  # fmt: skip
         (curve, options, _), (_, same, _) = found.drawn

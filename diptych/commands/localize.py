@@ -51,8 +51,8 @@ class Make(Command):
     """Write a file of scenes, each with one letter to be found among others, strokes and noise."""
 
     file: str = argument("file to write (.boxes); half a megabyte per image")
-    images: int = option("data", "approximate number of scenes per class (default: 500)", type=positive, default=500,
-        metavar="N")  # fmt: skip
+    images: int = option("data", "number of scenes, about as many of each class (default: 500)", type=positive,
+        default=500, metavar="N")  # fmt: skip
     classes: str = option("data", f"one a class (default: {scenes.CLASSES})", default=scenes.CLASSES, metavar="LETTERS")
     test: bool = option("data", "make scenes of the letters that are held out for testing", action="store_true")
     candidates: int = option("data", "boxes per image (default: 200; the paper: 1000)", type=positive, default=200,

@@ -297,7 +297,7 @@ QUICK = {"sentences": 16, "passes": 2, "repeats": 2, "bits": 12}
 def measure(performed: Runs, curves: Sequence[Curve], passes: int, repeats: int) -> dict[str, Any]:
     """The best known objective and dual for each c, the runs over each grid, and the runs of each tuned curve."""
     cs = list(dict.fromkeys(curve.c for curve in curves))
-    found = tuned_curves(performed, curves, repeats,
+    found = tuned_curves(performed, curves, range(repeats),
         run=lambda curve, options, rng: Run(curve.method, curve.c, options, rng, passes),
         certificates=[Run(CERTIFICATE, c, {}, 0, LONGER * passes) for c in cs],
         choose=chosen,

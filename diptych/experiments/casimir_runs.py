@@ -18,7 +18,7 @@ import numpy as np
 import accelerated
 from diptych.commands.output import whole
 from diptych.distributed import Runs
-from diptych.experiments.results import load
+from diptych.experiments.results import load, timed
 from diptych.pictures.plots import logarithmic, require_matplotlib, save_figure
 from reference.algorithms import SVRG, counterpart
 from reference.training.prox_linear import casimir_svrg
@@ -252,27 +252,30 @@ class Tuned(NamedTuple):
 def tuned_curves(
     performed: Runs,
     curves: Sequence[Curve],
-    repeats: int,
-    run: Callable[[Curve, dict[str, Any], int], Any],
+    draws: Sequence[Any],
+    run: Callable[[Curve, dict[str, Any], Any], Any],
     *,
     certificates: Sequence[Any],
     choose: Callable[[Sequence[dict[str, Any]]], dict[str, Any]],
     chosen: Callable[[Curve, dict[str, Any]], dict[str, Any]],
+    tuned_on: Sequence[Any] = (0,),
     lengthen: bool = False,
 ) -> Tuned:
     """Perform the runs that give bounds, those over each grid, and those of each curve with its tuned options.
 
-    run: of a curve, with options and a seed; choose: the best record over a grid; chosen: the options of a curve, from
-    those of that record; lengthen: add points to a grid until none at its ends is chosen.
+    run: of a curve, with options and a draw, such as a seed. draws: those of each curve; tuned_on: those of each point
+    of a grid. Runs of the same draw follow each other. choose: the best record over a grid; chosen: the options of a
+    curve, from those of that record; lengthen: add points to a grid until none at its ends is chosen.
     """
     print("best known objectives", file=sys.stderr)
     every = performed.perform(certificates)
     print("tuning", file=sys.stderr)
 
-    def over_grid(curve: Curve) -> list[Any]:
-        return [run(curve, {**curve.options, **point}, 0) for point in curve.grid]
+    def over_grid(curve: Curve, of: Sequence[Any] = tuned_on) -> list[Any]:
+        return [run(curve, {**curve.options, **point}, draw) for draw in of for point in curve.grid]
 
-    performed.perform(each for curve in curves if curve.tuned_as is None for each in over_grid(curve))
+    tuned = [curve for curve in curves if curve.tuned_as is None]
+    performed.perform(each for draw in tuned_on for curve in tuned for each in over_grid(curve, [draw]))
     tuning, best, every_curve = list[dict[str, Any]](), dict[Any, dict[str, Any]](), list[Curve]()
     for curve in curves:
         if curve.tuned_as is None:
@@ -288,9 +291,9 @@ def tuned_curves(
     for curve in every_curve:
         label = curve.tuned_as or curve.label
         options = chosen(curve, best.get((curve.column, label), best[label]))
-        drawn.append((curve, options, [run(curve, options, rng) for rng in range(repeats)]))
-    performed.perform(each for _, _, runs in drawn for each in runs)
-    shown = [(curve, options, performed.perform(runs)) for curve, options, runs in drawn]
+        drawn.append((curve, options))
+    performed.perform(run(*each, draw) for draw in draws for each in drawn)
+    shown = [(*each, performed.perform(run(*each, draw) for draw in draws)) for each in drawn]
     every = [*every, *(x for each in tuning for x in each["runs"]), *(x for _, _, records in shown for x in records)]
     return Tuned(shown, tuning, every)
 
@@ -301,21 +304,28 @@ def tuned_curves(
 PASSES = "passes of oracle calls, without full gradients"
 COMMON = (("without_full_gradients", "objective", PASSES), ("oracle_calls", "objective", "passes of oracle calls, all"))
 ENTITIES = (*COMMON, ("without_full_gradients", "f1", PASSES))  # horizontal axis, vertical axis, label below
-BOXES = (*COMMON, ("seconds", "objective", "seconds"), ("without_full_gradients", "corloc", PASSES))
-BESIDE = {"objective": "objective - best known", "f1": "F1, validation", "corloc": "CorLoc, test images"}
+SCORES = [("without_full_gradients", score, PASSES) for score in ("corloc", "average_precision")]
+BOXES = (*COMMON, ("seconds", "objective", "seconds"), *SCORES)
+BESIDE = {
+    "objective": "objective - best known",
+    "f1": "F1, validation",
+    "corloc": "CorLoc, test scenes",
+    "average_precision": "AP, test scenes",
+}
 LEAST = 1e-3  # the least drawn distance from the best known objective, as a share of that objective
 
 
 def draw_entities(path: Path, report: dict[str, Any]) -> None:
     """Draw a report of ``casimir_paper``."""
     settings = report["settings"]
-    _draw(path, report, ENTITIES, lambda curve: f"{curve['c']:g}", f"{settings['sentences']} sentences")
+    _draw(path, report, ENTITIES, lambda record: f"{record['c']:g}", f"{settings['sentences']} sentences")
 
 
 def draw_boxes(path: Path, report: dict[str, Any]) -> None:
     """Draw a report of ``localization``."""
-    settings = report["settings"]
-    _draw(path, report, BOXES, lambda curve: curve["name"], f"{settings['images']} images a class", short=12)
+    rows = [row for row in BOXES if row[0] != "seconds" or timed(report)]
+    data = f"{len(report['best'])} classes of {report['settings']['images']} scenes"
+    _draw(path, report, rows, lambda record: record["name"], data, short=12)
 
 
 def _draw(
@@ -326,16 +336,20 @@ def _draw(
     data: str,
     short: int = 0,
 ) -> None:
-    """best_of: the key of a curve's best known objective; short: curves of at most so many rows have marks."""
+    """best_of: the key of the best known objective of a run; short: curves of at most so many rows have marks. The
+    panels of a single column lie side by side.
+    """
     figure_class = require_matplotlib()
     columns = list(dict.fromkeys(curve["column"] for curve in report["curves"]))
-    figure = figure_class(figsize=(1.0 + 3.6 * len(columns), 3 * len(rows)), layout="constrained")
-    grid = figure.subplots(len(rows), len(columns), squeeze=False)
-    for axes, column in zip(grid.T, columns, strict=True):
+    down, across_page = (1, len(rows)) if len(columns) == 1 else (len(rows), len(columns))
+    figure = figure_class(figsize=(1.0 + 3.6 * across_page, 3 * down), layout="constrained")
+    grid = figure.subplots(down, across_page, squeeze=False)
+    for axes, column in zip(grid if len(columns) == 1 else grid.T, columns, strict=True):
         curves = [curve for curve in report["curves"] if curve["column"] == column]
         for axis, (across, up, below) in zip(axes, rows, strict=True):
             for number, curve in enumerate(curves):
-                best = report["best"][best_of(curve)]["objective"] if up == "objective" else None
+                known = [report["best"][best_of(record)]["objective"] for record in curve["runs"]]
+                best = known if up == "objective" else None
                 line(axis, curve, across, up, best, f"C{number}", short)
             axis.set(xlabel=below, ylabel=BESIDE[up] if column == columns[0] else "")
             if up == "objective":
@@ -344,16 +358,19 @@ def _draw(
                 logarithmic(axis)
         axes[0].set_title(column)
         lines, labels = axes[0].get_legend_handles_labels()
-        axes[-1].legend(lines, labels, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2)
+        placed = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.22), "ncols": 2} if down > 1 else {}
+        axes[-1].legend(lines, labels, fontsize=7, **placed)
     repeats = report["settings"]["repeats"]
     figure.suptitle(f"{report['figure']}: {data}, {repeats} rngs with one standard deviation", fontsize=9)
     save_figure(figure, path)
 
 
-def line(axis: Any, curve: dict[str, Any], across: str, up: str, best: float | None, color: str, short: int) -> None:
+def line(
+    axis: Any, curve: dict[str, Any], across: str, up: str, best: Sequence[float] | None, color: str, short: int
+) -> None:
     """The mean over the runs up to the end of the shortest run, and a band of one standard deviation.
 
-    short: curves of at most so many rows have marks.
+    best: of each run, to be subtracted; short: curves of at most so many rows have marks.
     """
     runs = [[row for row in record["rows"] if row[up] is not None] for record in curve["runs"]]
     length = min(map(len, runs))
@@ -361,10 +378,11 @@ def line(axis: Any, curve: dict[str, Any], across: str, up: str, best: float | N
         axis.plot([], [], color=color, label=f"{curve['label']} (diverged)")
         return
     x, y = (np.array([[row[name] for row in rows[:length]] for rows in runs]) for name in (across, up))
+    y = y if best is None else y - np.array(best)[:, None]
     x, middle = x.mean(axis=0) / (1 if across == "seconds" else curve["runs"][0]["n"]), y.mean(axis=0)
     low, high = middle - y.std(axis=0), middle + y.std(axis=0)
     if best is not None:
-        low, middle, high = (np.maximum(values - best, LEAST * best) for values in (low, middle, high))
+        low, middle, high = (np.maximum(values, LEAST * np.mean(best)) for values in (low, middle, high))
     marker = "o" if length <= short else None
     axis.plot(x, middle, color=color, linewidth=1.4, marker=marker, markersize=3, label=curve["label"])
     axis.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)

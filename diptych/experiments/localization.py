@@ -6,18 +6,23 @@
     diptych reproduce casimir-figure-7 ...    two layers: eta, passes of the inner solver, its warm starts
     diptych reproduce casimir-figure-3 --draw localization-figure-3.json    picture and table again from the JSON file
 
-Options: [--quick] [--classes aeg] [--out FOLDER] [--json].
+Options: [--quick] [--classes aeg] [--rng SEED] [--passes N] [--repeats N] [--out FOLDER] [--json].
 
 Writes localization-FIGURE.json and localization-FIGURE.png into the current folder, or that of --out. The JSON file has
 every row of every run. The picture shows the objective minus the best known objective, against oracle calls (without
-and with full gradients) and against seconds, and CorLoc on test images. Curves are means with one standard deviation
-over random seeds. Prints the tuned settings and the end of each curve. Scenes are made in the same folder (90 MB for
-each class). Finished runs are saved in localization-runs.jsonl and are not repeated; delete that file to measure again.
+and with full gradients) and against seconds, and CorLoc and average precision on test scenes. Curves are means with one
+standard deviation over classes and random seeds. Prints the tuned settings and what each curve reaches at equal passes,
+calls and seconds. Seconds are left out if more processes than cores could run at the end of a run. Scenes are made in
+the same folder (118 MB for each class of Figures 3 and 4), of --rng. Finished runs are saved in localization-runs.jsonl
+and are not repeated: called again after an interruption, the command goes on. Delete that file to measure again.
 diptych/experiments/localization_plan.py has the compared methods and settings.
 
-The paper has photographs of PASCAL VOC 2007 with 3 x 3 x 256 features of a network trained on ImageNet. Here a class is
-a handwritten letter on a cluttered page, with 3 x 3 x 64 features of fixed filters. So the numbers cannot be compared
-with the print, but the order of the methods can.
+The paper has photographs of PASCAL VOC 2007, in twenty classes, with 3 x 3 x 256 features of a network trained on
+ImageNet. Here no scene is a photograph. A handwritten letter is to be found on a cluttered page. The strokes of the
+letters are real. Their places and sizes, the page, the clutter and the candidate boxes are drawn at random, and a box
+has 3 x 3 x 64 responses of fixed filters. The classes are twenty letters. So the numbers cannot be compared with the
+print, but the order of the methods can. As in the paper, each scene has one object of its class, and a model finds
+where it is, not whether there is one.
 
 Two layers are trained by stochastic subgradients with steps that are constant or decrease as t^-1/2 or t^-1, and by
 PL-Casimir-SVRG. Calls of PL-Casimir-SVRG include its full gradients and the evaluations that decide whether a step is
@@ -39,7 +44,7 @@ import numpy as np
 
 import accelerated
 from diptych.commands.localize import find, judged, packed
-from diptych.commands.options import positive
+from diptych.commands.options import large, positive
 from diptych.distributed import Runs
 from diptych.experiments import shell
 from diptych.experiments.casimir_runs import (
@@ -58,7 +63,8 @@ from diptych.experiments.casimir_runs import (
     tuned_options,
     without_rows,
 )
-from diptych.experiments.localization_plan import LINEAR, NONLINEAR, Figure, K, Sizes
+from diptych.experiments.localization_plan import LINEAR, NONLINEAR, TUNED_ON, Figure, K, Sizes
+from diptych.experiments.results import timed
 from diptych.files.localization import load_localization, save_localization
 from diptych.scenes import make_scenes
 from reference.training.result import Row
@@ -99,8 +105,8 @@ class Images(Problem):
 def _scenes(folder: Path, name: str, sizes: Sizes, test: bool) -> Any:
     """The scenes of a class, made if the file does not exist."""
     n = sizes.test_images if test else sizes.images
-    settings: dict[str, Any] = {"classes": name, "candidates": sizes.candidates, "test": test, "rng": 0}
-    path = folder / f"scenes-{name}-{n}-{sizes.candidates}{'-test' if test else ''}.boxes"
+    settings: dict[str, Any] = {"classes": name, "candidates": sizes.candidates, "test": test, "rng": sizes.seed}
+    path = folder / f"scenes-{name}-{n}-{sizes.candidates}-{sizes.seed}{'-test' if test else ''}.boxes"
     if not path.exists():
         print(f"  {path}: {n} scenes", file=sys.stderr, flush=True)
         save_localization(path, make_scenes(n, **settings), [name], {"scenes": settings})
@@ -135,10 +141,11 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Run the experiment of one figure, or draw it again; return the exit status."""
     title = name.removeprefix("casimir-")
     parser = shell.Parser(name, __doc__)
-    parser.quick("a test run: few small scenes, grids of two points, 2 repeats")
+    parser.quick("a test run: two classes, few small scenes, grids of two points, 2 repeats")
     parser.option("data", "--classes", help="letters, one per class (default: those of the plan)")
     parser.option("solver", "--passes", type=positive, help="passes of each run (default: those of the plan)")
-    parser.option("solver", "--repeats", type=positive, help="number of random seeds (default: 5)")
+    parser.option("solver", "--repeats", type=positive, help="number of random seeds (default: those of the plan)")
+    parser.option("data", "--rng", type=large, default=0, metavar="SEED", help="seed of the scenes (default: 0)")
     shell.add_report_options(parser, printed="JSON, without the rows of the runs")
     options = parser.parse_args(arguments)
     run = partial(_run, options, title, (LINEAR | NONLINEAR)[title], 1 if title in LINEAR else 2)
@@ -146,11 +153,13 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace, name: str, figure: Figure, layers: int) -> None:
-    sizes = figure.quick if options.quick else figure.sizes
+    sizes = (figure.quick if options.quick else figure.sizes)._replace(seed=options.rng)
     sizes = sizes._replace(**{k: getattr(options, k) for k in ("passes", "repeats") if getattr(options, k) is not None})
+    classes = options.classes or (figure.classes[:2] if options.quick else figure.classes)
+    make_scenes(classes=classes)  # makes none yet, but refuses other classes
     folder = shell.output_folder(options)
     runs = runs_of(folder, layers)
-    results = measure(runs, figure, options.classes or figure.classes, sizes, options.quick, layers)
+    results = measure(runs, figure, classes, sizes, options.quick, layers)
     report = {"figure": name, "settings": {**sizes._asdict(), "c": figure.c}, "versions": shell.versions(), **results}
     path = folder / f"localization-{name}.json"
     SHOWN.kept(options, report, path, runs.kept)
@@ -158,29 +167,39 @@ def _run(options: argparse.Namespace, name: str, figure: Figure, layers: int) ->
 
 def measure(runs: Runs, figure: Figure, classes: str, sizes: Sizes, quick: bool, layers: int) -> dict[str, Any]:
     """The best known objective and dual of each class, the runs over each grid, and the runs of each tuned curve."""
-    report: dict[str, Any] = {"best": {}, "curves": [], "tuning": []}
     curves = [each._replace(column=column) for column, several in figure.curves.items() for each in several]
     if quick:
         curves = [each._replace(grid=_thinned(each.grid)) for each in curves]
-    for name in classes:
-        print(f"class {name}", file=sys.stderr)
 
-        def run(curve: Curve, options: dict[str, Any], rng: int, name: str = name) -> Run:
-            return Run(curve.method, name, figure.c, options, rng, sizes)
+    def run(curve: Curve, options: dict[str, Any], draw: tuple[str, int]) -> Run:
+        return Run(curve.method, draw[0], figure.c, options, draw[1], sizes)
 
-        longer = sizes._replace(passes=LONGER * sizes.passes)
-        found = tuned_curves(runs, curves, sizes.repeats, run,
-            certificates=[Run(CERTIFICATE, name, figure.c, {}, 0, longer)] if layers == 1 else [],
-            choose=lambda records: min(records, key=last_objective),
-            chosen=lambda curve, best: best | curve.options)  # fmt: skip
-        report["best"][name] = best_known(found.every)
-        report["tuning"] += [{"name": name, **each} for each in found.tuning]
-        for curve, options, records in found.drawn:
-            title = f"class {name}" + (f", {curve.column}" if curve.column else "")
-            row = dict[str, Any](column=title, name=name, label=curve.label, method=curve.method, options=options)
-            row |= {"tuned": ends(curve.grid, options) if curve.tuned_as is None else {}, "runs": records}
-            report["curves"].append(row)
-    return report
+    few = [name for name in classes if name in TUNED_ON] or list(classes)
+    longer = sizes._replace(passes=LONGER * sizes.passes)
+    draws = [(name, rng) for name in classes for rng in range(sizes.repeats)]
+    found = tuned_curves(runs, curves, draws, run,
+        certificates=[Run(CERTIFICATE, name, figure.c, {}, 0, longer) for name in classes] if layers == 1 else [],
+        choose=lowest,
+        chosen=lambda curve, best: best | curve.options,
+        tuned_on=[(name, 0) for name in few],
+        lengthen=True)  # fmt: skip
+    shown = [
+        {"column": curve.column, "label": curve.label, "method": curve.method, "options": options,
+         "tuned": ends(curve.grid, options) if curve.tuned_as is None else {}, "runs": records}
+        for curve, options, records in found.drawn
+    ]  # fmt: skip
+    best = {name: best_known(record for record in found.every if record["name"] == name) for name in classes}
+    return {"best": best, "curves": shown, "tuning": found.tuning, "tuned_on": few}
+
+
+def lowest(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """A record of the options with the lowest last objective on average over the records that have them, to three
+    digits, of equals the first: so a grid does not get longer for a gain without meaning.
+    """
+    alike: dict[Any, list[dict[str, Any]]] = {}
+    for record in records:
+        alike.setdefault(tuple(sorted(record["options"].items())), []).append(record)
+    return min(alike.values(), key=lambda each: float(f"{statistics.fmean(map(last_objective, each)):.3g}"))[0]
 
 
 def _thinned(grid: Sequence[dict[str, float]]) -> Sequence[dict[str, float]]:
@@ -189,28 +208,44 @@ def _thinned(grid: Sequence[dict[str, float]]) -> Sequence[dict[str, float]]:
 
 
 def table(report: dict[str, Any]) -> str:
-    """The tuned options of each curve, and its objective and CorLoc at equal passes, calls and seconds; * marks an end
-    of the grid.
+    """What each tuned curve reaches at equal passes, calls and seconds: mean and standard deviation over classes and
+    seeds, and in brackets in how many classes its mean objective is the lowest; * marks an end of the grid.
 
-    The limit for calls and for seconds is the least that a curve of the column has spent at its end. Each curve is
-    represented by its last row within the limit. A row of prox-linear is a step of several passes.
+    The limit for calls and for seconds is the least that a curve of the column has spent at its end. Each run is
+    represented by its last row within the limit. A row of prox-linear is a step of several passes. Seconds are shown if
+    no run's load exceeded the number of cores.
     """
-    equal = ("equal passes", "equal calls, all", "equal seconds")
-    first, second = f"objective: {equal[0]}", f"CorLoc, test, %: {equal[0]}"
-    lines = shell.header("column", "curve", "tuned", first, *equal[1:], second, *equal[1:], "calls, all", "seconds")
+    spent = ["passes", "oracle_calls", *(["seconds"] if timed(report) else [])]
+    equal = ["equal passes", "equal calls, all", "equal seconds"][: len(spent)]
+    head = [f"{what}: {equal[0]}" for what in ("objective less the best known", "CorLoc, test, %", "AP, test, %")]
+    lines = shell.header("column", "curve", "tuned", head[0], *equal[1:], head[1], equal[1], head[2], equal[1],
+        *["calls, all", "seconds"][: len(spent) - 1])  # fmt: skip
+    known = np.array([best["objective"] for best in report["best"].values()], dtype=float)
     for column in dict.fromkeys(curve["column"] for curve in report["curves"]):
         curves = [curve for curve in report["curves"] if curve["column"] == column]
-        limits = [("passes", math.inf)]
-        limits += [(what, min(_end(curve, what) for curve in curves)) for what in ("oracle_calls", "seconds")]
-        for curve in curves:
+        limits = {what: min(_end(curve, what) for curve in curves) for what in spent} | {"passes": math.inf}
+
+        def reached(what: str, value: str, curves: Any = curves, limits: Any = limits) -> np.ndarray:
+            found = [[_at(each["rows"], what, limits[what], value) for each in curve["runs"]] for curve in curves]
+            return np.array(found).reshape(len(curves), len(known), -1)  # by curve, class and seed
+
+        apart = [reached(what, "objective") - known[:, None] for what in spent]
+        means = [each.mean(axis=2) for each in apart]
+        leads = [np.sum((each == each.min(axis=0)) & np.isfinite(each), axis=1) for each in means]
+        scores = [100 * reached(what, score) for score in Images.names for what in spent[:2]]
+        for number, curve in enumerate(curves):
             cells = [column, curve["label"], tuned_options(curve, ".3g")]
-            cells += [_at(curve, *limit, *shown) for shown in (("objective", 1), ("corloc", 100)) for limit in limits]
-            lines.append(shell.row(*cells, f"{_end(curve, 'oracle_calls'):.0f}", f"{_end(curve, 'seconds'):.2f}"))
-    lines.append("\n*: an end of the grid")
+            cells += [f"{_spread(x[number])} ({k[number]})" for x, k in zip(apart, leads, strict=True)]
+            cells += [_spread(each[number]) for each in scores]
+            lines.append(shell.row(*cells, *(f"{_end(curve, what):.4g}" for what in spent[1:])))
+    settings = report["settings"]
+    lines.append("\n*: an end of the grid; in brackets: the number of classes in which the curve's mean is the lowest")
+    sizes = "for each class {repeats} seeds, {images} scenes to train on, {test_images} to test".format(**settings)
+    lines.append(f"\n{sizes}; settings tuned on {', '.join(report['tuned_on'])}")
+    lines += ["", *shell.header(f"class, lam = {settings['c']:g}/n", "best known objective", "dual")]
     for name, best in report["best"].items():
-        dual = "" if best["dual"] is None else f", dual {best['dual']:.6g}"
-        known = f"best known objective {best['objective']:.6g}{dual}"
-        lines.append(f"\nclass {name}, lam = {report['settings']['c']:g}/n: {known}")
+        bounds = ("" if best[what] is None else f"{best[what]:.6g}" for what in ("objective", "dual"))
+        lines.append(shell.row(name, *bounds))
     return "\n".join(lines)
 
 
@@ -219,15 +254,16 @@ def _end(curve: dict[str, Any], what: str) -> float:
     return statistics.fmean(record["rows"][-1][what] if record["rows"] else 0.0 for record in curve["runs"])
 
 
-def _at(curve: dict[str, Any], what: str, limit: float, value: str, scale: float) -> str:
-    """Mean and standard deviation at the last row within the limit (the first row, if none is)."""
-    values = []
-    for record in curve["runs"]:
-        rows = [row for row in record["rows"] if row[what] <= limit * (1 + 1e-9)] or record["rows"][:1]
-        if not rows or rows[-1][value] is None:
-            return "diverged"
-        values.append(scale * rows[-1][value])
-    return f"{statistics.fmean(values):.4g} ± {statistics.pstdev(values):.2g}"
+def _at(rows: Sequence[dict[str, Any]], what: str, limit: float, value: str) -> float:
+    """The value in the last row within the limit, or in the first row if none is; inf where the run diverged."""
+    within = [row for row in rows if row[what] <= limit * (1 + 1e-9)] or rows[:1]
+    return math.inf if not within or within[-1][value] is None else float(within[-1][value])
+
+
+def _spread(values: np.ndarray) -> str:
+    """Mean and standard deviation over classes and seeds."""
+    diverged = int(np.sum(~np.isfinite(values)))
+    return f"{diverged} of {values.size} diverged" if diverged else f"{values.mean():.3g} ± {values.std():.2g}"
 
 
 SHOWN = shell.Shown(draw_boxes, table, without_rows)
