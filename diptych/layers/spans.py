@@ -130,50 +130,35 @@ def decode_spans(
         raise ValueError(f"biases: expected shape {rule.pairs.shape}, got {pairwise.shape}")
     pairwise = np.where(rule.pairs, pairwise, -np.inf)
     starts, stops = (np.where(each, 0.0, -np.inf) for each in (rule.starts, rule.ends))
-    names = [str(label) for label in labels]
+    parsed, L = [_parsed(label, scheme) for label in labels], len(labels)
 
     def decoded(row: np.ndarray, here: np.ndarray) -> Any:
-        return _decoded(row, here, names, pairwise, starts, stops, scheme, k)
+        places = np.flatnonzero(here)
+        each = np.broadcast_to(pairwise, (max(len(places) - 1, 0), L, L))
+        chain = accelerated.Chain(row[places].astype(np.float64), each, starts=starts, ends=stops)
+        value, parts = chain.expectation()
+        found, best = [], chain.topk(k)
+        for y, score in zip(best.labels[: int(best.count)], best.scores, strict=False):
+            spans = [
+                Span(int(places[a]), int(places[b - 1]) + 1, kind, _probability(parts, y, a, b, parsed, scheme))
+                for a, b, kind in _spans_of([parsed[i] for i in y])
+            ]
+            named: list[str | None] = [None] * len(row)
+            for place, label in zip(places, y, strict=True):
+                named[place] = str(labels[label])
+            found.append(Spans(named, spans, float(score - value)))
+        return found[0] if k == 1 else found
 
     return decoded(x, kept) if x.ndim == 2 else [decoded(*both) for both in zip(x, kept, strict=True)]
 
 
-def _decoded(
-    x: np.ndarray,
-    kept: np.ndarray,
-    labels: list[str],
-    pairwise: np.ndarray,
-    starts: np.ndarray,
-    ends: np.ndarray,
-    scheme: str,
-    k: int,
-) -> Any:
-    places, L = np.flatnonzero(kept), len(labels)
-    unary = x[places].astype(np.float64)
-    each = np.broadcast_to(pairwise, (max(len(places) - 1, 0), L, L))
-    chain = accelerated.Chain(unary, each, starts=starts, ends=ends)
-    value, parts = chain.expectation()
-    found, best = [], chain.topk(k)
-    for r in range(int(best.count)):
-        y = best.labels[r]
-        spans = [
-            Span(int(places[a]), int(places[b - 1]) + 1, kind, _probability(parts, y, a, b, kind, labels, scheme))
-            for a, b, kind in _spans_of([_parsed(labels[i], scheme) for i in y.tolist()])
-        ]
-        named: list[str | None] = [None] * len(x)
-        for place, label in zip(places.tolist(), y.tolist(), strict=True):
-            named[place] = labels[label]
-        found.append(Spans(named, spans, float(best.scores[r] - value)))
-    return found[0] if k == 1 else found
-
-
-def _probability(parts: Any, y: np.ndarray, a: int, b: int, kind: str, labels: list[str], scheme: str) -> float:
+def _probability(parts: Any, y: np.ndarray, a: int, b: int, parsed: list[tuple[str, str]], scheme: str) -> float:
     """Of the span of positions a..b - 1, labelled as in y: the chain is a Markov chain of these marginals of pairs."""
     p = float(parts.unary[a, y[a]])
     for t in range(a, b - 1):
         p *= _share(parts.pairwise[t, y[t], y[t + 1]], parts.unary[t, y[t]])
     if scheme == "BIO" and b < len(y):  # the span ends where the next label does not go on with it
-        goes_on = [_parsed(label, scheme) == ("I", kind) for label in labels]
+        goes_on = [label == ("I", parsed[y[a]][1]) for label in parsed]
         p *= 1.0 - _share(float(np.sum(parts.pairwise[b - 1, y[b - 1], goes_on])), parts.unary[b - 1, y[b - 1]])
     return min(max(p, 0.0), 1.0)
 

@@ -18,8 +18,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from diptych.layers.jax.chain import finite, logsumexp, positions, whole_numbers
+from diptych.layers.jax.chain import logsumexp, positions, whole_numbers
 from reference.arrays import number
+from reference.structures.scores import finite
 
 __all__ = ["crf_loss", "log_partition", "marginals", "score"]
 
@@ -75,14 +76,14 @@ def _eliminated(x: Array, mask: Array, single_root: bool) -> Array:
     wrong = jnp.where(jnp.any(mask[:, None] & arcs & ~(x < jnp.inf)), jnp.nan, jnp.zeros_like(x))
     wrong = jnp.sum(wrong * jnp.where(jnp.isfinite(x), x, 0))  # nan, and so are its derivatives, or 0
     x = jnp.where(arcs & mask[:, None], x, -jnp.inf)
-    top = jax.lax.stop_gradient(finite(jnp.max(x, -1)))  # of each row: differences are exact where scores are large
+    top = jax.lax.stop_gradient(finite(jnp, jnp.max(x, -1)))  # of each row: then large scores have exact differences
 
     def without_one(_: Any, carry: Any) -> Any:
         w, left, value = carry
         root = jnp.asarray(not single_root) | (jnp.sum(left) == 1)
         pivots = logsumexp(jnp.where(jnp.arange(n + 1) > 0, w, jnp.where(root, w, -jnp.inf)), -1)
         k = jnp.argmax(jnp.where(left, pivots, -jnp.inf))
-        through = w[:, k + 1, None] + (w[k] - finite(pivots[k]))
+        through = w[:, k + 1, None] + (w[k] - finite(jnp, pivots[k]))
         after = left & (jnp.arange(n) != k)
         w = jnp.where(after[:, None] & _arcs(after), logsumexp(jnp.stack([w, through]), 0), -jnp.inf)
         return w, after, value + jnp.where(jnp.any(left), pivots[k], 0)

@@ -11,7 +11,7 @@ they can be read, and are worth nan under ``jit``. Needs JAX: ``pip install "dip
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,19 +20,14 @@ import numpy as np
 import accelerated
 from reference.arrays import integer, number
 from reference.structures.base import KBest
+from reference.structures.chain_scores import ChainScores
+from reference.structures.scores import finite
 
 __all__ = ["KBest", "best", "crf_loss", "hinge_loss", "log_partition", "marginals", "score", "topk"]
 
 Array = Any
+Chains = Any  # ChainScores with a mask, and with the scores of both ends in those of labels
 LIMIT = {4: 25.0, 8: 150.0}  # by bytes of a number: how far below the largest transitions may lie, times mu
-
-
-class Chains(NamedTuple):
-    """Scores of labels with those of both ends, of transitions, and the positions that belong to the chains."""
-
-    unary: Array
-    pairwise: Array
-    mask: Array
 
 
 def log_partition(unary: Array, pairwise: Array, *, mu: float = 1.0, **where: Any) -> Array:
@@ -44,7 +39,7 @@ def log_partition(unary: Array, pairwise: Array, *, mu: float = 1.0, **where: An
     By products of exponentials if no transition is forbidden or far below the largest, else in logs.
     """
     chains, mu = _chains(unary, pairwise, **where), number("mu", mu, positive=True)
-    scaled = Chains(chains.unary / mu, chains.pairwise / mu, chains.mask)
+    scaled = chains._replace(unary=chains.unary / mu, pairwise=chains.pairwise / mu)
     span = jnp.max(scaled.pairwise) - jnp.min(scaled.pairwise)
     safe = span <= LIMIT[scaled.pairwise.dtype.itemsize]  # False for nan
     sound = jnp.all(chains.unary < jnp.inf, (-2, -1)) & jnp.all(chains.pairwise < jnp.inf)
@@ -134,7 +129,7 @@ def _chains(
             if jnp.shape(x) != (L,):
                 raise ValueError(f"{name}: expected shape {(L,)}, got {jnp.shape(x)}")
             unary = unary + jnp.where((mask & there)[..., None], jnp.asarray(x, dtype), 0)
-    return Chains(jnp.where(mask[..., None], unary, 0), pairwise, mask)  # also where what is left out is nan
+    return ChainScores(jnp.where(mask[..., None], unary, 0), pairwise, mask=mask)  # also where what is left out is nan
 
 
 def positions(shape: tuple[int, ...], mask: Array | None, lengths: Array | None) -> Array:
@@ -174,7 +169,7 @@ def _checked(chains: Chains, labels: Array) -> Array:
 
 
 def _score(chains: Chains, labels: Array) -> Array:
-    unary, pairwise, mask = chains
+    unary, pairwise, _, mask = chains
     n, L = unary.shape[-2:]
     sound = jnp.all(~mask | ((labels >= 0) & (labels < L)), axis=-1)
     y = jnp.clip(labels, 0, L - 1)
@@ -199,13 +194,13 @@ def _in_logs(chains: Chains) -> Array:
 
 def _summed(chains: Chains, step: Any) -> Array:
     """Messages in logarithms, the largest 0: ``step`` sums over the label before. Rabiner (1989), section V.A."""
-    unary, _, mask = chains
+    unary, _, _, mask = chains
 
     def add(carry: Any, position: Any) -> Any:
         message, value, begun = carry
         scores, kept = position
         after = jnp.where(begun[..., None], step(message), 0.0) + scores
-        top = jax.lax.stop_gradient(finite(jnp.max(after, axis=-1)))
+        top = jax.lax.stop_gradient(finite(jnp, jnp.max(after, axis=-1)))
         message = jnp.where(kept[..., None], after - top[..., None], message)
         return (message, value + jnp.where(kept, top, 0.0), begun | kept), None
 
@@ -216,13 +211,9 @@ def _summed(chains: Chains, step: Any) -> Array:
     return value + jnp.where(begun, logsumexp(message, -1), 0.0)
 
 
-def finite(x: Array) -> Array:
-    return jnp.where(x > -jnp.inf, x, 0.0)
-
-
 def logsumexp(x: Array, axis: int) -> Array:
     """log sum exp, with derivatives 0 where all are -inf."""
-    top = jax.lax.stop_gradient(finite(jnp.max(x, axis=axis, keepdims=True)))
+    top = jax.lax.stop_gradient(finite(jnp, jnp.max(x, axis=axis, keepdims=True)))
     total = jnp.sum(jnp.where(x > -jnp.inf, jnp.exp(jnp.where(x > -jnp.inf, x, 0.0) - top), 0.0), axis=axis)
     return _log(total) + jnp.squeeze(top, axis)
 
@@ -235,7 +226,7 @@ def _int() -> Any:
     return jnp.int64 if jax.config.jax_enable_x64 else jnp.int32
 
 
-def _host(unary: Any, pairwise: Any, mask: Any) -> accelerated.Chain:
+def _host(unary: Any, pairwise: Any, _: None, mask: Any) -> accelerated.Chain:
     """The batch, to which ``vmap`` has added axes before all others. Tables of transitions that differ become those of
     each edge.
     """

@@ -30,9 +30,10 @@ from diptych.layers.torch import sums
 from diptych.layers.torch.arguments import floating, mask_of, operator
 from diptych.layers.torch.formulas import LABELLED, OUTPUTS, SUMS, Batch, functions
 from diptych.layers.torch.oracles import KINDS, Kind
-from diptych.layers.torch.sums import finite, log_total
+from diptych.layers.torch.sums import log_total
 from reference.arrays import number
 from reference.structures.base import InfeasibleError
+from reference.structures.scores import finite
 
 __all__ = [formula.__name__ for formula in (*SUMS, *OUTPUTS, *LABELLED)]
 
@@ -89,11 +90,6 @@ class Trees(Batch):
     def marginals(self, mu: float) -> Sequence[Tensor]:
         (shares,) = sums.marginals(tree_sums, *self.scores, self.where, self.single_root, mu)
         return [self.parts(shares)]
-
-    def score(self, y: Tensor) -> Tensor:
-        B, k, n = y.shape
-        each = self.scores[0][:, None].expand(B, k, n, n + 1).gather(-1, y.clamp(min=0)[..., None])[..., 0]
-        return torch.where(y >= 0, each, 0.0).sum(-1)
 
     def parts(self, x: Tensor) -> Tensor:
         return self.shaped(x if self.places is None else _moved(x, self.places.argsort(-1)))
@@ -209,7 +205,7 @@ def _eliminated(values: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
         pivots = log_total(torch.where(early[:, None, None] & (column == 0), -torch.inf, w), -1)
         k = torch.where(left, pivots.detach(), -torch.inf).argmax(1, keepdim=True)
         pivot = pivots.gather(1, k)
-        heads = w.gather(1, k[..., None].expand(-1, 1, n + 1)) - finite(pivot)[..., None]
+        heads = w.gather(1, k[..., None].expand(-1, 1, n + 1)) - finite(torch, pivot)[..., None]
         through = w.gather(2, k[:, None].expand(-1, n, 1) + 1) + heads
         value = value + torch.where(left.any(1), pivot[:, 0], 0.0)
         left = left & (token != k)
@@ -220,7 +216,8 @@ def _eliminated(values: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
 
 def _highest(values: Tensor, lengths: Tensor) -> Tensor:
     """Of each row, (B, n, 1), 0 if all are forbidden: what is left is exact where scores are large."""
-    return finite(torch.where(_arcs(values, lengths), values.detach().double(), -torch.inf).amax(-1, keepdim=True))
+    scores = torch.where(_arcs(values, lengths), values.detach().double(), -torch.inf)
+    return finite(torch, scores.amax(-1, keepdim=True))
 
 
 def _arcs(values: Tensor, lengths: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 __all__ = [
+    "applied",
     "beside",
     "floating",
     "label_tensor",
@@ -63,6 +65,16 @@ no_derivative.register_fake(lambda weights: weights.new_empty(()))
 no_derivative.register_vmap(lambda info, dims, weights: (no_derivative(weights), None))
 
 
+def applied(function: Any, *given: Any) -> Any:
+    """A function of PyTorch, with its rule ``forward_mode``; without it in compiled programs, which take none."""
+    return (function if torch.compiler.is_compiling() else _with_forward_mode(function)).apply(*given)
+
+
+@cache
+def _with_forward_mode(function: Any) -> Any:
+    return type(function.__name__, (function,), {"jvp": staticmethod(function.forward_mode)})
+
+
 class _Undifferentiated(Function):
     generate_vmap_rule = True
 
@@ -79,19 +91,14 @@ class _Undifferentiated(Function):
         none = no_derivative(weights)
         return None, *(None if x is None else none.to(x.dtype).expand_as(x) for x in ctx.saved_tensors)
 
-
-class _ForwardUndifferentiated(_Undifferentiated):
     @staticmethod
-    def jvp(ctx: Any, *_: Any) -> Any:
+    def forward_mode(ctx: Any, *_: Any) -> Any:
         no_derivative(torch.ones(1))
 
 
 def undifferentiated(x: Tensor, *scores: Tensor) -> Tensor:
-    """Numbers without a derivative in these scores: asking for one is an error, where PyTorch would answer 0. (Compiled
-    programs take no function with a rule for forward mode.)
-    """
-    function = _Undifferentiated if torch.compiler.is_compiling() else _ForwardUndifferentiated
-    found: Tensor = function.apply(x.detach(), *scores, *(None,) * (4 - len(scores)))
+    """Numbers without a derivative in these scores: asking for one is an error, where PyTorch would answer 0."""
+    found: Tensor = applied(_Undifferentiated, x.detach(), *scores, *(None,) * (4 - len(scores)))
     return found
 
 

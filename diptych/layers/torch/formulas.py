@@ -13,12 +13,12 @@ from torch import Tensor
 from diptych.layers.torch.arguments import beside, label_tensor, operator, undifferentiated
 from diptych.layers.torch.oracles import best_outputs, highest_scores, k_best_outputs, sampled
 from diptych.layers.torch.projections import fields_of, projected
-from diptych.layers.torch.sums import finite
 from reference.arrays import integer, number
 from reference.smoothings import Entropy, Max, SquaredL2, TopK
 from reference.structures.base import InfeasibleError, KBest
+from reference.structures.scores import finite
 
-__all__ = ["LABELLED", "OUTPUTS", "SUMS", "Batch", "Best", "KBest", "Parts", "functions"]
+__all__ = ["LABELLED", "OUTPUTS", "SUMS", "Batch", "Best", "KBest", "Parts", "chosen", "functions"]
 
 
 class Best(NamedTuple):
@@ -109,7 +109,7 @@ class Batch:
 
     def score(self, y: Tensor) -> Tensor:
         """The scores (..., k) of outputs (..., k, n), 0 where they are -1."""
-        raise NotImplementedError
+        return chosen(self.scores[0], y).sum(-1)
 
     def gold(self, y: Tensor) -> Tensor:
         """The scores of outputs that are checked."""
@@ -126,6 +126,12 @@ class Batch:
     def loss(self, y: Tensor) -> Tensor:
         """The log-partitions less the scores of outputs that are laid out."""
         return self.value(1.0) - self.gold(self.checked(y))
+
+
+def chosen(x: Tensor, y: Tensor) -> Tensor:
+    """Of numbers (B, n, K) those at y (B, k, n), 0 where y is -1."""
+    each = x[:, None].expand(*y.shape, x.shape[-1]).gather(-1, y.clamp(min=0)[..., None])[..., 0]
+    return torch.where(y >= 0, each, 0.0)
 
 
 def functions(structure: type[Batch], formulas: Sequence[Callable[..., Any]]) -> list[Callable[..., Any]]:
@@ -221,7 +227,7 @@ def score(given: Batch, labels: Tensor) -> Tensor:
 
 def entropy(given: Batch) -> Tensor:
     """-sum_y P(y) log P(y), (...,), where P(y) is proportional to exp(score(y))."""
-    return given.shaped(given.value(1.0) - given.mean([finite(x) for x in given.scores]))
+    return given.shaped(given.value(1.0) - given.mean([finite(torch, x) for x in given.scores]))
 
 
 def kl(p: Batch, other: Any) -> Tensor:
@@ -234,7 +240,7 @@ def kl(p: Batch, other: Any) -> Tensor:
             mine, theirs = (tuple(x.shape[p.axes - 1 :]) for x in (a, b))
             raise ValueError(f"other_{name}: expected shape {mine}, got {theirs}")
     pairs = list(zip(p.scores, other.scores, strict=True))
-    apart = other.value(1.0) - p.value(1.0) + p.mean([finite(a) - finite(b) for a, b in pairs])
+    apart = other.value(1.0) - p.value(1.0) + p.mean([finite(torch, a) - finite(torch, b) for a, b in pairs])
     lost = p.mean([((b == -torch.inf) & (a > -torch.inf)).to(a.dtype) for a, b in pairs])
     return p.shaped(torch.where(lost.detach() > 0, torch.inf, apart))
 

@@ -18,7 +18,7 @@ from torch import Tensor
 import accelerated.structures.matching as kernels
 from diptych.layers.torch import formulas
 from diptych.layers.torch.arguments import floating, lengths_tensor, operator
-from diptych.layers.torch.formulas import Batch, functions
+from diptych.layers.torch.formulas import Batch, chosen, functions
 from diptych.layers.torch.oracles import KINDS, Kind
 from reference.structures.base import InfeasibleError
 
@@ -58,10 +58,7 @@ class Matrices(Batch):
         return cost * (torch.arange(values.shape[-1], device=values.device) != y[..., None]).to(values.dtype)
 
     def score(self, y: Tensor) -> Tensor:
-        B, k, p = y.shape
-        values = torch.nn.functional.pad(self.scores[0], (0, 1))[:, None].expand(B, k, p, -1)  # without columns, too
-        each = values.gather(-1, y.clamp(min=0)[..., None])[..., 0]
-        return torch.where(y >= 0, each, 0.0).sum(-1)
+        return chosen(torch.nn.functional.pad(self.scores[0], (0, 1)), y).sum(-1)  # there may be no columns
 
 
 best, topk, sparsemap = functions(Matrices, (formulas.best, formulas.topk, formulas.sparsemap))

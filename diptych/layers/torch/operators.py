@@ -23,7 +23,7 @@ from torch.nn.functional import pad
 import accelerated.structures.chain as kernels
 from accelerated.structures import chain_batch
 from accelerated.structures.chain_batch import Tables
-from diptych.layers.torch.arguments import operator, undifferentiated
+from diptych.layers.torch.arguments import applied, operator, undifferentiated
 from reference.structures import chain_hessian, chain_scaled
 from reference.structures.base import InfeasibleError
 from reference.structures.chain_masks import at_end, front, parts_back, with_end
@@ -151,11 +151,17 @@ class _Value(Function):
     @staticmethod
     def backward(ctx: Any, weights: Tensor, *_: Any) -> Any:
         given = weights, *ctx.saved_tensors, ctx.mu
-        if torch.compiler.is_compiling():
-            return *_Gradient.apply(*given), *(None,) * 4
-        if torch.is_grad_enabled() or any(unpack_dual(x).tangent is not None for x in given[:9]):
-            return *_ForwardGradient.apply(*given), *(None,) * 4
+        asked = torch.compiler.is_compiling() or torch.is_grad_enabled()
+        if asked or any(unpack_dual(x).tangent is not None for x in given[:9]):
+            return *applied(_Gradient, *given), *(None,) * 4
         return *_Gradient.forward(*given), *(None,) * 4  # nothing asks for a derivative of this one
+
+    @staticmethod
+    def forward_mode(ctx: Any, *along: Any) -> Any:
+        *scores, labels, mask = ctx.saved_tensors
+        tangents = _tangents(along, scores)
+        mean = Mean.apply(*scores, *tangents, mask, ctx.mu)
+        return (mean if labels is None else mean - gold_score(tangents, labels, mask)), *(None,) * 4
 
 
 class _Gradient(Function):
@@ -181,6 +187,17 @@ class _Gradient(Function):
         if labels is not None:
             mean = mean - gold_score(along, labels, mask)
         return mean, None, None, None, None, *tangents, None, None, None
+
+    @staticmethod
+    def forward_mode(ctx: Any, change: Tensor | None, *along: Any) -> Any:
+        weights, *kept, u, A, s, e, labels, mask = ctx.saved_tensors
+        scores = u, A, s, e
+        _, *found = chain_hessian_product(weights, scores, mask, ctx.mu, _tangents(along[4:], scores))
+        tangents = [undifferentiated(x, *scores) for x in found]
+        if change is None:
+            return tuple(tangents)
+        more = applied(_Gradient, change, *kept, *scores, labels, mask, ctx.mu)
+        return tuple(a + b for a, b in zip(tangents, more, strict=True))
 
 
 class Mean(Function):
@@ -209,48 +226,22 @@ class Mean(Function):
         return *tangents, *gradient, None, None
 
 
-class _ForwardValue(_Value):
-    """With a rule for forward mode, which compiled programs cannot have."""
-
-    @staticmethod
-    def jvp(ctx: Any, *along: Any) -> Any:
-        *scores, labels, mask = ctx.saved_tensors
-        tangents = _tangents(along, scores)
-        mean = Mean.apply(*scores, *tangents, mask, ctx.mu)
-        return (mean if labels is None else mean - gold_score(tangents, labels, mask)), *(None,) * 4
-
-
-class _ForwardGradient(_Gradient):
-    @staticmethod
-    def jvp(ctx: Any, change: Tensor | None, *along: Any) -> Any:
-        weights, *kept, u, A, s, e, labels, mask = ctx.saved_tensors
-        scores = u, A, s, e
-        _, *found = chain_hessian_product(weights, scores, mask, ctx.mu, _tangents(along[4:], scores))
-        tangents = [undifferentiated(x, *scores) for x in found]
-        if change is None:
-            return tuple(tangents)
-        more = _ForwardGradient.apply(change, *kept, *scores, labels, mask, ctx.mu)
-        return tuple(a + b for a, b in zip(tangents, more, strict=True))
-
-
 def _tangents(along: Any, scores: Any) -> list[Tensor]:
     return [torch.zeros_like(x) if v is None else v for v, x in zip(along, scores, strict=False)]
 
 
 def value_of(scores: Scores, labels: Tensor | None, mask: Tensor | None, mu: float) -> Tensor:
     """:func:`chain_value` alone, with its derivatives."""
-    function = _Value if torch.compiler.is_compiling() else _ForwardValue
     keep = torch.is_grad_enabled() and any(x.requires_grad for x in scores)
-    value: Tensor = function.apply(*scores, labels, mask, mu, keep)[0]
+    value: Tensor = applied(_Value, *scores, labels, mask, mu, keep)[0]
     return value
 
 
 def gradient_of(scores: Scores, mask: Tensor | None, mu: float) -> tuple[Tensor, ...]:
     """The gradient of the sum of :func:`chain_value`, with its derivatives."""
     _, *kept = chain_value([x.detach() for x in scores], None, mask, mu, True)
-    function = _Gradient if torch.compiler.is_compiling() else _ForwardGradient
     ones = scores[0].new_ones(scores[0].shape[:2])
-    found: tuple[Tensor, ...] = function.apply(ones, *kept, *scores, None, mask, mu)
+    found: tuple[Tensor, ...] = applied(_Gradient, ones, *kept, *scores, None, mask, mu)
     return found
 
 

@@ -13,15 +13,15 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from diptych.layers.torch.arguments import undifferentiated
+from diptych.layers.torch.arguments import applied, undifferentiated
+from reference.structures.scores import finite
 
-__all__ = ["finite", "log_partition", "log_total", "marginals", "mean"]
+__all__ = ["log_partition", "log_total", "marginals", "mean"]
 
 
 def log_partition(operator: Callable[..., Any], *given: Any) -> Tensor:
     """The value (B,) of an operator of four arguments, tensors of scores first, that returns it with the marginals."""
-    function = _Value if torch.compiler.is_compiling() else _ForwardValue
-    value: Tensor = function.apply(operator, *given)[0]
+    value: Tensor = applied(_Value, operator, *given)[0]
     return value
 
 
@@ -41,14 +41,9 @@ def mean(plain: Callable[..., Tensor], scores: Sequence[Tensor], direction: Sequ
 
 def log_total(x: Tensor, dim: int) -> Tensor:
     """log sum exp, with derivatives 0 where all are -inf."""
-    top = finite(x.detach().amax(dim, keepdim=True))
+    top = finite(torch, x.detach().amax(dim, keepdim=True))
     mass = (x - top).exp().sum(dim)
     return torch.where(mass > 0, torch.where(mass > 0, mass, 1.0).log() + top.squeeze(dim), -torch.inf)
-
-
-def finite(x: Tensor) -> Tensor:
-    """x, 0 where it is -inf."""
-    return torch.where(x > -torch.inf, x, 0.0)
 
 
 class _Value(Function):
@@ -71,12 +66,8 @@ class _Value(Function):
         slopes = [weights.reshape(-1, *(1,) * (x.ndim - 1)) * x for x in _marginals(ctx)]
         return None, *slopes, *(None,) * (4 - len(slopes))
 
-
-class _ForwardValue(_Value):
-    """With a rule for forward mode, which compiled programs cannot have."""
-
     @staticmethod
-    def jvp(ctx: Any, _: Any, *along: Any) -> Any:
+    def forward_mode(ctx: Any, _: Any, *along: Any) -> Any:
         parts = _marginals(ctx)
         terms = [(x * v).flatten(1).sum(1) for x, v in zip(parts, along, strict=False) if v is not None]
         return sum(terms), *(None,) * len(parts)

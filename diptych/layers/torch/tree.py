@@ -20,7 +20,7 @@ from torch import Tensor
 import accelerated.structures.tree as kernels
 from diptych.layers.torch import sums
 from diptych.layers.torch.arguments import floating, operator, pair_tensor
-from diptych.layers.torch.formulas import LABELLED, OUTPUTS, SUMS, Batch, functions
+from diptych.layers.torch.formulas import LABELLED, OUTPUTS, SUMS, Batch, chosen, functions
 from diptych.layers.torch.operators import checked_labels
 from diptych.layers.torch.oracles import KINDS, Kind
 from diptych.layers.torch.sums import log_total
@@ -62,13 +62,10 @@ class Trees(Batch):
         return [*map(self.shaped, sums.marginals(node_sums, *self.scores, self.parents, mu))]
 
     def score(self, y: Tensor) -> Tensor:
-        (B, k, p), L, (unary, pairwise), above = y.shape, self.scores[0].shape[-1], self.scores, self.parents
-        y, there = y.clamp(min=0), y >= 0
-        pair = y[..., above.clamp(min=0)] * L + y
-        nodes = unary[:, None].expand(B, k, p, L).gather(-1, y[..., None])[..., 0]
-        edges = pairwise.reshape(B, 1, p, L * L).expand(B, k, p, L * L).gather(-1, pair[..., None])[..., 0]
-        each = nodes + torch.where(above >= 0, edges, 0.0)
-        return torch.where(there, each, 0.0).sum(-1)
+        (unary, pairwise), above = self.scores, self.parents
+        pair = y[..., above.clamp(min=0)] * unary.shape[-1] + y  # -1 or less where y is
+        edges = torch.where(above >= 0, chosen(pairwise.flatten(2), pair), 0.0)
+        return (chosen(unary, y) + edges).sum(-1)
 
 
 log_partition, marginals, entropy, kl = functions(Trees, SUMS)
