@@ -19,6 +19,13 @@ from accelerated.threads import set_num_threads
 from diptych.experiments.clock import best_of
 
 SIZE, SMALL = (100, 10, 20), (20, 4, 5)  # tokens, lengths, labels; torch-struct takes memory for the small ones only
+QUESTIONS: dict[str, Callable[[Any], Any]] = {
+    "best": lambda segments: segments.best(),
+    "log-partition and marginals": lambda segments: segments.expectation(),
+    "5 best": lambda segments: segments.topk(5),
+    "max-marginals": lambda segments: segments.max_marginals(),
+    "10 samples": lambda segments: segments.sample(10, rng=0),
+}
 
 
 def scores(n: int, W: int, L: int) -> tuple[np.ndarray, np.ndarray]:
@@ -60,29 +67,16 @@ def torch_struct(n: int, W: int, L: int) -> Callable[[], Any] | None:
 class Oracles:
     """Seconds for each question about one sequence; of scores that are far apart, sums take logarithms."""
 
-    params = ([SIZE, SMALL], [1.0, 1000.0])
-    param_names = ("size", "scale")
+    params = ([*QUESTIONS], [SIZE, SMALL], [1.0, 1000.0])
+    param_names = ("question", "size", "scale")
 
-    def setup(self, size, scale):
+    def setup(self, question, size, scale):
         set_num_threads(1)
         self.segments = accelerated.Segments(*(scale * x for x in scores(*size)))
-        for ask in (self.time_best, self.time_expectation, self.time_top_k, self.time_max_marginals, self.time_sample):
-            ask(size, scale)
+        self.time_oracle(question, size, scale)
 
-    def time_best(self, size, scale):
-        self.segments.best()
-
-    def time_expectation(self, size, scale):
-        self.segments.expectation()
-
-    def time_top_k(self, size, scale):
-        self.segments.topk(5)
-
-    def time_max_marginals(self, size, scale):
-        self.segments.max_marginals()
-
-    def time_sample(self, size, scale):
-        self.segments.sample(10, rng=0)
+    def time_oracle(self, question, size, scale):
+        QUESTIONS[question](self.segments)
 
 
 def figures() -> Iterator[tuple[str, float, str, float | None]]:

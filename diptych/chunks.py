@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from reference.models.schemes import SCHEMES, Chunk, canonical, chunks_of, parts, prefixes_of
+from reference.models.schemes import SCHEMES, Chunk, canonical, chunks_of, parts, written
 
 MEANT = re.compile("[BI]-.+", re.IGNORECASE)
 MISSPELT = re.compile("[BI][_.:/].+|.+[-_][BI]", re.IGNORECASE)  # beside O
@@ -76,14 +76,7 @@ def convert(labels: Sequence[str], source: str | None, target: str) -> list[str]
     ['B-NP', 'L-NP', 'O', 'U-VP']
     """
     target = canonical("target", str(target))
-    result, before = list(labels), Chunk("", -1, -2)
-    for chunk in chunks_of(result, canonical("source", source), "labels", None):
-        kind, first, last = chunk
-        prefixes = prefixes_of(chunk, before, target)
-        prefixes = prefixes.lower() if result[first][0].islower() else prefixes
-        result[first : last + 1] = [f"{prefix}-{kind}" if kind else prefix for prefix in prefixes]
-        before = chunk
-    return result
+    return written(chunks_of(list(labels), canonical("source", source), "labels", None), labels, target)
 
 
 def chunk_scores(

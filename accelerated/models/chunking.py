@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 import reference.models.chunking as reference
 from accelerated.models.segments import SegmentModel
 from accelerated.models.sequence import LabelWeights
@@ -13,6 +11,3 @@ __all__ = ["ChunkingModel"]
 
 class ChunkingModel(reference.ChunkingModel, LabelWeights):
     structure_type, arrays = SegmentModel.structure_type, SegmentModel.arrays
-
-    def flat(self, W: np.ndarray, A: np.ndarray) -> np.ndarray:
-        return LabelWeights.flat(self, W, A)[self.cells]

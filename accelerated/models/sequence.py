@@ -32,6 +32,7 @@ class LabelWeights:
     """The layout of a model with weights of features and labels, and of pairs of labels."""
 
     split: Any
+    cells: Any = slice(None)  # the places of the model's weights among those of all features and labels
 
     def padded(self, w: np.ndarray, rows: Any = ALL) -> Weights:
         """Weights (d,) as the kernels take them, copied: W (F, Lp) and A (1, L, L).
@@ -43,7 +44,7 @@ class LabelWeights:
 
     def flat(self, W: np.ndarray, A: np.ndarray) -> np.ndarray:
         """The inverse of :meth:`padded`: one vector (d,)."""
-        return unpad(W, A)
+        return unpad(W, A)[self.cells]
 
 
 class SequenceModel(reference.SequenceModel, LabelWeights):

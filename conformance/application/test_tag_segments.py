@@ -1,7 +1,5 @@
 """Commands over structures of their own: segments in ``tag``, projective trees in ``parse``."""
 
-import json
-
 import numpy as np
 
 from reference import Projective
@@ -26,22 +24,16 @@ def test_the_command_reads_templates_of_segments(write, cli):
     write("U:%x[0,0]\nS7:%s[0]\nB\n", "s.template")
     write('templates = ["word"]\nsegments = ["%b[0,word]+%e[0,word]"]\n', "s.toml")
     write("U:%x[0,0]\n", "none.template")  # beside the templates of segments that come with the package
-    for file, name in (
-        ("s.template", "S7:%s[word]=S7:x y"),
-        ("s.toml", "%b[0,word]+%e[0,word]=y+x"),
-        ("none.template", 0),
-    ):
-        words = f"tag train both.txt --templates {file} --segments 2 --lam 0.001 --quiet --save m.npz --json"
-        assert json.loads(cli.printed(words))["train"]["accuracy"]["sentence"] == 1.0
-        scores = json.loads(cli.printed("tag evaluate m.npz both.txt --json"))
+    names = {"s.template": "S7:%s[word]=S7:x y", "s.toml": "%b[0,word]+%e[0,word]=y+x", "none.template": ""}
+    for file, name in names.items():
+        words = f"tag train both.txt --templates {file} --segments 2 --lam 0.001 --quiet --save m.npz"
+        assert cli.reported(words)["train"]["accuracy"]["sentence"] == 1.0
+        scores = cli.reported("tag evaluate m.npz both.txt")
         assert scores["accuracy"]["sentence"] == 1.0 and scores["chunks"]["f1"] == 1.0
         assert cli.printed("tag errors m.npz both.txt").startswith("0 of 36 tokens wrong")
-        if name:
-            shown = {each for each, _ in json.loads(cli.printed("tag show m.npz --json"))["labels"]["NE"]}
-            assert name in shown and "2 tokens" in shown
-    (best,) = json.loads(cli.printed("tag predict m.npz both.txt --limit 1 --top 2 --probabilities --json"))[
-        "sentences"
-    ]
+        shown = {each for each, _ in cli.reported("tag show m.npz")["labels"]["NE"]}
+        assert not name or {name, "2 tokens"} <= shown
+    (best,) = cli.reported("tag predict m.npz both.txt --limit 1 --top 2 --probabilities")["sentences"]
     assert best["labels"] == ["B-EQ", "I-EQ", "O"] == best["best"][0]["labels"]
     first, second = (each["score"] for each in best["best"])
     assert first > second and best["probabilities"][0] == best["probabilities"][1] > 0.5

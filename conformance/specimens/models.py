@@ -223,61 +223,34 @@ def cut(rng: np.random.Generator, n: int, longest: Any) -> np.ndarray:
     return np.array(rows, np.int64).reshape(-1, 3)
 
 
-def every_cut(n: int, longest: Any, s: int = 0) -> list[list[tuple[int, int, int]]]:
-    """All segmentations of the positions s..n - 1 with labels."""
-    if s == n:
-        return [[]]
-    first = [(s, w, label) for label, most in enumerate(longest) for w in range(min(most, n - s))]
-    return [[row, *rest] for row in first for rest in every_cut(n, longest, s + row[1] + 1)]
-
-
-def segment_features(x: np.ndarray, z: np.ndarray, y: Any, L: int) -> np.ndarray:
-    """The joint feature vector of a segmentation, written out; x (n, F), z (n, W, G)."""
-    F, (_, W, G) = x.shape[1], z.shape
-    inside, first, last, whole = np.zeros((F, L)), np.zeros((F, L)), np.zeros((F, L)), np.zeros((G, L))
-    lengths, pairs, before = np.zeros((W, L)), np.zeros((L, L)), None
-    for s, w, label in y:
-        for t in range(s, s + w + 1):
-            inside[:, label] += x[t]
-        first[:, label] += x[s]
-        last[:, label] += x[s + w]
-        whole[:, label] += z[s, w]
-        lengths[w, label] += 1
-        if before is not None:
-            pairs[before, label] += 1
-        before = label
-    return np.concatenate([part.ravel() for part in (inside, first, last, whole, lengths, pairs)])
-
-
-def padded_rows(y: Any, n: int) -> np.ndarray:
-    """Segments as the structure of n positions reads them."""
-    rows = np.full((n, 3), -1)
-    rows[: len(y)] = np.array(y, np.int64).reshape(-1, 3)
-    return rows
-
-
-def labels_of(y: Any) -> list[int]:
-    """The label of each position."""
-    return [label for _, w, label in y for _ in range(w + 1)]
-
-
 def segmented(X: Any, Y: Any, F: int, longest: Any, G: int = 0, **options: Any) -> Problem:
     """Of a SegmentModel."""
-    L, cost = len(longest), options.get("cost")
-    table, sizes = 1.0 - np.eye(L) if cost is None else cost, [len(labels_of(y)) for y in Y]
+    L, W, cost = len(longest), max(longest), options.get("cost")
+    table, sizes = 1.0 - np.eye(L) if cost is None else cost, [int(np.sum(y[:, 1] + 1)) for y in Y]
+
+    def outputs(i):
+        every = OUTPUTS["Segments"].all({"segments": np.zeros((sizes[i], W, L))})
+        rows = ([row for row in y if row[0] >= 0] for y in every)
+        fit = (y for y in rows if all(w < longest[label] for _, w, label in y))
+        return [np.array(y, np.int64).reshape(-1, 3) for y in fit]
 
     def phi(i, y):
-        x, z = X[i] if G else (X[i], np.zeros((sizes[i], max(longest), 0)))
-        return segment_features(x, z, y, L)
+        x, z = X[i] if isinstance(X[i], tuple) else (X[i], np.zeros((sizes[i], W, 0)))
+        weights, pairs = np.zeros((3 * F + G + W, L)), np.zeros((L, L))
+        for s, w, label in y:
+            inside = np.sum(x[s : s + w + 1], axis=0)
+            weights[:, label] += np.concatenate([inside, x[s], x[s + w], z[s, w], np.eye(W)[w]])
+        np.add.at(pairs, (y[:-1, 2], y[1:, 2]), 1.0)
+        return np.concatenate([weights.ravel(), pairs.ravel()])
 
     return Problem(
         lambda b: b.SegmentModel(F, L, longest, n_segment_features=G, **options),
         X,
         Y,
-        lambda i: [np.array(y, np.int64).reshape(-1, 3) for y in every_cut(sizes[i], longest)],
+        outputs,
         phi,
-        lambda i, y: sum(table[a, b] for a, b in zip(labels_of(Y[i]), labels_of(y), strict=True)),
-        label=lambda i, y: padded_rows(y, sizes[i]),
+        lambda i, y: np.sum(table[tuple(np.repeat(rows[:, 2], rows[:, 1] + 1) for rows in (Y[i], y))]),
+        label=lambda i, y: np.pad(y, ((0, sizes[i] - len(y)), (0, 0)), constant_values=-1),
     )
 
 
@@ -295,43 +268,27 @@ def _chunked(rng, number, n, largest, **options):
 
 
 def chunked(X: Any, Y: Any, templates: Any, longest: int = 2, **options: Any) -> Problem:
-    """Of a ChunkingModel with the templates SEGMENT_FEATURES."""
+    """Of a ChunkingModel with the templates SEGMENT_FEATURES: a SegmentModel of indicators of its vocabularies."""
     options |= {"longest": longest, "segment_templates": list(SEGMENT_FEATURES)}
     own = reference.ChunkingModel.of(X, Y, templates, **options)
-    L, W, (F, G) = len(own.labels), own.n_widths, map(len, (own.vocabulary, own.segment_vocabulary))
-    seen = attributes_of(X, own.templates)
-
-    def gold(i):
-        rows, end = [], 0
-        for kind, first, last in [*chunks(Y[i]), ("", len(Y[i]), 0)]:
-            rows += [(t, 0, own.labels.index("O")) for t in range(end, first)]
-            end = last + 1
-            rows += [(first, last - first, own.labels.index(kind))] if kind else []
-        return np.array(rows, np.int64).reshape(-1, 3)
-
-    def phi(i, y):
-        n = len(Y[i])
-        x, z = np.zeros((n, F)), np.zeros((n, W, G))
+    F, G, seen = len(own.vocabulary), len(own.segment_vocabulary), attributes_of(X, own.templates)
+    inputs, gold = [], []
+    for i, (x, y) in enumerate(zip(X, Y, strict=True)):
+        n, rows = len(y), {c.first: (c.first, c.last - c.first, own.labels.index(c.type)) for c in chunks(y)}
+        rows |= {t: (t, 0, own.labels.index("O")) for t, label in enumerate(y) if label == "O"}
+        gold.append(np.array(sorted(rows.values()), np.int64).reshape(-1, 3))
+        tokens, spans = np.zeros((n, F)), np.zeros((n, own.n_widths, G))
         for t in range(n):
-            for name in set(_names_at(seen, seen.offsets[i] + t)) & set(own.vocabulary):
-                x[t, own.vocabulary.index(name)] = 1
-        for s, w, _ in y:
-            names = {f"{template}={value(X[i], s, s + w + 1)}" for template, value in SEGMENT_FEATURES.items()}
-            for name in names & set(own.segment_vocabulary):
-                z[s, w, own.segment_vocabulary.index(name)] = 1
-        whole, size = segment_features(x, z, y, L), (3 * F + G + W) * L
-        return whole if own.pairs is None else whole[np.append(own.pairs, np.arange(size, size + L * L))]
-
-    return Problem(
-        lambda b: b.ChunkingModel.of(X, Y, templates, **options),
-        X,
-        Y,
-        lambda i: [np.array(y, np.int64).reshape(-1, 3) for y in every_cut(len(Y[i]), own.longest)],
-        phi,
-        lambda i, y: sum(a != b for a, b in zip(labels_of(gold(i)), labels_of(y), strict=True)),
-        label=lambda i, y: padded_rows(y, len(Y[i])),
-        best=gold,
-    )
+            here = _names_at(seen, seen.offsets[i] + t)
+            tokens[t] = [name in here for name in own.vocabulary]
+        for s, w in itertools.product(range(n), range(own.n_widths)):
+            here = [f"{one}={value(x, s, s + w + 1)}" for one, value in SEGMENT_FEATURES.items() if s + w < n]
+            spans[s, w] = [name in here for name in own.segment_vocabulary]
+        inputs.append((tokens, spans))
+    whole, pairs = segmented(inputs, gold, F, own.longest.tolist(), G), own.whole_size - len(own.labels) ** 2
+    kept = [*(range(pairs) if own.pairs is None else own.pairs), *range(pairs, own.whole_size)]
+    make = lambda b: b.ChunkingModel.of(X, Y, templates, **options)  # noqa: E731
+    return replace(whole, make=make, X=X, Y=Y, phi=lambda i, y: whole.phi(i, y)[kept], best=gold.__getitem__)
 
 
 def _classes(rng, number, n, largest):

@@ -251,9 +251,8 @@ def segment_templates_of(command: Any, layout: Layout) -> tuple[str, ...]:
     ValueError for those of a file that are not used, without --segments.
     """
     name, columns = command.templates, [column for column in layout.columns or () if column != "label"]
-    found: tuple[str, ...] = ()
-    if name is not None and name not in (*TOKEN_TEMPLATES, "items"):
-        found = load_segment_templates(name, layout.columns or ())
+    own = name not in (None, "items", *TOKEN_TEMPLATES)
+    found = load_segment_templates(name, layout.columns or ()) if own else ()
     if found and command.segments is None:
         raise ValueError(f"--templates {name}: it has templates of segments, such as {found[0]}; give --segments W")
     for column in segment_columns(found):

@@ -15,9 +15,8 @@ from diptych.distributed.loaders import Loader, SequenceFile
 from diptych.distributed.transports import transport_of
 from diptych.files.sources import named
 from reference.example_errors import ExampleError
-from reference.models.base import integer
 from reference.models.macros import has_transitions
-from reference.models.tagging import TaggingModel, check_least
+from reference.models.tagging import TaggingModel, check_choices
 from reference.models.templates import hashes
 from reference.models.token_templates import TokenAttributes, attributes_of, check_templates, edge_lines
 
@@ -117,10 +116,7 @@ def tagging_model(
     ValueError, TypeError
         A loader fails; labels are not names; an option is not one that ``TaggingModel.of`` accepts.
     """
-    if pairs not in ("observed", "all"):
-        raise ValueError(f"pairs: expected observed or all, got {pairs!r}")
-    integer("least", least, 1)
-    check_least(least, bits)
+    check_choices(pairs, least, bits)
     given: Templates = templates if templates is None or callable(templates) else check_templates(templates)
     transport = transport_of(executor)
     rest = bits is not None, settings.get("transitions")

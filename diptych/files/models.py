@@ -35,16 +35,9 @@ AS_ARRAYS = {  # settings that are arrays: pairs and names
 FLOATS = (np.float32, np.float64)
 FEW = 3  # names of fields that an error lists
 MODELS = (
-    *("AlignmentModel", "CandidateModel", "ChunkingModel", "KernelSequenceModel", "MulticlassModel", "ParsingModel"),
-    *(
-        "SegmentModel",
-        "SegmentationModel",
-        "SequenceModel",
-        "SubwindowModel",
-        "TaggingModel",
-        "TreeModel",
-        "TwoLayerModel",
-    ),
+    *("AlignmentModel", "CandidateModel", "ChunkingModel", "KernelSequenceModel", "MulticlassModel"),
+    *("ParsingModel", "SegmentModel", "SegmentationModel", "SequenceModel", "SubwindowModel"),
+    *("TaggingModel", "TreeModel", "TwoLayerModel"),
 )
 
 

@@ -74,16 +74,15 @@ def load_segment_templates(path: str, columns: Sequence[str]) -> tuple[str, ...]
     lines = [(number, line) for number, line in enumerate(load_text(file), 1) if _OF_SEGMENTS.match(line)]
     toml = not lines and flavour not in FLAVOURS and not any(map(_THEIRS.match, load_text(file)))
     each = enumerate(token_templates.lists_of(file).get("segments", []), 1) if toml else lines
-    templates: dict[str, int] = {}
+    templates: tuple[str, ...] = ()
     for number, line in each:
         try:
             template = line if toml else MACRO.sub(partial(named_macro, columns), line)
-            check_segment_templates([template, *templates][: 1 + (template in templates)])
+            templates = check_segment_templates([*templates, template])
         except ValueError as problem:
             where = f"{file}, segments[{number - 1}]" if toml else f"{file}, line {number}"
             raise ValueError(f"{where}: {str(problem).removeprefix('segment_').removeprefix('templates: ')}") from None
-        templates[template] = number
-    return tuple(templates)
+    return templates
 
 
 def _lines(text: list[str], flavour: str) -> Iterator[tuple[int, str]]:

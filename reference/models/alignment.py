@@ -102,10 +102,6 @@ class AlignmentModel(LinearModel):
         self.size = self.n_features + null
         self._answer_by(oracle)
 
-    def settings(self) -> dict[str, Any]:
-        """The constructor's arguments except ``oracle``, as values for JSON, for model files."""
-        return {"n_features": self.n_features, "null": self.null}
-
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> AlignmentData:
         """Examples and their alignments, checked.
 

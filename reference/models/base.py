@@ -7,6 +7,7 @@ weights.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -51,6 +52,12 @@ class LinearModel:
     def __repr__(self) -> str:
         """Sizes, and no arrays: ``SequenceModel(n_features=128, n_labels=26, size=4056)``."""
         return sized(self)
+
+    def settings(self) -> dict[str, Any]:
+        """The constructor's arguments except ``oracle``, as values for JSON, for model files."""
+        each = ((name, getattr(self, name)) for name in inspect.signature(type(self)).parameters if name != "oracle")
+        plain = ((name, x.tolist() if isinstance(x, np.ndarray) else x) for name, x in each)
+        return {name: list(x) if isinstance(x, tuple) else x for name, x in plain}
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> Any:
         """Examples in the form that the other methods take, checked."""
@@ -111,7 +118,8 @@ class LinearModel:
     def counts(self, data: Any) -> list[int]:
         """The number of outputs of each example, as Python ints."""
         w = self.zeros(data)
-        return [self.structure_type.unchecked(self.scores(data, np.array([i]), w)).count() for i in range(data.n)]
+        each = (self.structure_type.unchecked(self.scores(data, np.array([i]), w)) for i in range(data.n))
+        return [structure.first().count() for structure in each]
 
     def squared_norms(self, data: Any) -> np.ndarray | None:
         """(n,) bounds on ||A_i||_2^2, A_i (m, d) the features of example i's listed outputs; None where outputs are

@@ -8,6 +8,7 @@ cannot see: its words together, its length, both its neighbours. Source: Sarawag
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
@@ -18,7 +19,7 @@ from reference.arrays import Array, Rows, host
 from reference.example_errors import ExampleError, each_example, listed
 from reference.models.base import SomeWeights, integer
 from reference.models.macros import line_of
-from reference.models.schemes import SCHEMES, Chunk, canonical, chunks_of, prefixes_of
+from reference.models.schemes import SCHEMES, Chunk, canonical, chunks_of, written
 from reference.models.segment_templates import (
     SEGMENT_TEMPLATES,
     check_segment_templates,
@@ -27,7 +28,7 @@ from reference.models.segment_templates import (
     segment_rows,
 )
 from reference.models.segments import SegmentData, SegmentModel
-from reference.models.tagging import cells_of, frequent, numbered
+from reference.models.tagging import cells_of, check_choices, frequent, numbered
 from reference.models.token_templates import attributes_of, check_templates, columns_of, columns_of_sentence
 from reference.structures.segment_scores import SegmentScores
 
@@ -56,9 +57,7 @@ class ChunkingModel(SomeWeights, SegmentModel):
         the matrix in :mod:`reference.models.segments`. All lengths and all transitions have weights.
     scheme : {"bio", "iob1", "iobes", "bilou", "bmes", "bmewo"}
         How :meth:`named` writes labels.
-    cost : array (L, L), optional
-        Task loss of predicting type j for a token of true type i; default: Hamming.
-    max_cells : int
+    cost, max_cells
         As for SegmentModel.
 
     Attributes
@@ -113,7 +112,7 @@ class ChunkingModel(SomeWeights, SegmentModel):
         self.scheme, most = canonical("scheme", str(scheme)), integer("longest", longest, 1)
         each, F, G = [1 if x == OUTSIDE else most for x in labels], len(self.vocabulary), len(self.segment_vocabulary)
         super().__init__(F, labels, each, n_segment_features=G, cost=cost, max_cells=max_cells)
-        self.most = most
+        self.most, self.whole_size = most, self.size  # of a SegmentModel
         self.pairs = None if pairs is None else cells_of("pairs", pairs, self.width * self.n_labels)
         if self.pairs is not None:
             self.size = len(self.pairs) + self.n_labels**2
@@ -152,9 +151,7 @@ class ChunkingModel(SomeWeights, SegmentModel):
         ValueError
             Also for a chunk of more than ``longest`` tokens; the message says how many the longest has.
         """
-        if pairs not in ("observed", "all"):
-            raise ValueError(f"pairs: expected observed or all, got {pairs!r}")
-        integer("least", least, 1)
+        check_choices(pairs, least)
         X = X if isinstance(X, Sequence) else list(X)
         given = check_templates(templates)
         if segment_templates is None:
@@ -164,11 +161,10 @@ class ChunkingModel(SomeWeights, SegmentModel):
         Y = [listed(f"Y[{i}]", y) for i, y in enumerate(listed("Y", Y))]
         every = [chunks_of(y, None, "Y", i) for i, y in enumerate(Y)]
         _check_longest(every, longest)
-        outside = any(len(y) > sum(c.last - c.first + 1 for c in chunks) for y, chunks in zip(Y, every, strict=True))
         labels = sorted({chunk.type for chunks in every for chunk in chunks})
         if OUTSIDE in labels:
             raise ValueError(f"Y: {OUTSIDE} stands for tokens outside of chunks, got chunks of the type {OUTSIDE}")
-        labels += [OUTSIDE] * outside
+        labels += [OUTSIDE] * any(_outside(y) for y in Y)
         settings: dict[str, Any] = {"segment_templates": of_segments, "cost": cost, "scheme": _scheme_of(Y, every)}
         settings["vocabulary"] = frequent(attributes_of(X, given), least)
         settings["segment_vocabulary"] = _true_features(X, Y, every, of_segments, least)
@@ -179,18 +175,7 @@ class ChunkingModel(SomeWeights, SegmentModel):
 
     def settings(self) -> dict[str, Any]:
         """The constructor's arguments as JSON-able values, for model files."""
-        return {
-            "labels": list(self.labels),
-            "longest": self.most,
-            "templates": list(self.templates),
-            "segment_templates": list(self.segment_templates),
-            "vocabulary": list(self.vocabulary),
-            "segment_vocabulary": list(self.segment_vocabulary),
-            "pairs": None if self.pairs is None else self.pairs.tolist(),
-            "scheme": self.scheme,
-            "cost": self.cost.tolist(),
-            "max_cells": self.max_cells,
-        }
+        return super().settings() | {"longest": self.most}
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> SegmentData:
         """Sentences and their chunks, checked and laid out flat.
@@ -212,11 +197,10 @@ class ChunkingModel(SomeWeights, SegmentModel):
         """
         X = X if isinstance(X, Sequence) else list(X)
         attributes = attributes_of(X, self.templates)
-        rows = numbered(attributes, [self._index.get(name, -1) for name in attributes.names], self.n_features)
-        lengths = np.diff(attributes.offsets)
-        columns = segment_columns(self.segment_templates)
-        each = each_example("X", X, lambda name, x: columns_of_sentence(name, x, columns)) if columns else X
-        indptr, numbers = segment_rows(each, lengths, self.segment_templates, self.n_widths, self._segment_index)
+        index, of_segments = self._indices
+        rows = numbered(attributes, [index.get(name, -1) for name in attributes.names], self.n_features)
+        each, lengths = _columns(X, self.segment_templates), np.diff(attributes.offsets)
+        indptr, numbers = segment_rows(each, lengths, self.segment_templates, self.n_widths, of_segments)
         segments = Rows.unchecked(indptr, numbers, np.broadcast_to(1.0, numbers.shape), self.n_segment_features)
         if Y is not None:
             Y = [self._rows(i, listed(f"Y[{i}]", y)) for i, y in enumerate(listed("Y", Y))]
@@ -226,16 +210,14 @@ class ChunkingModel(SomeWeights, SegmentModel):
         """Labels of tokens as segments; rows as they are."""
         if not all(isinstance(label, str) for label in y):
             return y
-        rows: list[tuple[int, int, str]] = []
-        for kind, first, last in [*chunks_of(y, None, "Y", i), Chunk("", len(y), len(y))]:
-            end = rows[-1][0] + rows[-1][1] + 1 if rows else 0
-            rows += [(t, 0, OUTSIDE) for t in range(end, first)] + [(first, last - first, kind)]
-        for start, w, kind in rows[:-1]:
+        chunks = [(first, last - first, kind) for kind, first, last in chunks_of(y, None, "Y", i)]
+        rows = sorted(chunks + [(t, 0, OUTSIDE) for t in _outside(y)])
+        for start, w, kind in rows:
             if kind not in self.labels:
                 raise ExampleError("Y", i, start, f"unknown type {kind!r}; the model knows {', '.join(self.labels)}")
             if w >= self.longest[self.labels.index(kind)]:
                 raise ExampleError("Y", i, start, too_long(w + 1, self.most))
-        return rows[:-1]
+        return rows
 
     @property
     def token_labels(self) -> tuple[str, ...]:
@@ -245,17 +227,9 @@ class ChunkingModel(SomeWeights, SegmentModel):
 
     def named(self, y: Any) -> list[str]:
         """The labels (n,) of the tokens of a sentence, in the model's scheme, from segments (m, 3)."""
-        labels: list[str] = []
-        before = None
-        for start, w, k in host(y).tolist():
-            chunk = Chunk(self.labels[k], start, start + w)
-            if chunk.type == OUTSIDE:
-                labels.append(OUTSIDE)
-                continue
-            marks = prefixes_of(chunk, before, self.scheme)
-            labels += [f"{mark}-{chunk.type}" if chunk.type else mark for mark in marks]
-            before = chunk
-        return labels
+        every = [Chunk(self.labels[k], start, start + w) for start, w, k in host(y).tolist()]
+        chunks = (chunk for chunk in every if chunk.type != OUTSIDE)
+        return written(chunks, [OUTSIDE] * sum(chunk.last - chunk.first + 1 for chunk in every), self.scheme)
 
     def probabilities(self, marginals: SegmentScores, i: int, y: Any) -> list[float]:
         """For each token (n,) that of its segment in y (m, 3), by the marginals of a piece, of its example i."""
@@ -267,20 +241,19 @@ class ChunkingModel(SomeWeights, SegmentModel):
         """The weights of features and labels (m,) that packed true segments have, for ``ChunkingModel(...,
         pairs=...)``, and those of all lengths.
         """
-        F, L = self.n_features, self.n_labels
         labels, widths = host(self.true_labels(data)), np.asarray(data.widths)
         first = np.flatnonzero(widths >= 0)
         longer = first[self.longest[labels[first]] > 1]
         parts = (
-            (data.rows, np.arange(data.rows.n), labels, 0),
-            (data.rows, longer, labels[longer], F),
-            (data.rows, longer + widths[longer], labels[longer], 2 * F),
-            (data.segments, first * self.n_widths + widths[first], labels[first], 3 * F),
+            (data.rows, np.arange(data.rows.n), labels),
+            (data.rows, longer, labels[longer]),
+            (data.rows, longer + widths[longer], labels[longer]),
+            (data.segments, first * self.n_widths + widths[first], labels[first]),
         )
-        seen = np.zeros((self.width, L), bool)
-        for rows, places, label, start in parts:
+        seen = np.zeros((self.width, self.n_labels), bool)
+        for k, (rows, places, label) in enumerate(parts):
             some = rows.take(places)
-            seen[start + host(some.indices), np.repeat(label, np.diff(some.indptr))] = True
+            seen[k * self.n_features + host(some.indices), np.repeat(label, np.diff(some.indptr))] = True
         seen[self.width - self.n_widths :] = self._forbidden == 0.0
         return np.flatnonzero(seen)
 
@@ -292,18 +265,15 @@ class ChunkingModel(SomeWeights, SegmentModel):
         whole, L = self.width * self.n_labels, self.n_labels
         return np.concatenate([np.arange(whole) if self.pairs is None else self.pairs, whole + np.arange(L * L)])
 
-    @property
-    def whole_size(self) -> int:
-        """The number of weights of a SegmentModel."""
-        return (self.width + self.n_labels) * self.n_labels
-
     @cached_property
-    def _index(self) -> dict[str, int]:
-        return {name: i for i, name in enumerate(self.vocabulary)}
+    def _indices(self) -> list[dict[str, int]]:
+        """The numbers of the attributes of tokens, and of the features of segments."""
+        return [{name: i for i, name in enumerate(each)} for each in (self.vocabulary, self.segment_vocabulary)]
 
-    @cached_property
-    def _segment_index(self) -> dict[str, int]:
-        return {name: i for i, name in enumerate(self.segment_vocabulary)}
+
+def _outside(y: Sequence[str]) -> list[int]:
+    """The tokens outside of all chunks."""
+    return [t for t, label in enumerate(y) if label.upper() == OUTSIDE]
 
 
 def too_long(tokens: int, longest: int) -> str:
@@ -326,26 +296,23 @@ def _scheme_of(Y: Sequence[Sequence[str]], every: list[list[Chunk]]) -> str:
     """The first scheme in which the chunks are written as the labels are, else bio."""
 
     def agrees(scheme: str) -> bool:
-        for y, chunks in zip(Y, every, strict=True):
-            for before, chunk in zip([None, *chunks], chunks, strict=False):
-                marks = prefixes_of(chunk, before, scheme)
-                if [label[:1].upper() for label in y[chunk.first : chunk.last + 1]] != list(marks):
-                    return False
-        return True
+        both = ((y, written(chunks, y, scheme)) for y, chunks in zip(Y, every, strict=True))
+        return all(a[0].upper() == b[0].upper() for y, z in both for a, b in zip(y, z, strict=True))
 
     return next((scheme for scheme in SCHEMES if agrees(scheme)), "bio")
 
 
 def _true_features(X: Any, Y: Any, every: list[list[Chunk]], templates: Sequence[str], least: int) -> list[str]:
     """The features of true segments that occur at least ``least`` times, in order of first occurrence."""
-    columns = segment_columns(templates)
-    times: dict[str, int] = {}
-    each = each_example("X", X, lambda name, x: columns_of_sentence(name, x, columns)) if columns else X
-    for x, y, chunks in zip(each, Y, every, strict=True):
-        inside = {t for chunk in chunks for t in range(chunk.first, chunk.last + 1)}
-        spans = [(chunk.first, chunk.last + 1) for chunk in chunks]
-        spans += [(t, t + 1) for t in range(len(y)) if t not in inside]
+    times: Counter[str] = Counter()
+    for x, y, chunks in zip(_columns(X, templates), Y, every, strict=True):
+        spans = [*((chunk.first, chunk.last + 1) for chunk in chunks), *((t, t + 1) for t in _outside(y))]
         for template in templates:
-            for name in segment_names(template, x, len(y), spans):
-                times[name] = times.get(name, 0) + 1
+            times.update(segment_names(template, x, len(y), spans))
     return [name for name, count in times.items() if count >= least]
+
+
+def _columns(X: Any, templates: Sequence[str]) -> Any:
+    """The columns of each sentence that templates of segments look at."""
+    columns = segment_columns(templates)
+    return each_example("X", X, lambda name, x: columns_of_sentence(name, x, columns)) if columns else X

@@ -72,10 +72,6 @@ class CandidateModel(LinearModel):
         self.max_candidates = integer("max_candidates", max_candidates, 1)
         self.size = math.prod(self.shape)
 
-    def settings(self) -> dict[str, Any]:
-        """The constructor's arguments as JSON-able values, for model files."""
-        return {"shape": list(self.shape), "max_candidates": self.max_candidates}
-
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> CandidateData:
         """Images X (``Candidates``, or pairs of boxes and features) and true boxes Y (n, 4), checked.
 

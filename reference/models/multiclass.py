@@ -92,16 +92,6 @@ class MulticlassModel(LabelledModel):
         self._label(labels, cost)
         self.size = self.n_features * self.n_labels
 
-    def settings(self) -> dict[str, Any]:
-        """The constructor's arguments as JSON-able values, for model files."""
-        return {
-            "n_features": self.n_features,
-            "labels": list(self.labels),
-            "cost": self.cost.tolist(),
-            "max_rows": self.max_rows,
-            "intercept": self.intercept,
-        }
-
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> MulticlassData:
         """Examples X (n, F) (dense, CSR, Rows, or lists of active columns) and classes Y (n,) (indices or names)."""
         if self.intercept:

@@ -8,14 +8,14 @@ Sources: Ramshaw and Marcus (1995); Tjong Kim Sang and Veenstra (1999); Ratinov 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from reference.example_errors import ExampleError
 
-__all__ = ["SCHEMES", "Chunk", "allowed", "canonical", "chunks_of", "expected", "parts", "prefixes_of"]
+__all__ = ["SCHEMES", "Chunk", "allowed", "canonical", "chunks_of", "expected", "parts", "written"]
 
 # prefixes of the first token and of tokens inside; in all but bio and iob1 also of the last and of a single token
 SCHEMES = {"bio": "BI", "iob1": "BI", "iobes": "BIES", "bilou": "BILU", "bmes": "BMES", "bmewo": "BMEW"}
@@ -115,10 +115,22 @@ def chunks_of(labels: Sequence[str], scheme: str | None, argument: str, example:
     return result
 
 
-def prefixes_of(chunk: Chunk, before: Chunk | None, scheme: str) -> str:
+def written(chunks: Iterable[Chunk], labels: Sequence[str], scheme: str) -> list[str]:
+    """The labels (n,) with those of chunks in a scheme; lower-case prefixes where a chunk's first label has one."""
+    result, before = list(labels), Chunk("", -1, -2)
+    for chunk in chunks:
+        kind, first, last = chunk
+        prefixes = _prefixes(chunk, before, scheme)
+        prefixes = prefixes.lower() if result[first][0].islower() else prefixes
+        result[first : last + 1] = [f"{prefix}-{kind}" if kind else prefix for prefix in prefixes]
+        before = chunk
+    return result
+
+
+def _prefixes(chunk: Chunk, before: Chunk, scheme: str) -> str:
     """The prefixes of the labels of a chunk's tokens in a scheme; before: the chunk to the left of it."""
     begin, inside, *ends = list(SCHEMES[scheme])
-    if scheme == "iob1" and (before is None or (before.type, before.last) != (chunk.type, chunk.first - 1)):
+    if scheme == "iob1" and (before.type, before.last) != (chunk.type, chunk.first - 1):
         begin = inside
     end, single = ends or (inside, begin)
     length = chunk.last - chunk.first + 1

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
@@ -34,15 +33,7 @@ Spans = Sequence[tuple[int, int]]  # first token, and the one behind the last
 MACRO = re.compile(
     r"%(?:(?P<whole>s)\[|(?P<edge>[be])\[ *(?P<row>[+-]?\d{1,2}) *,) *(?P<column>[^\s,\]]+)\]|%(?P<length>l)"
 )
-
-
-class Macro(NamedTuple):
-    """command: s, b, e or l; row, column and treatment as in an atom of a token template."""
-
-    command: str
-    row: int
-    column: str
-    treatment: str
+Macro = tuple[str, str, str, int]  # command (s, b, e or l), column, treatment, row
 
 
 @lru_cache(maxsize=4096)
@@ -63,51 +54,49 @@ def parts_of(template: str) -> tuple[str | Macro, ...]:
 def _macro(match: re.Match[str]) -> Macro:
     command = match["whole"] or match["edge"] or match["length"]
     if command == "l":
-        return Macro("l", 0, "", "")
-    text = match["column"]
+        return command, "", "", 0
     try:
-        ((column, treatment, offset),) = atoms_of(*check_templates([text]))
+        ((column, treatment, _),) = atoms_of(*check_templates([match["column"]]))
     except ValueError:
-        offset = 1
-    if offset or text.endswith("]"):
-        raise ValueError(f"segment_templates: expected a column such as word or word.lower, got {match[0]!r:.80}")
-    return Macro(command, int(match["row"] or 0), column, treatment)
+        expected = "expected a column such as word or word.lower"
+        raise ValueError(f"segment_templates: {expected}, got {match[0]!r:.80}") from None
+    return command, column, treatment, int(match["row"] or 0)
 
 
 def check_segment_templates(templates: Iterable[str]) -> tuple[str, ...]:
     """Templates of segments, checked. ValueError for one that is none, or is there twice."""
     if isinstance(templates, str):
         raise ValueError(f"segment_templates: expected a list of templates, got {templates!r:.80}")
-    checked: list[str] = []
-    for template in templates:
+    checked = tuple(templates)
+    for k, template in enumerate(checked):
         if not isinstance(template, str):
             raise ValueError(f"segment_templates: expected strings such as %s[word], got {template!r:.80}")
         parts_of(template)
-        if template in checked:
+        if template in checked[:k]:
             raise ValueError(f"segment_templates: expected different ones, got {template} twice")
-        checked.append(template)
-    return tuple(checked)
+    return checked
 
 
 def segment_columns(templates: Iterable[str]) -> list[str]:
     """The columns that templates look at, each once."""
-    macros = (part for template in templates for part in parts_of(template) if isinstance(part, Macro))
-    return list(dict.fromkeys(macro.column for macro in macros if macro.column))
+    macros = (part for template in templates for part in parts_of(template) if not isinstance(part, str))
+    return list(dict.fromkeys(column for _, column, *_ in macros if column))
 
 
 def segment_names(template: str, x: Mapping[str, Sequence[str]], n: int, spans: Spans) -> list[str]:
     """The feature of each span of a sentence of n tokens by a template."""
-    values = [_values(p, x, n, spans) if isinstance(p, Macro) else [p] * len(spans) for p in parts_of(template)]
+    values = [[p] * len(spans) if isinstance(p, str) else _values(p, x, n, spans) for p in parts_of(template)]
     return [f"{template}={''.join(each)}" for each in zip(*values, strict=True)]
 
 
 def _values(macro: Macro, x: Mapping[str, Sequence[str]], n: int, spans: Spans) -> list[str]:
-    if macro.command == "l":
+    command, name, treatment, row = macro
+    if command == "l":
         return [str(b - a) for a, b in spans]
-    column = column_of(x[macro.column], macro.treatment)
-    if macro.command == "s":
+    column = column_of(x[name], treatment)
+    if command == "s":
         return [" ".join(column[a:b]) for a, b in spans]
-    places = [(a if macro.command == "b" else b - 1) + macro.row for a, b in spans]
+    places = [(a if command == "b" else b - 1) + row for a, b in spans]
     return [column[t] if 0 <= t < n else outside("crfpp", t, n) for t in places]
 
 
@@ -121,15 +110,12 @@ def segment_rows(
     """The features of all segments of up to ``n_widths`` tokens that have a number in ``index``, as rows: indptr (N W +
     1,), row t W + w for tokens t..t+w, and the numbers.
     """
-    numbers = [np.zeros(0, np.int64)]
-    counts = np.zeros((int(np.sum(lengths)), n_widths), np.int64)
-    start = 0
+    numbers, counts = [np.zeros(0, np.int64)], [np.zeros((0, n_widths), np.int64)]
     for x, n in zip(X, lengths.tolist(), strict=True):
         spans = [(s, s + w + 1) for s in range(n) for w in range(min(n_widths, n - s))]
         each = [[index.get(name, -1) for name in segment_names(one, x, n, spans)] for one in templates]
         table = np.array(each, np.int64).reshape(len(templates), len(spans)).T
-        inside = np.arange(n)[:, None] + np.arange(n_widths) < n
-        counts[start : start + n][inside] = np.sum(table >= 0, axis=1)
+        counts.append(np.zeros((n, n_widths), np.int64))
+        counts[-1][np.arange(n)[:, None] + np.arange(n_widths) < n] = np.sum(table >= 0, axis=1)
         numbers.append(table[table >= 0])
-        start += n
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), np.concatenate(numbers)
+    return np.concatenate([[0], np.cumsum(np.concatenate(counts))]).astype(np.int64), np.concatenate(numbers)

@@ -101,10 +101,6 @@ class SegmentationModel(LinearModel):
         self.nonnegative = slice(self.n_features, self.size)
         self._answer_by(oracle)
 
-    def settings(self) -> dict[str, Any]:
-        """The constructor's arguments except ``oracle``, as values for JSON, for model files."""
-        return {"n_features": self.n_features, "n_edge_features": self.n_edge_features}
-
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> SegmentationData:
         """Images and their labellings, checked.
 

@@ -13,7 +13,6 @@ width; the adjoint runs from the widest segment down.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -158,17 +157,6 @@ class SegmentModel(LabelledModel):
         too_long = np.arange(self.n_widths)[:, None] >= self.longest
         self._forbidden = np.where(too_long, -np.inf, 0.0)
 
-    def settings(self) -> dict[str, Any]:
-        """The constructor's arguments as JSON-able values, for model files."""
-        return {
-            "n_features": self.n_features,
-            "labels": list(self.labels),
-            "longest": self.longest.tolist(),
-            "n_segment_features": self.n_segment_features,
-            "cost": self.cost.tolist(),
-            "max_cells": self.max_cells,
-        }
-
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> SegmentData:
         """Sequences and their segments, checked and laid out flat.
 
@@ -223,33 +211,32 @@ class SegmentModel(LabelledModel):
         labels = widths = None
         if Y is not None:
             each = each_example("Y", one_for_each(Y, len(offsets) - 1, "lists of segments"), self._truth)
-            for i, (y, _) in enumerate(each):
-                if len(y) != offsets[i + 1] - offsets[i]:
-                    expected = f"expected segments of {offsets[i + 1] - offsets[i]} positions, got those of {len(y)}"
+            for i, (y, n) in enumerate(zip(each, np.diff(offsets).tolist(), strict=True)):
+                if y.shape[1] != n:
+                    expected = f"expected segments of {n} positions, got those of {y.shape[1]}"
                     raise example_error(Example("Y", i), None, expected)
-            flat = (np.concatenate([np.zeros(0, np.int64), *parts]) for parts in zip(*each, strict=True))
-            labels, widths = flat if each else (np.zeros(0, np.int64),) * 2
+            labels, widths = np.concatenate([np.zeros((2, 0), np.int64), *each], axis=1)
             labels, widths = lock(packed.place.integers(labels)), lock(widths)
         return SegmentData(packed, lock(offsets), Rows.of(segments, like=like), labels, widths)
 
-    def _truth(self, name: Example, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The labels and the widths (n,) of the true segments of a sequence, as in SegmentData."""
+    def _truth(self, name: Example, y: Any) -> np.ndarray:
+        """The labels and the widths (2, n) of the true segments of a sequence, as in SegmentData."""
         rows = [row for row in (host(y).tolist() if hasattr(y, "ndim") else listed(name, y)) if list(row) != [-1] * 3]
         for k, row in enumerate(rows):
             if len(row) != 3:
                 raise example_error(name, k, f"expected (start, w, label), got {row!r:.80}")
-        labels, end = label_indices(name, [row[2] for row in rows], self.labels), 0
+        labels = label_indices(name, [row[2] for row in rows], self.labels)
         widths: list[int] = []
         for k, ((start, w, _), label) in enumerate(zip(rows, labels.tolist(), strict=True)):
-            if start != end or w != int(w) or w < 0:
-                raise example_error(name, k, f"expected a segment from position {end} on, w >= 0, got ({start}, {w})")
+            if start != len(widths) or w != int(w) or w < 0:
+                expected = f"expected a segment from position {len(widths)} on, w >= 0"
+                raise example_error(name, k, f"{expected}, got ({start}, {w})")
             if w >= self.longest[label]:
                 most = f"at most {self.longest[label]} positions with label {self.labels[label]}"
                 raise example_error(name, k, f"expected a segment of {most}, got one of {w + 1}: longest={w + 1}")
             widths += [int(w)] + [-1] * int(w)
-            end = len(widths)
         first = np.array(widths, np.int64)
-        return np.repeat(labels, first[first >= 0] + 1), first
+        return np.stack([np.repeat(labels, first[first >= 0] + 1), first])
 
     def _sizes(self, data: SegmentData) -> Iterable[tuple[str, int, int]]:
         N = max(data.rows.n, 1)
@@ -275,15 +262,15 @@ class SegmentModel(LabelledModel):
 
     def pushforward(self, data: SegmentData, batch: np.ndarray, w: Array, dw: Array) -> SegmentScores:
         """The scores at dw (d,), without the -inf of lengths that a label does not have."""
-        (inside, first, last, segment, length), pairwise = self._blocks(dw)
+        weights, pairwise = self.split(dw)
         positions, place = layout_of(data.offsets, batch)
-        home, xp, L = data.rows.place, data.rows.place.xp, self.n_labels
+        home, xp, F, W, L = data.rows.place, data.rows.place.xp, self.n_features, self.n_widths, self.n_labels
         # one pass over the features: three times L columns
-        tokens = self.arrays.gather_sum(data.rows.take(positions), xp.concat([inside, first, last], axis=1))
-        tokens = padded(data, tokens, place)
-        each = self.arrays.gather_sum(data.segments.take(self._rows_of(positions)), segment)
-        each = xp.reshape(each, (len(positions), self.n_widths * L))
-        segments = xp.reshape(padded(data, each, place), (*place.shape, self.n_widths, L)) + length
+        of_tokens = xp.concat([weights[k * F : (k + 1) * F, :] for k in range(3)], axis=1)
+        tokens = padded(data, self.arrays.gather_sum(data.rows.take(positions), of_tokens), place)
+        each = self.arrays.gather_sum(data.segments.take(self._rows_of(positions)), weights[3 * F : -W, :])
+        each = padded(data, xp.reshape(each, (len(positions), W * L)), place)
+        segments = xp.reshape(each, (*place.shape, W, L)) + weights[-W:, :]
         segments = segments + xp.cumulative_sum(self._ahead(tokens[:, :, :L], home), axis=2)
         segments = segments + tokens[:, :, None, L : 2 * L] + self._ahead(tokens[:, :, 2 * L :], home)
         return SegmentScores(segments, pairwise, lengths_of(data, batch))
@@ -305,12 +292,6 @@ class SegmentModel(LabelledModel):
         of_lengths = xp.sum(g.segments, axis=(0, 1))
         blocks = [*(of_tokens[:, k * L : (k + 1) * L] for k in range(3)), of_segments, of_lengths, g.pairwise]
         return xp.concat([xp.reshape(x, (-1,)) for x in blocks])
-
-    def _blocks(self, w: Array) -> tuple[list[Array], Array]:
-        """A, B, C (F, L), D (G, L) and E (W, L), and T (L, L)."""
-        weights, pairwise = self.split(w)
-        cuts = np.cumsum([0, *[self.n_features] * 3, self.n_segment_features, self.n_widths]).tolist()
-        return [weights[a:b, :] for a, b in itertools.pairwise(cuts)], pairwise
 
     def _rows_of(self, positions: np.ndarray) -> np.ndarray:
         """The rows of the segments that begin at these positions."""
@@ -363,12 +344,6 @@ class SegmentModel(LabelledModel):
             first = np.flatnonzero(widths[a:b] >= 0)
             mine[: len(first)] = np.stack([first, widths[a:b][first], labels[a:b][first]], axis=1)
         return data.rows.place.integers(rows)
-
-    def counts(self, data: SegmentData) -> list[int]:
-        """The number of segmentations of each sequence, with labels."""
-        w = self.zeros(data)
-        each = (self.structure_type.unchecked(self.scores(data, np.array([i]), w)) for i in range(data.n))
-        return [structure.first().count() for structure in each]
 
     def squared_diameters(self, data: SegmentData) -> np.ndarray:
         """For each sequence, 2 || sum |x| ||^2 for the sum, the first and the last of the positions' features each, the

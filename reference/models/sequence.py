@@ -136,13 +136,7 @@ class SequenceModel(PartlyLabelled):
 
     def settings(self) -> dict[str, Any]:
         """The constructor's arguments as JSON-able values, for model files."""
-        return {
-            "n_features": self.n_features,
-            "labels": list(self.labels),
-            "cost": self.cost.tolist(),
-            "start_stop": self.start_stop,
-            "max_cells": self.max_cells,
-        } | ({"n_edge_features": self.n_edge_features} if self.n_edge_features else {})
+        return {name: x for name, x in super().settings().items() if x or name != "n_edge_features"}
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> ChainData:
         """Sequences and their labels, checked and laid out flat.

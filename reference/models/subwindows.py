@@ -95,10 +95,6 @@ class SubwindowModel(LinearModel):
         self.size = self.n_features = integer("n_features", n_features, 1)
         self._answer_by(oracle)
 
-    def settings(self) -> dict[str, Any]:
-        """The constructor's arguments except ``oracle``, as values for JSON, for model files."""
-        return {"n_features": self.n_features}
-
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> SubwindowData:
         """Images and their true boxes, checked.
 

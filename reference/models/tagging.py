@@ -219,10 +219,7 @@ class TaggingModel(SomeWeights, SequenceModel):
         TaggingModel
             Labels in alphabetical order.
         """
-        if pairs not in ("observed", "all"):
-            raise ValueError(f"pairs: expected observed or all, got {pairs!r}")
-        integer("least", least, 1)
-        check_least(least, bits)
+        check_choices(pairs, least, bits)
         Y = [listed(f"Y[{i}]", y) if not isinstance(y, str) else y for i, y in enumerate(listed("Y", Y))]
         labels = sorted({label for y in Y for label in labels_in(y)}, key=str)
         if not labels or not all(isinstance(label, str) for label in labels):
@@ -258,23 +255,8 @@ class TaggingModel(SomeWeights, SequenceModel):
             )
         if callable(self.edge_templates):
             raise TypeError("edge_templates: a function cannot be saved; expected a list of templates")
-        edges = {
-            "edge_templates": None if self.edge_templates is None else list(self.edge_templates),
-            "edge_vocabulary": None if self.edge_vocabulary is None else list(self.edge_vocabulary),
-            "edge_pairs": None if self.edge_pairs is None else self.edge_pairs.tolist(),
-        }
-        return {
-            "labels": list(self.labels),
-            "templates": None if self.templates is None else list(self.templates),
-            "vocabulary": None if self.vocabulary is None else list(self.vocabulary),
-            "bits": self.bits,
-            "pairs": None if self.pairs is None else self.pairs.tolist(),
-            "label_pairs": self.label_pairs.tolist(),
-            "transitions": self.transitions,
-            "cost": self.cost.tolist(),
-            "max_cells": self.max_cells,
-            "joiner": self.joiner,
-        } | (edges if self.n_edge_features or self.edge_vocabulary is not None else {})
+        edges = self.n_edge_features or self.edge_vocabulary is not None
+        return {name: x for name, x in super().settings().items() if edges or not name.startswith("edge_")}
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> ChainData:
         """Sentences and their labels, checked and laid out flat.
@@ -533,8 +515,13 @@ def _with_strings(X: Any) -> Iterator[tuple[str, Any]]:
                 yield key, value
 
 
-def check_least(least: int, bits: int | None) -> None:
-    """Raise ValueError if ``least`` has no effect: hashed attributes have no vocabulary."""
+def check_choices(pairs: str, least: int, bits: int | None = None) -> None:
+    """Raise ValueError unless these are options of :meth:`TaggingModel.of`, and if ``least`` has no effect: hashed
+    attributes have no vocabulary.
+    """
+    if pairs not in ("observed", "all"):
+        raise ValueError(f"pairs: expected observed or all, got {pairs!r}")
+    integer("least", least, 1)
     if bits is not None and least != 1:
         raise ValueError(f"least: has no effect with bits, which keep no vocabulary; expected 1, got {least}")
 

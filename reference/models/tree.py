@@ -117,10 +117,6 @@ class TreeModel(PartlyLabelled):
         self.size = self.width * self.n_labels + self.n_labels**2
         self._answer_by(oracle)
 
-    def settings(self) -> dict[str, Any]:
-        """The constructor's arguments except ``oracle``, as values for JSON, for model files."""
-        return {"n_features": self.n_features, "labels": list(self.labels), "cost": self.cost.tolist()}
-
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> TreeData:
         """Trees and their labels, checked and laid out flat.
 

@@ -94,10 +94,6 @@ class TwoLayerModel(NonlinearModel, CandidateModel):
         self.channels, self.places = self.shape[-1], math.prod(self.shape[:-1])
         self.size = self.hidden * (self.channels + self.places)
 
-    def settings(self) -> dict[str, Any]:
-        """The constructor's arguments as JSON-able values, for model files."""
-        return {"shape": list(self.shape), "hidden": self.hidden, "max_candidates": self.max_candidates}
-
     def initial(self, data: CandidateData, rng: int | np.random.Generator | None = None) -> Array:
         """Weights (d,) to start from: normal, of variances 1/C and 1/(m P), drawn on the host."""
         draws, inputs = generator(rng).normal(size=self.size), self.channels * self.hidden

@@ -138,25 +138,19 @@ def _gather(entries, position, begin, W, out, t):
 @answers(oracles.oracle, SegmentProblem)
 def oracle(problem, i, s, W, A, ready, mu, work):
     gold, value, scores, edges = sequence_scores(problem, i, s, W, A, work), 0.0, work.scores, work.edges
-    n, (n_widths, L) = work.length[0], problem.forbidden.shape
-    batch = SegmentBatch(scores, A[0], np.zeros(1, np.int64), work.length)
-    for j in range(L):
-        fill(0.0, edges[0], j)
+    n, batch = work.length[0], SegmentBatch(scores, A[0], np.zeros(1, np.int64), work.length)
+    edges[:] = 0.0
     if mu == 0.0:
         value = max_product(batch, 0, ready.factor, work.sums.ends, work.starts)
         count = trace(batch, 0, value, work.sums.ends, work.starts, work.rows) if value > -np.inf else 0
-        for t in range(n):
-            for w in range(n_widths):
-                for j in range(L):
-                    scores[t, w, j] = 0.0
+        scores[:n] = 0.0
         for r in range(count):
             scores[work.rows[r, 0], work.rows[r, 1], work.rows[r, 2]] = 1.0
             if r > 0:
                 edges[0, work.rows[r - 1, 2], work.rows[r, 2]] += 1.0
     elif n > 0:
         value = mu * forward(batch, 0, ready, 1.0 / mu, work.sums, scores)
-        for j in range(len(work.pairs)):
-            fill(0.0, work.pairs, j)
+        work.pairs[:] = 0.0
         backward(batch, 0, ready, 1.0 / mu, work.sums, scores, work.pairs, edges[0])
         finish(ready, work.pairs, edges[0])
     _less_truth(problem, i, work)
@@ -168,8 +162,7 @@ def _less_truth(problem, i, work):
     """The truth is taken from scores and edges, and tokens become the gradient in what positions score."""
     first, n, scores, tokens = problem.offsets[i], work.length[0], work.scores, work.tokens
     before, (n_widths, L) = np.int64(-1), problem.forbidden.shape
-    for t in range(3 * n):
-        fill(0.0, tokens, t)
+    tokens[: 3 * n] = 0.0
     for t in range(n):
         if problem.widths[first + t] >= 0:
             y = problem.labels[first + t]
@@ -216,9 +209,7 @@ def _add(entries, position, begin, factor, x, t, free, G):
 
 @answers(oracles.add_dense, SegmentProblem)
 def add_dense(problem, i, factor, work, G):
-    for a in range(G.shape[1]):
-        for b in range(G.shape[2]):
-            G[0, a, b] += factor * work.edges[0, a, b]
+    G += factor * work.edges
 
 
 @answers(oracles.task_loss, SegmentProblem)
@@ -233,16 +224,8 @@ def task_loss(problem, i, work):  # the truth's is 0
 @answers(oracles.touched, SegmentProblem)
 def touched(problem, i):
     """Features of positions in three places, of segments, and lengths."""
-    first, last, n_widths = problem.offsets[i], problem.offsets[i + 1], problem.forbidden.shape[0]
+    first, last, W, F = problem.offsets[i], problem.offsets[i + 1], len(problem.forbidden), problem.n_features
     tokens = problem.tokens.indices[problem.tokens.indptr[first] : problem.tokens.indptr[last]]
-    own, F, m = problem.segments, problem.n_features, len(tokens)
-    begin, end = own.indptr[first * n_widths], own.indptr[last * n_widths]
-    rows, lengths = np.empty(3 * m + end - begin + n_widths, np.int64), problem.n_rows - n_widths
-    for part in range(3):
-        for e in range(m):
-            rows[part * m + e] = part * F + tokens[e]
-    for e in range(begin, end):
-        rows[3 * m + e - begin] = 3 * F + own.indices[e]
-    for w in range(n_widths):
-        rows[3 * m + end - begin + w] = lengths + w
-    return rows
+    own = problem.segments.indices[problem.segments.indptr[first * W] : problem.segments.indptr[last * W]]
+    of_tokens = F * np.arange(3).reshape(3, 1) + tokens
+    return np.concatenate((of_tokens.ravel(), 3 * F + own, problem.n_rows - W + np.arange(W)))
