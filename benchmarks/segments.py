@@ -7,6 +7,7 @@ installed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,32 +58,23 @@ def torch_struct(n: int, W: int, L: int) -> Callable[[], Any] | None:
     return lambda: SemiMarkovCRF(potentials.requires_grad_(True), torch.tensor([n + 1])).marginals
 
 
+QUESTIONS = {"best": (), "expectation": (), "topk": (5,), "max_marginals": (), "sample": (10, 1.0, 0)}
+
+
 class Oracles:
     """Seconds for each question about one sequence; of scores that are far apart, sums take logarithms."""
 
-    params = ([SIZE, SMALL], [1.0, 1000.0])
-    param_names = ("size", "scale")
+    params = ([SIZE, SMALL], [1.0, 1000.0], list(QUESTIONS))
+    param_names = ("size", "scale", "question")
 
-    def setup(self, size, scale):
+    def setup(self, size, scale, question):
         set_num_threads(1)
-        self.segments = accelerated.Segments(*(scale * x for x in scores(*size)))
-        for ask in (self.time_best, self.time_expectation, self.time_top_k, self.time_max_marginals, self.time_sample):
-            ask(size, scale)
+        segments = accelerated.Segments(*(scale * x for x in scores(*size)))
+        self.ask = partial(getattr(segments, question), *QUESTIONS[question])
+        self.ask()
 
-    def time_best(self, size, scale):
-        self.segments.best()
-
-    def time_expectation(self, size, scale):
-        self.segments.expectation()
-
-    def time_top_k(self, size, scale):
-        self.segments.topk(5)
-
-    def time_max_marginals(self, size, scale):
-        self.segments.max_marginals()
-
-    def time_sample(self, size, scale):
-        self.segments.sample(10, rng=0)
+    def time_answer(self, size, scale, question):
+        self.ask()
 
 
 def figures() -> Iterator[tuple[str, float, str, float | None]]:
