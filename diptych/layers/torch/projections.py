@@ -117,7 +117,6 @@ class _Product(Function):
     @staticmethod
     def setup_context(ctx: Any, given: Any, product: Any) -> None:
         ctx.options = given[5:]
-        ctx.set_materialize_grads(False)
         ctx.save_for_backward(*given[1:5])
         if not torch.compiler.is_compiling():
             ctx.save_for_forward(*given[1:5])
@@ -132,7 +131,5 @@ class _ForwardProduct(_Product):
     """With a rule for forward mode, which compiled programs cannot have."""
 
     @staticmethod
-    def jvp(ctx: Any, along: Tensor | None, *_: Any) -> Any:
-        if along is None:  # the Jacobian alone changes, by 0
-            return torch.zeros_like(ctx.saved_tensors[0])
+    def jvp(ctx: Any, along: Tensor, *_: Any) -> Any:
         return _ForwardProduct.apply(along, *ctx.saved_tensors, *ctx.options)
