@@ -1,6 +1,4 @@
-"""Losses over ``best`` alone: SparseMAP and its Jacobian, perturbed maxima, SPO+ and regret, of every structure, against
-enumeration.
-"""
+"""Losses over ``best`` alone: SparseMAP with its Jacobian, perturbed maxima, SPO+ and regret, against enumeration."""
 
 from __future__ import annotations
 
