@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -16,8 +14,8 @@ from accelerated.compiled.structures.segments import SegmentBatch, best_range, m
 from accelerated.compiled.structures.segments_sum import sample_range, sum_range
 from accelerated.mirror import mirrors
 from accelerated.structures.answers import feasible as feasible  # of ops
-from accelerated.structures.answers import k_best, of_batch
-from accelerated.threads import ranges, summed_in_parallel
+from accelerated.structures.answers import k_best
+from accelerated.threads import in_parallel, ranges, summed_in_parallel
 from reference.arrays import Array
 from reference.structures.base import KBest
 from reference.structures.segment_oracles import number_of_outputs
@@ -34,91 +32,103 @@ __all__ = [
 ]
 
 
-def _flat(scores: SegmentScores) -> tuple[SegmentBatch, list[tuple[int, int]]]:
-    """A padded batch in the kernels' layout, and its pieces for threads, by their numbers of segments of one label."""
+FIRST = np.zeros(1, np.int64)  # where the only sequence begins
+
+
+def _flat(scores: SegmentScores) -> SegmentBatch:
+    """A padded batch in the kernels' layout."""
     *batch, n, W, L = scores.segments.shape
     if tuple(scores.pairwise.shape) != (L, L):
         raise ValueError(
             f"pairwise: shape {tuple(scores.pairwise.shape)} does not fit segments {tuple(scores.segments.shape)}"
         )
     segments, pairwise = view("segments", scores.segments), view("pairwise", scores.pairwise)
+    if not batch and scores.lengths is None:
+        return SegmentBatch(segments, pairwise, FIRST, np.array([n]))
     B = math.prod(batch)
-    length = np.full(B, n)
-    if scores.lengths is not None:
-        length = view("lengths", scores.lengths, np.int64).reshape(-1)
-        if length.shape != (B,) or (B and not 0 <= length.min() <= length.max() <= n):
-            raise ValueError(f"lengths: expected {B} numbers in 0..{n}, got {length.tolist()[:9]}")
-    pieces = [(0, 1)] if B == 1 else ranges(np.concatenate([[0], np.cumsum(length * W)]))
-    return SegmentBatch(segments.reshape(B * n, W, L), pairwise, np.arange(B) * n, length), pieces
+    length = np.full(B, n) if scores.lengths is None else view("lengths", scores.lengths, np.int64).reshape(-1)
+    if length.shape != (B,) or (B and not 0 <= length.min() <= length.max() <= n):
+        raise ValueError(f"lengths: expected {B} numbers in 0..{n}, got {length.tolist()[:9]}")
+    return SegmentBatch(segments.reshape(B * n, W, L), pairwise, np.arange(B) * n, length)
 
 
-def _shared(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Mirrors a function of the reference, which answers itself where each boundary has scores of its own: there are no
-    kernels for these.
-    """
-
-    def of_kernels(function: Callable[..., Any]) -> Callable[..., Any]:
-        @mirrors(original)
-        @wraps(function)
-        def chosen(scores: SegmentScores, *given: Any, **named: Any) -> Any:
-            return (original if scores.pairwise.ndim > 2 else function)(scores, *given, **named)
-
-        return chosen
-
-    return of_kernels
+def _pieces(flat: SegmentBatch) -> list[tuple[int, int]]:
+    """Ranges of sequences for threads, by their numbers of segments of one label."""
+    if len(flat.length) == 1:
+        return [(0, 1)]
+    return ranges(np.concatenate([[0], np.cumsum(flat.length * flat.segments.shape[1])]))
 
 
-def _of_batch(kernel: Callable[..., Any], scores: SegmentScores, given: tuple[Any, ...], *rooms: Any) -> Any:
-    """What a kernel of ranges of sequences answers beside what it is given; rooms as for :func:`of_batch`."""
-    flat, pieces = _flat(scores)
-    batch, place = scores.segments.shape[:-3], scores.segments
-    return of_batch(lambda lo, hi, *arrays: kernel(lo, hi, flat, *given, *arrays), pieces, batch, place, *rooms)
+def _each(scores: SegmentScores) -> bool:
+    """Whether each boundary has scores of its own, for which there are no kernels."""
+    return scores.pairwise.ndim > 2
 
 
-@_shared(reference.best_segments)
+@mirrors(reference.best_segments)
 def best_segments(scores: SegmentScores) -> tuple[Array, Array]:
-    return _of_batch(best_range, scores, (), (0.0,), (-1, scores.segments.shape[-3], 3))
+    if _each(scores):
+        return reference.best_segments(scores)
+    flat, (*batch, n, _, _) = _flat(scores), scores.segments.shape
+    value, rows = np.empty(len(flat.start)), np.full((len(flat.start), n, 3), -1)
+    in_parallel(lambda lo, hi: best_range(lo, hi, flat, value, rows), _pieces(flat))
+    return like(value.reshape(batch), scores.segments), like(rows.reshape(*batch, n, 3), scores.segments)
 
 
-@_shared(reference.segment_sums)
+@mirrors(reference.segment_sums)
 def segment_sums(scores: SegmentScores, mu: float = 1.0) -> tuple[Array, SegmentScores]:
-    (flat, pieces), batch = _flat(scores), scores.segments.shape[:-3]
+    if _each(scores):
+        return reference.segment_sums(scores, mu)
+    flat, (*batch, _, _, _) = _flat(scores), scores.segments.shape
     value, marginals = np.empty(len(flat.start)), np.zeros(flat.segments.shape)
 
     def run(lo: int, hi: int, sums: tuple[np.ndarray]) -> None:
         sum_range(lo, hi, flat, float(mu), value, marginals, *sums)
 
-    _, (pairs,) = summed_in_parallel(run, pieces, lambda: (np.zeros(flat.pairwise.shape),))
+    _, (pairs,) = summed_in_parallel(run, _pieces(flat), lambda: (np.zeros(flat.pairwise.shape),))
     return like(value.reshape(batch), scores.segments), scores._replace(
         segments=like(marginals.reshape(scores.segments.shape), scores.segments),
         pairwise=like(pairs, scores.segments),
     )
 
 
-@_shared(reference.top_k_segments)
+@mirrors(reference.top_k_segments)
 def top_k_segments(scores: SegmentScores, k: int) -> KBest:
-    *_, n, W, L = scores.segments.shape
+    if _each(scores):
+        return reference.top_k_segments(scores, k)
+    flat, (*batch, n, W, L) = _flat(scores), scores.segments.shape
     kept = number_of_outputs(n, W, L, k)
-    values, labels = _of_batch(top_k_range, scores, (), (-np.inf, kept), (-1, kept, n, 3))
-    return k_best(values, labels, k)
+    value, rows = np.full((len(flat.start), kept), -np.inf), np.full((len(flat.start), kept, n, 3), -1)
+    in_parallel(lambda lo, hi: top_k_range(lo, hi, flat, value, rows), _pieces(flat))
+    shape = (*batch, kept)
+    return k_best(like(value.reshape(shape), scores.segments), like(rows.reshape(*shape, n, 3), scores.segments), k)
 
 
-@_shared(reference.sample_segments)
+@mirrors(reference.sample_segments)
 def sample_segments(scores: SegmentScores, uniforms: Array, mu: float = 1.0) -> tuple[Array, Array]:
-    *batch, n, _, _ = scores.segments.shape
+    if _each(scores):
+        return reference.sample_segments(scores, uniforms, mu)
+    flat, (*batch, n, _, _) = _flat(scores), scores.segments.shape
     *leading, size, _, _ = shape = tuple(uniforms.shape)
     if (*leading, *shape[-2:]) != (*batch, n, 2):
         raise ValueError(f"uniforms: shape {shape} does not fit segments {tuple(scores.segments.shape)}")
-    numbers = view("uniforms", uniforms).reshape(math.prod(batch), size, n, 2)
-    return _of_batch(sample_range, scores, (float(mu), numbers), (0.0,), (-1, size, n, 3))
+    numbers = view("uniforms", uniforms).reshape(len(flat.start), size, n, 2)
+    value, rows = np.empty(len(flat.start)), np.full((len(flat.start), size, n, 3), -1)
+    in_parallel(lambda lo, hi: sample_range(lo, hi, flat, float(mu), numbers, value, rows), _pieces(flat))
+    return like(value.reshape(batch), scores.segments), like(rows.reshape(*batch, size, n, 3), scores.segments)
 
 
-@_shared(reference.segment_max_marginals)
+@mirrors(reference.segment_max_marginals)
 def segment_max_marginals(scores: SegmentScores) -> SegmentScores:
-    *_, n, W, L = scores.segments.shape
-    rooms = (-np.inf, n, W, L), (-np.inf, max(n - 1, 0), L, L)
-    values, pairs = _of_batch(max_marginals_range, scores, (), *rooms)
-    return SegmentScores(values, pairs, scores.lengths)
+    if _each(scores):
+        return reference.segment_max_marginals(scores)
+    flat, (*batch, n, _, L) = _flat(scores), scores.segments.shape
+    values = np.full(flat.segments.shape, -np.inf)
+    pairs = np.full((len(flat.start), max(n - 1, 0), L, L), -np.inf)
+    in_parallel(lambda lo, hi: max_marginals_range(lo, hi, flat, values, pairs), _pieces(flat))
+    return scores._replace(
+        segments=like(values.reshape(scores.segments.shape), scores.segments),
+        pairwise=like(pairs.reshape(*batch, *pairs.shape[1:]), scores.segments),
+    )
 
 
 class Segments(reference.Segments):
