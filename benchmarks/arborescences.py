@@ -68,17 +68,17 @@ class Best:
 class Sums:
     """Seconds for a log-partition with all marginals, and for 50 samples: by weights, or logarithms if far apart."""
 
-    params = ([20, 40], [False, True], [1.0, 300.0])
-    param_names = ("n", "single root", "scale")
+    params = (["Arborescence", "Projective"], [20, 40], [False, True], [1.0, 300.0])
+    param_names = ("structure", "n", "single root", "scale")
 
-    def setup(self, n, single_root, scale):
-        self.trees = accelerated.Arborescence(scale * scores("random", n), single_root)
+    def setup(self, structure, n, single_root, scale):
+        self.trees = getattr(accelerated, structure)(scale * scores("random", n), single_root)
         self.trees.expectation()
 
-    def time_expectation(self, n, single_root, scale):
+    def time_expectation(self, structure, n, single_root, scale):
         self.trees.expectation()
 
-    def time_sample(self, n, single_root, scale):
+    def time_sample(self, structure, n, single_root, scale):
         self.trees.sample(50, rng=0)
 
 
@@ -95,17 +95,6 @@ class Others:
 
     def time_max_marginals(self):
         self.trees.max_marginals()
-
-
-class Projective:
-    """Seconds for sums over the projective trees of 32 sentences of 30 tokens, with marginals."""
-
-    def setup(self):
-        self.trees = accelerated.Projective(np.stack([scores("random", 30, seed) for seed in range(32)]))
-        self.time_expectation()
-
-    def time_expectation(self):
-        self.trees.expectation()
 
 
 def projective_figures(B: int = 32, n: int = 30) -> Iterator[tuple[str, float, str, float | None]]:

@@ -10,17 +10,16 @@ import numpy as np
 
 import reference.structures.segments as reference
 from accelerated.arrays import are_sound, like, view
-from accelerated.compiled.structures.segments import SegmentBatch, best_range, sum_range
-from accelerated.compiled.structures.segments_k_best import max_marginals_range, top_k_range
-from accelerated.compiled.structures.segments_samples import sample_range
+from accelerated.compiled.structures.segments import SegmentBatch, best_range, max_marginals_range, top_k_range
+from accelerated.compiled.structures.segments_sum import sample_range, sum_range
 from accelerated.mirror import mirrors
 from accelerated.structures.answers import feasible as feasible  # of ops
 from accelerated.structures.answers import k_best
 from accelerated.threads import in_parallel, ranges, summed_in_parallel
 from reference.arrays import Array
 from reference.structures.base import KBest
-from reference.structures.segment_k_best import number_of_outputs
-from reference.structures.segments import SegmentScores, segment_parts, segment_score
+from reference.structures.segment_oracles import number_of_outputs
+from reference.structures.segments import SegmentScores
 
 __all__ = [
     "SegmentScores",
@@ -28,8 +27,6 @@ __all__ = [
     "best_segments",
     "sample_segments",
     "segment_max_marginals",
-    "segment_parts",
-    "segment_score",
     "segment_sums",
     "top_k_segments",
 ]

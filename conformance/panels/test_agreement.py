@@ -40,7 +40,9 @@ def test_hinge_trajectories_are_bit_equal_in_exact_arithmetic(other, seed):
 
 
 def answers(panel):
-    """Of 300 words, which are more than one range of examples: losses, predictions, a ragged batch of chains."""
+    """Of 300 words, which are more than one range of examples: losses, predictions, ragged batches of chains and of
+    segments.
+    """
     words = reference.load_letters().take(np.arange(0, 6000, 20))
     model = panel.SequenceModel(128, words.labels)
     data = model.pack(words.X, words.Y)
@@ -48,6 +50,7 @@ def answers(panel):
     batch = np.random.default_rng(1).permutation(data.n)
     chain = panel.Chain(*model.scores(data, np.arange(data.n), w))
     smooth = panel.StructuralHinge(model, data, smoothing=panel.smoothings.Entropy())
+    segments = panel.Segments(np.random.default_rng(2).normal(size=(5, 70, 9, 11)), np.eye(11), [70, 0, 1, 33, 9])
     return (
         *panel.LogLoss(model, data).value_and_gradient(w),
         *panel.StructuralHinge(model, data).value_and_gradient(w),
@@ -56,6 +59,12 @@ def answers(panel):
         *chain.best(),
         chain.expectation()[0],
         *chain.marginals()[:2],
+        *segments.best(),
+        *segments.topk(7),
+        segments.sample(5, rng=0),
+        segments.expectation()[0],
+        *segments.marginals()[:2],
+        *segments.max_marginals()[:2],
     )
 
 

@@ -40,22 +40,17 @@ def parts(scores):
     return scores.values if hasattr(scores, "values") else scores.pairwise
 
 
-def spo_plus(space, predicted, true, rng):
-    """Of the SPO+ loss in the predicted scores."""
-    return parts(sp.spo_plus(space(predicted), space(true))[1])
+def less_truth(marginals, true):
+    """The gradient of a Fenchel-Young loss: marginals less the parts of the true decision."""
+    return parts(marginals) - parts(true.parts(true.best()[1]))
 
 
-def perturbed(space, predicted, true, rng):
-    """Of the Fenchel-Young loss of a perturbed maximum."""
-    decision = space(true)
-    _, gradient = sp.perturbed(space(predicted), samples=5, rng=rng)
-    return parts(gradient) - parts(decision.parts(decision.best()[1]))
-
-
-def sparsemap(space, predicted, true, rng):
-    """Of the Fenchel-Young loss of SparseMAP."""
-    decision = space(true)
-    return parts(sp.sparsemap(space(predicted)).marginals) - parts(decision.parts(decision.best()[1]))
+# gradients of losses in the predicted scores, of the decisions at these and at the true ones
+METHODS = {
+    "spo_plus": lambda predicted, true, rng: parts(sp.spo_plus(predicted, true)[1]),
+    "perturbed": lambda predicted, true, rng: less_truth(sp.perturbed(predicted, samples=5, rng=rng)[1], true),
+    "sparsemap": lambda predicted, true, rng: less_truth(sp.sparsemap(predicted).marginals, true),
+}
 
 
 def trained(method, space, X, S, rng, epochs):
@@ -63,7 +58,7 @@ def trained(method, space, X, S, rng, epochs):
     w, mean, k = np.zeros(FEATURES + 1), np.zeros(FEATURES + 1), X.ndim - 2
     for t in range(epochs * len(X)):
         i = rng.integers(len(X))
-        slope = np.tensordot(method(space, X[i] @ w, S[i], rng), X[i], k)
+        slope = np.tensordot(METHODS[method](space(X[i] @ w), space(S[i]), rng), X[i], k)
         w = w - 0.2 / np.sqrt(1 + t / len(X)) * slope
         mean = mean + (w - mean) / (t + 1)
     return mean
@@ -88,7 +83,7 @@ def compare(space, n=100, tests=200, epochs=10, seed=0):
     X, S = draw(rng, hidden, n, SHAPES[space])
     new = draw(rng, hidden, tests, SHAPES[space])
     weights = {"two-stage": two_stage(X, S)}
-    weights |= {each.__name__: trained(each, space, X, S, rng, epochs) for each in (spo_plus, perturbed, sparsemap)}
+    weights |= {method: trained(method, space, X, S, rng, epochs) for method in METHODS}
     return {name: loss(space, *new, w) for name, w in weights.items()}
 
 

@@ -198,7 +198,7 @@ STRUCTURES: list[StructureSpecimen] = [
     _specimen(
         "Segments",
         scores.segments,
-        promises="batches expectation order ranked",
+        promises="batches expectation order bits ranked",
         functions=("best_segments", "segment_sums"),
         small={"Segments": lambda draw: sp.SegmentScores(draw((3, 2, 2)), draw((2, 2)))},
         large={

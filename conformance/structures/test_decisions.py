@@ -1,4 +1,4 @@
-"""Losses over ``best`` alone: SparseMAP, perturbed maxima, SPO+ and regret, of every structure, against enumeration."""
+"""Losses over ``best`` alone: SparseMAP with its Jacobian, perturbed maxima, SPO+ and regret, against enumeration."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from hypothesis import strategies as st
 
 import reference
 from conformance.namespaces import HOST
+from conformance.recipes.structure import Subset
 from conformance.specimens.models import MODELS
 from conformance.specimens.outputs import listed
 from conformance.specimens.pages import check_refusals
 from conformance.specimens.structures import STRUCTURES
 from conformance.tolerances import close
 from reference.structures.scores import inner, mapped
+from reference.structures.vectors import Vectors, flat
 
 everywhere = pytest.mark.parametrize("specimen", STRUCTURES, ids=repr)
+but_cuts = pytest.mark.parametrize("specimen", [each for each in STRUCTURES if each.kind != "Cut"], ids=repr)
 SCALES = st.sampled_from([1e-3, 0.3, 1.0, 20.0, 1e4])
 
 
@@ -37,17 +40,6 @@ def own_scores(structure, listing):
     each = [np.broadcast_to(HOST.get(own[name]), part.shape[1:]).ravel() for name, part in listing.parts.items()]
     s = np.concatenate(each).astype(np.float64)
     return np.where(s > -np.inf, s, 0.0)
-
-
-def shaped(listing, flat, structure):
-    """A vector of the parts in the form of the scores: those of shared scores are summed."""
-    own, start, found = structure.scores._asdict(), 0, {}
-    for name, part in listing.parts.items():
-        size, shape = int(np.prod(part.shape[1:])), tuple(own[name].shape)
-        piece = flat[start : start + size].reshape(part.shape[1:])
-        found[name] = piece if piece.shape == shape else piece.sum(axis=0)
-        start += size
-    return found
 
 
 @everywhere
@@ -78,16 +70,16 @@ def test_sparsemap_is_optimal(backend, specimen, data, mu, of_variables):
     found = np.max(rows @ direction) - p @ direction
     assert answer.gap <= 1e-10 * scale and found <= answer.gap + 1e-10 * scale
     close(answer.value, s @ p - mu / 2 * np.sum(p[squared] ** 2), scale=mu * scale)
-    expected = shaped(listing, p, structure)
-    for name, part in expected.items():
-        close(HOST.get(getattr(answer.marginals, name)), part, scale=1.0)
+    for name, part in listing.parts.items():
+        field, mean = HOST.get(getattr(answer.marginals, name)), np.tensordot(answer.weights, part[index], 1)
+        close(field, mean.sum(axis=tuple(range(mean.ndim - field.ndim))), scale=1.0)  # of shared scores
     again = backend.sparsemap(structure, mu, parts="variables" if of_variables else "all", start=answer.outputs)
     close(again.value, answer.value, scale=mu * scale)
 
 
-def normal(structure, random):
+def normal(structure, random, decimals=1):
     """Numbers in the form of the scores; 0 for pairs of a Cut, which stays one, and for the loss of boxes."""
-    noise = mapped(lambda x: np.round(random.normal(size=x.shape), 1), structure.scores)
+    noise = mapped(lambda x: np.round(random.normal(size=x.shape), decimals), structure.scores)
     fixed = {"Cut": "pairwise", "Boxes": "loss"}.get(type(structure).__name__)
     return noise if fixed is None else noise._replace(**{fixed: 0.0 * getattr(noise, fixed)})
 
@@ -118,8 +110,6 @@ def test_multiplicative_noise_leaves_a_cut_a_cut(backend):
     cut = backend.Cut([[0.3, 0.0], [0.0, 1.0], [0.1, 0.0]], pairs, [[0, 1], [1, 2], [2, 0]])
     value, gradient = backend.perturbed(cut, "multiplicative", samples=20, rng=1)
     close(value, inner(cut.scores, gradient))
-    with pytest.raises(ValueError, match="pairwise: expected the scores of equal labels"):
-        backend.perturbed(backend.Cut(np.zeros((3, 2)), 0 * pairs, [[0, 1], [1, 2], [2, 0]]), samples=20, rng=1)
 
 
 @pytest.mark.parametrize("specimen", [each for each in STRUCTURES if each.kind != "Boxes"], ids=repr)
@@ -199,17 +189,71 @@ def test_normal_noise_on_two_outputs():
     assert abs(gradient.values[0] - expected) < 4 * math.sqrt(expected * (1 - expected) / 20_000)
 
 
-def test_multiplicative_noise_weighs_the_parts():
-    """E W max(s_1 W_1, s_2 W_2) is above E of the indicator: the gradient of the mean is that by differences."""
-    scores = np.array([1.0, 0.9, 0.2])
-    options = {"noise": "multiplicative", "scale": 0.5, "samples": 500, "rng": 3}
-    value, gradient = reference.perturbed(reference.Table(scores), **options)
-    for i in range(3):
-        step = 1e-7 * np.eye(3)[i]
-        up, down = (reference.perturbed(reference.Table(scores + sign * step), **options)[0] for sign in (1, -1))
-        assert abs((up - down) / 2e-7 - gradient.values[i]) < 1e-6
-    assert value == pytest.approx(scores @ gradient.values)
-
-
 def test_refused_arguments_of_losses_over_best(backend):
     check_refusals("wrong_decisions.txt", {"b": backend, "np": np, "reference": reference})
+
+
+# the Jacobian of SparseMAP ------------------------------------------------------------------------------------------
+
+
+def each_its_own(data, specimen, backend):
+    """What is drawn, where each edge has scores of its own."""
+    structure, listing, rows = drawn(data, specimen, backend)
+    return Vectors(structure).space, own_scores(structure, listing), rows
+
+
+@but_cuts
+@given(data=st.data(), mu=SCALES, seed=st.integers(0, 99))
+def test_the_jacobian_is_the_projector_of_the_face(backend, specimen, data, mu, seed):
+    """By enumeration: onto the differences of the outputs that are best at s/mu - p, where scores tie, too."""
+    structure, s, rows = each_its_own(data, specimen, backend)
+    s = s / mu
+    marginals = backend.sparsemap(structure, mu, tol=1e-14).marginals
+    p = flat(marginals)
+    along = normal(structure, np.random.default_rng(seed), 9)
+    slack = np.max(rows @ (s - p)) - rows @ (s - p)
+    scale = max(1.0, np.linalg.norm(s))
+    assume(not np.any((slack > 1e-9 * scale) & (slack < 1e-4 * scale)))  # ties that are none
+    face = rows[slack <= 1e-9 * scale]
+    _, sizes, directions = np.linalg.svd(face - face.mean(axis=0), full_matrices=False)
+    basis = directions[sizes > 1e-9]
+    expected = basis.T @ (basis @ flat(along)) / mu
+    found = backend.sparsemap_product(structure, marginals, along, mu)
+    np.testing.assert_allclose(flat(found), expected, rtol=0, atol=1e-7 / mu)
+
+
+@but_cuts
+@given(data=st.data(), mu=st.sampled_from([0.3, 1.0, 20.0]), seed=st.integers(0, 99))
+def test_the_jacobian_is_that_of_differences(backend, specimen, data, mu, seed):
+    """Of the marginals at scores that do not tie; there it is its own transpose."""
+    structure, _, _ = each_its_own(data, specimen, backend)
+    rng = np.random.default_rng(seed)
+    apart = structure.augment(normal(structure, rng, 9))
+    v, w = normal(apart, rng), normal(apart, rng)
+
+    def marginals(step):
+        there = apart.augment(mapped(lambda x: step * x, v))
+        return backend.sparsemap(there, mu, tol=1e-14).marginals
+
+    h, here = 1e-6 * mu, marginals(0.0)
+    one, two = (flat(marginals(h)) - flat(here)) / h, (flat(here) - flat(marginals(-h))) / h
+    assume(np.max(np.abs(one - two), initial=0.0) < 1e-4 / mu)  # no face ends between
+    product = flat(backend.sparsemap_product(apart, here, v, mu))
+    np.testing.assert_allclose(product, (one + two) / 2, rtol=0, atol=1e-4 / mu)
+    other = flat(backend.sparsemap_product(apart, here, w, mu))
+    assert product @ flat(w) == pytest.approx(flat(v) @ other, abs=1e-9 / mu)
+
+
+@given(seed=st.integers(0, 999), mu=SCALES)
+def test_subsets_are_projected_onto_the_cube(backend, seed, mu):
+    """A structure of one's own, with best and parts alone: each score over mu is cut to 0..1, where at 0 and at 1 the
+    Jacobian is that between them.
+    """
+    s = np.random.default_rng(seed).normal(size=6)
+    subset = Subset(np.round(s, 1))
+    answer = backend.sparsemap(subset, mu, tol=1e-14)
+    expected = np.clip(subset.scores / mu, 0.0, 1.0)
+    np.testing.assert_allclose(answer.marginals, expected, atol=1e-9)
+    product = backend.sparsemap_product(subset, answer.marginals, s, mu)
+    inside = expected == subset.scores / mu
+    np.testing.assert_allclose(product, np.where(inside, s / mu, 0.0), atol=1e-9 / mu)

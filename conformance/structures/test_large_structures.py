@@ -13,7 +13,7 @@ from conformance.namespaces import Space
 from conformance.specimens.scores import random_parents
 from conformance.specimens.structures import LARGE, SMALL
 from conformance.tolerances import close
-from reference import ArborescenceScores, ChainScores, GraphScores, MatchingScores, TreeScores
+from reference import ArborescenceScores, ChainScores, GraphScores, MatchingScores, SegmentScores, TreeScores
 from reference.structures.scores import score_fields
 
 KINDS = {
@@ -182,6 +182,18 @@ def cliques(draw):
     return GraphScores(draw((14, 4)), draw((len(pairs), 4, 4)), pairs, 1 + np.arange(14) % 4)
 
 
+def halves(draw):
+    """Segments with labels of two halves: one hardly follows the other, and each is all but impossible for a while, so
+    that the products of all columns of probabilities are below what a float holds.
+    """
+    scores = SegmentScores(draw((5, 70, 9, 11)), draw((11, 11)), np.array([70, 0, 1, 33, 9]))
+    scores.pairwise[:5, 5:] -= 450.0
+    scores.pairwise[5:, :5] -= 450.0
+    scores.segments[:, 20:25, :, :5] -= 600.0
+    scores.segments[:, 30, :, 5:] -= 1350.0
+    return scores
+
+
 WIDTHS = itertools.product((1, 7, 8, 9, 26, 50), (True, False))
 COMPARED = {**LARGE, **{name: each for width in WIDTHS for name, each in wide(*width)}}
 COMPARED |= {f"{name}, apart": (LARGE[name][0], apart) for name in ("Arborescence", "Arborescence, one root")}
@@ -194,6 +206,7 @@ COMPARED["Matching, ragged"] = (
     lambda draw: MatchingScores(draw((5, 7, 9)), np.array([[7, 9], [0, 4], [6, 3], [1, 1], [4, 4]])),
 )
 COMPARED["Graph, cliques"] = (LARGE["Graph, grid"][0], cliques)
+COMPARED["Segments, halves"] = (LARGE["Segments"][0], halves)
 
 
 @pytest.mark.parametrize("name", COMPARED)

@@ -47,22 +47,6 @@ def test_the_number_of_projective_trees(backend, n, c, single_root):
 
 
 @roots
-@pytest.mark.parametrize("n", [5, 20, 40])
-def test_sums_of_ones_are_numbers_of_trees(backend, rng, n, single_root):
-    """Exact integers. The trees with an arc are all but those where it is forbidden."""
-    values = np.where(rng.random((n, n + 1)) < 0.2, NONE, 0.0)
-    values[0, 0], values[np.arange(1, n), np.arange(1, n)] = 0.0, 0.0
-    structure = backend.Projective(values, single_root)
-    value, marginals = structure.expectation()
-    close(value, math.log(structure.count()))
-    for m, h in zip(rng.integers(0, n, 3), rng.integers(0, n + 1, 3), strict=True):
-        without = values.copy()
-        without[m, h] = NONE
-        share = 1 - backend.Projective(without, single_root).count() / structure.count()
-        close(np.asarray(marginals.values)[m, h], share)
-
-
-@roots
 @pytest.mark.parametrize("scale", [1.0, 30.0, 1e3, 1e16])
 def test_fewer_trees_than_arborescences(backend, rng, scale, single_root):
     """Best scores and sums are at most those of all trees, and equal where a projective tree is far ahead."""
@@ -77,23 +61,6 @@ def test_fewer_trees_than_arborescences(backend, rng, scale, single_root):
 
 
 @roots
-@pytest.mark.parametrize("scale", [1.0, 1e3, "ties"])
-def test_answers_by_enumeration(backend, rng, scale, single_root):
-    """Of 5 tokens: K best, max-marginals, sums; also where the best heads of all tokens are far from any tree."""
-    values = rng.integers(-2, 3, (5, 6)).astype(float) if scale == "ties" else scale * rng.normal(size=(5, 6))
-    outputs = listing("Projective", {"values": values, "single_root": single_root})
-    structure, scores = backend.Projective(values, single_root), outputs.scores
-    best = structure.topk(60)
-    close(best.scores, np.sort(scores)[::-1][:60])
-    assert len(np.unique(best.labels, axis=0)) == 60 and np.array_equal(best.labels[0], structure.best()[1])
-    arcs = outputs.parts["values"] > 0
-    close(structure.max_marginals().values, np.where(arcs, scores[:, None, None], NONE).max(axis=0))
-    value, means = outputs.expectation(0.7)
-    close(structure.expectation(0.7)[0], value)
-    close(structure.expectation(0.7)[1].values, means["values"])
-
-
-@roots
 @pytest.mark.parametrize("scale", [1.0, 1e300])
 def test_trees_are_drawn_as_often_as_they_are_likely(backend, rng, scale, single_root):
     values = scale * rng.integers(-1, 2, (4, 5))
@@ -102,17 +69,3 @@ def test_trees_are_drawn_as_often_as_they_are_likely(backend, rng, scale, single
     weights = np.exp((outputs.scores - outputs.scores.max()) / 2.0)
     for y, p in zip(outputs.outputs, weights / weights.sum(), strict=True):
         assert abs(drawn.count(list(y)) - size * p) <= 5 * math.sqrt(size * p)
-
-
-def test_trees_with_crossing_arcs_are_refused(backend):
-    model = backend.ParsingModel([("direction", "h.tag")], bits=4, projective=True)
-    crossed = "arcs that do not cross.*those of tokens"
-    for heads in ([3, 4, 0, 3], [3, 0, 2]):  # two arcs of tokens; one and the root's
-        with pytest.raises(ValueError, match=crossed):
-            backend.Projective(np.zeros((len(heads), len(heads) + 1))).score(heads)
-        with pytest.raises(ValueError, match=f"Y.*{crossed}"):
-            model.pack([{"tag": ["N"] * len(heads)}], [heads])
-    data = backend.ParsingModel([("direction", "h.tag")], bits=4).pack([{"tag": ["N"] * 3}], [[3, 0, 2]])
-    with pytest.raises(ValueError, match=crossed):
-        model.check(data)
-    assert model.counts(data) == [12]

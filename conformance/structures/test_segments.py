@@ -1,4 +1,4 @@
-"""Segments: the chains that they are, what their marginals sum to, their draws, and how many they are."""
+"""Segments: what their marginals sum to, their draws, and how many they are."""
 
 from __future__ import annotations
 
@@ -12,40 +12,9 @@ from hypothesis import strategies as st
 from conformance.specimens.outputs import log_sum_exp
 from conformance.specimens.scores import members, segments
 from conformance.specimens.structures import LARGE, SMALL
-from conformance.structures.test_large_structures import KINDS, NEAR, SCALES
+from conformance.structures.test_large_structures import NEAR, SCALES
 from conformance.structures.test_laws import MU, Given, is_drawn, numbers
 from conformance.tolerances import close
-
-
-def expanded(scores, pairwise):
-    """The chain whose states (w, j, label) say that a token is the j-th of a segment of w + 1 tokens."""
-    n, W, L = scores.shape
-    w, j, label = np.array([(w, j, label) for w in range(W) for j in range(w + 1) for label in range(L)]).T
-    unary = np.where(j == 0, scores[:, w, label], 0.0)
-    unary[(j == 0) & (np.arange(n)[:, None] + w >= n)] = -np.inf
-    unary[:1, j > 0] = -np.inf
-    onward = (w[:, None] == w) & (j[:, None] + 1 == j) & (label[:, None] == label)
-    anew = (j == w)[:, None] & (j == 0)
-    return unary, np.where(onward, 0.0, np.where(anew, pairwise[label[:, None], label], -np.inf)), (w, j, label)
-
-
-@pytest.mark.parametrize("W", [1, 2, 4])
-@pytest.mark.parametrize("kind", KINDS)
-def test_segments_are_a_chain_of_longer_states(backend, rng, W, kind):
-    """Scores and marginals of each segment at its first token; for W = 1 the states are the labels, ties included."""
-    scores, pairwise = KINDS[kind](rng, (9, W, 2)), KINDS[kind](rng, (2, 2))
-    unary, transitions, (w, j, label) = expanded(scores, pairwise)
-    ours, chain = backend.Segments(scores, pairwise), backend.Chain(unary, transitions)
-    close(ours.best()[0], chain.best()[0])
-    close(ours.topk(12).scores, chain.topk(12).scores)
-    assert W > 1 or np.array_equal(ours.topk(12).labels[..., 2], chain.topk(12).labels)
-    (value, marginals), (log_z, theirs), first = ours.expectation(0.7), chain.expectation(0.7), j == 0
-    close(value, log_z)
-    close(marginals.segments[:, w[first], label[first]], theirs.unary[:, first])
-    close(ours.max_marginals().segments[:, w[first], label[first]], chain.max_marginals().unary[:, first])
-    anew = theirs.pairwise[w == j][:, first]
-    for a, b in np.ndindex(2, 2):
-        close(marginals.pairwise[a, b], anew[label[w == j] == a][:, label[first] == b].sum())
 
 
 @pytest.mark.parametrize("name", ["Segments", "Segments, one"])
@@ -105,3 +74,13 @@ def test_long_sequences_are_counted_exactly(backend):
     for W, L in ((1, 3), (7, 2)):
         space = backend.Segments(np.zeros((700, W, L)), np.zeros((L, L)))
         close(space.log_partition(), math.log(space.count()))
+
+
+def test_what_underflows_in_the_middle_may_be_all_there_is(backend):
+    """No label changes: one is all but impossible at first, and the other at the end."""
+    segments, pairwise = np.zeros((3, 1, 2)), np.array([[0.0, -np.inf], [-np.inf, 0.0]])
+    segments[0, 0, 1], segments[2, 0, 0] = -600.0, -1200.0
+    value, marginals = backend.Segments(segments, pairwise).expectation()
+    close(value, -600.0)
+    close(marginals.segments[:, 0], [[0.0, 1.0]] * 3)
+    close(marginals.pairwise, [[0.0, 0.0], [0.0, 2.0]])

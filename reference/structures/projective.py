@@ -23,7 +23,8 @@ from reference.structures.arborescence import Arborescence
 from reference.structures.arborescence_max import ArborescenceScores, sentences
 from reference.structures.base import KBest, at_most, k_best, positive_k
 from reference.structures.base import feasible as feasible  # of ops
-from reference.structures.projective_chart import Arcs, Chart, crossing, drawn, inside, outside, splits, used, whole
+from reference.structures.chain_k_best import largest
+from reference.structures.projective_chart import Chart, crossing, drawn, inside, outside, splits, used, whole
 from reference.structures.scores import finite
 
 __all__ = ["Projective", "max_marginals", "maximum_arborescence", "sample", "top_k_arborescences", "tree_partition"]
@@ -64,7 +65,7 @@ class Projective(Arborescence):
         """The number of projective trees of a single sentence without a forbidden arc, exactly."""
         allowed = self._allowed("count").astype(object) * 1
         integers = np.multiply, lambda x: (np.sum(x, -1, keepdims=True), None), 0, np.ones((1, 1), object)
-        return int(whole(inside(Arcs.of(allowed).each, self.single_root, *integers)[0], None)[0])
+        return int(whole(inside(allowed, self.single_root, *integers)[0], None)[0])
 
     def _numbers(self, n: int) -> int:
         return 2 * n
@@ -129,10 +130,6 @@ def top_k_arborescences(scores: ArborescenceScores, k: int, single_root: bool = 
     def times(left: Array, right: Array) -> Array:
         return left + right if right.shape[-1] == 1 else xp.take(left, first, axis=-1) + xp.take(right, second, axis=-1)
 
-    def plus(terms: Array) -> tuple[Array, Array]:
-        order = xp.argsort(terms, axis=-1, descending=True, stable=True)[..., :kept]
-        return xp.take_along_axis(terms, order, axis=-1), order
-
     def given(kind: str, w: int, mine: Array) -> list[tuple[Array, Array]]:
         """1 + the ranks of both halves, where a tree has the span with this split; else 0."""
         way = xp.take_along_axis(orders[kind][w], xp.clip(mine - 1, 0), axis=-1)
@@ -140,12 +137,12 @@ def top_k_arborescences(scores: ArborescenceScores, k: int, single_root: bool = 
         ranks = [xp.reshape(xp.take(each, pair), way.shape) + 1 for each in (first, second)]
         return [tuple(xp.where((mine > 0) & (split == r), x, 0) for x in ranks) for r in range(len(splits(kind, w)))]
 
-    rank, alone = xp.arange(kept, device=where), xp.zeros((*batch, 1, 1), dtype=values.dtype, device=where)
-    arcs, one = Arcs.of(values), xp.where(rank == 0, alone, -xp.inf)
-    chart, orders = inside(arcs.each, single_root, times, plus, -xp.inf, one)
+    rank = xp.arange(kept, device=where)
+    one = xp.where(rank == 0, xp.zeros((*batch, 1, 1), dtype=values.dtype, device=where), -xp.inf)
+    chart, orders = inside(values, single_root, times, lambda x: largest(x, kept), -xp.inf, one)
     value = whole(chart, scores.lengths)
     start = xp.where(value > -xp.inf, 1 + rank, 0)
-    of_trees = arcs.back(outside(n, scores.lengths, start, xp.maximum, given))
+    of_trees = outside(n, scores.lengths, start, given)
     taken = xp.moveaxis(of_trees, -1, -3) > 0  # (..., k, n, n + 1)
     heads = xp.argmax(xp.astype(taken, xp.int64), axis=-1)
     return k_best(value, xp.where(xp.any(taken, axis=-1), heads, -1), k)
@@ -174,7 +171,7 @@ def tree_partition(
     """
     xp, (values, sound) = array_namespace(scores.values), used(scores)
     tops = finite(xp, xp.max(values, axis=-1, keepdims=True))
-    arcs, (chart, terms) = _sums((values - tops) / mu, single_root)
+    chart, terms = _sums((values - tops) / mu, single_root)
     log_z = whole(chart, scores.lengths)
 
     def given(kind: str, w: int, mine: Array) -> list[tuple[Array, Array]]:
@@ -182,16 +179,16 @@ def tree_partition(
         return [(shares[..., r : r + 1],) * 2 for r in range(len(splits(kind, w)))]
 
     start = xp.astype(log_z > -xp.inf, log_z.dtype)
-    marginals = arcs.back(outside(values.shape[-2], scores.lengths, start, add, given))[..., 0]
+    marginals = outside(values.shape[-2], scores.lengths, start, given)[..., 0]
     value = xp.where(sound, mu * log_z[..., 0] + xp.sum(tops, axis=(-2, -1)), xp.nan)
     return value, scores._replace(values=xp.where(sound[..., None, None], xp.clip(marginals, 0.0, 1.0), xp.nan))
 
 
-def _sums(logs: Array, single_root: bool) -> tuple[Arcs, tuple[Chart, Chart]]:
-    """The arcs of log weights (..., n, n + 1), the chart of log sums, and the terms of each sum."""
-    xp, arcs = array_namespace(logs), Arcs.of(logs)
+def _sums(logs: Array, single_root: bool) -> tuple[Chart, Chart]:
+    """The chart of log sums of log weights (..., n, n + 1), and the terms of each."""
+    xp = array_namespace(logs)
     one = xp.zeros((*logs.shape[:-2], 1, 1), dtype=logs.dtype, device=device(logs))
-    return arcs, inside(arcs.each, single_root, add, lambda x: (logsumexp(xp, x, axis=-1)[..., None], x), -xp.inf, one)
+    return inside(logs, single_root, add, lambda x: (logsumexp(xp, x, axis=-1)[..., None], x), -xp.inf, one)
 
 
 def max_marginals(scores: ArborescenceScores, single_root: bool = False) -> ArborescenceScores:
@@ -242,7 +239,7 @@ def sample(
     value, heads = np.zeros(numbers.shape[:-2]), np.full((*numbers.shape[:-1], numbers.shape[-1] // 2), -1)
     for b, values in sentences(scores):
         n, tops = len(values), finite(np, values.max(axis=-1, keepdims=True))
-        _, (chart, terms) = _sums((values - tops) / mu, single_root)
+        chart, terms = _sums((values - tops) / mu, single_root)
         value[b] = mu * whole(chart, None)[0] + tops.sum()
         for s in range(len(numbers[b]) if value[b] > -np.inf else 0):
             heads[b][s, :n] = drawn(terms, n, numbers[b][s])

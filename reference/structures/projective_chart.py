@@ -22,7 +22,7 @@ width are made at once from narrower ones: O(n^2) operations of arrays, O(n^3) n
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, device
@@ -31,7 +31,7 @@ from reference.arrays import Array
 from reference.structures.arborescence_max import ArborescenceScores
 from reference.structures.sampling import choose
 
-__all__ = ["Arcs", "Chart", "crossing", "drawn", "inside", "outside", "splits", "used", "whole"]
+__all__ = ["Chart", "crossing", "drawn", "inside", "outside", "splits", "used", "whole"]
 
 RIGHT, LEFT, PAIR = "complete, to the right", "complete, to the left", "pair"
 INCOMPLETE = ARC_RIGHT, ARC_LEFT = "incomplete, to the right", "incomplete, to the left"
@@ -64,40 +64,8 @@ def used(scores: ArborescenceScores) -> tuple[Array, Array]:
     return xp.where(sound[..., None, None], values, -xp.inf), sound
 
 
-class Arcs(NamedTuple):
-    """The arcs of a sentence by direction and width, from numbers (..., n, n + 1) and back to them.
-
-    each: for both kinds of INCOMPLETE and each width w an array (..., n + 1 - w, 1), of s -> s + w or s + w -> s. order
-    (n (n + 1),): for each entry of a matrix its place among all arcs, those to the right first. The place of an arc
-    into the root is taken by a token as its own head.
-    """
-
-    each: Chart
-    order: Array
-
-    @classmethod
-    def of(cls, values: Array) -> Arcs:
-        """The arcs of scores of which those of tokens as their own heads are -inf."""
-        xp, where, (*batch, n, _) = array_namespace(values), device(values), values.shape
-        first = [np.arange(n + 1 - w) for w in range(1, n + 1)]
-        right = [(s + w - 1) * (n + 1) + s for w, s in enumerate(first, 1)]
-        left = [np.where(s > 0, (s - 1) * (n + 1) + s + w, (w - 1) * (n + 1) + w) for w, s in enumerate(first, 1)]
-        flat, each = xp.reshape(values, (*batch, n * (n + 1), 1)), {}
-        for kind, places in zip(INCOMPLETE, (right, left), strict=True):
-            each[kind] = [None, *(xp.take(flat, xp.asarray(place, device=where), axis=-2) for place in places)]
-        order = np.argsort(np.concatenate([np.zeros(0, np.int64), *right, *left]))
-        return cls(each, xp.asarray(order, device=where))
-
-    def back(self, chart: Chart) -> Array:
-        """The numbers (..., n, n + 1, ranks) of a chart's incomplete spans."""
-        xp, n = array_namespace(self.order), len(chart[RIGHT]) - 1
-        arcs = [chart[kind][w] for kind in INCOMPLETE for w in range(1, n + 1)] or [chart[RIGHT][0][..., :0, :]]
-        flat = xp.take(xp.concat(arcs, axis=-2), self.order, axis=-2)
-        return xp.reshape(flat, (*flat.shape[:-2], n, n + 1, flat.shape[-1]))
-
-
 def inside(
-    each: Chart,
+    values: Array,
     single_root: bool,
     times: Callable[[Array, Array], Array],
     plus: Callable[[Array], tuple[Array, Array]],
@@ -106,12 +74,13 @@ def inside(
 ) -> tuple[Chart, Chart]:
     """The chart of all spans, narrow ones first, and what ``plus`` keeps of the splits of each.
 
-    times(left, right): the candidates (..., m, c) of a split, of pairs of its halves' ranks. plus: of the candidates of
-    all splits the numbers (..., m, ranks) of a span, and what :func:`outside` needs of them. zero: of what is not
-    possible; one (..., 1, ranks): of a place alone. With a single root its complete spans have no part in a pair,
-    except the root alone.
+    values (..., n, n + 1): of arcs, that of a token as its own head ``zero``. times(left, right): the candidates (...,
+    m, c) of a split, of pairs of its halves' ranks. plus: of the candidates of all splits the numbers (..., m, ranks)
+    of a span, and what :func:`outside` needs of them. zero: of what is not possible; one (..., 1, ranks): of a place
+    alone. With a single root its complete spans have no part in a pair, except the root alone.
     """
-    xp, n = array_namespace(one), len(each[ARC_RIGHT]) - 1
+    xp, n = array_namespace(one), values.shape[-2]
+    flat = xp.reshape(values, (*values.shape[:-2], n * (n + 1), 1))
     alone = xp.concat([one] * (n + 1), axis=-2)
     chart: Chart = {RIGHT: [alone], LEFT: [alone], PAIR: [None], ARC_RIGHT: [None], ARC_LEFT: [None]}
     kept: Chart = {RIGHT: [None], LEFT: [None], PAIR: [None]}
@@ -120,19 +89,25 @@ def inside(
             halves = [[chart[half][u][..., d : d + n + 1 - w, :] for half, u, d in way] for way in splits(kind, w)]
             ways = [times(*both) for both in halves]
             if kind == PAIR and single_root:
-                ways[1:] = [without_root(x, zero) for x in ways[1:]]
+                later = xp.arange(n + 1 - w, device=device(one))[:, None] > 0  # do not begin at the root
+                ways[1:] = [xp.where(later, x, zero) for x in ways[1:]]
             value, back = plus(xp.concat(ways, axis=-1))
             chart[kind].append(value)
             kept[kind].append(back)
             for arc in INCOMPLETE if kind == PAIR else ():
-                chart[arc].append(times(value, each[arc][w])[..., : value.shape[-1]])
+                arcs = xp.take(flat, xp.asarray(_entries(n, arc, w), device=device(one)), axis=-2)
+                chart[arc].append(times(value, arcs)[..., : value.shape[-1]])
     return chart, kept
 
 
-def without_root(x: Array, zero: Any) -> Array:
-    """Numbers (..., m, ranks) of spans, with ``zero`` for the first, which begins at the root."""
-    xp = array_namespace(x)
-    return xp.where(xp.arange(x.shape[-2], device=device(x))[:, None] > 0, x, zero)
+def _entries(n: int, kind: str, w: int) -> np.ndarray:
+    """Of the arcs s -> s + w, or s + w -> s, the entries (n + 1 - w,) in a matrix (n, n + 1) of heads of tokens, row
+    after row. The arc into the root has the entry of a token as its own head.
+    """
+    s = np.arange(n + 1 - w)
+    if kind == ARC_RIGHT:
+        return (s + w - 1) * (n + 1) + s
+    return np.where(s > 0, (s - 1) * (n + 1) + s + w, (w - 1) * (n + 1) + w)
 
 
 def whole(chart: Chart, lengths: Array | None) -> Array:
@@ -146,39 +121,36 @@ def whole(chart: Chart, lengths: Array | None) -> Array:
 
 
 def outside(
-    n: int,
-    lengths: Array | None,
-    start: Array,
-    merge: Callable[[Array, Array], Array],
-    given: Callable[[str, int, Array], list[tuple[Array, Array]]],
-) -> Chart:
-    """A chart of numbers that go from wide spans down to their halves.
+    n: int, lengths: Array | None, start: Array, given: Callable[[str, int, Array], list[tuple[Array, Array]]]
+) -> Array:
+    """The numbers (..., n, n + 1, ranks) that go to arcs, from whole sentences down to the halves of each span.
 
     start (..., ranks): of whole sentences; 0 elsewhere. given(kind, w, mine): what each split hands to its two halves,
-    of the spans' own numbers (..., m, ranks). merge: brings together what a span is given.
+    of the spans' own numbers (..., m, ranks). What a span is given is added up.
     """
-    xp = array_namespace(start)
-    *batch, ranks = start.shape
+    xp, where, (*batch, ranks) = array_namespace(start), device(start), start.shape
 
     def blank(m: int) -> Array:
-        return xp.zeros((*batch, m, ranks), dtype=start.dtype, device=device(start))
+        return xp.zeros((*batch, m, ranks), dtype=start.dtype, device=where)
 
     def among(m: int, before: int, x: Array) -> Array:
         """x (..., _, ranks) among m spans, the others 0."""
         return xp.concat([blank(before), x, blank(m - before - x.shape[-2])], axis=-2)
 
-    top = start[..., None, :]
+    length = xp.asarray(n, device=where) if lengths is None else lengths[..., None, None]
     out: Chart = {kind: [blank(n + 1 - w) for w in range(n + 1)] for kind in (RIGHT, LEFT, *INCOMPLETE)}
-    for w in range(n + 1) if lengths is not None else (n,):
-        here = top if lengths is None else xp.where(lengths[..., None, None] == w, top, 0)
-        out[RIGHT][w] = among(n + 1 - w, 0, here)
+    for w in range(n + 1):
+        out[RIGHT][w] = among(n + 1 - w, 0, xp.where(length == w, start[..., None, :], 0))
     for w in range(n, 0, -1):
         for kind in (RIGHT, LEFT, PAIR):
-            mine = out[kind][w] if kind != PAIR else merge(*(out[arc][w] for arc in INCOMPLETE))
+            mine = out[kind][w] if kind != PAIR else out[ARC_RIGHT][w] + out[ARC_LEFT][w]
             for way, shares in zip(splits(kind, w), given(kind, w, mine), strict=True):
                 for (half, width, before), share in zip(way, shares, strict=True):
-                    out[half][width] = merge(out[half][width], among(n + 1 - width, before, share))
-    return out
+                    out[half][width] = out[half][width] + among(n + 1 - width, before, share)
+    arcs = [(kind, w) for kind in INCOMPLETE for w in range(1, n + 1)]
+    numbers = xp.concat([blank(0), *(out[kind][w] for kind, w in arcs)], axis=-2)
+    order = np.argsort(np.concatenate([np.zeros(0, np.int64), *(_entries(n, *arc) for arc in arcs)]))
+    return xp.reshape(xp.take(numbers, xp.asarray(order, device=where), axis=-2), (*batch, n, n + 1, ranks))
 
 
 def drawn(terms: Chart, n: int, numbers: np.ndarray) -> np.ndarray:

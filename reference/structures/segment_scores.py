@@ -14,18 +14,8 @@ from array_api_compat import array_namespace, device
 from reference.arrays import Array, one_hot
 from reference.structures.chain_scores import frozen, transitions
 
-__all__ = [
-    "SegmentScores",
-    "by_first",
-    "by_last",
-    "fits",
-    "forward",
-    "indicators",
-    "shifted",
-    "walked",
-]
+__all__ = ["SegmentScores", "by_first", "fits", "forward", "indicators", "walked"]
 
-Messages = tuple[Array, list[Array], list[Array]]
 Step = Callable[[int, Array], tuple[Array, Array, Array]]
 
 
@@ -53,10 +43,36 @@ def fits(xp: Any, scores: SegmentScores) -> Array:
     return last < (n if scores.lengths is None else scores.lengths[..., None, None, None])
 
 
-def by_last(xp: Any, scores: SegmentScores) -> Array:
-    """Scores (..., n, L, W) by last token, label and w; -inf where there is no such segment."""
-    within = xp.where(fits(xp, scores), scores.segments, -xp.inf)
-    return xp.matrix_transpose(_sheared(xp, within, -1, -xp.inf))
+def forward(
+    xp: Any, scores: SegmentScores, plus: Callable[[Array], tuple[Array, Any]], ranks: int = 1
+) -> tuple[Array, list[Array], tuple[Any, list[Any], list[Any]]]:
+    """The recursion of :func:`reference.structures.segments.best_segments`, of lists of numbers from high to low.
+
+    ``plus`` is the max, the log-sum-exp or the k best: of terms (..., m, ranks) the numbers (..., ranks) of all, and
+    what is kept of them. Returns the numbers (..., ranks) of whole sequences; alpha_e (..., L, ranks) of each token e;
+    and what is kept: of the last labels, of the lengths of each alpha_e, of the labels before each beta_{e + 1}.
+    """
+    within, lengths = xp.where(fits(xp, scores), scores.segments, -xp.inf), scores.lengths
+    ending = xp.matrix_transpose(_sheared(xp, within, -1, -xp.inf))  # by last token
+    *batch, n, L, W = ending.shape
+    rank = xp.arange(ranks, dtype=xp.int64, device=device(ending))
+    zero = xp.zeros((*batch, L, 1), dtype=ending.dtype, device=device(ending))
+    nothing = final = beta = xp.where(rank == 0, zero, -xp.inf)  # (..., L, ranks)
+    window = xp.full((*batch, L, W * ranks), -xp.inf, dtype=ending.dtype, device=device(ending))
+    ends, of_ends, of_starts = [], [], []
+    for e in range(n):
+        window = xp.concat([beta, window[..., :-ranks]], axis=-1)
+        alpha, kept = plus(ending[..., e, :, :, None] + xp.reshape(window, (*batch, L, W, ranks)))
+        ends.append(alpha)
+        of_ends.append(kept)
+        final = frozen(xp, lengths, e, alpha, final)
+        if e + 1 < n:
+            pair = xp.matrix_transpose(transitions(scores, e + 1))[..., None] + alpha[..., None, :, :]
+            beta, kept = plus(pair)
+            of_starts.append(kept)
+    value, last = plus(final)
+    empty = nothing[..., 0, :]
+    return frozen(xp, lengths, 0, value, empty) if n else empty, ends, (last, of_ends, of_starts)
 
 
 def by_first(xp: Any, scores: SegmentScores, x: list[Array], outside: float) -> Array:
@@ -74,34 +90,6 @@ def _sheared(xp: Any, x: Array, sign: int, outside: float) -> Array:
     index = xp.reshape(xp.where(inside, t, 0) * W + w, (n * W,))
     moved = xp.take(xp.reshape(x, (*batch, n * W, L)), index, axis=-2)
     return xp.where(inside[..., None], xp.reshape(moved, (*batch, n, W, L)), outside)
-
-
-def shifted(xp: Any, window: Array | None, newest: Array, size: int) -> Array:
-    """A window (..., L, size) one token on: ``newest`` (..., L, k) come in front, the oldest leave; None: of -inf."""
-    if window is None:
-        window = xp.full((*newest.shape[:-1], size), -xp.inf, dtype=newest.dtype, device=device(newest))
-    return xp.concat([newest, window[..., : size - newest.shape[-1]]], axis=-1)
-
-
-def forward(xp: Any, scores: SegmentScores, reduce: Callable[..., Array]) -> Messages:
-    """Messages of max or of log-sum-exp, by the recursion of :func:`reference.structures.segments.best_segments`: the
-    value (...,), and for each token e alpha_e (..., L) of what ends there, and (..., L, W) its terms.
-    """
-    ending, lengths = by_last(xp, scores), scores.lengths
-    *batch, n, L, W = ending.shape
-    final = beta = xp.zeros((*batch, L), dtype=ending.dtype, device=device(ending))
-    alpha: list[Array] = []
-    total: list[Array] = []
-    window = None
-    for e in range(n):
-        window = shifted(xp, window, beta[..., None], W)
-        total.append(ending[..., e, :, :] + window)
-        alpha.append(reduce(total[-1], axis=-1))
-        final = frozen(xp, lengths, e, alpha[-1], final)
-        if e + 1 < n:
-            beta = reduce(alpha[-1][..., None] + transitions(scores, e + 1), axis=-2)
-    value = reduce(final, axis=-1) if n else final[..., 0]
-    return (value if lengths is None else xp.where(lengths > 0, value, 0.0)), alpha, total
 
 
 def walked(scores: SegmentScores, state: Array, step: Step) -> Array:

@@ -3,8 +3,8 @@
 score(y) = sum over segments (s, w, l) of segments[s, w, l], plus pairwise[a, b] for each label b right after a label a,
 a = b too. The segments of an output follow one another and cover all tokens; each has 1 to W of them. The algorithms
 are functions of arrays with any number of leading batch axes; :class:`Segments` wraps them and validates its arguments.
-``segment_sum`` has the log-partition, marginals and random outputs, ``segment_k_best`` the k best outputs and
-max-marginals. Source: Sarawagi and Cohen (2004), semi-Markov conditional random fields.
+``segment_oracles`` has the k best outputs, max-marginals, the log-partition, marginals and random outputs. Source:
+Sarawagi and Cohen (2004), semi-Markov conditional random fields.
 
 Conventions. An output is rows (start, w, label) in order of start, of the segments of w + 1 tokens start..start + w,
 then rows of -1, n in all. A sequence of length 0 has one output, the empty one, of score 0. Scores of segments that
@@ -28,9 +28,14 @@ from reference.structures.base import KBest, Structure, at_most, feasible, posit
 from reference.structures.batches import checked_lengths
 from reference.structures.chain_scores import first_of, on_host
 from reference.structures.sampling import uniforms
-from reference.structures.segment_k_best import number_of_outputs, segment_max_marginals, top_k_segments
+from reference.structures.segment_oracles import (
+    number_of_outputs,
+    sample_segments,
+    segment_max_marginals,
+    segment_sums,
+    top_k_segments,
+)
 from reference.structures.segment_scores import SegmentScores, indicators
-from reference.structures.segment_sum import sample_segments, segment_sums
 
 __all__ = [
     "SegmentScores",
@@ -38,29 +43,18 @@ __all__ = [
     "best_segments",
     "sample_segments",
     "segment_max_marginals",
-    "segment_parts",
-    "segment_score",
     "segment_sums",
     "top_k_segments",
 ]
 
 
 def best_segments(scores: SegmentScores) -> tuple[Array, Array]:
-    """Highest score and best output of each sequence (the max oracle).
+    """Highest score (...,) and best output of each sequence, int64 rows (..., n, 3) (the max oracle).
 
     alpha_e(l) = max_w (segments[e - w, w, l] + beta_{e-w}(l)), the best score of what ends at token e, and
     beta_s(l) = max_i (alpha_{s-1}(i) + pairwise[i, l]) of what ends before the start s, with beta_0 = 0
 
-    Parameters
-    ----------
-    scores : SegmentScores
-
-    Returns
-    -------
-    value : array (...,)
-        -inf where every output is forbidden.
-    rows : int64 array (..., n, 3)
-        Start, w and label of each segment, then -1; -1 throughout where no output is feasible.
+    Where every output is forbidden, the score is -inf and the rows are -1.
 
     Notes
     -----
@@ -74,32 +68,6 @@ def best_segments(scores: SegmentScores) -> tuple[Array, Array]:
     """
     best = top_k_segments(scores, 1)
     return best.scores[..., 0], best.labels[..., 0, :, :]
-
-
-def segment_score(scores: SegmentScores, rows: Array) -> Array:
-    """The score (...,) of one output (..., n, 3) of each sequence; rows of -1 are left out."""
-    xp, (segments, pairs) = array_namespace(scores.segments), indicators(scores, rows)
-    of_segments = xp.sum(xp.where(segments, scores.segments, 0.0), axis=(-3, -2, -1))
-    return of_segments + xp.sum(xp.where(pairs, scores.pairwise, 0.0), axis=(-3, -2, -1))
-
-
-def segment_parts(scores: SegmentScores, rows: Array) -> SegmentScores:
-    """The indicator of the parts of one output (..., n, 3) of each sequence, shaped like ``scores``.
-
-    A shared pairwise matrix gets the number of times each label follows each, summed over the batch.
-    """
-    like = scores.segments
-    one = array_namespace(like).ones((*rows.shape[:-2], 1), dtype=like.dtype, device=device(like))
-    return _weighted_parts(scores, rows[..., None, :, :], one)
-
-
-def _weighted_parts(scores: SegmentScores, rows: Array, weights: Array) -> SegmentScores:
-    """sum_k weights[..., k] segment_parts(rows[..., k, :, :])."""
-    xp, weights = array_namespace(weights), weights[..., None, None, None]
-    segments, pairs = (xp.sum(xp.where(x, weights, 0.0), axis=-4) for x in indicators(scores, rows))
-    if scores.pairwise.ndim == 2:
-        pairs = xp.sum(pairs, axis=tuple(range(pairs.ndim - 2)))
-    return SegmentScores(segments, pairs, scores.lengths)
 
 
 class Segments(Structure):
@@ -194,19 +162,26 @@ class Segments(Structure):
 
     def score(self, y: Any) -> Array:
         """Score (...,) of rows (..., n, 3); -1 throughout means no output and has score 0. Raises ValueError."""
-        return self.ops.segment_score(self.scores, self._rows(y))
+        xp, scores = array_namespace(self.scores.segments), self.scores
+        segments, pairs = indicators(scores, self._rows(y))
+        of_segments = xp.sum(xp.where(segments, scores.segments, 0.0), axis=(-3, -2, -1))
+        return of_segments + xp.sum(xp.where(pairs, scores.pairwise, 0.0), axis=(-3, -2, -1))
 
     def parts(self, y: Any) -> SegmentScores:
-        """Indicator of the parts of rows (..., n, 3) as in :meth:`score`; see :func:`segment_parts`.
-
-        Raises ValueError.
+        """Indicator of the parts of rows (..., n, 3) as in :meth:`score`. A shared pairwise matrix gets the number of
+        times each label follows each, summed over the batch. Raises ValueError.
         """
-        parts: SegmentScores = self.ops.segment_parts(self.scores, self._rows(y))
-        return parts
+        rows, like = self._rows(y), self.scores.segments
+        one = array_namespace(like).ones((*rows.shape[:-2], 1), dtype=like.dtype, device=device(like))
+        return self.expected_parts(rows[..., None, :, :], one)
 
     def expected_parts(self, outputs: Array, weights: Array) -> SegmentScores:
-        """sum_k weights[..., k] parts(outputs[..., k, :, :]) of rows (..., k, n, 3); see :func:`segment_parts`."""
-        return _weighted_parts(self.scores, outputs, weights)
+        """sum_k weights[..., k] parts(outputs[..., k, :, :]) of rows (..., k, n, 3)."""
+        xp, weights = array_namespace(weights), weights[..., None, None, None]
+        segments, pairs = (xp.sum(xp.where(x, weights, 0.0), axis=-4) for x in indicators(self.scores, outputs))
+        if self.scores.pairwise.ndim == 2:
+            pairs = xp.sum(pairs, axis=tuple(range(pairs.ndim - 2)))
+        return SegmentScores(segments, pairs, self.scores.lengths)
 
     def first(self) -> Segments:
         """The first sequence of a batch along one axis; a single sequence itself."""

@@ -18,15 +18,8 @@ from accelerated.compiled.problems.oracles import answers
 from accelerated.compiled.problems.segmentations import Entries
 from accelerated.compiled.problems.sequence import longest_of
 from accelerated.compiled.structures.chain import finish, prepare
-from accelerated.compiled.structures.segments import (
-    SegmentBatch,
-    SumWork,
-    backward,
-    forward,
-    max_product,
-    sum_workspace,
-    trace,
-)
+from accelerated.compiled.structures.segments import SegmentBatch, max_product, trace
+from accelerated.compiled.structures.segments_sum import SumWork, backward, forward, sum_workspace
 from accelerated.compiled.sweeps import fill, load, padded
 from accelerated.kernel import inlined, kernel
 

@@ -1,10 +1,7 @@
-"""Segments, one sequence after another: max-product and sum-product of semi-Markov chains.
+"""Segments, one sequence after another: the best output, the k best by lists of k a label at each token, max-marginals.
 
 Score of y: the sum of segments[s, w, j] of its segments, label j on s .. s + w, and of pairwise[i, j] of neighbours.
 What ends with token t is in row t, and what starts at token s in row s. Labels are padded to Lp, a multiple of 8.
-
-Sum-product keeps what precedes a segment with label l at s as a log scale[s, l] times a factor carry[s, l], and what
-ends at t as a maximum a label times a mass, so that the only logarithms are of columns below FLOOR.
 """
 
 from __future__ import annotations
@@ -13,15 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelerated.compiled.arithmetic import exp
-from accelerated.compiled.structures.chain import add_pairs, finish, longest, predecessor, prepare
-from accelerated.compiled.sweeps import fill, larger, largest, load, max_plus_product, padded, product, total
+from accelerated.compiled.structures.chain import longest, predecessor
+from accelerated.compiled.sweeps import fill, larger, largest, load, max_plus_product, padded
 from accelerated.kernel import inlined, kernel
 
-# A label's factor from a product of probabilities with exp(transitions) is used from here on. What such a product loses
-# to underflow is below L exp(-400); what a mass loses, whose terms are exp(score - maximum) times factors, below
-# L W exp(-400), and the mass is at least FLOOR. Below FLOOR the label's factor is computed in logarithms.
-FLOOR = np.exp(-150.0)
+__all__ = ["SegmentBatch", "best_range", "max_marginals_range", "max_product", "reverse", "top_k_range", "trace"]
 
 
 class SegmentBatch(NamedTuple):
@@ -31,9 +24,6 @@ class SegmentBatch(NamedTuple):
     pairwise: np.ndarray  # (L, L)
     start: np.ndarray
     length: np.ndarray
-
-
-# Max-product
 
 
 @kernel
@@ -99,185 +89,103 @@ def reverse(rows, count):
             rows[i, c], rows[count - 1 - i, c] = rows[count - 1 - i, c], rows[i, c]
 
 
-# Sum-product
-
-
-class SumWork(NamedTuple):
-    """Scratch for sequences of up to rows - 4 tokens: `sum_workspace`."""
-
-    ends: np.ndarray  # (rows, Lp) exp(log weight of what ends at t - high[t]), largest 1, or all 0 where high is -inf
-    high: np.ndarray  # (rows,)
-    top: np.ndarray  # (rows, L) the largest log weight of one segment that ends at t, without its factor; 0 for -inf
-    mass: np.ndarray  # (rows, L) the sum of weights of all of these relative to it
-    scale: np.ndarray  # (rows, L)
-    carry: np.ndarray  # (rows, Lp)
-    in_logs: np.ndarray  # (rows, L) whether a label's scale was computed in logarithms; its carry is 1
-    share: np.ndarray  # (rows, Lp) probability of a segment's end divided by the weight there
-    row: np.ndarray  # (2, max(Lp, W L))
-
-
 @kernel
-def sum_workspace(n, W, L):
-    rows, Lp = n + 4, padded(L)
-    return SumWork(
-        np.empty((rows, Lp)),
-        np.empty(rows),
-        np.empty((rows, L)),
-        np.empty((rows, L)),
-        np.empty((rows, L)),
-        np.empty((rows, Lp)),
-        np.empty((rows, L), np.bool_),
-        np.empty((rows, Lp)),
-        np.empty((2, max(Lp, W * L))),
-    )
+def top_k_range(lo, hi, batch, values, rows):
+    """values (B, k) and rows (B, k, n, 3) of the k best outputs, written up to each sequence's number of outputs.
 
-
-@kernel
-def forward(batch, b, transitions, inverse_mu, work, weights):
-    """log Z of sequence b, of n >= 1 tokens; weights[s, w, l], (>= n, W, L), becomes the weight of the segment among
-    those of its label that end where it ends, relative to work.top there.
+    Lists are rows of k values: t * L + j has the best of what ends at t with label j, s * L + j of what precedes j at
+    s, and the row after these of all. An entry comes from entry origin[..., 1] of source origin[..., 0]: the number of
+    tokens after the first, or the label.
     """
-    segments, start, n, (_, W, L) = batch.segments, batch.start, batch.length[b], batch.segments.shape
-    top, mass, scale, carry = work.top, work.mass, work.scale, work.carry
-    for t in range(n):
-        for j in range(L):
-            top[t, j], mass[t, j] = -np.inf, 0.0
-    for t in range(n):
-        if t == 0:
-            fill(1.0, carry, t)
-            for j in range(L):
-                scale[t, j] = 0.0
-        else:
-            _carry(batch, t, transitions, inverse_mu, work)
-        for w in range(min(W, n - t)):
-            for j in range(L):
-                x = segments[start[b] + t, w, j] * inverse_mu + scale[t, j]
-                weights[t, w, j] = x
-                top[t + w, j] = larger(top[t + w, j], x)
-        _end(t, L, work, weights)
-    return work.high[n - 1] + np.log(total(work.ends, n - 1))
-
-
-@inlined
-def _carry(batch, s, transitions, inverse_mu, work):
-    """scale[s] and carry[s] from ends[s - 1]."""
-    L = batch.pairwise.shape[0]
-    product(work.ends, s - 1, transitions.factor, L, work.carry, s)
-    for j in range(L):
-        work.scale[s, j] = work.high[s - 1] + transitions.shift
-        work.in_logs[s, j] = not work.carry[s, j] >= FLOOR
-        if work.in_logs[s, j]:
-            work.scale[s, j], work.carry[s, j] = _column(batch.pairwise, j, s - 1, inverse_mu, work), 1.0
-
-
-@kernel
-def _column(pairwise, j, t, inverse_mu, work):
-    """log sum_i exp(log weight of i at t + pairwise[i, j]); row[0] has the probabilities of i, 0 if the sum is."""
-    row, L, high, mass = work.row, len(pairwise), -np.inf, 0.0
-    for i in range(L):
-        row[0, i] = work.top[t, i] + np.log(work.mass[t, i]) + pairwise[i, j] * inverse_mu
-        high = larger(high, row[0, i])
-    for i in range(L):
-        row[0, i] = exp(row[0, i] - high) if high > -np.inf else 0.0
-        mass += row[0, i]
-    for i in range(L):
-        row[0, i] = row[0, i] / mass if mass > 0.0 else 0.0
-    return high + np.log(mass)
-
-
-@inlined
-def _end(t, L, work, weights):
-    """The weights of all segments that end at t, mass[t], high[t] and ends[t]."""
-    top, mass, carry, row, ends = work.top, work.mass, work.carry, work.row, work.ends
-    high = -np.inf
-    for j in range(L):
-        high = larger(high, top[t, j])
-        top[t, j] = top[t, j] if top[t, j] > -np.inf else 0.0
-    count = min(weights.shape[1], t + 1)
-    for w in range(count):
-        for j in range(L):
-            row[0, w * L + j] = weights[t - w, w, j] - top[t, j]
-    for i in range(count * L):
-        row[0, i] = exp(row[0, i])
-    for w in range(count):
-        for j in range(L):
-            x = row[0, w * L + j] * carry[t - w, j]
-            weights[t - w, w, j] = x
-            mass[t, j] += x
-    fill(0.0, ends, t)
-    for j in range(L):
-        ends[t, j] = exp(top[t, j] - high) * mass[t, j] if mass[t, j] > 0.0 else 0.0
-    most = largest(ends, t)
-    for j in range(L):
-        ends[t, j] = ends[t, j] / most if most > 0.0 else 0.0
-    work.high[t] = high + np.log(most)
-
-
-@kernel
-def backward(batch, b, transitions, inverse_mu, work, weights, pairs, edges):
-    """weights (>= n, W, L) of `forward` become the marginals; the expected transitions are added to pairs (Lp, Lp), of
-    which `finish` multiplies the common factor in, and to edges (L, L).
-    """
-    n, (_, W, L) = batch.length[b], batch.segments.shape
-    ends, carry, share, mass = work.ends, work.carry, work.share, work.mass
-    z = total(ends, n - 1)
-    for j in range(share.shape[1]):
-        share[n - 1, j] = ends[n - 1, j] / z
-    for s in range(n - 1, -1, -1):
-        for j in range(L):  # of the end of a segment at s, until now its probability
-            share[s, j] = share[s, j] / mass[s, j] if mass[s, j] > 0.0 else 0.0
-            work.row[1, j] = 0.0
-        for w in range(min(W, n - s)):
-            for j in range(L):
-                x = weights[s, w, j] * share[s + w, j]
-                weights[s, w, j] = x
-                work.row[1, j] += x
-        if s > 0:
-            _before(batch, s, transitions, inverse_mu, work, edges)
-    add_pairs(ends, carry, n, L, pairs)
-
-
-@inlined
-def _before(batch, s, transitions, inverse_mu, work, edges):
-    """share[s - 1] = probabilities of ends before s, from those of starts at s, row[1]; carry[s] = starts / carry[s],
-    0 in columns of logarithms, which are added to edges.
-    """
-    L, Lp = batch.pairwise.shape[0], work.carry.shape[1]
-    ends, carry, share = work.ends, work.carry, work.share
-    for j in range(L):
-        carry[s, j] = 0.0 if work.in_logs[s, j] else work.row[1, j] / carry[s, j]
-    product(carry, s, transitions.factor_t, L, share, s - 1)
-    for j in range(Lp):
-        share[s - 1, j] *= ends[s - 1, j]
-    for j in range(L):
-        if work.in_logs[s, j] and work.row[1, j] > 0.0:
-            _column(batch.pairwise, j, s - 1, inverse_mu, work)
-            for i in range(L):
-                x = work.row[0, i] * work.row[1, j]
-                share[s - 1, i] += x
-                edges[i, j] += x
-
-
-@kernel
-def sum_range(lo, hi, batch, mu, value, marginals, pairwise):
-    """value (B,) = mu log sum exp(score / mu), marginals (N, W, L), pairwise (L, L) += expected transitions.
-
-    Where every output is forbidden, the value is -inf and the marginals are 0; of an empty sequence the value is 0.
-    """
-    n, (_, W, L) = longest(lo, hi, batch.length), batch.segments.shape
-    Lp, inverse_mu = padded(L), 1.0 / mu
-    work, pairs = sum_workspace(n, W, L), np.zeros((Lp, Lp))
-    transitions = prepare(batch.pairwise, inverse_mu, np.empty((Lp, Lp)), np.empty((Lp, Lp)))
+    segments, pairwise, start, length = batch
+    n, k, (_, W, L) = longest(lo, hi, length), values.shape[1], segments.shape
+    ends, end_origin = np.empty((n * L, k)), np.empty((n * L, k, 2), np.int64)
+    starts, start_origin = np.empty((n * L + 1, k)), np.empty((n * L + 1, k, 2), np.int64)
+    heads, terms, places = np.empty(max(W, L)), np.empty(max(W, L)), np.empty((2, max(W, L)), np.int64)
     for b in range(lo, hi):
-        n, value[b] = batch.length[b], 0.0
-        if n > 0:
-            weights = marginals[batch.start[b] : batch.start[b] + n]
-            value[b] = mu * forward(batch, b, transitions, inverse_mu, work, weights)
-            if value[b] == -np.inf:
-                for s in range(n):
-                    for w in range(W):
-                        for j in range(L):
-                            weights[s, w, j] = 0.0
-            else:
-                backward(batch, b, transitions, inverse_mu, work, weights, pairs, pairwise)
-    finish(transitions, pairs, pairwise)
+        n = length[b]
+        if n == 0:
+            values[b, 0] = 0.0
+            continue
+        for t in range(n):
+            for j in range(L):
+                for i in range(L):
+                    terms[i], places[0, i] = pairwise[i, j], (t - 1) * L + i
+                if t > 0:
+                    _merge(ends, L, terms, places, heads, starts, start_origin, t * L + j)
+                else:
+                    fill(-np.inf, starts, j)
+                    starts[j, 0] = 0.0
+            for j in range(L):
+                for w in range(min(W, t + 1)):
+                    terms[w], places[0, w] = segments[start[b] + t - w, w, j], (t - w) * L + j
+                _merge(starts, min(W, t + 1), terms, places, heads, ends, end_origin, t * L + j)
+        for i in range(L):
+            terms[i], places[0, i] = 0.0, (n - 1) * L + i
+        _merge(ends, L, terms, places, heads, starts, start_origin, n * L)
+        for r in range(k):
+            values[b, r] = starts[n * L, r]
+            if values[b, r] > -np.inf:
+                _trace(n, L, r, start_origin, end_origin, rows[b, r])
+
+
+@inlined
+def _merge(lists, count, terms, places, heads, out, origin, row):
+    """out[row] = the k largest of lists[places[0, c]] + terms[c] for c < count, sorted; the first c first in ties."""
+    k = out.shape[1]
+    for c in range(count):
+        heads[c], places[1, c] = lists[places[0, c], 0] + terms[c], 0
+    for r in range(k):
+        best, value = np.int64(0), -np.inf
+        for c in range(count):
+            if heads[c] > value:
+                best, value = c, heads[c]
+        out[row, r] = value
+        rank = places[1, best]
+        origin[row, r, 0], origin[row, r, 1] = best, rank
+        places[1, best] = rank + 1
+        heads[best] = lists[places[0, best], rank + 1] + terms[best] if rank + 1 < k else -np.inf
+
+
+@kernel
+def _trace(n, L, rank, start_origin, end_origin, rows):
+    """rows (n, 3) of entry ``rank`` of all."""
+    t, place, count = n - 1, n * L, 0
+    while t >= 0:
+        y, rank = start_origin[place, rank, 0], start_origin[place, rank, 1]
+        w, rank = end_origin[t * L + y, rank, 0], end_origin[t * L + y, rank, 1]
+        rows[count, 0], rows[count, 1], rows[count, 2] = t - w, w, y
+        count += 1
+        place, t = (t - w) * L + y, t - w - 1
+    reverse(rows, count)
+
+
+@kernel
+def max_marginals_range(lo, hi, batch, values, pairs):
+    """values (N, W, L) and pairs (B, n - 1, L, L): the best score with each segment, and with a segment of one label
+    that ends at a token before one of the other. Written where the sequence has them.
+    """
+    segments, pairwise, start, length = batch
+    n, (_, W, L) = longest(lo, hi, length), segments.shape
+    Lp = padded(L)
+    matrix, transposed, ahead = np.empty((Lp, Lp)), np.empty((Lp, Lp)), np.empty((1, Lp))
+    ends, starts, after = np.empty((n, Lp)), np.empty((n, Lp)), np.empty((n, Lp))
+    load(pairwise, 1.0, matrix)
+    load(pairwise.T, 1.0, transposed)
+    for b in range(lo, hi):
+        n = length[b]
+        max_product(batch, b, matrix, ends, starts)
+        for s in range(n - 1, -1, -1):  # after[t]: the best of what follows an end at t
+            if s == n - 1:
+                fill(0.0, after, s)
+            fill(-np.inf, ahead, 0)
+            row = start[b] + s
+            for w in range(min(W, n - s)):
+                for j in range(L):
+                    ahead[0, j] = larger(ahead[0, j], segments[row, w, j] + after[s + w, j])
+                    values[row, w, j] = (segments[row, w, j] + starts[s, j]) + after[s + w, j]
+            if s > 0:
+                max_plus_product(ahead, 0, transposed, L, after, s - 1)
+                for i in range(L):
+                    for j in range(L):
+                        pairs[b, s - 1, i, j] = ends[s - 1, i] + (pairwise[i, j] + ahead[0, j])

@@ -19,6 +19,7 @@ from torch.autograd import Function
 import reference
 from diptych.layers.torch.arguments import operator
 from diptych.layers.torch.oracles import KINDS
+from diptych.layers.torch.sums import finite
 from reference.arrays import host
 from reference.structures.scores import flatten, mapped
 
@@ -31,10 +32,17 @@ TOL = 1e-14  # of the gap: the Jacobian is that at the point itself
 def projected(
     x: Tensor, kind: str, n: int, L: int, where: Any, parents: Any, single_root: bool, mu: float
 ) -> tuple[Tensor, Tensor]:
-    """max_p <x, p> - mu/2 ||p||^2 over the hull of the outputs' parts, (B,), and its p (B, d); with derivatives."""
+    """max_p <x, p> - mu/2 ||p||^2 over the hull of the outputs' parts, (B,), and its p (B, d); with derivatives.
+
+    Numbers that are found have those of x - x, which is 0: of p the Jacobian times it, of the maximum <p, it>, where
+    half of p counts as constant, because the derivative of the maximum is p alone.
+    """
+    function = _Product if torch.compiler.is_compiling() else _ForwardProduct
+    rest = where, parents, kind, n, L, single_root, mu
     value, p = sparse_marginals(kind, x.detach(), n, L, where, parents, single_root, mu)
-    found: tuple[Tensor, Tensor] = _chosen()[0].apply(x, value, p, where, parents, kind, n, L, single_root, mu)
-    return found
+    step = finite(x) - finite(x).detach()
+    marginals = p + function.apply(step, x.detach(), p, *rest)
+    return value + (step * (p + marginals)).sum(1) / 2, marginals
 
 
 def fields_of(x: Any, kind: str, n: int, L: int) -> list[Any]:
@@ -86,76 +94,42 @@ def sparse_product(
     mu: float,
 ) -> Tensor:
     """The Jacobian at the marginals p of each example times a direction (B, d)."""
-    found = np.zeros(x.shape)
+    out = np.zeros(x.shape)
     given = [each.detach().cpu().numpy() for each in (p, along)]
-    for b, space in enumerate(_spaces(kind, x, n, L, where, parents, single_root)):
+    for b, space in enumerate(_spaces(kind, x, n, L, where, parents, single_root) if along.any() else ()):
         pieces = [iter(fields_of(each[b], kind, n, L)) for each in given]
         scores = [mapped(lambda _, piece=piece: next(piece), space.scores) for piece in pieces]
-        found[b] = flatten(reference.sparsemap_product(space, scores[0], scores[1], mu))
-    return torch.from_numpy(found).to(x.device)
+        out[b] = flatten(reference.sparsemap_product(space, scores[0], scores[1], mu))
+    return torch.from_numpy(out).to(x.device)
 
 
-class _Known(Function):
-    """The maxima and the marginals, which are given, with their derivatives."""
+class _Product(Function):
+    """The Jacobian times a direction, in which it is linear; it is its own transpose."""
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(
-        x: Any, value: Any, p: Any, where: Any, parents: Any, kind: Any, n: Any, L: Any, root: Any, mu: Any
-    ) -> Any:
-        return value.clone(), p.clone()
-
-    @staticmethod
-    def setup_context(ctx: Any, given: Any, found: Any) -> None:
-        ctx.options = given[5:]
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*given[:5])
-        if not torch.compiler.is_compiling():
-            ctx.save_for_forward(*given[:5])
-
-    @staticmethod
-    def backward(ctx: Any, of_value: Any, of_p: Any) -> Any:
-        function, product = _chosen()
-        x, _, p, *beside = ctx.saved_tensors
-        slope = None if of_value is None else of_value[:, None] * function.apply(*ctx.saved_tensors, *ctx.options)[1]
-        if of_p is not None:
-            more = product.apply(of_p, x, p, *beside, *ctx.options)
-            slope = more if slope is None else slope + more
-        return slope, *(None,) * 9
-
-
-class _Product(_Known):
-    """The Jacobian times a direction, in which it is linear; it is its own transpose."""
-
-    @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(  # compiled programs take no *given here
         along: Any, x: Any, p: Any, where: Any, parents: Any, kind: Any, n: Any, L: Any, root: Any, mu: Any
     ) -> Any:
         return sparse_product(kind, x, p, along, n, L, where, parents, root, mu)
 
     @staticmethod
-    def backward(ctx: Any, weights: Any, _: Any = None) -> Any:
-        return _chosen()[1].apply(weights, *ctx.saved_tensors[1:], *ctx.options), *(None,) * 9
+    def setup_context(ctx: Any, given: Any, product: Any) -> None:
+        ctx.options = given[5:]
+        ctx.save_for_backward(*given[1:5])
+        if not torch.compiler.is_compiling():
+            ctx.save_for_forward(*given[1:5])
+
+    @staticmethod
+    def backward(ctx: Any, weights: Any) -> Any:
+        function = _Product if torch.compiler.is_compiling() else _ForwardProduct
+        return function.apply(weights, *ctx.saved_tensors, *ctx.options), *(None,) * 9
 
 
-class _ForwardKnown(_Known):
+class _ForwardProduct(_Product):
     """With a rule for forward mode, which compiled programs cannot have."""
 
     @staticmethod
     def jvp(ctx: Any, along: Tensor, *_: Any) -> Any:
-        x, _, p, *beside = ctx.saved_tensors
-        marginals = _ForwardKnown.apply(*ctx.saved_tensors, *ctx.options)[1]
-        return (marginals * along).sum(1), _ForwardProduct.apply(along, x, p, *beside, *ctx.options)
-
-
-class _ForwardProduct(_Product):
-    @staticmethod
-    def jvp(ctx: Any, along: Tensor | None, *_: Any) -> Any:
-        if along is None:  # the Jacobian alone changes, by 0
-            return torch.zeros_like(ctx.saved_tensors[0])
-        return _ForwardProduct.apply(along, *ctx.saved_tensors[1:], *ctx.options)
-
-
-def _chosen() -> tuple[Any, Any]:
-    return (_Known, _Product) if torch.compiler.is_compiling() else (_ForwardKnown, _ForwardProduct)
+        return _ForwardProduct.apply(along, *ctx.saved_tensors, *ctx.options)
