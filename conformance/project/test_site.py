@@ -187,7 +187,7 @@ def test_frames_of_kernels_end_where_mkl_does(extension):
     for ours, theirs in zip((*run.final[0], run.final[1]), (*result.x[0], result.x[1]), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert f"beta = ({', '.join(f'{share:.2f}' for share in result.beta)})" in run.frames[-1].says
-    assert any("all that there is of" in frame.says for frame in run.frames)
+    assert any("or all of it (linear)" in frame.says for frame in run.frames)
 
 
 def test_frames_of_screening_are_those_of_the_path_and_screen_only_zeros(extension):

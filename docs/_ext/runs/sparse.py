@@ -69,8 +69,9 @@ def online_mkl() -> Run:
                 drawing.cell(k, time, "best", beta[k])
         gone = np.array(GROUPS)[(moment.moved > 0) & (moment.b == 0)]
         says = f"Round {moment.t}, sequence {moment.i + 1}: after a step of size {moment.eta:.2f} the prox takes "
-        says += f"{max(moment.moved - moment.b):.3f} from each norm{', all that there is of ' * bool(len(gone))}"
-        says += f"{' and '.join(gone)}; beta = ({', '.join(f'{share:.2f}' for share in betas[-1])})."
+        says += f"{max(moment.moved - moment.b):.3f} from each norm"
+        says += f", or all of it ({', '.join(gone)}); " if len(gone) else "; "
+        says += f"beta = ({', '.join(f'{share:.2f}' for share in betas[-1])})."
         frames.append(Frame(drawing, says))
     return Run(algorithms.MKL.round, frames, state.weights)
 
