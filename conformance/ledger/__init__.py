@@ -78,8 +78,9 @@ class Claim:
     formula, printed_formula: the statement as it holds here, and the form as printed where it is wrong, in the LaTeX of
     KaTeX, to be displayed. code: dotted names in ``reference`` (in ``diptych`` where they begin with that); tests:
     ``module::function``, the module without its folder. printed, rejected_by: the form as printed, where it is wrong,
-    and the test that shows it wrong. condition: what the statement requires beyond the paper's words. measured: the
-    part of the page of verdicts that has what experiments found.
+    and the test that shows it wrong. condition: what the statement requires beyond the paper's words. section: number
+    and title of the paper's section, in a file one of `sections` by its first word; "": none. measured: the part of the
+    page of verdicts that has what experiments found.
     """
 
     label: str
@@ -93,6 +94,7 @@ class Claim:
     printed: str = ""
     printed_formula: str = ""
     rejected_by: str = ""
+    section: str = ""
 
     @property
     def id(self) -> str:
@@ -104,9 +106,12 @@ def _rows() -> Iterator[tuple[str, Claim]]:
     """The title of each paper's file with each of its rows, in the order of PAPERS."""
     for name in PAPERS:
         page = tomllib.loads((HERE / f"{name}.toml").read_text(encoding="utf-8"))
+        headings = {heading.split()[0]: heading for heading in page.get("sections", ())}
         for row in page["row"]:
-            written_out = {key: _written_out(row[key]) for key in ("formula", "printed_formula") if key in row}
-            yield page["paper"], Claim(**{**row, **written_out, **{key: tuple(row[key]) for key in ("code", "tests")}})
+            own = {key: _written_out(row[key]) for key in ("formula", "printed_formula") if key in row}
+            own |= {key: tuple(row[key]) for key in ("code", "tests")}
+            own |= {key: headings[row[key]] for key in ("section",) if key in row}
+            yield page["paper"], Claim(**row | own)
 
 
 def _written_out(formula: str) -> str:

@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 
 import numpy as np
 import pytest
@@ -91,12 +92,30 @@ def test_formulas_render():
 
 
 def test_rows_are_in_the_order_of_their_papers():
-    """As far as the numbers of a kind tell."""
+    """By number: algorithms, and the other statements, which share one count except in Z."""
+    counted = ["Definition", "Proposition", "Lemma", "Example", "Remark", "Corollary", "Theorem", "Claim", "Assumption"]
     for rows in SECTIONS.values():
-        for kind in ("Algorithm", "Definition", "Proposition", "Lemma", "Remark", "Corollary", "Theorem", "Claim"):
-            found = [re.search(rf"\b{kind} ([\d.]+)", row.label) for row in rows if "over structures" not in row.label]
+        together = [counted] if rows[0].label[0] in "PMB" else [[kind] for kind in counted]
+        for kinds in (["Algorithm"], *together):
+            found = [re.search(rf"\b(?:{'|'.join(kinds)}) ([\d.]+)", row.label) for row in rows]
             numbers = [[int(part) for part in match[1].strip(".").split(".")] for match in found if match]
-            assert numbers == sorted(numbers), (kind, numbers)
+            assert numbers == sorted(numbers), (kinds, numbers)
+
+
+@pytest.mark.parametrize("name", ["pillutla", "martins", "branson", "zhang"])
+def test_statements_are_in_the_sections_of_their_paper(name):
+    """All of them, in the paper's order: numbers, then letters of appendices, then what is beyond the paper. A label
+    that names its section is there.
+    """
+    page = tomllib.loads((modules.HERE / "ledger" / f"{name}.toml").read_text(encoding="utf-8"))
+    rows = SECTIONS[page["paper"]]
+    assert [section for section, _ in itertools.groupby(row.section for row in rows)] == page["sections"]
+    numbers = [heading.split()[0] for heading in page["sections"]]
+    places = [(n.rstrip("0123456789."), [int(part) for part in re.findall(r"\d+", n)]) for n in numbers]
+    assert places == sorted(places) and len(set(numbers)) == len(numbers)
+    for row in rows:
+        if said := re.match(r"\w (?:section|appendix|beyond) ?([A-F]?[\d.]*\d|the paper)", row.label):
+            assert row.section.split()[0] == said[1].replace("the paper", "Beyond")
 
 
 def test_ids_are_labels():

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import importlib
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import cells
 from docutils import nodes
 from places import Place, counterpart, kernels, named, of_test, place, write
+from runs.every import RUNS
 from sources import address
 from sphinx.application import Sphinx
 from sphinx.util import logging
@@ -42,12 +44,24 @@ def plain(text: str) -> str:
     return "".join(f"\\{c}" if c in "\\*`|_" else c for c in text)
 
 
-def entry(row: Claim) -> Lines:
-    """A statement's part of its page."""
-    lines = [f".. _{row.id}:", "", plain(row.label), "-" * 2 * len(row.label), ""]
+def body(rows: Sequence[Claim]) -> Iterator[str]:
+    """The statements of a page, under the headings of their sections where they have some."""
+    for section, inside in groupby(rows, key=lambda row: row.section):
+        if section:
+            yield from (section, "-" * len(section), "")
+        for row in inside:
+            yield from entry(row, "~" if section else "-")
+
+
+def entry(row: Claim, underline: str) -> Lines:
+    """A statement's part of its page; underline: that of its label."""
+    lines = [f".. _{row.id}:", "", plain(row.label), underline * 2 * len(row.label), ""]
     lines += [".. rst-class:: statement", "", f":bdg-{BADGES[row.verdict]}:`{row.verdict}`", ""]
     lines += [plain(f"{row.statement[0].upper()}{row.statement[1:]}."), ""]
-    lines += [*formula_lines(row.formula), ".. tab-set::", ""]
+    lines += formula_lines(row.formula)
+    if row.id in RUNS:
+        lines += [f"See it run, :ref:`step by step <step-{row.id}>`.", ""]
+    lines += [".. tab-set::", ""]
     tabs = {"Reference": [line for name in row.code for line in listing(place(named(name)))]}
     tabs["Kernel"] = [line for name in row.code for line in _kernel(name)]
     tabs["Test"] = [
@@ -151,8 +165,7 @@ def _write(app: Sphinx) -> None:
     for name, (title, rows) in zip(PAPERS, SECTIONS.items(), strict=True):
         counts = ", ".join(f"{sum(row.verdict == verdict for row in rows)} {verdict}" for verdict in VERDICTS)
         head = [title, "=" * len(title), "", f"{len(rows)} statements: {counts}.", ""]
-        body = [line for row in rows for line in entry(row)]
-        write(here / f"{name}.rst", [*head, *body, *_measured(name)])
+        write(here / f"{name}.rst", [*head, *body(rows), *_measured(name)])
     title = "The annotated papers"
     head = [title, "=" * len(title), "", "Each statement that the code builds on, in the paper's order, and beside it"]
     head += ["the lines that a person reads, the lines that run fast, the test that would fail, and what we found.", ""]

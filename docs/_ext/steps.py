@@ -12,10 +12,10 @@ from pathlib import Path
 
 from papers import ROWS, block, plain
 from places import place, write
-from runs import Run, chains, plane, spaces
+from runs import Run
+from runs.every import RUNS
 from sphinx.application import Sphinx
 
-RUNS: dict[str, Callable[[], Run]] = {**chains.RUNS, **plane.RUNS, **spaces.RUNS}  # by the anchor of the statement
 LABELS = {row.id: row.label for row in ROWS}
 
 

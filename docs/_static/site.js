@@ -3,12 +3,15 @@ document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll(".highlight pre, .formula, table.docutils").forEach((each) => { each.tabIndex = 0; });
 });
 
-// Statements are filtered by paper, verdict and words: entries that do not match are hidden.
+// Statements are filtered by the heading above them (a paper or a section), verdict and words: entries that do not
+// match are hidden, and headings that are left without any.
 document.addEventListener("DOMContentLoaded", () => {
   const entries = [...document.querySelectorAll("section")].filter((each) => each.querySelector(":scope > .statement"));
   if (entries.length < 2) return;
-  const paperOf = (entry) => entry.parentElement.querySelector(":scope > h1, :scope > h2").firstChild.textContent;
+  const headingOf = (entry) => entry.parentElement.querySelector(":scope > h1, :scope > h2").firstChild.textContent;
   const verdictOf = (entry) => entry.querySelector(":scope > .statement :is(strong, .sd-badge)").textContent;
+  const above = entries.map((each) => each.parentElement);
+  const groups = new Set(above.filter((each) => !each.querySelector(":scope > h1")));
   const values = (of) => [...new Set(entries.map(of))];
   const form = document.createElement("form");
   form.className = "statements-filter";
@@ -19,7 +22,7 @@ document.addEventListener("DOMContentLoaded", () => {
     if (options.length > 1) form.append(element);
     return element;
   };
-  const paper = select("paper", "all papers", values(paperOf));
+  const heading = select("paper or section", "everywhere", values(headingOf));
   const verdict = select("verdict", "all verdicts", values(verdictOf));
   const words = document.createElement("input");
   words.type = "search";
@@ -31,9 +34,10 @@ document.addEventListener("DOMContentLoaded", () => {
     for (const entry of entries) {
       const own = [...entry.children].filter((each) => !each.matches(".sd-tab-set"));
       const text = own.map((each) => each.textContent).join(" ").toLowerCase();
-      entry.hidden = !((!paper.value || paperOf(entry) === paper.value)
+      entry.hidden = !((!heading.value || headingOf(entry) === heading.value)
         && (!verdict.value || verdictOf(entry) === verdict.value) && text.includes(sought));
     }
+    for (const group of groups) group.hidden = entries.every((each) => each.hidden || each.parentElement !== group);
   };
   form.addEventListener("input", show);
   form.addEventListener("submit", (event) => event.preventDefault());
