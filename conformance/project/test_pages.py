@@ -20,6 +20,7 @@ import tomllib
 from collections import Counter
 from email.message import Message
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -27,6 +28,7 @@ import diptych
 import reference
 from conformance.ledger import ROWS
 from conformance.project.test_declared import CHECKPOINTED
+from conformance.project.test_source import python_files
 from diptych.commands.main import main, parser
 from diptych.documentation import page as where
 
@@ -163,17 +165,14 @@ def test_the_oldest_versions_on_the_page_and_those_tried_are_those_promised():
 @pytest.mark.skipif(not ALL, reason="an installed suite has no pages")
 def test_readme_and_docstrings_name_files_of_docs_until_the_site_has_an_address():
     published = "Documentation" in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"].get("urls", {})
-    for path in [
-        README,
-        *(path for name in ("reference", "accelerated", "diptych") for path in (ROOT / name).rglob("*.py")),
-    ]:
+    for path in [README, *(path for _, path in python_files("reference", "accelerated", "diptych"))]:
         named = re.findall(r"\bdocs/[\w/-]+\.md", path.read_text(encoding="utf-8"))
         assert not any(published or not (ROOT / name).exists() for name in named), path
 
 
 def test_messages_name_the_site_once_it_has_an_address(monkeypatch):
     metadata = Message()
-    monkeypatch.setattr(importlib.metadata, "metadata", lambda name: metadata)
+    monkeypatch.setattr(importlib.metadata, "distributions", lambda name: [SimpleNamespace(metadata=metadata)])
     assert [where(name) for name in ("layers", "commands")] == ["docs/layers.md", "docs/commands.md"]
     assert "documentation: docs/commands.md" in parser().format_help()
     metadata["Project-URL"] = "Documentation, https://a.example/diptych/"

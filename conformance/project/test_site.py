@@ -218,15 +218,12 @@ def test_the_history_of_a_benchmark_begins_at_its_last_change(extension, tmp_pat
     """By the dates of the commits, each setting for itself, without what failed."""
     history = extension("history")
     measured = [(3, "b", [4.0, math.nan]), (1, "a", [9.0, 9.0]), (2, "b", [2.0, 8.0]), (4, "b", [1.0, None])]
+    columns = ["result", "params", "version", "samples"]
     (tmp_path / "nightly").mkdir()
     (tmp_path / "benchmarks.json").write_text('{"cuts.time_best": {"unit": "seconds"}, "version": 2}')
     for date, version, result in measured:
         row = [result, [["4", "'<'"]], version]
-        kept = {
-            "date": date,
-            "result_columns": ["result", "params", "version", "samples"],
-            "results": {"cuts.time_best": row},
-        }
+        kept = {"date": date, "result_columns": columns, "results": {"cuts.time_best": row}}
         (tmp_path / "nightly" / f"{date}.json").write_text(json.dumps(kept))
     assert history.values(tmp_path) == {"cuts.time_best('<')": [8.0], "cuts.time_best(4)": [2.0, 4.0, 1.0]}
     page = history.table(tmp_path)

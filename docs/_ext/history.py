@@ -70,7 +70,5 @@ def _write(app: Any) -> None:
     if (RESULTS / "benchmarks.json").exists():
         lines += [".. raw:: html", "", f"   {table(RESULTS)}"]
     else:
-        lines += [
-            "The branch ``benchmarks`` holds the results; where this was built it is no worktree ``.asv/results``."
-        ]
+        lines += ["There are no results here: ``.asv/results`` was no worktree of the branch ``benchmarks``."]
     write(Path(app.srcdir) / "benchmarks" / "index.rst", lines)

@@ -21,7 +21,7 @@ const MOVED = { // by the key Right, from the first of these
   ".frames input": "document.querySelectorAll('.frames figure')[1].offsetHeight > 0",
 };
 
-const focused = (first) => `(() => { const found = document.querySelector("${first}"); found?.focus();
+const focused = (first) => `(() => { const found = document.querySelector("${first}"); found?.click(); found?.focus();
   return found && found.tabIndex === 0 && found === document.activeElement; })()`;
 
 /** Chromium's commands, by its pipe. */
