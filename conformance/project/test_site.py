@@ -227,6 +227,6 @@ def test_the_history_of_a_benchmark_begins_at_its_last_change(extension, tmp_pat
         (tmp_path / "nightly" / f"{date}.json").write_text(json.dumps(kept))
     assert history.values(tmp_path) == {"cuts.time_best('<')": [8.0], "cuts.time_best(4)": [2.0, 4.0, 1.0]}
     page = history.table(tmp_path)
-    assert "<code>cuts.time_best(4)</code></td><td>seconds</td><td>2</td><td>1</td><td>0.50</td>" in page
+    assert "<code>cuts.time_best(4)</code></td><td>seconds</td><td>2</td><td>1</td><td>0.5</td>" in page
     heights = [float(y) for y in re.findall(r"[\d.]+,([\d.]+)", history.curve([2.0, 4.0, 1.0]))]
     assert np.ptp(heights) and np.allclose(np.diff(heights) / (heights[0] - heights[1]), [-1.0, 1.5])

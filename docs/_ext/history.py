@@ -57,7 +57,7 @@ def table(results: Path) -> str:
     rows = [HEAD]
     for title, each in values(results).items():
         unit = known.get(title.partition("(")[0], {}).get("unit", "")
-        ratio = f"{each[-1] / each[0]:.2f}" if each[0] else ""
+        ratio = f"{each[-1] / each[0]:.3g}" if each[0] else ""
         cells = f"<code>{escape(title)}</code>", escape(unit), f"{each[0]:.3g}", f"{each[-1]:.3g}", ratio, curve(each)
         rows.append(f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
     return f"<div class='table-wrapper curves'><table class='docutils'>{''.join(rows)}</table></div>"
