@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 
-.PHONY: demo test test-all lint bench ledger docs clean
+.PHONY: demo test test-all lint bench ledger docs site clean
 
 demo: $(VENV)/.installed
 	$(BIN)/diptych demo
@@ -29,7 +29,10 @@ bench: $(VENV)/.installed
 ledger: $(VENV)/.installed
 	$(BIN)/python -m conformance.ledger > docs/LEDGER.md
 
-docs: $(VENV)/.documented
+docs: site
+	$(BIN)/node docs/_ext/seen.js docs/_build/html
+
+site: $(VENV)/.documented
 	$(BIN)/python -m sphinx --builder html --fail-on-warning --jobs auto -d docs/_build/doctrees docs docs/_build/html
 
 $(VENV)/.documented: $(VENV)/.installed docs/package.json
@@ -45,4 +48,4 @@ $(VENV)/.installed: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist demo docs/_build docs/api docs/read docs/step docs/node_modules
+	rm -rf $(VENV) build dist demo docs/_build docs/api docs/benchmarks docs/read docs/step docs/node_modules

@@ -16,7 +16,7 @@ from reference import __version__ as release  # noqa: E402
 project, author, copyright = "Diptych", "the authors of Diptych", "the authors of Diptych"
 html_baseurl = PROJECT.get("urls", {}).get("Documentation", "")
 extensions = ["myst_parser", "sphinx_design", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.linkcode"]
-extensions += ["formulas", "sources", "papers", "api", "links", "steps"]  # ours
+extensions += ["formulas", "sources", "papers", "api", "links", "steps", "history"]  # ours
 exclude_patterns = ["_build", "README.md", "cells", "node_modules"]
 myst_heading_anchors = 4
 myst_fence_as_directive = ["math"]

@@ -11,13 +11,16 @@ from __future__ import annotations
 import argparse
 import doctest
 import importlib
+import importlib.metadata
 import json
 import pkgutil
 import re
 import shlex
 import tomllib
 from collections import Counter
+from email.message import Message
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -25,7 +28,9 @@ import diptych
 import reference
 from conformance.ledger import ROWS
 from conformance.project.test_declared import CHECKPOINTED
-from diptych.commands.main import main
+from conformance.project.test_source import python_files
+from diptych.commands.main import main, parser
+from diptych.documentation import page as where
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -155,6 +160,23 @@ def test_the_oldest_versions_on_the_page_and_those_tried_are_those_promised():
     assert bounds.keys() == tried.keys()
     for name, bound in bounds.items():  # 1.2 is the bound of 1.2 and of 1.2.0
         assert re.fullmatch(rf"{re.escape(bound)}(\.0)*", tried[name]), name
+
+
+@pytest.mark.skipif(not ALL, reason="an installed suite has no pages")
+def test_readme_and_docstrings_name_files_of_docs_until_the_site_has_an_address():
+    published = "Documentation" in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"].get("urls", {})
+    for path in [README, *(path for _, path in python_files("reference", "accelerated", "diptych"))]:
+        named = re.findall(r"\bdocs/[\w/-]+\.md", path.read_text(encoding="utf-8"))
+        assert not any(published or not (ROOT / name).exists() for name in named), path
+
+
+def test_messages_name_the_site_once_it_has_an_address(monkeypatch):
+    metadata = Message()
+    monkeypatch.setattr(importlib.metadata, "distributions", lambda name: [SimpleNamespace(metadata=metadata)])
+    assert [where(name) for name in ("layers", "commands")] == ["docs/layers.md", "docs/commands.md"]
+    assert "documentation: docs/commands.md" in parser().format_help()
+    metadata["Project-URL"] = "Documentation, https://a.example/diptych/"
+    assert "documentation: https://a.example/diptych/commands.html" in parser().format_help()
 
 
 MODULES = [

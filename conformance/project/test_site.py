@@ -8,6 +8,9 @@ from __future__ import annotations
 import ast
 import importlib
 import itertools
+import json
+import math
+import re
 import sys
 from pathlib import Path
 
@@ -258,3 +261,21 @@ def test_a_frame_is_a_figure_with_its_sentence_escaped(extension):
     assert "a &lt; b" in first and "<figcaption>x &amp; y</figcaption>" in first and "Step 2 of 2" in second
     with pytest.raises(KeyError):
         steps.page("no-such-statement", lambda: run)
+
+
+def test_the_history_of_a_benchmark_begins_at_its_last_change(extension, tmp_path):
+    """By the dates of the commits, each setting for itself, without what failed."""
+    history = extension("history")
+    measured = [(3, "b", [4.0, math.nan]), (1, "a", [9.0, 9.0]), (2, "b", [2.0, 8.0]), (4, "b", [1.0, None])]
+    columns = ["result", "params", "version", "samples"]
+    (tmp_path / "nightly").mkdir()
+    (tmp_path / "benchmarks.json").write_text('{"cuts.time_best": {"unit": "seconds"}, "version": 2}')
+    for date, version, result in measured:
+        row = [result, [["4", "'<'"]], version]
+        kept = {"date": date, "result_columns": columns, "results": {"cuts.time_best": row}}
+        (tmp_path / "nightly" / f"{date}.json").write_text(json.dumps(kept))
+    assert history.values(tmp_path) == {"cuts.time_best('<')": [8.0], "cuts.time_best(4)": [2.0, 4.0, 1.0]}
+    page = history.table(tmp_path)
+    assert "<code>cuts.time_best(4)</code></td><td>seconds</td><td>2</td><td>1</td><td>0.5</td>" in page
+    heights = [float(y) for y in re.findall(r"[\d.]+,([\d.]+)", history.curve([2.0, 4.0, 1.0]))]
+    assert np.ptp(heights) and np.allclose(np.diff(heights) / (heights[0] - heights[1]), [-1.0, 1.5])

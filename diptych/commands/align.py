@@ -143,7 +143,7 @@ def _accuracy(model: Any, w: np.ndarray, examples: Sequence[PairExample]) -> dic
 
 TASK = Task(
     "align",
-    "learn to align two lists of strings, and align them",
+    "learn to align lists of strings, and align them",
     "Learn from examples which strings of two lists belong together (train), score a model on others (evaluate), align "
     "new lists (predict), and see what a model holds (show). The features of a pair of strings: "
     f"{', '.join(FEATURES)}; see diptych/files/pairs.py.",

@@ -81,6 +81,7 @@ def _drop_output() -> None:
 def parser() -> Parser:
     """The parser of ``diptych`` with all commands."""
     main_parser = Parser(prog="diptych", description="Train, evaluate and compare structured predictors.")
+    main_parser.page = "commands"
     version = f"diptych {__version__}"
     main_parser.option("general", "--version", action="version", version=version, help="show the version")
     main_parser.option("general", "--print-completion", action=_Completion, metavar="SHELL",

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields
 from types import ModuleType
 from typing import Any, ClassVar, NamedTuple, dataclass_transform, get_args, get_type_hints
 
+from diptych.documentation import page
 from diptych.panels import PANELS
 from reference.archives import MOST_BYTES
 
@@ -250,6 +251,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"allow_abbrev": False, **options, "add_help": False, "formatter_class": _Formatter})
         self._rare: list[argparse.Action] = []  # options that only --help-all shows
+        self.page: str | None = None  # of the documentation, which the help names
         panels = "reference: to read; accelerated: to run (default)"
         self.option("general", "--panel", choices=PANELS, default=argparse.SUPPRESS, help=panels)
         self.option("general", "-h", "--help", action=_Help, everything=False, help="show the usual options")
@@ -291,6 +293,8 @@ class Parser(argparse.ArgumentParser):
         if self._rare and not everything:
             n = len(self._rare)
             formatter.add_text(f"{n} more option{'s' if n > 1 else ''}: --help-all")
+        if self.page:
+            formatter.add_text(f"documentation: {page(self.page)}")
         return f"{self.format_usage()}\n{formatter.format_help()}"
 
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]

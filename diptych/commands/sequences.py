@@ -264,7 +264,7 @@ class Predict(Data, Saved):
 
 
 class Compare(Split):
-    """Run one job in both panels and show them side by side.
+    """Run one job in both panels, side by side.
 
     Run one job in both panels from one rng and one start, side by side. The start is 1e-6 times normal draws of the
     rng and not zero: at w = 0 every argmax of the hinge loss is a tie, and two correct panels may part there by a

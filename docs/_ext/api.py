@@ -31,6 +31,7 @@ from diptych.commands.main import parser
 
 LOG = logging.getLogger(__name__)
 VERBATIM = re.compile(r"``(?:[^`\n]|\n(?!\s*\n))+``|:[a-z]+:`[^`]+`")  # what keeps its meaning
+NAMES = re.compile(r'(<a\b[^>]*\bhref="[./]*api/index\.html">[^<]*</a>)<ul>.*?</ul>', re.DOTALL)
 Lines = list[str]
 
 
@@ -38,6 +39,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", _write)
     app.connect("autodoc-skip-member", _skip)
     app.connect("doctree-read", _ours)
+    app.connect("html-page-context", _sidebar, priority=400)  # before furo, at 500
     app.connect("autodoc-process-docstring", _escape, priority=400)  # before napoleon, at 500
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -150,6 +152,13 @@ def _skip(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: An
     elsewhere = module.startswith("reference.") and app.env.docname.startswith(("api/diptych", "api/conformance"))
     left_out = inspect.ismodule(thing) or module.startswith("sklearn.") or (what == "module" and elsewhere)
     return True if left_out else None
+
+
+def _sidebar(app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """All names are in the sidebar of their own pages: on every page they would be a tenth of the site."""
+    whole = context.get("toctree")
+    if whole is not None and not pagename.startswith("api/"):
+        context["toctree"] = lambda **options: NAMES.sub(r"\1", whole(**options))
 
 
 def _ours(app: Sphinx, doctree: nodes.document) -> None:

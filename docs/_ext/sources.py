@@ -23,6 +23,7 @@ from sphinx.util.docutils import ReferenceRole
 
 LOG = logging.getLogger(__name__)
 TEMPLATE = Path(__file__).parents[1] / "_templates" / "source.html"
+LINKED = re.compile(r'href="(?:\.\./)*source/([^"#]+)\.html')
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -30,7 +31,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("html-collect-pages", _pages)
     app.connect("html-page-context", _compact)
     app.connect("builder-inited", _contributing)
-    app.connect("source-read", _to_contributing)
+    app.connect("source-read", _to_pages)
     app.connect("doctree-read", _links, priority=400)  # before sphinx collects downloads
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -72,10 +73,16 @@ def compact(html: str) -> str:
 
 
 def _pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Of the files that other pages lead to."""
+    pages = [path for path in Path(app.outdir).rglob("*.html") if path.relative_to(app.outdir).parts[0] != "source"]
+    linked = {name for path in pages for name in LINKED.findall(path.read_text(encoding="utf-8"))}
     formatter = HtmlFormatter(linespans="line", cssclass="highlight")
     for path in python_files():
         name = path.relative_to(ROOT).as_posix()
         built = Path(app.outdir) / "source" / Path(name).with_suffix(".html")
+        if name.removesuffix(".py") not in linked:
+            built.unlink(missing_ok=True)
+            continue
         if built.exists() and built.stat().st_mtime > max(path.stat().st_mtime, TEMPLATE.stat().st_mtime):
             continue  # highlighting takes most of a second build
         body = compact(highlight(path.read_text(encoding="utf-8"), PythonLexer(), formatter))
@@ -94,8 +101,9 @@ def _contributing(app: Sphinx) -> None:
     write(Path(app.srcdir) / "read" / "contributing.md", text.splitlines())
 
 
-def _to_contributing(app: Sphinx, docname: str, source: list[str]) -> None:
+def _to_pages(app: Sphinx, docname: str, source: list[str]) -> None:
     source[0] = source[0].replace("](../CONTRIBUTING.md", "](read/contributing.md")
+    source[0] = source[0].replace("](../benchmarks/)", "](benchmarks/index.rst)")  # their history
 
 
 def _links(app: Sphinx, doctree: nodes.document) -> None:

@@ -63,3 +63,10 @@ document.addEventListener("DOMContentLoaded", () => {
     show();
   }
 });
+
+// Levels and names that the theme leaves out, for who listens to a page.
+document.addEventListener("DOMContentLoaded", () => {
+  document.querySelectorAll(".caption[role=heading]").forEach((each) => { each.setAttribute("aria-level", "2"); });
+  document.querySelector(".sidebar-drawer")?.setAttribute("aria-label", "all pages");
+  document.querySelector(".toc-drawer")?.setAttribute("aria-label", "this page");
+});

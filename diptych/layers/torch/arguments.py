@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from diptych.documentation import page
+
 __all__ = [
     "applied",
     "beside",
@@ -57,7 +59,7 @@ def _more_groups(function: Any, shared: tuple[int, ...], V: int, dims: tuple[Any
 def no_derivative(weights: Tensor) -> Tensor:
     """0, the derivative of numbers that have no weights; of others RuntimeError."""
     if weights.any():
-        raise RuntimeError("this derivative is not there: docs/layers.md says which are")
+        raise RuntimeError(f"this derivative is not there: {page('layers')} says which are")
     return weights.new_zeros(())
 
 
