@@ -19,9 +19,8 @@ from torch.autograd import Function
 import reference
 from diptych.layers.torch.arguments import operator
 from diptych.layers.torch.oracles import KINDS
-from diptych.layers.torch.sums import finite
 from reference.arrays import host
-from reference.structures.scores import flatten, mapped
+from reference.structures.scores import finite, flatten, mapped
 
 __all__ = ["fields_of", "projected"]
 
@@ -40,7 +39,7 @@ def projected(
     function = _Product if torch.compiler.is_compiling() else _ForwardProduct
     rest = where, parents, kind, n, L, single_root, mu
     value, p = sparse_marginals(kind, x.detach(), n, L, where, parents, single_root, mu)
-    step = finite(x) - finite(x).detach()
+    step = finite(torch, x) - finite(torch, x).detach()
     marginals = p + function.apply(step, x.detach(), p, *rest)
     return value + (step * (p + marginals)).sum(1) / 2, marginals
 
