@@ -109,6 +109,7 @@ def test_tests_of_another_library_are_held_to_a_list(tmp_path, capsys):
     assert last == f"1 tests pass, 1 differ as listed, {len(pytorch_crf_tests.DIFFERS)} otherwise"
 
 
+@pytest.mark.beyond("long runs")
 def test_the_command_prints_and_writes_what_holds_and_what_fails(tmp_path, capsys):
     path = tmp_path / "page.md"
     assert main(["--library", "scipy", "--examples", "1", "--write", str(path)]) == 0

@@ -86,6 +86,7 @@ def test_a_published_report_has_six_digits_and_of_grids_the_last_rows(part):
     assert compact(short) == short
 
 
+@pytest.mark.beyond("long runs")
 def test_files_have_the_same_bytes_again_and_a_largest_size(tmp_path, capsys):
     report = {"curves": [1 / 3, None, math.pi]}
     for name in ("a.json.gz", "b.json.gz"):

@@ -303,6 +303,7 @@ def test_tagging_a_sentence_a_line(write, cli):
     cli.printed("tag predict m.npz new.txt")
 
 
+@pytest.mark.beyond("long runs")
 @pytest.mark.parametrize("how", ["", "--learner sparse-crf --path 3 --held-out 0.4"])
 def test_attributes_are_looked_up_once(bank, cli, monkeypatch, how):
     """Once for the sentences to train on, which are tagged too, and once for those to test on."""

@@ -101,6 +101,7 @@ def test_a_record_has_no_folder_no_address_and_no_second():
 COLD = pytest.mark.beyond("starts processes that compile")
 
 
+@pytest.mark.beyond("long runs")
 @pytest.mark.parametrize("name", [pytest.param(name, marks=() if c.warm else COLD) for name, c in COUNTS.items()])
 def test_counted_work(name):
     """Oracle calls, entries, bytes: more is a loss, less is to be kept by ``python -m conformance.counts record``."""

@@ -164,6 +164,7 @@ def test_pages_link_to_every_recipe():
     assert len(names) == 10 and all(f"conformance/recipes/{each})" in text for each in names)
 
 
+@pytest.mark.beyond("long runs")
 @pytest.mark.parametrize("decision", [decisions.matching, decisions.path])
 def test_decisions_that_are_learned_lose_less_than_two_stage_ones(decision):
     """Where the prediction cannot be right everywhere: every method, on the seed of the page."""
@@ -171,6 +172,7 @@ def test_decisions_that_are_learned_lose_less_than_two_stage_ones(decision):
     assert all(0 <= share < lost["two-stage"] for name, share in lost.items() if name != "two-stage")
 
 
+@pytest.mark.beyond("long runs")
 @pytest.mark.parametrize("draw", [smooth_hinges.matchings, smooth_hinges.chains])
 def test_smoothed_hinges_end_as_close_to_the_least_as_they_promise(draw):
     """Where L-BFGS is done; nothing is below the least."""
