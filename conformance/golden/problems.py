@@ -131,7 +131,7 @@ def network(P: Problems) -> tuple[Any, Any]:
 
 def subset(P: Problems) -> tuple[Any, Any]:
     """A structure of the user's: any of the subsets of three labels."""
-    model = P.backend.ListModel(lambda x: np.kron(np.eye(3), x), Subset, size=6)
+    model = P.backend.ListModel(lambda x: np.kron(np.eye(4, 3), x), Subset, size=6)
     return model, model.pack([numbers(110 + i, 2) for i in range(4)], [(0, 1, 1), (1, 0, 0), (1, 1, 0), (0, 0, 1)])
 
 

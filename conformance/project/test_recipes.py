@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 
@@ -31,24 +32,24 @@ PAGE = modules.HERE.parent / "CONTRIBUTING.md"
 
 @given(scores=POINTS)
 def test_the_structure_recipe_obeys_the_laws(scores):
-    check_structure(Subset(scores))
+    check_structure(Subset(np.append(scores, 0.5)))
 
 
 @pytest.mark.parametrize(
     ("oracle", "wrong", "message"),
     [("best", lambda s: (1.0, (0, 0)), r"^Subset.best: the value is the largest score: "),
-     ("parts", lambda s, y: np.zeros(2), r"^Subset.parts: different outputs have different parts: two outputs"),
-     ("expectation", lambda s, mu: (mu * np.log(4), np.ones(2)), r"^Subset.expectation\(0.1\): the marginals are ")],
+     ("parts", lambda s, y: np.zeros(3), r"^Subset.parts: different outputs have different parts: two outputs"),
+     ("expectation", lambda s, mu: (mu * np.log(4), np.ones(3)), r"^Subset.expectation\(0.1\): the marginals are ")],
 )  # fmt: skip
 def test_a_broken_structure_is_named_by_law_and_oracle(monkeypatch, oracle, wrong, message):
     monkeypatch.setattr(Subset, oracle, wrong)
     with pytest.raises(AssertionError, match=message):
-        check_structure(Subset(np.zeros(2)))
+        check_structure(Subset(np.zeros(3)))
 
 
 def test_a_task_loss_of_another_shape_says_so():
     model = ListModel(lambda x: np.eye(6), Subset, lambda x, y: np.zeros((2, 3)), size=6)
-    hinge = StructuralHinge(model, model.pack([0], [(0,) * 6]))
+    hinge = StructuralHinge(model, model.pack([0], [(0,) * 5]))
     with pytest.raises(ValueError, match=r"expected shape \(6,\), .* got \(2, 3\), which has as many numbers; flatten"):
         hinge.value(np.zeros(6))
 
@@ -61,6 +62,9 @@ def test_the_structure_recipe_learns(loss, rng):
     model, w = train(X, Y) if loss is None else train(X, Y, loss)
     guess = np.array(model.predict(model.pack(list(X)), None, w))
     assert np.mean(guess == Y) > 0.9
+    costs = model.task_loss(model.pack([X[0]], [tuple(Y[0])]), np.array([0]))
+    for y in itertools.product((0, 1), repeat=3):  # Hamming's
+        assert costs @ Subset(np.zeros(4)).parts(y) == np.sum(np.array(y) != Y[0])
 
 
 @st.composite

@@ -247,13 +247,13 @@ def test_the_jacobian_is_that_of_differences(backend, specimen, data, mu, seed):
 @given(seed=st.integers(0, 999), mu=SCALES)
 def test_subsets_are_projected_onto_the_cube(backend, seed, mu):
     """A structure of one's own, with best and parts alone: each score over mu is cut to 0..1, where at 0 and at 1 the
-    Jacobian is that between them.
+    Jacobian is that between them; the part that all outputs have stays 1.
     """
     s = np.random.default_rng(seed).normal(size=6)
-    subset = Subset(np.round(s, 1))
+    subset = Subset(np.append(np.round(s, 1), 0.5))
     answer = backend.sparsemap(subset, mu, tol=1e-14)
-    expected = np.clip(subset.scores / mu, 0.0, 1.0)
-    np.testing.assert_allclose(answer.marginals, expected, atol=1e-9)
-    product = backend.sparsemap_product(subset, answer.marginals, s, mu)
-    inside = expected == subset.scores / mu
-    np.testing.assert_allclose(product, np.where(inside, s / mu, 0.0), atol=1e-9 / mu)
+    expected = np.clip(np.round(s, 1) / mu, 0.0, 1.0)
+    np.testing.assert_allclose(answer.marginals, np.append(expected, 1.0), atol=1e-9)
+    product = backend.sparsemap_product(subset, answer.marginals, np.append(s, 1.0), mu)
+    inside = expected == np.round(s, 1) / mu
+    np.testing.assert_allclose(product, np.append(np.where(inside, s / mu, 0.0), 0.0), atol=1e-9 / mu)
