@@ -332,7 +332,8 @@ def table(report: dict[str, Any]) -> str:
         apart = [statistics.fmean(values) - best for values in (ends, equal)]
         cells = _spread(ends), *(f"{x:.3g}" if math.isfinite(x) else "none" for x in apart), _spread(f1)
         lines.append(shell.row(curve["column"], curve["label"], tuned_options(curve, "g"), *cells))
-    lines.append("\n*: an end of the grid")
+    if any(end for curve in report["curves"] for end in curve["tuned"].values()):
+        lines.append("\n*: an end of the grid")
     for c, best in report["best"].items():
         lines.append(f"\nlam = {c}/n: best known objective {best['objective']:.6g}, dual {best['dual']:.6g}")
     return "\n".join(lines)
