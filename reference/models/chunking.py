@@ -57,7 +57,9 @@ class ChunkingModel(SomeWeights, SegmentModel):
         the matrix in :mod:`reference.models.segments`. All lengths and all transitions have weights.
     scheme : {"bio", "iob1", "iobes", "bilou", "bmes", "bmewo"}
         How :meth:`named` writes labels.
-    cost, max_cells
+    cost : array (L, L), optional
+        Task loss of predicting type j for a token of true type i; default: Hamming.
+    max_cells : int
         As for SegmentModel.
 
     Attributes

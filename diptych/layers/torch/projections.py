@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 import reference
-from diptych.layers.torch.arguments import operator
+from diptych.layers.torch.arguments import applied, operator
 from diptych.layers.torch.oracles import KINDS
 from reference.arrays import host
 from reference.structures.scores import finite, flatten, mapped
@@ -36,11 +36,10 @@ def projected(
     Numbers that are found have those of x - x, which is 0: of p the Jacobian times it, of the maximum <p, it>, where
     half of p counts as constant, because the derivative of the maximum is p alone.
     """
-    function = _Product if torch.compiler.is_compiling() else _ForwardProduct
     rest = where, parents, kind, n, L, single_root, mu
     value, p = sparse_marginals(kind, x.detach(), n, L, where, parents, single_root, mu)
     step = finite(torch, x) - finite(torch, x).detach()
-    marginals = p + function.apply(step, x.detach(), p, *rest)
+    marginals = p + applied(_Product, step, x.detach(), p, *rest)
     return value + (step * (p + marginals)).sum(1) / 2, marginals
 
 
@@ -122,13 +121,8 @@ class _Product(Function):
 
     @staticmethod
     def backward(ctx: Any, weights: Any) -> Any:
-        function = _Product if torch.compiler.is_compiling() else _ForwardProduct
-        return function.apply(weights, *ctx.saved_tensors, *ctx.options), *(None,) * 9
-
-
-class _ForwardProduct(_Product):
-    """With a rule for forward mode, which compiled programs cannot have."""
+        return applied(_Product, weights, *ctx.saved_tensors, *ctx.options), *(None,) * 9
 
     @staticmethod
-    def jvp(ctx: Any, along: Tensor, *_: Any) -> Any:
-        return _ForwardProduct.apply(along, *ctx.saved_tensors, *ctx.options)
+    def forward_mode(ctx: Any, along: Tensor, *_: Any) -> Any:
+        return applied(_Product, along, *ctx.saved_tensors, *ctx.options)
