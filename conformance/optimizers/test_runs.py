@@ -5,8 +5,10 @@ happened to. Checkpoints: what differs, what is damaged, what writing costs, tho
 from __future__ import annotations
 
 import functools
+import gc
 import json
 import os
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -210,6 +212,22 @@ def test_an_interrupt_returns_the_best_iterate(backend, tmp_path, monkeypatch, n
             if file.exists():  # the start has been evaluated
                 same(uncut, called(backend, name, way, objective, 6, resume=file))
     assert len(rows_met) > 1, "interrupts should land in several epochs"
+
+
+@pytest.mark.parametrize("name", [name for name in LEARNERS if name != "solve_sparse"])  # its problem has a cycle
+def test_data_are_freed_with_the_last_name_of_them(backend, name):
+    """Without the garbage collector, which may come after many more runs and their Gram matrices."""
+    objective = objective_of(backend, name)
+    short(backend, name, objective, 1)  # what is compiled and cached stays
+    gc.collect()
+    objective = objective_of(backend, name)
+    gc.disable()
+    try:
+        result, data = short(backend, name, objective, 1), weakref.ref(objective.data)
+        del objective
+        assert data() is None and len(result.history) > 0
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("name", LEARNERS)
