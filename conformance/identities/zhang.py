@@ -65,13 +65,15 @@ def _lemma_3(sp: Any, rng: np.random.Generator) -> float:
 
 
 def _theorem_3(sp: Any, rng: np.random.Generator) -> float:
-    listed, modulus, slacks = _listed(rng), int(rng.integers(1, 3)), []
+    listed, modulus = _listed(rng), int(rng.integers(1, 3))
     best = listed.solve()
-    for w in (best + 0.1 * rng.normal(size=5), rng.normal(size=5)):
+
+    def inside(w: np.ndarray) -> float:
         theta, ball = listed.theta(w), dual_ball(_problem(sp, listed).evaluate(w), modulus)
         centre = _flat(theta) - listed.n / modulus * np.concatenate(listed.dual_gradient(theta))
-        slacks.append(ball.radius - np.linalg.norm(_flat(listed.theta(best)) - centre))
-    return float(min(slacks))
+        return float(ball.radius - np.linalg.norm(_flat(listed.theta(best)) - centre))
+
+    return min(inside(best + 0.1 * rng.normal(size=5)), inside(rng.normal(size=5)))
 
 
 def _theorem_4(sp: Any, rng: np.random.Generator) -> float:
