@@ -30,12 +30,14 @@ Measure = Callable[[Any, np.random.Generator], float]
 class Law(NamedTuple):
     """One identity or inequality of a paper.
 
-    number: of the statement in the paper; kind: "residual" or "slack"; measure: of one drawn instance in a panel,
-    relative to the size of its numbers; panels: whether what it asks has an implementation in each panel.
+    number: of the statement in the paper; rows: of the ledger that it is about, by their ids, with blanks between;
+    kind: "residual" or "slack"; measure: of one drawn instance in a panel, relative to the size of its numbers; panels:
+    whether what it asks has an implementation in each panel.
     """
 
     number: str
     says: str
+    rows: str
     kind: str
     measure: Measure
     panels: bool = True

@@ -93,7 +93,7 @@ def _expansion(sp: Any, rng: np.random.Generator) -> float:
         factors[t] = np.asarray(phi.prox(norms, steps[t])) / norms
         theta = factors[t][:, None] * theta
     alpha = np.stack([law.kernel_expansion(steps, factors[:, k]) for k in range(3)], axis=1)
-    return np.max(np.abs(theta + np.einsum("tk,tkd->kd", alpha, moves)))
+    return np.max(np.abs(theta - np.einsum("tk,tkd->kd", alpha, -moves)))
 
 
 def _weighted(sp: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, float, np.ndarray]:
@@ -124,16 +124,16 @@ def _proposition_11(sp: Any, rng: np.random.Generator) -> float:
 
 
 LAWS = (
-    Law("Proposition 2 (8)", "Moreau decomposition", "residual", _moreau),
-    Law("Proposition 2 (8)", "Moreau envelopes add to ||x||^2/2", "residual", _envelopes),
-    Law("Corollary 3 (9)", "the prox is nearer, in value or distance", "slack", _corollary_3),
-    Law("Lemma 7 (19)", "x - prox(x) is a subgradient at prox(x)", "slack", _lemma_7),
-    Law("Proposition 1", "prox and envelope of groups by norms", "residual", _proposition_1),
-    Law("(5) to (7)", "weights of kernels and sum of norms", "slack", _equation_6, False),
-    Law("Lemma 9", "the prox keeps signs, and flips with x", "slack", _lemma_9),
-    Law("Lemma 10", "coordinates vanish in order of |x|/d", "slack", _lemma_10),
-    Law("Lemma 10, proof", "what an exchange gains", "residual", _exchange, False),
-    Law("Prop. 11, (34)", "split point and threshold of the prox", "residual", _proposition_11),
-    Law("(17)", "norms of groups after a step", "residual", _equation_17, False),
-    Law("Section 3.4", "kernel expansion of the weights", "residual", _expansion),
+    Law("Proposition 2 (8)", "Moreau decomposition", "m-proposition-2", "residual", _moreau),
+    Law("Proposition 2 (8)", "Moreau envelopes add to ||x||^2/2", "m-proposition-2", "residual", _envelopes),
+    Law("Corollary 3 (9)", "the prox is nearer, in value or distance", "m-corollary-3", "slack", _corollary_3),
+    Law("Lemma 7 (19)", "x - prox(x) is a subgradient at prox(x)", "m-lemma-7", "slack", _lemma_7),
+    Law("Proposition 1", "prox and envelope of groups by norms", "m-proposition-1", "residual", _proposition_1),
+    Law("(5) to (7)", "weights of kernels and sum of norms", "m-5-to-7", "slack", _equation_6, False),
+    Law("Lemma 9", "the prox keeps signs, and flips with x", "m-lemma-9", "slack", _lemma_9),
+    Law("Lemma 10", "coordinates vanish in order of |x|/d", "m-lemma-10", "slack", _lemma_10),
+    Law("Lemma 10, proof", "what an exchange gains", "m-lemma-10", "residual", _exchange, False),
+    Law("Prop. 11, (34)", "split point, threshold of the prox", "m-proposition-11 m-34", "residual", _proposition_11),
+    Law("(17)", "norms of groups after a step", "m-17", "residual", _equation_17, False),
+    Law("Section 3.4", "kernel expansion of the weights", "m-section-3-4-kernel-expansion", "residual", _expansion),
 )

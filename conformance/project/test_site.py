@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import reference as sp
+from conformance.identities import martins, papers
 from conformance.ledger import ROWS, SECTIONS
 
 ROOT = Path(__file__).parents[2]
@@ -94,6 +95,29 @@ def test_both_sides_of_each_cell(extension):
 def test_a_cell_that_shows_nothing_is_a_problem(extension, tmp_path, code, problem):
     (tmp_path / "cell.py").write_text(code)
     assert extension("cells").run(tmp_path / "cell.py", erratum=True).problem == problem
+
+
+def test_each_identity_of_the_ledger_has_a_cell_or_a_law(extension):
+    about = {name for laws in papers().values() for law in laws for name in law.rows.split()}
+    assert about <= {row.id for row in ROWS}
+    proved = {row.id for row in ROWS if any(name.startswith("identities.") for name in row.code)}
+    assert proved <= about | set(extension("cells").IDS)
+
+
+@pytest.mark.parametrize("law", martins.LAWS, ids=lambda law: f"{law.number} {law.says}")
+def test_the_sides_of_a_law_are_equal_or_in_order(extension, law):
+    result, shown = extension("sides").measured(law, sp, 0)
+    assert result.holds and shown
+    for (_, _, left), (sign, _, right) in shown:
+        numbers = [np.array(side.strip("[]").split(), dtype=float) for side in (left, right)]
+        assert np.allclose(*numbers, rtol=1e-4, atol=1e-5) if sign == "= " else np.all(numbers[0] >= numbers[1])
+        assert sign == "= " or law.kind == "slack"
+
+
+def test_sides_are_the_terms_that_a_difference_adds_and_those_it_takes_away(extension):
+    law = next(law for law in martins.LAWS if law.number == "Lemma 7 (19)")
+    _, (((_, left, _), (_, right, _)),) = extension("sides").measured(law, sp, 0)
+    assert (left, right) == ("phi.value(y)", "phi.value(xbar) + _inner(xbar - y, xbar - x)")
 
 
 def test_links_that_lead_nowhere_and_what_a_page_loads_from_elsewhere_are_reported(extension, tmp_path):

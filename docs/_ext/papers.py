@@ -1,8 +1,8 @@
 """The annotated papers: a page for each file of the ledger, an entry for each statement.
 
 An entry has the statement and its formula, and in tabs the reference's lines, the kernel's, the test that would fail,
-both sides evaluated where a cell of ``docs/cells`` has them, and the verdict. The pages are written into ``docs/read``
-before sphinx reads its sources.
+both sides evaluated, by a cell of ``docs/cells`` or a law of ``conformance.identities``, and the verdict. The pages are
+written into ``docs/read`` before sphinx reads its sources.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import cells
+import sides
 from docutils import nodes
 from places import Place, counterpart, kernels, named, of_test, place, write
 from runs.every import RUNS
@@ -22,14 +23,14 @@ from sources import address
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
-from conformance.identities import measure
-from conformance.identities import papers as measured_papers
+from conformance.identities import DRAWS, Law, papers
 from conformance.ledger import PAPERS, ROWS, SECTIONS, VERDICTS, Claim
 
 LOG = logging.getLogger(__name__)
 LONGEST = 40  # lines of one listing; the rest is a link away
 BADGES = dict(zip(VERDICTS, ("success", "warning", "danger"), strict=True))
 PAPER_OF = {row.label: name for name, rows in zip(PAPERS, SECTIONS.values(), strict=True) for row in rows}
+LAWS = [(paper, place, law) for paper, laws in papers().items() for place, law in enumerate(laws)]
 Lines = list[str]
 
 
@@ -67,11 +68,10 @@ def entry(row: Claim, underline: str) -> Lines:
     tabs["Test"] = [
         line for test in dict.fromkeys((*row.tests, row.rejected_by)) if test for line in listing(of_test(test))
     ]
-    if (cell := cells.of(row)) is not None:
-        tabs["Evaluated"] = _evaluated(row, cell)
+    tabs["Evaluated"] = _evaluated(row)
     tabs["Verdict"] = _verdict(row)
     for title, body in tabs.items():
-        lines += _within(f".. tab-item:: {title}", [f":sync: {title.lower()}", "", *body], by=3)
+        lines += body and _within(f".. tab-item:: {title}", [f":sync: {title.lower()}", "", *body], by=3)
     return lines
 
 
@@ -107,13 +107,19 @@ def _kernel(name: str) -> Lines:
     return [line for each in (ours, *kernels(ours)) for line in listing(place(each))]
 
 
-def _evaluated(row: Claim, cell: cells.Cell) -> Lines:
-    """The lines of a cell, a table of what they set, and what they print."""
-    if cell.problem:
-        LOG.warning("docs/cells/%s.py: %s", row.id, cell.problem)
-    rows = [line for name, text in cell.values.items() for line in (f"   * - {name}", f"     - ``{text}``")]
-    shown = block("text", cell.shown) if cell.shown else []
-    return [*block("python", cell.code), ".. list-table::", "", *rows, "", *shown]
+def _evaluated(row: Claim) -> Lines:
+    """The lines of a statement's cell, a table of what they set, and what they print; then the laws about it."""
+    lines, cell = [], cells.of(row)
+    if cell is not None:
+        if cell.problem:
+            LOG.warning("docs/cells/%s.py: %s", row.id, cell.problem)
+        rows = [line for name, text in cell.values.items() for line in (f"   * - {name}", f"     - ``{text}``")]
+        shown = block("text", cell.shown) if cell.shown else []
+        lines = [*block("python", cell.code), ".. list-table::", "", *rows, "", *shown]
+    return [
+        *lines,
+        *(line for paper, place, law in LAWS if row.id in law.rows.split() for line in _measured(paper, place, law)),
+    ]
 
 
 def _verdict(row: Claim) -> Lines:
@@ -126,35 +132,18 @@ def _verdict(row: Claim) -> Lines:
     return lines
 
 
-def _measured(paper: str) -> list[str]:
-    """What ``python -m conformance identities`` measures of a paper, as a table at the end of its page."""
-    laws = {title.split()[0].lower(): laws for title, laws in measured_papers().items()}.get(paper, ())
-    if not laws:
-        return []
-    panels = [importlib.import_module(name) for name in ("reference", "accelerated")]
-    says = (
-        "What the paper proves, on instances drawn when this page was built. A residual is 0 where an identity holds;"
-    )
-    lines = [
-        "Measured",
-        "--------",
-        "",
-        says,
-        "a slack is at least 0 where an inequality holds.",
-        "",
-        ".. list-table::",
-    ]
-    lines += ["   :header-rows: 1", ""]
-    rows: list[tuple[str, ...]] = [("statement", "says", "kind", *(panel.__name__ for panel in panels))]
-    for number, law in enumerate(laws):
-        found = [measure(law, panel, 0, number) for panel in panels[: 1 + law.panels]]
-        if not all(each.holds for each in found):
-            LOG.warning("%s, %s: %s", paper, law.number, found)
-        worst = [f"{each.worst:.1e}" if each.worst is not None else "error" for each in found]
-        rows.append((law.number, law.says, law.kind, *worst, *["the same"] * (len(panels) - len(found))))
-    for row in rows:
-        lines += [f"   {'*' if i == 0 else ' '} - ``{each}``" for i, each in enumerate(row)]
-    return [*lines, ""]
+def _measured(paper: str, place: int, law: Law) -> Lines:
+    """Both sides of a law on one instance, and what ``python -m conformance identities`` measures of it."""
+    panels = [importlib.import_module(name) for name in ("reference", "accelerated")[: 1 + law.panels]]
+    found = [sides.measured(law, panel, place) for panel in panels]
+    if not all(result.holds and shown for result, shown in found):
+        LOG.warning("%s, %s: %s", paper, law.number, [result for result, _ in found])
+    rows = [f"   * - {sign}``{text}``\n     - ``{value}``" for each in found[0][1] for sign, text, value in each]
+    table = [".. list-table::", "", *"\n".join(rows).splitlines(), ""]
+    says = "the least slack (at least 0)" if law.kind == "slack" else "the largest residual (0)"
+    worst = " and ".join(f"{result.worst} in ``{result.panel}``" for result, _ in found)
+    head = f"{plain(law.number)}: {plain(law.says)}. On the first of {DRAWS} drawn instances:"
+    return [head, "", *table, f"Of all {DRAWS}, {says}: {worst}.", ""] if rows else []
 
 
 def _write(app: Sphinx) -> None:
@@ -165,7 +154,7 @@ def _write(app: Sphinx) -> None:
     for name, (title, rows) in zip(PAPERS, SECTIONS.items(), strict=True):
         counts = ", ".join(f"{sum(row.verdict == verdict for row in rows)} {verdict}" for verdict in VERDICTS)
         head = [title, "=" * len(title), "", f"{len(rows)} statements: {counts}.", ""]
-        write(here / f"{name}.rst", [*head, *body(rows), *_measured(name)])
+        write(here / f"{name}.rst", [*head, *body(rows)])
     title = "The annotated papers"
     head = [title, "=" * len(title), "", "Each statement that the code builds on, in the paper's order, and beside it"]
     head += ["the lines that a person reads, the lines that run fast, the test that would fail, and what we found.", ""]
