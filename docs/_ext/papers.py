@@ -18,7 +18,7 @@ import cells
 import sides
 from docutils import nodes
 from places import Place, counterpart, kernels, named, of_test, place, write
-from runs.every import RUNS
+from runs import RUNS
 from sources import address
 from sphinx.application import Sphinx
 from sphinx.util import logging

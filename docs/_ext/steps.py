@@ -10,10 +10,10 @@ from collections.abc import Callable
 from html import escape
 from pathlib import Path
 
+from drawing import Run
 from papers import ROWS, block, plain
 from places import place, write
-from runs import Run
-from runs.every import RUNS
+from runs import RUNS
 from sphinx.application import Sphinx
 
 LABELS = {row.id: row.label for row in ROWS}

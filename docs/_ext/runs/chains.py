@@ -7,13 +7,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from drawing import Drawing, Point
+from drawing import Drawing, Frame, Point, Run
 from watch import watch
 
 from reference import Chain
 from reference.structures.chain import forward_backward, top_k_viterbi, viterbi
 from reference.structures.chain_sum import filtered
-from runs import Frame, Run
 
 WORDS, TAGS = ["The", "old", "man", "the", "boats"], ["D", "N", "V"]
 UNARY = np.array([[3.0, 0, 0], [0, 2, 0], [0, 2.5, 1], [3, 0, 0], [0, 2, 1]])
