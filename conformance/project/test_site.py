@@ -3,8 +3,6 @@
 Its extension of sphinx is in a checkout only (`docs/_ext`), an installed suite has none.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import itertools

@@ -5,8 +5,6 @@ Docstrings are plain text that a person reads in an editor. Here what reStructur
 A name or a module without a docstring is a warning, which fails the build.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import inspect

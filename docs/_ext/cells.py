@@ -5,8 +5,6 @@ statement's form here, ``printed``, that of the form as printed where it is wron
 other means. The build fails where ``corrected`` is not ``value``, or ``printed`` is.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import runpy

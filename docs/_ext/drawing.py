@@ -1,7 +1,5 @@
 """Pictures as SVG within a page, in its colours in the light and in the dark; a picture for each step of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from html import escape
 from typing import Any, NamedTuple

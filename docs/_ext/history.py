@@ -4,8 +4,6 @@ The page is written into ``docs/benchmarks`` before sphinx reads its sources. as
 elsewhere.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -5,8 +5,6 @@ both sides evaluated, by a cell of ``docs/cells`` or a law of ``conformance.iden
 written into ``docs/read`` before sphinx reads its sources.
 """
 
-from __future__ import annotations
-
 import importlib
 import textwrap
 from collections.abc import Iterator, Sequence

@@ -3,8 +3,6 @@
 Lines are found by import and by ast, so that none of them is kept anywhere. A name that is not there raises.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect

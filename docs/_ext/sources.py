@@ -4,8 +4,6 @@
 who reads them there: here those links lead to the pages of the files.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -3,8 +3,6 @@
 The pages are written into ``docs/step`` before sphinx reads its sources. Without a script, all frames are shown.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from html import escape

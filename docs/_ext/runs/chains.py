@@ -1,7 +1,5 @@
 """Algorithms 1 to 3 of Pillutla et al. on a sentence of five words."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable
 from typing import Any

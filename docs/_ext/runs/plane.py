@@ -2,8 +2,6 @@
 et al. and 1 of Branson et al.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

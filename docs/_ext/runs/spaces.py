@@ -1,7 +1,5 @@
 """Searches over outputs: Algorithms 7, 11, 12 and 13 of Pillutla et al."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

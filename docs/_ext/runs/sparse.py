@@ -1,7 +1,5 @@
 """Which kernels and features matter: Algorithm 3 of Martins et al. and Algorithm 1 of Zhang and Qiu."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
