@@ -33,15 +33,6 @@ NAMES = re.compile(r'(<a\b[^>]*\bhref="[./]*api/index\.html">[^<]*</a>)<ul>.*?</
 Lines = list[str]
 
 
-def setup(app: Sphinx) -> dict[str, bool]:
-    app.connect("builder-inited", _write)
-    app.connect("autodoc-skip-member", _skip)
-    app.connect("doctree-read", _ours)
-    app.connect("html-page-context", _sidebar, priority=400)  # before furo, at 500
-    app.connect("autodoc-process-docstring", _escape, priority=400)  # before napoleon, at 500
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
-
-
 def modules(package: str) -> Iterator[str]:
     """The public modules: those with ``__all__`` that lie in no package that has it; recipes are to be copied."""
     seen: set[str] = set()
@@ -97,7 +88,7 @@ def _tree(caption: str, pages: list[str]) -> Lines:
     return [*_title(caption, "-"), ".. toctree::", "   :maxdepth: 1", "", *(f"   {page}" for page in pages), ""]
 
 
-def _write(app: Sphinx) -> None:
+def write_pages(app: Sphinx) -> None:
     pages: dict[str, Lines] = {}
     groups: dict[str, list[str]] = {}
 
@@ -122,7 +113,7 @@ def _write(app: Sphinx) -> None:
     write(here / "index.rst", [*_title("All names"), *(line for group in groups.items() for line in _tree(*group))])
 
 
-def _escape(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: Lines) -> None:
+def escape(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: Lines) -> None:
     """Leave a docstring's words as they are read: no bars, stars or underscores of formulas become markup."""
     if not lines or not any(lines):
         if what in ("module", "class", "function"):
@@ -144,7 +135,7 @@ def _plain(text: str) -> str:
     return re.sub(r"(?<=\w)_(?!\w)", r"\\_", text)
 
 
-def _skip(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
+def skip(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
     """Modules as attributes, what scikit-learn adds to learners, and names that another page has."""
     module = str(getattr(thing, "__module__", ""))
     elsewhere = module.startswith("reference.") and app.env.docname.startswith(("api/diptych", "api/conformance"))
@@ -152,14 +143,14 @@ def _skip(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: An
     return True if left_out else None
 
 
-def _sidebar(app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+def sidebar(app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     """All names are in the sidebar of their own pages: on every page they would be a tenth of the site."""
     whole = context.get("toctree")
     if whole is not None and not pagename.startswith("api/"):
         context["toctree"] = lambda **options: NAMES.sub(r"\1", whole(**options))
 
 
-def _ours(app: Sphinx, doctree: nodes.document) -> None:
+def ours(app: Sphinx, doctree: nodes.document) -> None:
     """A name that both panels have is the reference's, where a docstring does not say."""
     for link in doctree.findall(addnodes.pending_xref):
         if link.get("refdomain") == "py" and link["reftarget"] in reference.__all__:

@@ -13,11 +13,6 @@ FOREIGN = re.compile(r"(?:https?:)?//")
 IMPORTS = re.compile(r"""(?:url\(|@import\s+)["']?((?:https?:)?//[^"')]+)""")
 
 
-def setup(app: Any) -> dict[str, bool]:
-    app.connect("build-finished", _report, priority=900)  # after all files are there
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
-
-
 def problems(site: Path) -> Iterator[str]:
     """A line for each link that leads nowhere, and for each file that a page would fetch from elsewhere."""
     pages = {path: path.read_text(encoding="utf-8") for path in sorted(site.rglob("*.html"))}
@@ -40,7 +35,7 @@ def problems(site: Path) -> Iterator[str]:
             yield f"{path.relative_to(site)}: loads {loaded}"
 
 
-def _report(app: Any, problem: Exception | None) -> None:
+def report(app: Any, problem: Exception | None) -> None:
     from sphinx.util import logging
 
     if problem is None and app.builder.name == "html":

@@ -32,12 +32,6 @@ LAWS = [(paper, place, law) for paper, laws in papers().items() for place, law i
 Lines = list[str]
 
 
-def setup(app: Sphinx) -> dict[str, bool]:
-    app.connect("builder-inited", _write)
-    app.connect("doctree-read", _ledger)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
-
-
 def plain(text: str) -> str:
     """Text of the ledger as reStructuredText that reads the same."""
     return "".join(f"\\{c}" if c in "\\*`|_" else c for c in text)
@@ -144,7 +138,7 @@ def _measured(paper: str, place: int, law: Law) -> Lines:
     return [head, "", *table, f"Of all {DRAWS}, {says}: {worst}.", ""] if rows else []
 
 
-def _write(app: Sphinx) -> None:
+def write_pages(app: Sphinx) -> None:
     here = Path(app.srcdir) / "read"
     LOG.info("papers: %d statements, %d evaluated", len(ROWS), len(cells.IDS))
     for stray in cells.strays():
@@ -160,7 +154,7 @@ def _write(app: Sphinx) -> None:
     write(here / "index.rst", [*head, *tree])
 
 
-def _ledger(app: Sphinx, doctree: nodes.document) -> None:
+def ledger(app: Sphinx, doctree: nodes.document) -> None:
     """On the ledger's page: links from each statement to its entry, from code names and tests to their lines."""
     if app.env.docname != "LEDGER":
         return

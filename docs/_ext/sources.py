@@ -24,16 +24,6 @@ TEMPLATE = Path(__file__).parents[1] / "_templates" / "source.html"
 LINKED = re.compile(r'href="(?:\.\./)*source/([^"#]+)\.html')
 
 
-def setup(app: Sphinx) -> dict[str, bool]:
-    app.add_role("source", SourceRole())
-    app.connect("html-collect-pages", _pages)
-    app.connect("html-page-context", _compact)
-    app.connect("builder-inited", _contributing)
-    app.connect("source-read", _to_pages)
-    app.connect("doctree-read", _links, priority=400)  # before sphinx collects downloads
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
-
-
 def address(docname: str, path: str, line: int | None = None) -> str:
     """The address of a file's page, or of a line on it, from a page of the site."""
     return "../" * docname.count("/") + f"source/{path.removesuffix('.py')}.html" + (f"#line-{line}" if line else "")
@@ -70,10 +60,10 @@ def compact(html: str) -> str:
     return re.sub(r'<span class="(?:w|n|p)">([^<]*)</span>', r"\1", html)
 
 
-def _pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
+def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Of the files that other pages lead to."""
-    pages = [path for path in Path(app.outdir).rglob("*.html") if path.relative_to(app.outdir).parts[0] != "source"]
-    linked = {name for path in pages for name in LINKED.findall(path.read_text(encoding="utf-8"))}
+    others = [path for path in Path(app.outdir).rglob("*.html") if path.relative_to(app.outdir).parts[0] != "source"]
+    linked = {name for path in others for name in LINKED.findall(path.read_text(encoding="utf-8"))}
     formatter = HtmlFormatter(linespans="line", cssclass="highlight")
     for path in python_files():
         name = path.relative_to(ROOT).as_posix()
@@ -87,24 +77,24 @@ def _pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
         yield f"source/{name.removesuffix('.py')}", {"title": name, "body": body}, "source.html"
 
 
-def _compact(app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+def compact_page(app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     if pagename.startswith("read/"):
         context["body"] = compact(context["body"])
 
 
-def _contributing(app: Sphinx) -> None:
+def write_contributing(app: Sphinx) -> None:
     """CONTRIBUTING.md as a page: its links begin at the top of the checkout."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").replace("](docs/", "](../")
     text = re.sub(r"\]\((?=(?:conformance|reference|accelerated|diptych)/)", "](../../", text)
     write(Path(app.srcdir) / "read" / "contributing.md", text.splitlines())
 
 
-def _to_pages(app: Sphinx, docname: str, source: list[str]) -> None:
+def links_to_pages(app: Sphinx, docname: str, source: list[str]) -> None:
     source[0] = source[0].replace("](../CONTRIBUTING.md", "](read/contributing.md")
     source[0] = source[0].replace("](../benchmarks/)", "](benchmarks/index.rst)")  # their history
 
 
-def _links(app: Sphinx, doctree: nodes.document) -> None:
+def links_to_files(app: Sphinx, doctree: nodes.document) -> None:
     """Links of Markdown pages to files outside of docs/."""
     docname, here = app.env.docname, Path(app.env.doc2path(app.env.docname)).parent
     for kind in (addnodes.download_reference, addnodes.pending_xref):

@@ -17,11 +17,6 @@ from sphinx.application import Sphinx
 LABELS = {row.id: row.label for row in ROWS}
 
 
-def setup(app: Sphinx) -> dict[str, bool]:
-    app.connect("builder-inited", _write)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
-
-
 def page(statement: str, runs: Callable[[], Run]) -> list[str]:
     """The page of a function that runs an algorithm, and says in its docstring what is to be seen."""
     run, label = runs(), plain(LABELS[statement])
@@ -43,7 +38,7 @@ def figures(run: Run) -> list[str]:
     ]
 
 
-def _write(app: Sphinx) -> None:
+def write_pages(app: Sphinx) -> None:
     here = Path(app.srcdir) / "step"
     ordered = [statement for statement in LABELS if statement in RUNS]
     for stale in {*here.glob("*.rst")} - {here / f"{name}.rst" for name in (*ordered, "index")}:
