@@ -6,7 +6,6 @@ A name or a module without a docstring is a warning, which fails the build.
 """
 
 import argparse
-import ast
 import inspect
 import os
 import re
@@ -28,25 +27,21 @@ from conformance.__main__ import COMMANDS, MODULES
 from diptych.commands.main import parser
 
 LOG = logging.getLogger(__name__)
-VERBATIM = re.compile(r"``(?:[^`\n]|\n(?!\s*\n))+``|:[a-z]+:`[^`]+`")  # what keeps its meaning
+VERBATIM = re.compile(r"(``(?:[^`\n]|\n(?!\s*\n))+``|:[a-z]+:`[^`]+`|^ *>>>.*(?:\n.*\S.*)*)", re.MULTILINE)
+PUBLIC = re.compile(r"^__all__ = ", re.MULTILINE)
 NAMES = re.compile(r'(<a\b[^>]*\bhref="[./]*api/index\.html">[^<]*</a>)<ul>.*?</ul>', re.DOTALL)
 Lines = list[str]
 
 
 def modules(package: str) -> Iterator[str]:
     """The public modules: those with ``__all__`` that lie in no package that has it; recipes are to be copied."""
-    seen: set[str] = set()
+    seen: tuple[str, ...] = ()
     for path in sorted((ROOT / package).rglob("*.py"), key=lambda path: (len(path.parts), path)):
         parts = path.relative_to(ROOT).with_suffix("").parts
         name = ".".join(parts).removesuffix(".__init__")
-        names = (node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.Assign))
-        public = any(isinstance(each, ast.Name) and each.id == "__all__" for node in names for each in node.targets)
-        if (
-            public
-            and not {"conftest", "recipes"} & {*parts}
-            and not any(name.startswith(f"{other}.") for other in seen)
-        ):
-            seen.add(name)
+        public = PUBLIC.search(path.read_text(encoding="utf-8")) and not {"conftest", "recipes"} & {*parts}
+        if public and not name.startswith(seen):
+            seen += (f"{name}.",)
             yield name
 
 
@@ -119,14 +114,8 @@ def escape(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: L
         if what in ("module", "class", "function"):
             LOG.warning("%s %s has no docstring", what, name)
         return
-    kept: list[str] = []
-    text = VERBATIM.sub(lambda found: kept.append(found[0]) or f"\0{len(kept) - 1}\0", "\n".join(lines))  # type: ignore
-    example = False
-    for i, line in enumerate(escaped := text.split("\n")):
-        example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))
-        if not example and not re.fullmatch(r"\s*(-+|=+)\s*", line):
-            escaped[i] = _plain(line)
-    lines[:] = re.sub("\0(\\d+)\0", lambda found: kept[int(found[1])], "\n".join(escaped)).split("\n")
+    parts = enumerate(VERBATIM.split("\n".join(lines)))  # those with an odd number are verbatim
+    lines[:] = "".join(part if i % 2 else _plain(part) for i, part in parts).split("\n")
 
 
 def _plain(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from conformance.ledger import ROWS, Claim
+from conformance.ledger import Claim
 
 HERE = Path(__file__).parents[1] / "cells"
 IDS = sorted(path.stem for path in HERE.glob("*.py"))
@@ -58,9 +58,3 @@ def _wrong(values: dict[str, Any], erratum: bool) -> str:
     printed = np.asarray(values["printed"])
     same = printed.shape == value.shape and np.allclose(printed, value, rtol=1e-6, atol=1e-9)
     return f"the printed form gives the value, {value}" if same else ""
-
-
-def strays() -> list[str]:
-    """Cells of no statement."""
-    known = {row.id for row in ROWS}
-    return [name for name in IDS if name not in known]

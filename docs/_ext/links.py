@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import unquote
 
 LOADS = re.compile(r'<(?:script|img|iframe|source)\b[^>]*\bsrc="([^"]+)"|<link\b[^>]*\bhref="([^"]+)"[^>]*>')
+WITHIN = re.compile(r'<a\b[^>]*\bhref="(?![a-z]+:|//)([^"]+)"')
 FOREIGN = re.compile(r"(?:https?:)?//")
 IMPORTS = re.compile(r"""(?:url\(|@import\s+)["']?((?:https?:)?//[^"')]+)""")
 
@@ -19,13 +20,11 @@ def problems(site: Path) -> Iterator[str]:
     anchors = {path: set(re.findall(r'\s(?:id|name)="([^"]+)"', text)) for path, text in pages.items()}
     for path, text in pages.items():
         name = path.relative_to(site)
-        for link in dict.fromkeys(re.findall(r'<a\b[^>]*\bhref="([^"]+)"', text)):
+        for link in dict.fromkeys(WITHIN.findall(text)):
             address, _, anchor = link.partition("#")
-            if not re.match(r"[a-z]+:|//", link) and anchor not in ("", "top"):
-                target = (path.parent / unquote(address)).resolve() if address else path
-                if unquote(anchor) not in anchors.get(target, ()):
-                    yield f"{name}: {link} leads nowhere"
-            elif not re.match(r"[a-z]+:|//", link) and address and not (path.parent / unquote(address)).exists():
+            target = (path.parent / unquote(address)).resolve() if address else path
+            there = target.exists() if anchor in ("", "top") else unquote(anchor) in anchors.get(target, ())
+            if not there:
                 yield f"{name}: {link} leads nowhere"
         for loaded in ("".join(found) for found in LOADS.findall(text)):
             if FOREIGN.match(loaded):

@@ -141,7 +141,7 @@ def _measured(paper: str, place: int, law: Law) -> Lines:
 def write_pages(app: Sphinx) -> None:
     here = Path(app.srcdir) / "read"
     LOG.info("papers: %d statements, %d evaluated", len(ROWS), len(cells.IDS))
-    for stray in cells.strays():
+    for stray in sorted({*cells.IDS} - {row.id for row in ROWS}):
         LOG.warning("docs/cells/%s.py: no statement has this anchor", stray)
     for name, (title, rows) in zip(PAPERS, SECTIONS.items(), strict=True):
         counts = ", ".join(f"{sum(row.verdict == verdict for row in rows)} {verdict}" for verdict in VERDICTS)
@@ -173,9 +173,8 @@ def ledger(app: Sphinx, doctree: nodes.document) -> None:
                 link["refuri"] = address("LEDGER", *tests[link.astext()][1:3])
         for literal in list(section.findall(nodes.literal)):
             if literal.astext() in row.code:
-                literal.replace_self(
-                    _reference(literal.deepcopy(), address("LEDGER", *place(named(literal.astext()))[1:3]))
-                )
+                uri = address("LEDGER", *place(named(literal.astext()))[1:3])
+                literal.replace_self(_reference(literal.deepcopy(), uri))
         beside = nodes.Text("with its code, kernel and test")
         section.insert(1, nodes.paragraph("", "", _reference(beside, f"read/{PAPER_OF[row.label]}.html#{row.id}")))
         verdict = next(each for each in section.findall(nodes.strong) if each.astext() == row.verdict)

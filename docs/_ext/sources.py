@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
-from places import ROOT, place, python_files, write
+from places import ROOT, place, write
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
@@ -21,6 +21,7 @@ from sphinx.util.docutils import ReferenceRole
 
 LOG = logging.getLogger(__name__)
 TEMPLATE = Path(__file__).parents[1] / "_templates" / "source.html"
+PACKAGES = ("reference", "accelerated", "diptych", "conformance")
 LINKED = re.compile(r'href="(?:\.\./)*source/([^"#]+)\.html')
 
 
@@ -65,7 +66,7 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     others = [path for path in Path(app.outdir).rglob("*.html") if path.relative_to(app.outdir).parts[0] != "source"]
     linked = {name for path in others for name in LINKED.findall(path.read_text(encoding="utf-8"))}
     formatter = HtmlFormatter(linespans="line", cssclass="highlight")
-    for path in python_files():
+    for path in (path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))):
         name = path.relative_to(ROOT).as_posix()
         built = Path(app.outdir) / "source" / Path(name).with_suffix(".html")
         if name.removesuffix(".py") not in linked:
