@@ -6,10 +6,11 @@ A name or a module without a docstring is a warning, which fails the build.
 """
 
 import argparse
+import ast
 import inspect
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,6 @@ from diptych.commands.main import parser
 
 LOG = logging.getLogger(__name__)
 VERBATIM = re.compile(r"(``(?:[^`\n]|\n(?!\s*\n))+``|:[a-z]+:`[^`]+`|^ *>>>.*(?:\n.*\S.*)*)", re.MULTILINE)
-PUBLIC = re.compile(r"^__all__ = ", re.MULTILINE)
 NAMES = re.compile(r'(<a\b[^>]*\bhref="[./]*api/index\.html">[^<]*</a>)<ul>.*?</ul>', re.DOTALL)
 Lines = list[str]
 
@@ -37,10 +37,10 @@ def modules(package: str) -> Iterator[str]:
     """The public modules: those with ``__all__`` that lie in no package that has it; recipes are to be copied."""
     seen: tuple[str, ...] = ()
     for path in sorted((ROOT / package).rglob("*.py"), key=lambda path: (len(path.parts), path)):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        name = ".".join(parts).removesuffix(".__init__")
-        public = PUBLIC.search(path.read_text(encoding="utf-8")) and not {"conftest", "recipes"} & {*parts}
-        if public and not name.startswith(seen):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        lists = (node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.Assign))
+        public = any(ast.unparse(node).startswith("__all__ =") for node in lists)
+        if public and not re.search(r"\.(conftest|recipes)\b", name) and not name.startswith(seen):
             seen += (f"{name}.",)
             yield name
 
@@ -66,12 +66,11 @@ def name_page(name: str, kind: str) -> Lines:
 def helps() -> Iterator[tuple[str, str]]:
     """Each command of ``diptych`` and the suite's own, with their help, as wide as a listing."""
     os.environ["COLUMNS"] = "100"
-    waiting: list[argparse.ArgumentParser] = [parser()]
-    while waiting:
-        each = waiting.pop(0)
+    known: list[argparse.ArgumentParser] = [parser()]
+    for each in known:  # and those that it adds
         yield each.prog, each.format_help()
         for choices in (action.choices for action in each._actions if isinstance(action.choices, dict)):
-            waiting += [sub for sub in choices.values() if isinstance(sub, argparse.ArgumentParser)]
+            known += [sub for sub in choices.values() if isinstance(sub, argparse.ArgumentParser)]
     yield "python -m conformance", options.help_text(COMMANDS, MODULES)
 
 
@@ -79,33 +78,28 @@ def _title(text: str, line: str = "=") -> Lines:
     return [text, line * len(text), ""]
 
 
-def _tree(caption: str, pages: list[str]) -> Lines:
+def _tree(caption: str, pages: Iterable[str]) -> Lines:
     return [*_title(caption, "-"), ".. toctree::", "   :maxdepth: 1", "", *(f"   {page}" for page in pages), ""]
 
 
 def write_pages(app: Sphinx) -> None:
-    pages: dict[str, Lines] = {}
-    groups: dict[str, list[str]] = {}
-
-    def add(group: str, page: str, lines: Lines) -> None:
-        pages[page] = lines
-        groups.setdefault(group, []).append(page)
-
+    names: dict[str, Lines] = {}
     for name in sorted(reference.__all__, key=str.lower):
         thing = getattr(reference, name)
         kind = "module" if inspect.ismodule(thing) else "class" if inspect.isclass(thing) else "function"
-        add("Names of both panels", f"{kind}-{name}", name_page(name, kind))  # sparsemap and SparseMAP are two files
+        names[f"{kind}-{name}"] = name_page(name, kind)  # sparsemap and SparseMAP are two files
+    groups = {"Names of both panels": names}
     for package, group in (("diptych", "The application"), ("conformance", "The suite")):
-        for name in modules(package):
-            add(group, name, [*_title(name), f".. automodule:: {name}", "   :members:", "   :show-inheritance:", ""])
-    for name, text in helps():
-        add("Commands", name.replace(" ", "-"), [*_title(name), *block("text", text)])
+        options = ["   :members:", "   :show-inheritance:", ""]
+        groups[group] = {name: [*_title(name), f".. automodule:: {name}", *options] for name in modules(package)}
+    groups["Commands"] = {name.replace(" ", "-"): [*_title(name), *block("text", text)] for name, text in helps()}
+    pages = {name: lines for group in groups.values() for name, lines in group.items()}
+    pages["index"] = [*_title("All names"), *(line for group in groups.items() for line in _tree(*group))]
     here = Path(app.srcdir) / "api"
-    for stale in {path for path in here.rglob("*.rst")} - {here / f"{page}.rst" for page in (*pages, "index")}:
+    for stale in {*here.rglob("*.rst")} - {here / f"{page}.rst" for page in pages}:
         stale.unlink()
     for page, lines in pages.items():
         write(here / f"{page}.rst", lines)
-    write(here / "index.rst", [*_title("All names"), *(line for group in groups.items() for line in _tree(*group))])
 
 
 def escape(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: Lines) -> None:

@@ -45,12 +45,9 @@ def max_product() -> Run:
     """
     places = {"total = best": viterbi, "labels.append(": viterbi}
     moments, answer = watch(CHAIN.best, places, "t best back labels")
-    bests: list[np.ndarray] = []
-    frames = []
-    for moment in moments:
-        if len(bests) < len(WORDS):
-            bests.append(moment.best)
-        t, back = len(bests) - 1, [array.tolist() for array in moment.back]
+    bests, frames = [moment.best for moment in moments[: len(WORDS)]], []
+    for step, moment in enumerate(moments):
+        t, back = min(step, len(WORDS) - 1), [array.tolist() for array in moment.back]
         path = [int(j) for j in getattr(moment, "labels", [])][::-1]  # of the last positions
         drawing = _trellis()
         for s in range(1, t + 1):
@@ -86,7 +83,7 @@ def k_best() -> Run:
     """
     places = {"total = best": top_k_viterbi, "state = frozen": top_k_viterbi}
     moments, answer = watch(lambda: CHAIN.topk(K), places, "t best back state labels")
-    bests: list[np.ndarray] = []
+    bests = [moment.best for moment in moments[: len(WORDS)]]
     states: list[np.ndarray] = []  # entries of the K labellings, from the last position on
     gap = 75.0
 
@@ -96,10 +93,8 @@ def k_best() -> Run:
         return x, y - 18 + 18 * rank
 
     frames = []
-    for moment in moments:
-        if len(bests) < len(WORDS):
-            bests.append(moment.best)
-        t, labels = len(bests) - 1, [np.asarray(each) for each in getattr(moment, "labels", [])]
+    for step, moment in enumerate(moments):
+        t, labels = min(step, len(WORDS) - 1), [np.asarray(each) for each in getattr(moment, "labels", [])]
         drawing = _trellis(gap)
         for s in range(1, t + 1):
             for place, value in enumerate(bests[s].ravel()):
