@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
-from papers import block, formula_lines, plain, statements
-from places import ROOT, write
+from papers import ROWS, block, formula_lines, plain
+from places import ROOT, named, write
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
@@ -56,7 +56,7 @@ def name_page(name: str, kind: str) -> Lines:
         lines += ["The accelerated panel has the reference's.", ""]
     else:
         lines += [*_title("In the accelerated panel", "-"), f".. auto{kind}:: accelerated.{name}", ""]
-    rows = list(statements(ours))
+    rows = [row for row in ROWS if any(named(each) is ours for each in row.code)]
     lines += _title("Statements", "-") if rows else []
     for row in rows:
         lines += [f":ref:`{plain(row.label)} <{row.id}>`: {plain(row.statement)}.", "", *formula_lines(row.formula)]

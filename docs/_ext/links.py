@@ -10,7 +10,6 @@ from urllib.parse import unquote
 
 LOADS = re.compile(r'<(?:script|img|iframe|source)\b[^>]*\bsrc="([^"]+)"|<link\b[^>]*\bhref="([^"]+)"[^>]*>')
 WITHIN = re.compile(r'<a\b[^>]*\bhref="(?![a-z]+:|//)([^"]+)"')
-FOREIGN = re.compile(r"(?:https?:)?//")
 IMPORTS = re.compile(r"""(?:url\(|@import\s+)["']?((?:https?:)?//[^"')]+)""")
 
 
@@ -27,7 +26,7 @@ def problems(site: Path) -> Iterator[str]:
             if not there:
                 yield f"{name}: {link} leads nowhere"
         for loaded in ("".join(found) for found in LOADS.findall(text)):
-            if FOREIGN.match(loaded):
+            if re.match(r"(?:https?:)?//", loaded):
                 yield f"{name}: loads {loaded}"
     for path in sorted(site.rglob("*.css")):
         for loaded in IMPORTS.findall(path.read_text(encoding="utf-8")):

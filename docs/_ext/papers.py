@@ -10,7 +10,6 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import cells
 import sides
@@ -57,9 +56,8 @@ def entry(row: Claim, underline: str) -> Lines:
     lines += [".. tab-set::", ""]
     tabs = {"Reference": [line for name in row.code for line in listing(place(named(name)))]}
     tabs["Kernel"] = [line for name in row.code for line in _kernel(name)]
-    tabs["Test"] = [
-        line for test in dict.fromkeys((*row.tests, row.rejected_by)) if test for line in listing(of_test(test))
-    ]
+    tests = dict.fromkeys(test for test in (*row.tests, row.rejected_by) if test)
+    tabs["Test"] = [line for test in tests for line in listing(of_test(test))]
     tabs["Evaluated"] = _evaluated(row)
     tabs["Verdict"] = _verdict(row)
     for title, body in tabs.items():
@@ -101,17 +99,16 @@ def _kernel(name: str) -> Lines:
 
 def _evaluated(row: Claim) -> Lines:
     """The lines of a statement's cell, a table of what they set, and what they print; then the laws about it."""
-    lines, cell = [], cells.of(row)
-    if cell is not None:
+    lines: Lines = []
+    if (cell := cells.of(row)) is not None:
         if cell.problem:
             LOG.warning("docs/cells/%s.py: %s", row.id, cell.problem)
         rows = [line for name, text in cell.values.items() for line in (f"   * - {name}", f"     - ``{text}``")]
-        shown = block("text", cell.shown) if cell.shown else []
-        lines = [*block("python", cell.code), ".. list-table::", "", *rows, "", *shown]
-    return [
-        *lines,
-        *(line for paper, place, law in LAWS if row.id in law.rows.split() for line in _measured(paper, place, law)),
-    ]
+        lines += [*block("python", cell.code), ".. list-table::", "", *rows, ""]
+        lines += block("text", cell.shown) if cell.shown else []
+    for paper, number, law in LAWS:
+        lines += _measured(paper, number, law) if row.id in law.rows.split() else []
+    return lines
 
 
 def _verdict(row: Claim) -> Lines:
@@ -183,10 +180,3 @@ def ledger(app: Sphinx, doctree: nodes.document) -> None:
 
 def _reference(node: nodes.Node, uri: str) -> nodes.reference:
     return nodes.reference("", "", node, internal=True, refuri=uri)
-
-
-def statements(thing: Any) -> Iterator[Claim]:
-    """The rows about an object."""
-    for row in ROWS:
-        if any(named(name) is thing for name in row.code):
-            yield row

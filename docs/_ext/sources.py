@@ -4,6 +4,7 @@
 who reads them there: here those links lead to the pages of the files.
 """
 
+import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,9 +45,7 @@ class SourceRole(ReferenceRole):
 
 def linkcode_resolve(domain: str, info: dict[str, str]) -> str | None:
     """Where sphinx's links "source" lead, from a page in api/."""
-    from importlib import import_module
-
-    thing: Any = import_module(info["module"])
+    thing: Any = importlib.import_module(info["module"])
     try:
         for name in info["fullname"].split("."):
             thing = getattr(thing, name)
