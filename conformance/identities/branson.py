@@ -1,7 +1,5 @@
 """Laws of Branson et al.: what a block of samples adds to the dual, and what each step and a whole run promise."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any

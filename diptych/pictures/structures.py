@@ -3,8 +3,6 @@
 A chain is its trellis; a dependency tree is its arcs; a matching its lines; a cut lies on its picture.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -53,8 +53,6 @@ def _wrong(values: dict[str, Any], erratum: bool) -> str:
     value, corrected = np.asarray(values["value"]), np.asarray(values["corrected"])
     if value.shape != corrected.shape or not np.allclose(value, corrected, rtol=1e-9, atol=1e-12):
         return f"corrected is {corrected}, and the value is {value}"
-    if not erratum:
-        return ""
-    printed = np.asarray(values["printed"])
+    printed = np.asarray(values["printed"] if erratum else np.nan)  # which is no value
     same = printed.shape == value.shape and np.allclose(printed, value, rtol=1e-6, atol=1e-9)
     return f"the printed form gives the value, {value}" if same else ""

@@ -22,7 +22,6 @@ from sphinx.util.docutils import ReferenceRole
 
 LOG = logging.getLogger(__name__)
 TEMPLATE = Path(__file__).parents[1] / "_templates" / "source.html"
-PACKAGES = ("reference", "accelerated", "diptych", "conformance")
 LINKED = re.compile(r'href="(?:\.\./)*source/([^"#]+)\.html')
 
 
@@ -65,16 +64,15 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     others = [path for path in Path(app.outdir).rglob("*.html") if path.relative_to(app.outdir).parts[0] != "source"]
     linked = {name for path in others for name in LINKED.findall(path.read_text(encoding="utf-8"))}
     formatter = HtmlFormatter(linespans="line", cssclass="highlight")
-    for path in (path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))):
-        name = path.relative_to(ROOT).as_posix()
-        built = Path(app.outdir) / "source" / Path(name).with_suffix(".html")
-        if name.removesuffix(".py") not in linked:
-            built.unlink(missing_ok=True)
-            continue
+    here = Path(app.outdir) / "source"
+    for stale in {*here.rglob("*.html")} - {here / f"{name}.html" for name in linked}:
+        stale.unlink()
+    for name in sorted(linked):
+        path, built = ROOT / f"{name}.py", here / f"{name}.html"
         if built.exists() and built.stat().st_mtime > max(path.stat().st_mtime, TEMPLATE.stat().st_mtime):
             continue  # highlighting takes most of a second build
         body = compact(highlight(path.read_text(encoding="utf-8"), PythonLexer(), formatter))
-        yield f"source/{name.removesuffix('.py')}", {"title": name, "body": body}, "source.html"
+        yield f"source/{name}", {"title": f"{name}.py", "body": body}, "source.html"
 
 
 def compact_page(app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: Any) -> None:
