@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
-from papers import ROWS, block, formula_lines, plain
+from papers import ROWS, Lines, block, formula_lines, plain
 from places import ROOT, named, write
 from sphinx import addnodes
 from sphinx.application import Sphinx
@@ -30,7 +30,6 @@ from diptych.commands.main import parser
 LOG = logging.getLogger(__name__)
 VERBATIM = re.compile(r"(``(?:[^`\n]|\n(?!\s*\n))+``|:[a-z]+:`[^`]+`|^ *>>>.*(?:\n.*\S.*)*)", re.MULTILINE)
 NAMES = re.compile(r'(<a\b[^>]*\bhref="[./]*api/index\.html">[^<]*</a>)<ul>.*?</ul>', re.DOTALL)
-Lines = list[str]
 
 
 def modules(package: str) -> Iterator[str]:
