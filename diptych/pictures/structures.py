@@ -191,8 +191,7 @@ def _graph(axes: Any, graph: Any, mu: float, items: Names, labels: Names, shape:
     if height * width != p:
         raise ValueError(f"shape: expected height times width {p}, the number of variables, got {height} x {width}")
     y = host(graph.best()[1])
-    wide, high = np.clip(np.array([width, height]) * 0.2, 2.5, 12.0)
-    _about(axes, "best labels; edges between unlike ones in red", wide, high)
+    _about(axes, "best labels; edges between unlike ones in red", *np.clip(np.array([width, height]) * 0.2, 2.5, 12.0))
     axes.imshow(y.reshape(height, width), cmap="Greys", vmin=0, vmax=graph.scores.unary.shape[1] - 1)
     down, across = np.divmod(np.arange(p), width)
     for u, v in edges[y[edges[:, 0]] != y[edges[:, 1]]]:
@@ -222,8 +221,7 @@ def _network(axes: Any, space: Any, mu: float, items: Names, labels: Names, xy: 
 def _boxes(axes: Any, space: Any, mu: float, items: Names, labels: Names, _: Any) -> None:
     pixels = host(space.scores.pixels)
     height, width = pixels.shape
-    wide, high = np.clip(np.array([width, height]) * 0.2 + 1.0, 2.5, 10.0)
-    _about(axes, "a best box in red", wide, high)
+    _about(axes, "a best box in red", *np.clip(np.array([width, height]) * 0.2 + 1.0, 2.5, 10.0))
     finite = np.where(np.isfinite(pixels), pixels, np.nan)
     most = float(np.nanmax(np.abs(finite), initial=1e-300))
     axes.figure.colorbar(axes.imshow(finite, cmap="RdBu", vmin=-most, vmax=most), label="score of a pixel", shrink=0.7)
