@@ -9,14 +9,20 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE / "_ext")]
 PROJECT = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
-from sources import linkcode_resolve  # noqa: E402, F401
+import api
+import history
+import links
+import papers
+import sources
+import steps
 
-from reference import __version__ as release  # noqa: E402
+from reference import __version__ as release
 
 project, author, copyright = "Diptych", "the authors of Diptych", "the authors of Diptych"
 html_baseurl = PROJECT.get("urls", {}).get("Documentation", "")
 extensions = ["myst_parser", "sphinx_design", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.linkcode"]
-extensions += ["formulas", "sources", "papers", "api", "links", "steps", "history"]  # ours
+extensions += ["formulas"]  # ours, as is what setup connects
+linkcode_resolve = sources.linkcode_resolve
 exclude_patterns = ["_build", "README.md", "cells", "node_modules"]
 myst_heading_anchors = 4
 myst_fence_as_directive = ["math"]
@@ -35,3 +41,21 @@ html_css_files = ["katex/katex.min.css", "site.css"]
 html_js_files = ["site.js"]
 html_copy_source = html_show_sourcelink = False
 pygments_style, pygments_dark_style = "a11y-high-contrast-light", "a11y-high-contrast-dark"
+
+
+def setup(app):
+    """What is ours, by the moments of a build."""
+    app.connect("builder-inited", sources.write_contributing)
+    for module in (papers, api, steps, history):
+        app.connect("builder-inited", module.write_pages)
+    app.connect("source-read", sources.links_to_pages)
+    app.add_role("source", sources.SourceRole())
+    app.connect("autodoc-skip-member", api.skip)
+    app.connect("autodoc-process-docstring", api.escape, priority=400)  # before napoleon, at 500
+    app.connect("doctree-read", sources.links_to_files, priority=400)  # before sphinx collects downloads
+    app.connect("doctree-read", papers.ledger)
+    app.connect("doctree-read", api.ours)
+    app.connect("html-page-context", api.sidebar, priority=400)  # before furo, at 500
+    app.connect("html-page-context", sources.compact_page)
+    app.connect("html-collect-pages", sources.pages)
+    app.connect("build-finished", links.report, priority=900)  # after all files are there

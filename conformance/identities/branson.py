@@ -1,9 +1,8 @@
 """Laws of Branson et al.: what a block of samples adds to the dual, and what each step and a whole run promise."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -69,22 +68,12 @@ def _classes(sp: Any, rng: np.random.Generator) -> float:
     return min(map(cost, others)) - cost(multiclass_update(c, P))
 
 
-class Visit(NamedTuple):
-    """Visit t of an example: the states before and after it; at the weights before it the hinge, f, a subgradient g of
-    f, and the task loss of the predicted output.
-    """
-
-    t: int
-    before: Any
-    after: Any
-    hinge: float
-    f: float
-    g: np.ndarray
-    predicted: float
-
-
 class Online:
-    """Three passes over five examples of three classes; G bounds the subgradients."""
+    """Three passes over five examples of three classes; G bounds the subgradients.
+
+    visits: of each the number t, the states before and after it, and at the weights before it the hinge, f, a
+    subgradient g of f, and the task loss of the predicted output.
+    """
 
     def __init__(self, sp: Any, rng: np.random.Generator) -> None:
         X, Y, self.lam = rng.normal(size=(5, 3)), rng.integers(0, 3, 5), 10 ** rng.uniform(-2, 1)
@@ -96,20 +85,21 @@ class Online:
         for i in [*range(5)] * 3:
             w, corners = state.x, box.samples(hinge, state.x, i, rng)
             after = box.visit(hinge, state, i, corners)
-            loss, g = float(hinge.value_and_gradient(w, [i])[0]), self.lam * w + corners.directions[0, 0]
-            predicted = COST[Y[i], model.predict(hinge.data, [i], w)[0]]
-            f = loss + 0.5 * self.lam * float(w @ w)
-            self.visits.append(Visit(state.blocks + 1, state, after, loss, f, g, predicted))
+            visit = SimpleNamespace(t=state.blocks + 1, before=state, after=after)
+            visit.hinge = float(hinge.value_and_gradient(w, [i])[0])
+            visit.f, visit.g = visit.hinge + 0.5 * self.lam * float(w @ w), self.lam * w + corners.directions[0, 0]
+            visit.predicted = COST[Y[i], model.predict(hinge.data, [i], w)[0]]
+            self.visits.append(visit)
             state = after
 
 
-def _lemma_2_2(run: Online, visit: Visit) -> float:
+def _lemma_2_2(run: Online, visit: SimpleNamespace) -> float:
     lam, t, f, g = run.lam, visit.t, visit.f, visit.g
     gained = t * visit.after.dual(lam) - (t - 1) * visit.before.dual(lam)
     return (gained - bounds.dual_increase(f, float(g @ g), lam, t)) / (1 + f)
 
 
-def _lemma_2_3(run: Online, visit: Visit) -> float:
+def _lemma_2_3(run: Online, visit: SimpleNamespace) -> float:
     return COST.max() / run.lam - visit.after.x @ visit.after.x
 
 
@@ -121,15 +111,15 @@ def _lemma_2_4(sp: Any, rng: np.random.Generator) -> float:
     return (dual + bounds.online_regret(run.lam, run.G, len(run.visits)) - mean) / (1 + best.fun)
 
 
-def _lemma_2_5(run: Online, visit: Visit) -> float:
+def _lemma_2_5(run: Online, visit: SimpleNamespace) -> float:
     return run.G - np.linalg.norm(visit.g)
 
 
-def _lemma_2_6(run: Online, visit: Visit) -> float:
+def _lemma_2_6(run: Online, visit: SimpleNamespace) -> float:
     return visit.hinge - visit.predicted
 
 
-def _each_visit(lemma: Callable[[Online, Visit], float]) -> Measure:
+def _each_visit(lemma: Callable[[Online, SimpleNamespace], float]) -> Measure:
     """The least slack of a lemma over the visits of a run."""
 
     def least(sp: Any, rng: np.random.Generator) -> float:

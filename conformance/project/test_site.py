@@ -3,8 +3,6 @@
 Its extension of sphinx is in a checkout only (`docs/_ext`), an installed suite has none.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import itertools
@@ -78,7 +76,7 @@ def test_names_that_are_not_there_are_errors(extension):
 
 def test_both_sides_of_each_cell(extension):
     cells = extension("cells")
-    assert cells.strays() == [] and {row.id for row in ROWS if row.printed} <= set(cells.IDS)
+    assert {row.id for row in ROWS if row.printed} <= set(cells.IDS) <= {row.id for row in ROWS}
     found = {row.id: cells.of(row) for row in ROWS}
     assert {name: cell.problem for name, cell in found.items() if cell is not None and cell.problem} == {}
 
@@ -278,9 +276,10 @@ def test_variables_are_those_of_each_iteration_and_a_line_that_moved_is_an_error
 
 def test_a_frame_is_a_figure_with_its_sentence_escaped(extension):
     pytest.importorskip("sphinx")
-    runs, drawing, steps = extension("runs"), extension("drawing").Drawing(10, 20), extension("steps")
-    drawing.text((1, 2), "a < b")
-    run = runs.Run(steps.page, [runs.Frame(drawing, "x & y"), runs.Frame(drawing, "z")], None)
+    drawing, steps = extension("drawing"), extension("steps")
+    picture = drawing.Drawing(10, 20)
+    picture.text((1, 2), "a < b")
+    run = drawing.Run(steps.page, [drawing.Frame(picture, "x & y"), drawing.Frame(picture, "z")], None)
     first, second = steps.figures(run)
     assert "a &lt; b" in first and "<figcaption>x &amp; y</figcaption>" in first and "Step 2 of 2" in second
     with pytest.raises(KeyError):

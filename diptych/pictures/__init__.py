@@ -4,8 +4,6 @@
 are imported when they are used, because commands need none of them.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

@@ -1,12 +1,10 @@
 """Pictures of what the panels return, where people look: in notebooks and scripts."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Mapping
 from typing import Any
 
-from diptych.pictures.plots import convergence_figure, path_figure
+from diptych.pictures.plots import convergence_figure, path_figure, require_matplotlib
 from diptych.pictures.structures import show
 from reference.screening.path import SparsePath
 from reference.structures.base import Structure
@@ -61,8 +59,6 @@ def notebook() -> None:
     ImportError without it or without matplotlib.
     """
     from IPython import get_ipython
-
-    from diptych.pictures.plots import require_matplotlib
 
     require_matplotlib()
     if (shell := get_ipython()) is None:

@@ -1,10 +1,8 @@
-"""Pictures as SVG within a page: they have the page's colours, in the light and in the dark."""
+"""Pictures as SVG within a page, in its colours in the light and in the dark; a picture for each step of a run."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 Point = tuple[float, float]
 
@@ -46,3 +44,18 @@ class Drawing:
         """The picture; ``label`` is what is read out in its place."""
         box = f'viewBox="0 0 {self.width:g} {self.height:g}" width="{self.width:g}"'
         return f'<svg role="img" aria-label="{escape(label)}" {box}>{"".join(self.marks)}</svg>'
+
+
+class Frame(NamedTuple):
+    """A step: its picture, and one sentence about what happened."""
+
+    drawing: Drawing
+    says: str
+
+
+class Run(NamedTuple):
+    """code: the function that ran; final: the state after the last frame."""
+
+    code: Callable[..., Any]
+    frames: list[Frame]
+    final: Any

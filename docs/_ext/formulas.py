@@ -3,8 +3,6 @@
 A formula that does not render is a warning, which fails the build.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

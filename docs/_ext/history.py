@@ -4,8 +4,6 @@ The page is written into ``docs/benchmarks`` before sphinx reads its sources. as
 elsewhere.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import math
@@ -19,11 +17,6 @@ from places import ROOT, write
 RESULTS = ROOT / ".asv" / "results"  # a worktree of the branch "benchmarks"
 WIDTH, HEIGHT = 160.0, 24.0  # of a curve
 HEAD = "<tr><th>benchmark</th><th>unit</th><th>first</th><th>last</th><th>last / first</th><th>curve</th></tr>"
-
-
-def setup(app: Any) -> dict[str, bool]:
-    app.connect("builder-inited", _write)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
 def values(results: Path) -> dict[str, list[float]]:
@@ -63,7 +56,7 @@ def table(results: Path) -> str:
     return f"<div class='table-wrapper curves'><table class='docutils'>{''.join(rows)}</table></div>"
 
 
-def _write(app: Any) -> None:
+def write_pages(app: Any) -> None:
     title = "The history of the benchmarks"
     lines = [title, "=" * len(title), "", "Each night asv measures main. A curve begins at 0 and has a point for each"]
     lines += ["commit since the benchmark was last changed. How to measure: :doc:`../results`.", ""]

@@ -2,8 +2,6 @@
 from elsewhere.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,13 +9,8 @@ from typing import Any
 from urllib.parse import unquote
 
 LOADS = re.compile(r'<(?:script|img|iframe|source)\b[^>]*\bsrc="([^"]+)"|<link\b[^>]*\bhref="([^"]+)"[^>]*>')
-FOREIGN = re.compile(r"(?:https?:)?//")
+WITHIN = re.compile(r'<a\b[^>]*\bhref="(?![a-z]+:|//)([^"]+)"')
 IMPORTS = re.compile(r"""(?:url\(|@import\s+)["']?((?:https?:)?//[^"')]+)""")
-
-
-def setup(app: Any) -> dict[str, bool]:
-    app.connect("build-finished", _report, priority=900)  # after all files are there
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
 def problems(site: Path) -> Iterator[str]:
@@ -26,23 +19,21 @@ def problems(site: Path) -> Iterator[str]:
     anchors = {path: set(re.findall(r'\s(?:id|name)="([^"]+)"', text)) for path, text in pages.items()}
     for path, text in pages.items():
         name = path.relative_to(site)
-        for link in dict.fromkeys(re.findall(r'<a\b[^>]*\bhref="([^"]+)"', text)):
+        for link in dict.fromkeys(WITHIN.findall(text)):
             address, _, anchor = link.partition("#")
-            if not re.match(r"[a-z]+:|//", link) and anchor not in ("", "top"):
-                target = (path.parent / unquote(address)).resolve() if address else path
-                if unquote(anchor) not in anchors.get(target, ()):
-                    yield f"{name}: {link} leads nowhere"
-            elif not re.match(r"[a-z]+:|//", link) and address and not (path.parent / unquote(address)).exists():
+            target = (path.parent / unquote(address)).resolve() if address else path
+            there = target.exists() if anchor in ("", "top") else unquote(anchor) in anchors.get(target, ())
+            if not there:
                 yield f"{name}: {link} leads nowhere"
         for loaded in ("".join(found) for found in LOADS.findall(text)):
-            if FOREIGN.match(loaded):
+            if re.match(r"(?:https?:)?//", loaded):
                 yield f"{name}: loads {loaded}"
     for path in sorted(site.rglob("*.css")):
         for loaded in IMPORTS.findall(path.read_text(encoding="utf-8")):
             yield f"{path.relative_to(site)}: loads {loaded}"
 
 
-def _report(app: Any, problem: Exception | None) -> None:
+def report(app: Any, problem: Exception | None) -> None:
     from sphinx.util import logging
 
     if problem is None and app.builder.name == "html":

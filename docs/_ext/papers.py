@@ -5,20 +5,17 @@ both sides evaluated, by a cell of ``docs/cells`` or a law of ``conformance.iden
 written into ``docs/read`` before sphinx reads its sources.
 """
 
-from __future__ import annotations
-
 import importlib
 import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import cells
 import sides
 from docutils import nodes
 from places import Place, counterpart, kernels, named, of_test, place, write
-from runs.every import RUNS
+from runs import RUNS
 from sources import address
 from sphinx.application import Sphinx
 from sphinx.util import logging
@@ -32,12 +29,6 @@ BADGES = dict(zip(VERDICTS, ("success", "warning", "danger"), strict=True))
 PAPER_OF = {row.label: name for name, rows in zip(PAPERS, SECTIONS.values(), strict=True) for row in rows}
 LAWS = [(paper, place, law) for paper, laws in papers().items() for place, law in enumerate(laws)]
 Lines = list[str]
-
-
-def setup(app: Sphinx) -> dict[str, bool]:
-    app.connect("builder-inited", _write)
-    app.connect("doctree-read", _ledger)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
 def plain(text: str) -> str:
@@ -65,9 +56,8 @@ def entry(row: Claim, underline: str) -> Lines:
     lines += [".. tab-set::", ""]
     tabs = {"Reference": [line for name in row.code for line in listing(place(named(name)))]}
     tabs["Kernel"] = [line for name in row.code for line in _kernel(name)]
-    tabs["Test"] = [
-        line for test in dict.fromkeys((*row.tests, row.rejected_by)) if test for line in listing(of_test(test))
-    ]
+    tests = dict.fromkeys(test for test in (*row.tests, row.rejected_by) if test)
+    tabs["Test"] = [line for test in tests for line in listing(of_test(test))]
     tabs["Evaluated"] = _evaluated(row)
     tabs["Verdict"] = _verdict(row)
     for title, body in tabs.items():
@@ -109,17 +99,16 @@ def _kernel(name: str) -> Lines:
 
 def _evaluated(row: Claim) -> Lines:
     """The lines of a statement's cell, a table of what they set, and what they print; then the laws about it."""
-    lines, cell = [], cells.of(row)
-    if cell is not None:
+    lines: Lines = []
+    if (cell := cells.of(row)) is not None:
         if cell.problem:
             LOG.warning("docs/cells/%s.py: %s", row.id, cell.problem)
         rows = [line for name, text in cell.values.items() for line in (f"   * - {name}", f"     - ``{text}``")]
-        shown = block("text", cell.shown) if cell.shown else []
-        lines = [*block("python", cell.code), ".. list-table::", "", *rows, "", *shown]
-    return [
-        *lines,
-        *(line for paper, place, law in LAWS if row.id in law.rows.split() for line in _measured(paper, place, law)),
-    ]
+        lines += [*block("python", cell.code), ".. list-table::", "", *rows, ""]
+        lines += block("text", cell.shown) if cell.shown else []
+    for paper, number, law in LAWS:
+        lines += _measured(paper, number, law) if row.id in law.rows.split() else []
+    return lines
 
 
 def _verdict(row: Claim) -> Lines:
@@ -146,10 +135,10 @@ def _measured(paper: str, place: int, law: Law) -> Lines:
     return [head, "", *table, f"Of all {DRAWS}, {says}: {worst}.", ""] if rows else []
 
 
-def _write(app: Sphinx) -> None:
+def write_pages(app: Sphinx) -> None:
     here = Path(app.srcdir) / "read"
     LOG.info("papers: %d statements, %d evaluated", len(ROWS), len(cells.IDS))
-    for stray in cells.strays():
+    for stray in sorted({*cells.IDS} - {row.id for row in ROWS}):
         LOG.warning("docs/cells/%s.py: no statement has this anchor", stray)
     for name, (title, rows) in zip(PAPERS, SECTIONS.items(), strict=True):
         counts = ", ".join(f"{sum(row.verdict == verdict for row in rows)} {verdict}" for verdict in VERDICTS)
@@ -162,7 +151,7 @@ def _write(app: Sphinx) -> None:
     write(here / "index.rst", [*head, *tree])
 
 
-def _ledger(app: Sphinx, doctree: nodes.document) -> None:
+def ledger(app: Sphinx, doctree: nodes.document) -> None:
     """On the ledger's page: links from each statement to its entry, from code names and tests to their lines."""
     if app.env.docname != "LEDGER":
         return
@@ -181,9 +170,8 @@ def _ledger(app: Sphinx, doctree: nodes.document) -> None:
                 link["refuri"] = address("LEDGER", *tests[link.astext()][1:3])
         for literal in list(section.findall(nodes.literal)):
             if literal.astext() in row.code:
-                literal.replace_self(
-                    _reference(literal.deepcopy(), address("LEDGER", *place(named(literal.astext()))[1:3]))
-                )
+                uri = address("LEDGER", *place(named(literal.astext()))[1:3])
+                literal.replace_self(_reference(literal.deepcopy(), uri))
         beside = nodes.Text("with its code, kernel and test")
         section.insert(1, nodes.paragraph("", "", _reference(beside, f"read/{PAPER_OF[row.label]}.html#{row.id}")))
         verdict = next(each for each in section.findall(nodes.strong) if each.astext() == row.verdict)
@@ -192,10 +180,3 @@ def _ledger(app: Sphinx, doctree: nodes.document) -> None:
 
 def _reference(node: nodes.Node, uri: str) -> nodes.reference:
     return nodes.reference("", "", node, internal=True, refuri=uri)
-
-
-def statements(thing: Any) -> Iterator[Claim]:
-    """The rows about an object."""
-    for row in ROWS:
-        if any(named(name) is thing for name in row.code):
-            yield row

@@ -3,13 +3,10 @@
 Lines are found by import and by ast, so that none of them is kept anywhere. A name that is not there raises.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect
 import textwrap
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
@@ -37,9 +34,8 @@ class Place(NamedTuple):
 def named(name: str) -> Any:
     """The object of a name in the ledger: in ``reference``, or in ``diptych`` where it begins with that."""
     module, _, attribute = name.rpartition(".")
-    return getattr(
-        importlib.import_module(module if module.startswith("diptych.") else f"reference.{module}"), attribute
-    )
+    home = module if module.startswith("diptych.") else f"reference.{module}"
+    return getattr(importlib.import_module(home), attribute)
 
 
 def place(thing: Any) -> Place:
@@ -94,12 +90,6 @@ def of_test(name: str) -> Place:
             lines = source.splitlines()[first - 1 : node.end_lineno]
             return Place(function, path.relative_to(ROOT).as_posix(), first, textwrap.dedent("\n".join(lines)))
     raise LookupError(f"{name}: no such test in {path}")
-
-
-def python_files() -> Iterator[Path]:
-    """The sources of the four packages."""
-    for package in ("reference", "accelerated", "diptych", "conformance"):
-        yield from sorted((ROOT / package).rglob("*.py"))
 
 
 def write(path: Path, lines: list[str]) -> None:

@@ -4,8 +4,6 @@ A residual or a slack is a difference. The terms that it adds are one side, thos
 side is shown as it stands in the code, with its value on the first instance: of an array, its first row.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import sys

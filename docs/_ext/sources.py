@@ -4,15 +4,14 @@
 who reads them there: here those links lead to the pages of the files.
 """
 
-from __future__ import annotations
-
+import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
-from places import ROOT, place, python_files, write
+from places import ROOT, place, write
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
@@ -24,16 +23,6 @@ from sphinx.util.docutils import ReferenceRole
 LOG = logging.getLogger(__name__)
 TEMPLATE = Path(__file__).parents[1] / "_templates" / "source.html"
 LINKED = re.compile(r'href="(?:\.\./)*source/([^"#]+)\.html')
-
-
-def setup(app: Sphinx) -> dict[str, bool]:
-    app.add_role("source", SourceRole())
-    app.connect("html-collect-pages", _pages)
-    app.connect("html-page-context", _compact)
-    app.connect("builder-inited", _contributing)
-    app.connect("source-read", _to_pages)
-    app.connect("doctree-read", _links, priority=400)  # before sphinx collects downloads
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
 def address(docname: str, path: str, line: int | None = None) -> str:
@@ -55,9 +44,7 @@ class SourceRole(ReferenceRole):
 
 def linkcode_resolve(domain: str, info: dict[str, str]) -> str | None:
     """Where sphinx's links "source" lead, from a page in api/."""
-    from importlib import import_module
-
-    thing: Any = import_module(info["module"])
+    thing: Any = importlib.import_module(info["module"])
     try:
         for name in info["fullname"].split("."):
             thing = getattr(thing, name)
@@ -72,41 +59,40 @@ def compact(html: str) -> str:
     return re.sub(r'<span class="(?:w|n|p)">([^<]*)</span>', r"\1", html)
 
 
-def _pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
+def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Of the files that other pages lead to."""
-    pages = [path for path in Path(app.outdir).rglob("*.html") if path.relative_to(app.outdir).parts[0] != "source"]
-    linked = {name for path in pages for name in LINKED.findall(path.read_text(encoding="utf-8"))}
+    others = [path for path in Path(app.outdir).rglob("*.html") if path.relative_to(app.outdir).parts[0] != "source"]
+    linked = {name for path in others for name in LINKED.findall(path.read_text(encoding="utf-8"))}
     formatter = HtmlFormatter(linespans="line", cssclass="highlight")
-    for path in python_files():
-        name = path.relative_to(ROOT).as_posix()
-        built = Path(app.outdir) / "source" / Path(name).with_suffix(".html")
-        if name.removesuffix(".py") not in linked:
-            built.unlink(missing_ok=True)
-            continue
+    here = Path(app.outdir) / "source"
+    for stale in {*here.rglob("*.html")} - {here / f"{name}.html" for name in linked}:
+        stale.unlink()
+    for name in sorted(linked):
+        path, built = ROOT / f"{name}.py", here / f"{name}.html"
         if built.exists() and built.stat().st_mtime > max(path.stat().st_mtime, TEMPLATE.stat().st_mtime):
             continue  # highlighting takes most of a second build
         body = compact(highlight(path.read_text(encoding="utf-8"), PythonLexer(), formatter))
-        yield f"source/{name.removesuffix('.py')}", {"title": name, "body": body}, "source.html"
+        yield f"source/{name}", {"title": f"{name}.py", "body": body}, "source.html"
 
 
-def _compact(app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+def compact_page(app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     if pagename.startswith("read/"):
         context["body"] = compact(context["body"])
 
 
-def _contributing(app: Sphinx) -> None:
+def write_contributing(app: Sphinx) -> None:
     """CONTRIBUTING.md as a page: its links begin at the top of the checkout."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").replace("](docs/", "](../")
     text = re.sub(r"\]\((?=(?:conformance|reference|accelerated|diptych)/)", "](../../", text)
     write(Path(app.srcdir) / "read" / "contributing.md", text.splitlines())
 
 
-def _to_pages(app: Sphinx, docname: str, source: list[str]) -> None:
+def links_to_pages(app: Sphinx, docname: str, source: list[str]) -> None:
     source[0] = source[0].replace("](../CONTRIBUTING.md", "](read/contributing.md")
     source[0] = source[0].replace("](../benchmarks/)", "](benchmarks/index.rst)")  # their history
 
 
-def _links(app: Sphinx, doctree: nodes.document) -> None:
+def links_to_files(app: Sphinx, doctree: nodes.document) -> None:
     """Links of Markdown pages to files outside of docs/."""
     docname, here = app.env.docname, Path(app.env.doc2path(app.env.docname)).parent
     for kind in (addnodes.download_reference, addnodes.pending_xref):

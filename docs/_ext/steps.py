@@ -3,25 +3,18 @@
 The pages are written into ``docs/step`` before sphinx reads its sources. Without a script, all frames are shown.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from html import escape
 from pathlib import Path
 
+from drawing import Run
 from papers import ROWS, block, plain
 from places import place, write
-from runs import Run
-from runs.every import RUNS
+from runs import RUNS
 from sphinx.application import Sphinx
 
 LABELS = {row.id: row.label for row in ROWS}
-
-
-def setup(app: Sphinx) -> dict[str, bool]:
-    app.connect("builder-inited", _write)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
 def page(statement: str, runs: Callable[[], Run]) -> list[str]:
@@ -45,7 +38,7 @@ def figures(run: Run) -> list[str]:
     ]
 
 
-def _write(app: Sphinx) -> None:
+def write_pages(app: Sphinx) -> None:
     here = Path(app.srcdir) / "step"
     ordered = [statement for statement in LABELS if statement in RUNS]
     for stale in {*here.glob("*.rst")} - {here / f"{name}.rst" for name in (*ordered, "index")}:

@@ -1,7 +1,5 @@
 """The local variables of a function while it runs: what a debugger shows at a breakpoint."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 import sys

@@ -1,5 +1,4 @@
 import numpy as np
-
 from reference.optimizers.sample_updates import expand_and_swap
 
 Q, start = np.array([[1.0, -1.0], [-1.0, 1.0]]), np.array([1.0, 0.0])  # u = 1, v = -1, lam = t = 1

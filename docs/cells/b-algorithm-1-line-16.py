@@ -1,5 +1,4 @@
 import numpy as np
-
 from reference.optimizers.sample_updates import exact_update, expand_and_swap
 
 

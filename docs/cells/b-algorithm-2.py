@@ -1,5 +1,4 @@
 import numpy as np
-
 from reference.optimizers.sample_updates import multiclass_update
 
 c, grid = np.array([-1.0]), np.linspace(0, 1, 1201)

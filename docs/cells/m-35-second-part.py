@@ -1,5 +1,4 @@
 import numpy as np
-
 from reference import prox_weighted_squared_l1
 
 d, x0, lam = np.array([1.0, 2.0]), np.array([3.0, 0.1]), 1.0

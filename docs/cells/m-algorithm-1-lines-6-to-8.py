@@ -1,7 +1,5 @@
 import itertools
-
 import numpy as np
-
 from reference import L1, L21, Sequential
 
 x, l1, l21 = np.array([2.0, 1.5, 1.5]), L1(1.0), L21(1.0, [[0, 1, 2]])

@@ -1,5 +1,4 @@
 import numpy as np
-
 from reference import prox_squared_l1
 
 x, lam = np.zeros(3), 1.0

@@ -1,5 +1,4 @@
 import numpy as np
-
 from reference import SquaredL1
 
 x, grid = np.array([3.0, -1.0]), np.linspace(0, 3, 601)

@@ -1,5 +1,4 @@
 import numpy as np
-
 from reference import L1, bounds
 
 v, q = np.array([0.6, 0.8]), np.array([0.8, -0.6])  # Theta: the multiples of v; its points have no R_2 = |<q, .>|

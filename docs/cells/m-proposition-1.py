@@ -1,5 +1,4 @@
 import numpy as np
-
 from reference import L21
 
 x, grid = np.array([0.5]), np.linspace(-2, 2, 4001)

@@ -1,5 +1,4 @@
 import numpy as np
-
 from reference import ListModel, LogLoss, Table, lbfgs
 from reference.bounds import optimum_radius
 

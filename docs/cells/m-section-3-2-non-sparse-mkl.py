@@ -1,5 +1,4 @@
 import numpy as np
-
 from reference import NonSparseMKL
 
 lam, q, x0 = 1.0, 3.0, 2.0

@@ -1,5 +1,4 @@
 import numpy as np
-
 from reference import prox_weighted_squared_l1
 
 x, d, lam = np.array([2.0, 5.0]), np.array([1.0, 0.0]), 1.0

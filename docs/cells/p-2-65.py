@@ -1,5 +1,4 @@
 import numpy as np
-
 from reference.identities.pillutla import operator_norm
 
 A, x, y = np.array([[3.0, 4.0]]), np.array([0.6, 0.8]), np.array([0.1])

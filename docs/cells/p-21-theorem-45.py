@@ -1,5 +1,4 @@
 import itertools
-
 import numpy as np
 
 scores = np.array([[-1.0, 1.0], [1.0, 0.0]])  # of two binary variables

@@ -1,5 +1,4 @@
 import numpy as np
-
 from reference import Chain, bmmf
 
 pairwise = np.array([[-1.0, 1.0], [1.0, 0.0]])  # outputs (0, 1) and (1, 0) tie

@@ -1,7 +1,5 @@
 import itertools
-
 import numpy as np
-
 from reference import Cut
 
 theta = np.array([[1.0, 0.0], [2.0, 1.0]])  # to be minimised; the best of the scores -theta

@@ -1,5 +1,4 @@
 import numpy as np
-
 from reference import Matching
 
 values, matched = np.array([[3.0, 0.0], [0.0, 5.0]]), np.eye(2)

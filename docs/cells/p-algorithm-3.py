@@ -1,5 +1,4 @@
 import numpy as np
-
 from reference import Chain
 
 unary, pairwise = np.full((3, 2), 800.0), np.zeros((2, 2))

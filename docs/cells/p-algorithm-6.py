@@ -1,5 +1,4 @@
 import numpy as np
-
 from reference import Table
 from reference.smoothings import TopK
 

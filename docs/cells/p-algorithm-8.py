@@ -1,7 +1,5 @@
 import itertools
-
 import numpy as np
-
 from reference import Tree
 
 root, leaf, edge, K = np.array([0.0, 1.2]), np.array([2.2, 0.5]), np.array([[1.0, 0.0], [0.0, 2.0]]), 3

@@ -1,5 +1,4 @@
 import numpy as np
-
 from reference import Tree
 
 unary, pairwise = np.array([[-800.0, -801.0]]), np.zeros((2, 2))

@@ -1,6 +1,5 @@
-from scipy.optimize import linprog
-
 from reference import Matching
+from scipy.optimize import linprog
 
 value = -1.0  # of the only matching
 corrected = float(Matching([[-1.0]]).best()[0])

@@ -1,7 +1,5 @@
 import itertools
-
 import numpy as np
-
 from reference import SequenceModel
 
 L, rows = 2, []

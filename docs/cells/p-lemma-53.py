@@ -1,5 +1,4 @@
 from math import sqrt
-
 from reference.identities.pillutla import growing_kappa_slacks
 
 golden = (sqrt(5) - 1) / 2

@@ -1,5 +1,4 @@
 import numpy as np
-
 from reference import Table, project_simplex
 from reference.smoothings import TopK
 

@@ -1,5 +1,4 @@
 import numpy as np
-
 from reference import project_simplex
 from reference.identities.pillutla import sparsity
 

@@ -1,5 +1,4 @@
 import numpy as np
-
 from reference import bounds
 
 accuracy, eta = 0.1, 1.0

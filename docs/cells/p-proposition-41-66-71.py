@@ -1,10 +1,8 @@
 import itertools
-
 import numpy as np
-from watch import watch
-
 from reference import Tree
 from reference.structures.tree_k_best import top_k_max_product
+from watch import watch
 
 L = K = 4
 work, listed = [], []  # candidates at the root of a star of 1, 2 and 3 leaves

@@ -1,5 +1,4 @@
 import numpy as np
-
 from reference import Tree
 
 pairwise = np.array([[0.0, 0.0], [-np.inf, -np.inf]])  # of parent and child; unary scores are 0

@@ -1,5 +1,4 @@
 import numpy as np
-
 from reference.identities.pillutla import inexactness_slack
 
 lam, eta, eps = 0.0, 10.0, 1.0

@@ -1,5 +1,4 @@
 import numpy as np
-
 from reference.screening.half_space import smallest_on_ball_and_half_space
 
 b, p, a0, r, c = np.array([-1.0]), np.array([1.0]), np.array([1.0]), 1.0, 1.0

@@ -1,5 +1,4 @@
 import numpy as np
-
 from reference import ElasticNetCRF, ListModel, LogLoss, Table, solve_sparse
 from reference.screening.half_space import dual_ball
 

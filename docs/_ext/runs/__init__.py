@@ -4,24 +4,10 @@ The states are those of the reference's own functions: variables while they run 
 A function's docstring is its page: the title, then the instance and the picture, with the values of ``{NAMES}``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
-from drawing import Drawing
+from drawing import Run
 
+from runs import chains, plane, spaces, sparse
 
-class Frame(NamedTuple):
-    """A step: its picture, and one sentence about what happened."""
-
-    drawing: Drawing
-    says: str
-
-
-class Run(NamedTuple):
-    """code: the function that ran; final: the state after the last frame."""
-
-    code: Callable[..., Any]
-    frames: list[Frame]
-    final: Any
+RUNS: dict[str, Callable[[], Run]] = {**chains.RUNS, **plane.RUNS, **spaces.RUNS, **sparse.RUNS}  # by its statement

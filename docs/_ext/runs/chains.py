@@ -1,19 +1,16 @@
 """Algorithms 1 to 3 of Pillutla et al. on a sentence of five words."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from drawing import Drawing, Point
+from drawing import Drawing, Frame, Point, Run
 from watch import watch
 
 from reference import Chain
 from reference.structures.chain import forward_backward, top_k_viterbi, viterbi
 from reference.structures.chain_sum import filtered
-from runs import Frame, Run
 
 WORDS, TAGS = ["The", "old", "man", "the", "boats"], ["D", "N", "V"]
 UNARY = np.array([[3.0, 0, 0], [0, 2, 0], [0, 2.5, 1], [3, 0, 0], [0, 2, 1]])
@@ -48,12 +45,9 @@ def max_product() -> Run:
     """
     places = {"total = best": viterbi, "labels.append(": viterbi}
     moments, answer = watch(CHAIN.best, places, "t best back labels")
-    bests: list[np.ndarray] = []
-    frames = []
-    for moment in moments:
-        if len(bests) < len(WORDS):
-            bests.append(moment.best)
-        t, back = len(bests) - 1, [array.tolist() for array in moment.back]
+    bests, frames = [moment.best for moment in moments[: len(WORDS)]], []
+    for step, moment in enumerate(moments):
+        t, back = min(step, len(WORDS) - 1), [array.tolist() for array in moment.back]
         path = [int(j) for j in getattr(moment, "labels", [])][::-1]  # of the last positions
         drawing = _trellis()
         for s in range(1, t + 1):
@@ -89,7 +83,7 @@ def k_best() -> Run:
     """
     places = {"total = best": top_k_viterbi, "state = frozen": top_k_viterbi}
     moments, answer = watch(lambda: CHAIN.topk(K), places, "t best back state labels")
-    bests: list[np.ndarray] = []
+    bests = [moment.best for moment in moments[: len(WORDS)]]
     states: list[np.ndarray] = []  # entries of the K labellings, from the last position on
     gap = 75.0
 
@@ -99,10 +93,8 @@ def k_best() -> Run:
         return x, y - 18 + 18 * rank
 
     frames = []
-    for moment in moments:
-        if len(bests) < len(WORDS):
-            bests.append(moment.best)
-        t, labels = len(bests) - 1, [np.asarray(each) for each in getattr(moment, "labels", [])]
+    for step, moment in enumerate(moments):
+        t, labels = min(step, len(WORDS) - 1), [np.asarray(each) for each in getattr(moment, "labels", [])]
         drawing = _trellis(gap)
         for s in range(1, t + 1):
             for place, value in enumerate(bests[s].ravel()):

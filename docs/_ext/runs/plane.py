@@ -2,20 +2,17 @@
 et al. and 1 of Branson et al.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import contourpy
 import numpy as np
-from drawing import Drawing
+from drawing import Drawing, Frame, Run
 from watch import watch
 
 from reference import ListModel, LogLoss, StructuralHinge, Table, algorithms, lbfgs, prox, smoothings, steps
 from reference.models.nonlinear import Delegating, NonlinearModel
 from reference.structures.table import TableScores
-from runs import Frame, Run
 
 LAM, KAPPA, MU, GAMMA, ROUNDS = 0.05, 0.3, 0.5, 0.3, 8
 FEATURES = [  # of the three outputs of each example

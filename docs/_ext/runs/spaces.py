@@ -1,17 +1,14 @@
 """Searches over outputs: Algorithms 7, 11, 12 and 13 of Pillutla et al."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
-from drawing import Drawing, Point
+from drawing import Drawing, Frame, Point, Run
 from watch import watch
 
 from reference import Boxes, Cut, Matching, Tree
 from reference.structures import cut_network, matching, search
 from reference.structures.tree import max_product
-from runs import Frame, Run
 
 NODES = [(200.0, 30.0), (110.0, 100.0), (300.0, 100.0), (60.0, 180.0), (160.0, 180.0), (300.0, 180.0)]
 PARENTS = [-1, 0, 0, 1, 1, 2]

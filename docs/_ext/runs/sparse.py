@@ -1,18 +1,15 @@
 """Which kernels and features matter: Algorithm 3 of Martins et al. and Algorithm 1 of Zhang and Qiu."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
-from drawing import Drawing
+from drawing import Drawing, Frame, Run
 from watch import watch
 
 import reference as sp
 from reference import algorithms
-from runs import Frame, Run
 
 BARS, LONGEST, CELLS, END = 80.0, 140.0, 245.0, 430.0  # where bars begin and the longest one's length; where cells are
 STEP = 24.0  # from line to line
