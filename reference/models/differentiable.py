@@ -68,7 +68,8 @@ class DifferentiableModel(FromCallables, NonlinearModel):
     structure_type : type
         A :class:`Structure` over the scores that ``shape`` makes, such as ``Table`` (part = output).
     task_loss : callable (x, y) -> (p,), optional
-        The loss that each part adds to an output that contains it, where y is true; default 0.
+        The loss that each part adds to an output that contains it, where y is true; default 0. Those of y's own parts
+        must add up to 0.
     size : int
         Number of weights d.
     shape : callable (x, values) -> scores, optional
