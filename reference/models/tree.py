@@ -152,6 +152,8 @@ class TreeModel(PartlyLabelled):
 
     def _tree(self, name: Example, x: Any) -> tuple[Rows, np.ndarray]:
         """The rows of one tree, and the parents."""
+        if isinstance(x, dict):
+            raise TypeError("expected a pair (features, parents), got dict")
         if len(x) != 2:
             raise ValueError(f"expected a pair (features, parents), got {len(x)} items")
         rows = Rows.of(x[0], width=self.n_features, name=name)
