@@ -311,8 +311,9 @@ class StructuralHinge:
         ValueError, TypeError, UnsupportedError
             As for :meth:`corners`; mu <= 0; a sampler that does not return a list of at most k - 1 possible outputs.
 
-        Source ------ Branson et al., section 1.2: the first sample is the best output, whose direction is the
-        subgradient.
+        Source
+        ------
+        Branson et al., section 1.2: the first sample is the best output, whose direction is the subgradient.
         """
         k, mu, rng = integer("k", k, 1), positive_mu(mu), generator(rng)
         if sampler is None:
