@@ -52,11 +52,8 @@ def modules(package: str) -> Iterator[str]:
         name = ".".join(parts).removesuffix(".__init__")
         names = (node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.Assign))
         public = any(isinstance(each, ast.Name) and each.id == "__all__" for node in names for each in node.targets)
-        if (
-            public
-            and not {"conftest", "recipes"} & {*parts}
-            and not any(name.startswith(f"{other}.") for other in seen)
-        ):
+        hidden = {"conftest", "recipes"} & {*parts} or any(name.startswith(f"{other}.") for other in seen)
+        if public and not hidden:
             seen.add(name)
             yield name
 

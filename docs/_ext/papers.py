@@ -7,6 +7,7 @@ before sphinx reads its sources.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -27,7 +28,7 @@ from conformance.identities import papers as measured_papers
 from conformance.ledger import PAPERS, ROWS, SECTIONS, VERDICTS, Claim
 
 LOG = logging.getLogger(__name__)
-LONGEST = 40  # lines of one listing; the rest is a link away
+LONGEST = 40  # lines of a listing with its docstring
 BADGES = dict(zip(VERDICTS, ("success", "warning", "danger"), strict=True))
 PAPER_OF = {row.label: name for name, rows in zip(PAPERS, SECTIONS.values(), strict=True) for row in rows}
 Lines = list[str]
@@ -91,12 +92,24 @@ def formula_lines(formula: str) -> Lines:
 
 
 def listing(where: Place) -> Lines:
-    """A link to the lines, and the lines."""
-    code = where.code.splitlines()
+    """A link to the lines, and the lines; :func:`shortened`, without numbers, if there are many."""
     link = f":source:`{where.name} <{where.path}#{where.first}>`, lines {where.first} to {where.last}"
-    shown = block("python", "\n".join(code[:LONGEST]), f":lineno-start: {where.first}")
-    cut = [f"and {len(code) - LONGEST} lines more.", ""] if len(code) > LONGEST else []
-    return [link, "", *shown, *cut]
+    if where.code.count("\n") < LONGEST:
+        return [link, "", *block("python", where.code, f":lineno-start: {where.first}")]
+    shown, more = shortened(where.code)
+    cut = [f"and {more} lines more.", ""] if more else []
+    return [f"{link}, without docstrings", "", *block("python", "\n".join(shown)), *cut]
+
+
+def shortened(code: str) -> tuple[Lines, int]:
+    """The lines without docstrings, of a class up to the member that reaches LONGEST; how many are behind it."""
+    (whole,) = ast.parse(code).body
+    inside = [each for each in ast.walk(whole) if isinstance(each, ast.ClassDef | ast.FunctionDef) and each.body[1:]]
+    docs = [range(each.body[0].lineno, each.body[0].end_lineno + 1) for each in inside if ast.get_docstring(each)]
+    kept = [(n, line) for n, line in enumerate(code.splitlines(), 1) if not any(n in lines for lines in docs)]
+    ends = [each.end_lineno for each in whole.body] if isinstance(whole, ast.ClassDef) else []
+    last = next((end for end in ends if sum(n <= end for n, _ in kept) >= LONGEST), kept[-1][0])
+    return [line for n, line in kept if n <= last], sum(n > last for n, _ in kept)
 
 
 def _kernel(name: str) -> Lines:
@@ -135,16 +148,8 @@ def _measured(paper: str) -> list[str]:
     says = (
         "What the paper proves, on instances drawn when this page was built. A residual is 0 where an identity holds;"
     )
-    lines = [
-        "Measured",
-        "--------",
-        "",
-        says,
-        "a slack is at least 0 where an inequality holds.",
-        "",
-        ".. list-table::",
-    ]
-    lines += ["   :header-rows: 1", ""]
+    lines = ["Measured", "--------", "", says, "a slack is at least 0 where an inequality holds.", ""]
+    lines += [".. list-table::", "   :header-rows: 1", ""]
     rows: list[tuple[str, ...]] = [("statement", "says", "kind", *(panel.__name__ for panel in panels))]
     for number, law in enumerate(laws):
         found = [measure(law, panel, 0, number) for panel in panels[: 1 + law.panels]]
@@ -192,9 +197,8 @@ def _ledger(app: Sphinx, doctree: nodes.document) -> None:
                 link["refuri"] = address("LEDGER", *tests[link.astext()][1:3])
         for literal in list(section.findall(nodes.literal)):
             if literal.astext() in row.code:
-                literal.replace_self(
-                    _reference(literal.deepcopy(), address("LEDGER", *place(named(literal.astext()))[1:3]))
-                )
+                where = place(named(literal.astext()))
+                literal.replace_self(_reference(literal.deepcopy(), address("LEDGER", *where[1:3])))
         beside = nodes.Text("with its code, kernel and test")
         section.insert(1, nodes.paragraph("", "", _reference(beside, f"read/{PAPER_OF[row.label]}.html#{row.id}")))
         verdict = next(each for each in section.findall(nodes.strong) if each.astext() == row.verdict)

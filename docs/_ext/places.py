@@ -37,9 +37,8 @@ class Place(NamedTuple):
 def named(name: str) -> Any:
     """The object of a name in the ledger: in ``reference``, or in ``diptych`` where it begins with that."""
     module, _, attribute = name.rpartition(".")
-    return getattr(
-        importlib.import_module(module if module.startswith("diptych.") else f"reference.{module}"), attribute
-    )
+    owner = module if module.startswith("diptych.") else f"reference.{module}"
+    return getattr(importlib.import_module(owner), attribute)
 
 
 def place(thing: Any) -> Place:
