@@ -154,8 +154,8 @@ def test_train_evaluate_predict_show(backend, bank, write, cli, how):
         for t, (label, p) in enumerate(zip(each["labels"], each["probabilities"], strict=True)):
             close(p, shares[[y[t] == model.labels.index(label) for y in outputs]].sum())
     comments = [line for line in out.splitlines() if line.startswith("#")]
-    every = [one for each in sentences for one in each["best"]]
-    assert comments == [f"# labels = {one['score']:.6g}: {' '.join(one['labels'])}" for one in every] and len(every) == 6
+    best = [f"{one['score']:.6g}: {' '.join(one['labels'])}" for each in sentences for one in each["best"]]
+    assert comments == [f"# labels = {each}" for each in best] and len(best) == 6
     again = read_columns("out", out.encode(), ("word", "tag", "found", "p"), comment="# ")
     assert [s["word"] for s in again] == [("a", "duck"), ("swim",)]
     assert [list(s["found"]) for s in again] == [each["labels"] for each in sentences]
