@@ -1,6 +1,6 @@
 """The laws of structures and regularizers, checked by enumeration, for structures of the package and of users.
 
-Give it a small instance of a structure that answers ``enumerate``; whatever else the structure answers is checked.
+Give it a small instance of a structure that answers ``enumerate``; :func:`check_structure` says what is checked.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from array_api_compat import array_namespace
 from conformance.specimens.outputs import Listing
 from conformance.tolerances import RELATIVE, close
 from reference.arrays import host
+from reference.structures.base import InfeasibleError
 from reference.structures.scores import score_fields
 
 __all__ = [
     "check_best",
     "check_expectation",
+    "check_infeasible",
     "check_max_marginals",
     "check_regularizer",
     "check_scores",
@@ -29,7 +31,11 @@ __all__ = [
 
 
 def check_structure(structure: Any, mus: tuple[float, ...] = (0.1, 1.0, 7.0)) -> None:
-    """Check every answer of a small structure (one instance) against its list of outputs.
+    """Check the answers of a small structure (one instance) against its list of outputs.
+
+    These are ``score``, ``parts`` and ``best``, and where the structure has them ``count``, ``topk``,
+    ``expected_parts``, ``max_marginals`` and ``expectation``, but not ``sample``. Without any output, ``best`` and
+    ``expectation`` must raise InfeasibleError, and ``topk`` finds none.
 
     AssertionError: it names the oracle and the law that failed.
     """
@@ -39,14 +45,15 @@ def check_structure(structure: Any, mus: tuple[float, ...] = (0.1, 1.0, 7.0)) ->
     own = _fields(structure.scores)
     listing = Listing(outputs, scores, {name: np.array([each[name] for each in parts]) for name in own})
     check_scores(structure, listing)
-    if not outputs:
-        return
-    check_best(structure, listing)
+    if outputs:
+        check_best(structure, listing)
+    else:
+        check_infeasible(structure)
     for k in (1, 2, len(outputs) + 1) if structure.supports("topk") else ():
         check_top_k(structure, listing, k)
     if structure.supports("max_marginals"):
         check_max_marginals(structure, listing)
-    for mu in mus if structure.supports("expectation") else ():
+    for mu in mus if outputs and structure.supports("expectation") else ():
         check_expectation(structure, listing, mu)
 
 
@@ -81,6 +88,17 @@ def check_best(structure: Any, listing: Listing) -> None:
         near(structure, _placed(value, structure), listing.scores.max())
     with _law(structure, "best", "the output has the largest score"):
         near(structure, _placed(structure.score(y), structure), listing.scores.max())
+
+
+def check_infeasible(structure: Any) -> None:
+    """The max and exp oracles of a structure without outputs: each says so."""
+    for oracle in ("best", *(["expectation"] if structure.supports("expectation") else [])):
+        with _law(structure, oracle, "InfeasibleError, as enumerate lists no output"):
+            try:
+                answer = getattr(structure, oracle)()
+            except InfeasibleError:
+                continue
+            raise AssertionError(f"got {answer!r:.200}")
 
 
 def check_top_k(structure: Any, listing: Listing, k: int) -> None:

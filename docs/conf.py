@@ -30,7 +30,7 @@ suppress_warnings = ["misc.highlighting_failure"]  # a block of console output i
 autodoc_mock_imports = [name for name in ("jax", "torch", "tokenizers") if importlib.util.find_spec(name) is None]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # a docstring has shapes and dtypes, which say more
-napoleon_google_docstring = False
+napoleon_google_docstring, napoleon_custom_sections = False, ["Source"]
 napoleon_use_param = napoleon_use_rtype = False  # what stands at a parameter is a shape, no name to link
 napoleon_use_ivar = True
 smartquotes = False  # quotes are those of code

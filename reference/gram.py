@@ -47,9 +47,11 @@ class Gram:
         ``kernel`` is not a kernel; an unknown storage; the errors of :class:`Kernel` for X; a number of the matrix that
         is not finite, a matrix that is not symmetric up to rounding (:func:`reference.kernels.symmetrised`).
 
-    Notes ----- A user's kernel is checked for symmetry, and its rounding errors are averaged; for this, "sparse" and
-    "blocks" also compute the transposed block. A warning is given if the Gram matrix of at most 256 rows, evenly
-    spaced, has a negative eigenvalue.
+    Notes
+    -----
+    A user's kernel is checked for symmetry, and its rounding errors are averaged; for this, "sparse" and "blocks" also
+    compute the transposed block. A warning is given if the Gram matrix of at most 256 rows, evenly spaced, has a
+    negative eigenvalue.
     """
 
     arrays = reference.arrays

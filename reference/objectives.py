@@ -31,9 +31,11 @@ from reference.smoothings import Entropy, Max, Smoothed, SquaredL2, TopK, positi
 from reference.structures.base import KBest, UnsupportedError, at_most, check_offers, feasible
 from reference.structures.proposals import Sampler, best_and_drawn, best_and_proposed
 from reference.structures.sampling import generator
-from reference.structures.scores import add, inner
+from reference.structures.scores import add, inner, mapped
 
 __all__ = ["Corners", "Linearization", "LogLoss", "StructuralHinge"]
+
+ROUNDING = 1e-5  # of a sum, beside the sum of absolute values
 
 
 class Corners(NamedTuple):
@@ -80,6 +82,8 @@ class StructuralHinge:
     ------
     UnsupportedError, IntractableError
         If the model's structure lacks the oracle that the smoothing needs, or that oracle is intractable.
+    ValueError
+        No examples; a task loss of yours that is not 0 for a true output.
 
     Source
     ------
@@ -107,6 +111,8 @@ class StructuralHinge:
         self._like = self.zeros()  # namespace and dtype of weights
         for method in {"best", "parts", self.smoothing.needs}:
             check_offers(model.structure_type, method, f"{type(self).__name__} with {self.smoothing}")
+        if self.loss_augmented:
+            check_truth(model, data)
 
     def __repr__(self) -> str:
         """Sizes, and no arrays: ``StructuralHinge(n=120, model=SequenceModel(...), smoothing=Max())``."""
@@ -255,7 +261,7 @@ class StructuralHinge:
         Raises
         ------
         ValueError, TypeError
-            As for :meth:`value_and_gradient`; k < 1; a true output whose task loss is not 0.
+            As for :meth:`value_and_gradient`; k < 1.
         UnsupportedError
             The log loss, which is not a maximum of affine functions; k > 1 without ``topk``.
 
@@ -305,8 +311,9 @@ class StructuralHinge:
         ValueError, TypeError, UnsupportedError
             As for :meth:`corners`; mu <= 0; a sampler that does not return a list of at most k - 1 possible outputs.
 
-        Source ------ Branson et al., section 1.2: the first sample is the best output, whose direction is the
-        subgradient.
+        Source
+        ------
+        Branson et al., section 1.2: the first sample is the best output, whose direction is the subgradient.
         """
         k, mu, rng = integer("k", k, 1), positive_mu(mu), generator(rng)
         if sampler is None:
@@ -336,8 +343,6 @@ class StructuralHinge:
         model, data = self.model, self.data
         (piece,) = model.chunks(data, np.array([i]))
         task_loss, gold = model.task_loss(data, piece), model.gold(data, piece)
-        if (own := inner(task_loss, gold)) != 0:
-            raise ValueError(f"task_loss: expected 0 for the true output, got {own} in example {i}")
         structure = model.structure_type.unchecked(add(model.scores(data, piece, w), task_loss))
         for y in choose(structure, i):
             parts = structure.parts(y)
@@ -476,6 +481,26 @@ class LogLoss(StructuralHinge):
                 f"mu: the log loss is defined at mu = 1, got {mu}; StructuralHinge(smoothing=Entropy()) takes any mu"
             )
         return 1.0
+
+
+def check_truth(model: Any, data: Any) -> None:
+    """Raise ValueError unless each true output has task loss 0; models whose loss is so by construction pass."""
+    if getattr(type(model).task_loss, "zero_at_truth", False):
+        return
+    for i in range(data.n):
+        (piece,) = model.chunks(data, np.array([i]))
+        try:
+            task_loss, gold = model.task_loss(data, piece), model.gold(data, piece)
+        except ValueError:  # no true output, or a wrong one: evaluations say so
+            continue
+        check_own_loss(task_loss, gold, i)
+
+
+def check_own_loss(task_loss: Any, gold: Any, i: int) -> None:
+    """Raise ValueError unless the true output of example i has task loss 0, up to rounding in float32."""
+    own = inner(task_loss, gold)
+    if own != 0 and not abs(own) < ROUNDING * inner(mapped(abs, task_loss), mapped(abs, gold)):
+        raise ValueError(f"task_loss: expected 0 for the true output, got {own} in example {i}")
 
 
 def _smoothed(smoothing: Any, structure: Any, mu: float) -> Smoothed:

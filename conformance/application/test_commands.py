@@ -127,6 +127,7 @@ def test_help_is_one_screen_and_help_all_has_everything(reference_cli, monkeypat
     status, brief, _ = run(*words.split(), "--help")
     assert status == 0 and brief.startswith(f"usage: diptych {words}".strip()) and len(brief.splitlines()) <= 40
     assert all(len(line) <= 80 for line in brief.splitlines())
+    assert brief.count("(") == brief.count(")")  # what is left out leaves no parenthesis open
     whole = run(*words.split(), "--help-all")[1]
     shown = [action for action in sub._actions if action.help != argparse.SUPPRESS]
     assert all(option in whole for action in shown for option in action.option_strings)

@@ -153,7 +153,9 @@ def test_train_evaluate_predict_show(backend, bank, write, cli, how):
         shares = np.exp(totals) / np.exp(totals).sum()
         for t, (label, p) in enumerate(zip(each["labels"], each["probabilities"], strict=True)):
             close(p, shares[[y[t] == model.labels.index(label) for y in outputs]].sum())
-    assert out.startswith("# ") and out.count("# ") == 6
+    comments = [line for line in out.splitlines() if line.startswith("#")]
+    best = [f"{one['score']:.6g}: {' '.join(one['labels'])}" for each in sentences for one in each["best"]]
+    assert comments == [f"# labels = {each}" for each in best] and len(best) == 6
     again = read_columns("out", out.encode(), ("word", "tag", "found", "p"), comment="# ")
     assert [s["word"] for s in again] == [("a", "duck"), ("swim",)]
     assert [list(s["found"]) for s in again] == [each["labels"] for each in sentences]
@@ -295,9 +297,10 @@ def test_tagging_a_sentence_a_line(write, cli):
     write(TWO, "two.txt")
     cli.printed("tag train two.txt --save m.npz --quiet")
     write("the dog swims\nduck\n")
-    by_line = cli.printed("tag predict m.npz new.txt --tokens")
+    by_line, best = (cli.printed(f"tag predict m.npz new.txt --tokens {more}") for more in ("", "--top 1"))
     write("the\ndog\nswims\n\nduck\n")
     assert by_line == cli.printed("tag predict m.npz new.txt") + "\n" != "\n"
+    assert best == cli.printed("tag predict m.npz new.txt --top 1") + "\n" and best.count("# labels = ") == 2
     assert [line.split(" ")[0] for line in by_line.splitlines()] == ["the", "dog", "swims", "", "duck", ""]
     write("duck _\nswims _\n")  # a label that is not known
     cli.printed("tag predict m.npz new.txt")

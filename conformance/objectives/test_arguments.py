@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from conformance.recipes.structure import Subset
 from conformance.specimens.learners import chains, loss_of
+from conformance.specimens.models import MODELS
+from reference.models.costs import WeightedPositions
+from reference.models.nonlinear import Delegating
+from reference.structures.scores import inner
 
 
 def test_what_was_not_packed_is_refused(backend, rng):
@@ -84,6 +92,67 @@ def test_bad_corners_are_named(backend):
     with pytest.raises(ValueError, match=r"batch: expected example numbers in 0..1"):
         objective.corners(objective.zeros(), [2])
     assert objective.corners(objective.zeros(), []).directions.shape == (0, 1, objective.model.size)
-    model = backend.ListModel(lambda x: np.eye(2), backend.Table, task_loss=lambda x, y: np.ones(2), size=2)
-    with pytest.raises(ValueError, match="task_loss: expected 0 for the true output, got 1.0 in example 0"):
-        backend.bcfw(backend.StructuralHinge(model, model.pack([0], [1])), lam=0.1)
+
+
+# the task loss of the truth is 0 --------------------------------------------------------------------------------------
+
+
+def lists_with(backend, task_loss, n=4):
+    """A model of two outputs with this task loss (x, y), and n examples x of the true output 1."""
+    model = backend.ListModel(lambda x: np.eye(2), backend.Table, task_loss, size=2)
+    return model, model.pack(range(n), [1] * n)
+
+
+@pytest.mark.parametrize("own", [1.0, -0.25, 1e-9, np.nan, np.inf])
+def test_a_loss_of_the_truth_is_refused_before_any_learner(backend, own):
+    """Here of example 2 alone; without a cost it has no part in the log loss."""
+    model, data = lists_with(backend, lambda x, y: np.where(np.arange(2) == y, own if x == 2 else 0.0, 1.0))
+    for loss in (backend.StructuralHinge, partial(backend.LogLoss, cost=True)):
+        with pytest.raises(ValueError, match=f"^task_loss: expected 0 for the true output, got {own} in example 2$"):
+            loss(model, data)
+    for smoothing in (backend.smoothings.Entropy(), backend.smoothings.SquaredL2(), backend.smoothings.TopK(2)):
+        with pytest.raises(ValueError, match=f"^task_loss: expected 0 for the true output, got {own} in example 2$"):
+            backend.StructuralHinge(model, data, smoothing=smoothing)
+    assert backend.LogLoss(model, data).value(np.zeros(2)) == pytest.approx(np.log(2.0))
+
+
+def test_models_of_yours_are_asked_for_the_loss_of_the_truth(backend, rng):
+    """Whoever defines ``task_loss``: a subclass of a model of the package, or one around another model."""
+    X, Y, one = rng.normal(size=(3, 2)), [0, 1, 1], np.ones((1, 2))
+
+    class Shifted(backend.MulticlassModel):
+        def task_loss(self, data, batch):
+            return backend.TableScores(super().task_loss(data, batch).values + 0.5)
+
+    shifted = Shifted(2, 2)
+    for model in (shifted, Delegating(shifted)):
+        with pytest.raises(ValueError, match="task_loss: expected 0 for the true output, got 0.5 in example 0"):
+            backend.StructuralHinge(model, shifted.pack(X, Y))
+    chain = backend.SequenceModel(2, 2)
+    data = chain.pack([one, one], [[0], [1]])
+    weighted = WeightedPositions(chain, data, [[2.0], [0.0]])  # times 2 or 0, the loss of the truth is 0
+    assert backend.StructuralHinge(weighted, data).value(chain.zeros(data)) == pytest.approx(1.0)
+
+
+def test_a_loss_of_the_truth_may_be_0_up_to_rounding(backend, rng):
+    """Costs 0.1, 0.2 and 0.3 of labels, less 0.6; the hinge is at least the task loss of what is predicted."""
+    costs = np.array([0.1, 0.2, 0.3])
+    assert float(costs @ np.ones(3)) != 0.6
+    model = backend.ListModel(
+        lambda x: np.eye(4), Subset, lambda x, y: np.append(costs * (1 - 2 * np.array(y)), 0.6), size=4
+    )
+    hinge = backend.StructuralHinge(model, data := model.pack([0], [(1, 1, 1)]))
+    for w in rng.normal(size=(8, 4)):
+        (y,) = model.predict(data, None, w)
+        assert hinge.value(w) >= costs @ (1 - np.array(y)) - 1e-12
+    assert backend.bcfw(hinge, lam=0.1, epochs=50, rng=0).certificate < 1e-6
+
+
+@pytest.mark.parametrize("name", MODELS)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_losses_of_the_package_are_0_for_the_truth(backend, name, seed):
+    """Those that objectives do not ask for it, too."""
+    model, data = MODELS[name].draw(seed).packed(backend)
+    for i in range(data.n):
+        for piece in model.chunks(data, np.array([i])):
+            assert inner(model.task_loss(data, piece), model.gold(data, piece)) == 0.0

@@ -162,6 +162,16 @@ def test_the_oldest_versions_on_the_page_and_those_tried_are_those_promised():
         assert re.fullmatch(rf"{re.escape(bound)}(\.0)*", tried[name]), name
 
 
+@pytest.mark.parametrize("page", [page for page in ALL if page.parent.name in ("docs", "learn")], ids=lambda p: p.stem)
+def test_links_say_the_title_of_a_page_and_not_its_file(page):
+    links = re.findall(r"\[([^][]+)\]\(([^)#]+\.md)\)", page.read_text(encoding="utf-8"))
+    assert not [text for text, _ in links if text.endswith(".md")]
+    if page == ROOT / "docs" / "README.md":
+        titles = [(page.parent / file).read_text(encoding="utf-8").partition("\n")[0] for _, file in links]
+        found = [text.lower().split() for text, _ in links]
+        assert found == [title.removeprefix("# ").lower().split() for title in titles] and len(found) > 20
+
+
 @pytest.mark.skipif(not ALL, reason="an installed suite has no pages")
 def test_readme_and_docstrings_name_files_of_docs_until_the_site_has_an_address():
     published = "Documentation" in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"].get("urls", {})

@@ -22,7 +22,7 @@ from conformance.recipes.structure_with_kernel import Combination, CombinationSc
 from conformance.specimens import regularizers
 from conformance.specimens.models import MODELS, classes
 from conformance.tolerances import close
-from reference import ListModel, StructuralHinge
+from reference import InfeasibleError, ListModel, StructuralHinge
 from reference.prox.base import Regularizer
 from reference.training.counterparts import counterpart
 
@@ -45,6 +45,24 @@ def test_a_broken_structure_is_named_by_law_and_oracle(monkeypatch, oracle, wron
     monkeypatch.setattr(Subset, oracle, wrong)
     with pytest.raises(AssertionError, match=message):
         check_structure(Subset(np.zeros(3)))
+
+
+def test_oracles_are_held_against_an_empty_list_of_outputs(monkeypatch):
+    """A structure whose list is empty by mistake fails; one without outputs says so in each oracle."""
+
+    def none(self, mu=1.0):
+        called.append(self)
+        raise InfeasibleError("every output is forbidden")
+
+    called = []
+    monkeypatch.setattr(Subset, "enumerate", lambda self: iter(()))
+    for oracle in ("best", "expectation"):
+        with pytest.raises(AssertionError, match=rf"^Subset.{oracle}: InfeasibleError, .* lists no output: got \("):
+            check_structure(Subset(np.zeros(3)))
+        monkeypatch.setattr(Subset, oracle, none)
+    called.clear()
+    check_structure(Subset(np.zeros(3)))
+    assert len(called) == 2
 
 
 def test_a_task_loss_of_another_shape_says_so():

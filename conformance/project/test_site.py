@@ -5,10 +5,12 @@ Its extension of sphinx is in a checkout only (`docs/_ext`), an installed suite 
 
 import ast
 import importlib
+import inspect
 import itertools
 import json
 import math
 import re
+import runpy
 import sys
 from pathlib import Path
 
@@ -57,6 +59,45 @@ def test_the_lines_of_a_statement_are_those_of_its_code_kernel_and_tests(extensi
         (node,) = ast.parse(place.code).body
         assert node.name == place.name.split(".")[-1]
     assert sum(place.path.startswith("accelerated/compiled/") for place in shown) > 20
+
+
+def without_docstrings(code):
+    """Its tree."""
+    (whole,) = ast.parse(code).body
+    for each in ast.walk(whole):
+        if isinstance(each, ast.ClassDef | ast.FunctionDef) and ast.get_docstring(each) and each.body[1:]:
+            del each.body[0]
+    return whole
+
+
+def test_listings_are_whole_functions_and_whole_members_of_classes(extension):
+    """Up to their docstrings, which the statement says: no condition of an algorithm lies behind a cut."""
+    pytest.importorskip("sphinx")
+    papers, places = extension("papers"), extension("places")
+    for place in (places.place(places.named(name)) for name in sorted({name for row in ROWS for name in row.code})):
+        shown, more = papers.shortened(place.code)
+        (found,), expected = ast.parse("\n".join(shown)).body, without_docstrings(place.code)
+        if isinstance(expected, ast.ClassDef):
+            assert (more == 0) == (len(found.body) == len(expected.body)) and found.body
+            expected.body = expected.body[: len(found.body)]
+        assert ast.dump(found) == ast.dump(expected) and (more == 0 or len(shown) >= papers.LONGEST)
+        if place.code.count("\n") < papers.LONGEST:
+            assert all(
+                f"   {line}".rstrip() in map(str.rstrip, papers.listing(place)) for line in place.code.split("\n")
+            )
+    (five,) = [row for row in ROWS if row.id == "p-algorithm-5"]
+    lines = "\n".join(line for name in five.code for line in papers.listing(places.place(places.named(name))))
+    assert re.search(r"# .*line 4", lines)
+
+
+def test_sources_in_docstrings_are_sections_of_their_own(extension):
+    """They are none of numpydoc: without ``napoleon_custom_sections`` they would be the last error that is raised."""
+    napoleon = pytest.importorskip("sphinx.ext.napoleon")
+    known = runpy.run_path(str(ROOT / "docs" / "conf.py"))
+    config = napoleon.Config(**{name: known[name] for name in known if name.startswith("napoleon_")})
+    for thing in (sp.StructuralHinge, sp.LogLoss, sp.StructuralHinge.sampled_corners, sp.bcfw):
+        text = str(napoleon.NumpyDocstring(inspect.getdoc(thing), config, what="class"))
+        assert text.count(".. rubric:: Source") == 1 and "------" not in text
 
 
 @pytest.mark.parametrize("name", PRINTED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -38,6 +39,7 @@ FILES = {name.removesuffix("__init__").removesuffix("."): path for name, path in
 LIBRARIES = ("accelerated", "benchmarks", "conformance", "diptych")
 BOXES = [*sorted((ROOT / "optimizers").glob("*.py")), ROOT / "online_mkl" / "rounds.py"]
 FOREIGN = {"time", "os", "pathlib", "logging", "json", "scipy", "numba", "networkx", "accelerated"}
+SECTIONS = {"Attributes", "Examples", "Notes", "Parameters", "Raises", "Returns", "Source", "Warns", "Yields"}
 VAGUE = {"asked", "at", "now", "found", "known"}  # names that do not say what a value is
 STORED = {("reference/training/checkpoints.py", "at")}  # a field that checkpoints hold by name
 STORED |= {("reference/models/partial.py", "known")}  # the argument of predict: a partly known labelling
@@ -88,6 +90,20 @@ def test_a_slip_would_be_seen():
     assert list(slips("models.base", "from reference import SequenceModel"))
     assert list(slips("prox.base", "import accelerated.prox"))
     assert not list(slips("screening.rules", "import numpy\nfrom reference.models.base import LinearModel"))
+
+
+def test_sections_of_docstrings_have_their_headings_on_lines_of_their_own():
+    for name, path in python_files("reference", "accelerated", "diptych", "conformance"):
+        for node in ast.walk(tree_of(path)):
+            told = ast.get_docstring(node) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) else None
+            assert not re.search(r"\S -{4,}", told or ""), f"{name}: {told}"
+            for above, heading, line in triples(("", *(told or "").splitlines())):
+                if re.fullmatch("-{4,}", line):
+                    assert heading in SECTIONS and len(heading) == len(line) and not above, f"{name}: {heading}"
+
+
+def triples(lines):
+    return zip(lines, lines[1:], lines[2:], strict=False)
 
 
 def test_no_module_imports_itself_by_way_of_others():

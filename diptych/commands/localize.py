@@ -246,7 +246,7 @@ class Predict(Evaluate):
     """The boxes that saved models find, a line for each: rows top to bottom - 1, columns left to right - 1."""
 
     out: str | None = flag()
-    top: int = flag("boxes of each image; default: 1", default=1)
+    top: int = flag("best boxes of an image; default: 1", default=1)
     all_images: bool = option("data", "also use images of other classes", action="store_true")
 
     hint: ClassVar[str] = "; --all-images of predict looks at the others"

@@ -95,7 +95,7 @@ FLAGS = {
     "log": Flag("output", "write job, epochs and outcome as lines of JSON", FILE, True),
     "json": Flag("output", "print the result as one JSON object", {"action": "store_true"}),
     "quiet": Flag("output", "print no progress on stderr", {"action": "store_true"}),
-    "top": Flag("output", "number of the best to show", {"type": positive, "metavar": "K"}),
+    "top": Flag("output", "show the first K", {"type": positive, "metavar": "K"}),
 }  # fmt: skip
 
 
@@ -373,7 +373,8 @@ class _Formatter(argparse.HelpFormatter):
             return lines
         joined = " ".join(text.split())
         for end in sorted((match.start() for match in re.finditer(r"; | \(|, ", joined)), reverse=True):
-            lines = super()._split_lines(joined[:end] + " ...", width)
+            start = joined[:end]
+            lines = super()._split_lines(f"{start} ..." + ")" * (start.count("(") - start.count(")")), width)
             if len(lines) <= self.most:
                 break
         return lines[: self.most]

@@ -198,9 +198,9 @@ class Predict(Evaluate):
 
     treebank: str = argument("a treebank, whose heads are ignored, or lines of word, tag")
     out: str | None = flag()
-    top: int | None = flag("trees of each sentence, with their scores")
+    top: int | None = flag("best trees of a sentence, above it as '# tree = SCORE: HEADS'")
     probabilities: bool = option("output",
-        "probability of each head under exp(score); meaningful for a parser trained with --loss crf",
+        "add the probability of each head, as a comment; meaningful for a parser trained with --loss crf",
         action="store_true")  # fmt: skip
     draw: bool = option("output", "the tree as text", action="store_true")
 

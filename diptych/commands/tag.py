@@ -32,7 +32,7 @@ from diptych.files.columns import SEPARATORS, Columns, Layout
 from diptych.files.partial import partly_known
 from diptych.files.rules import RULES, load_rules, rules_named
 from diptych.files.sources import named
-from diptych.files.tagged import tagged_text
+from diptych.files.tagged import best_lines, tagged_text
 from diptych.pictures import plots
 from diptych.sparse_fits import sequences_of
 from reference.models.costs import with_class_weights
@@ -365,19 +365,20 @@ class Predict(Columned, Saved):
     """
 
     file: list[str] = argument(
-        "- is standard input; labels are not looked at; of several files or a pattern 'new/*.txt', each is "
-        "tagged into the folder --out, but for those that are there", nargs="+")  # fmt: skip
-    tokens: bool = option("data", "the file has one tokenised sentence per line, for a model that uses words alone",
+        "columns as for training, labels are not looked at; - is standard input; of several files or a pattern "
+        "'new/*.txt', each is tagged into the folder --out, but for those that are there", nargs="+")  # fmt: skip
+    tokens: bool = option("data",
+        "read a sentence from each line, words between blanks; for a model that uses words alone",
         action="store_true")  # fmt: skip
     known: bool = option("data",
         "keep what the file's column of labels has, and tag the rest: _ is no label, A|B one of several",
         action="store_true", rare=True)  # fmt: skip
     limit: int | None = flag()
     out: str | None = flag()
-    top: int | None = flag("label sequences, with scores, above each sentence")
+    top: int | None = flag("best label sequences of a sentence, above it as '# labels = SCORE: LABELS'")
     probabilities: bool = option("output",
-        "probability of each predicted label under exp(score), as a last column; in CoNLL-U as a comment",
-        action="store_true")  # fmt: skip
+        "add each label's probability, as a last column; in CoNLL-U as a comment; meaningful for a tagger trained "
+        "with --loss crf", action="store_true")  # fmt: skip
     format: str | None = option("output",
         f"jsonl: a line of JSON for each sentence; {', '.join(SCHEMES)}: the file with labels of this scheme "
         "(default: the file with the model's labels)", choices=("jsonl", *SCHEMES), type=_scheme)  # fmt: skip
@@ -429,8 +430,7 @@ def _tagged_lines(each: dict[str, Any]) -> list[str]:
     columns = [*each["columns"].values(), each["labels"]]
     if "probabilities" in each:
         columns.append([f"{p:.4f}" for p in each["probabilities"]])
-    best = [f"# {one['score']:.6g}: {' '.join(one['labels'])}" for one in each.get("best", ())]
-    return [*best, *(" ".join(token) for token in zip(*columns, strict=True)), ""]
+    return [*best_lines(each), *(" ".join(token) for token in zip(*columns, strict=True)), ""]
 
 
 def _tagger(panel: ModuleType, path: str, command: Any) -> tuple[Any, np.ndarray, Layout]:

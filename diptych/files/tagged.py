@@ -18,7 +18,8 @@ def tagged_text(
 
     In CoNLL-U and in items of crfsuite the labels replace those of the file. In other files they are added as a last
     column, after the file's separator. All other lines stay, and so do the ends of lines. Several best label sequences
-    are written as comments above a sentence; probabilities as a comment in CoNLL-U and items, else as a last column.
+    are written as comments above a sentence (:func:`best_lines`); probabilities as a comment in CoNLL-U and items,
+    else as a last column.
 
     tokens: what was read from the file. tagged: the predictions by the sentence's number: "labels" and, on request,
     "best" and "probabilities". Other sentences are left out, up to the empty lines behind them.
@@ -38,10 +39,9 @@ def tagged_text(
         if (each := tagged.get(i)) is not None:
             places = [number - 1 - start for number in numbers]
             block = lines[start:stop]
-            comments = [f"# {one['score']:.6g}: {' '.join(one['labels'])}" for one in each.get("best", ())]
+            comments = best_lines(each)
             probabilities = [f"{p:.4f}" for p in each.get("probabilities", ())]
             if in_place:
-                comments = [f"# labels = {line[2:]}" for line in comments]
                 comments += [f"# probabilities = {' '.join(probabilities)}"] if probabilities else []
             for t, (k, label) in enumerate(zip(places, each["labels"], strict=True)):
                 if in_place:
@@ -59,6 +59,11 @@ def tagged_text(
             written += [*block[:first], *(line + usual for line in comments), *block[first:]]
         start = stop
     return "".join(written), codec_of(content, layout.encoding)
+
+
+def best_lines(tagged: Mapping[str, Any]) -> list[str]:
+    """The best label sequences of a sentence as comments, ``# labels = SCORE: LABEL LABEL ...``."""
+    return [f"# labels = {one['score']:.6g}: {' '.join(one['labels'])}" for one in tagged.get("best", ())]
 
 
 def _end_of(lines: list[str], last: int, following: int) -> int:

@@ -5,6 +5,7 @@ both sides evaluated, by a cell of ``docs/cells`` or a law of ``conformance.iden
 written into ``docs/read`` before sphinx reads its sources.
 """
 
+import ast
 import importlib
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -24,7 +25,7 @@ from conformance.identities import DRAWS, Law, papers
 from conformance.ledger import PAPERS, ROWS, SECTIONS, VERDICTS, Claim
 
 LOG = logging.getLogger(__name__)
-LONGEST = 40  # lines of one listing; the rest is a link away
+LONGEST = 40  # lines of a listing with its docstring
 BADGES = dict(zip(VERDICTS, ("success", "warning", "danger"), strict=True))
 PAPER_OF = {row.label: name for name, rows in zip(PAPERS, SECTIONS.values(), strict=True) for row in rows}
 LAWS = [(paper, place, law) for paper, laws in papers().items() for place, law in enumerate(laws)]
@@ -81,12 +82,24 @@ def formula_lines(formula: str) -> Lines:
 
 
 def listing(where: Place) -> Lines:
-    """A link to the lines, and the lines."""
-    code = where.code.splitlines()
+    """A link to the lines, and the lines; :func:`shortened`, without numbers, if there are many."""
     link = f":source:`{where.name} <{where.path}#{where.first}>`, lines {where.first} to {where.last}"
-    shown = block("python", "\n".join(code[:LONGEST]), f":lineno-start: {where.first}")
-    cut = [f"and {len(code) - LONGEST} lines more.", ""] if len(code) > LONGEST else []
-    return [link, "", *shown, *cut]
+    if where.code.count("\n") < LONGEST:
+        return [link, "", *block("python", where.code, f":lineno-start: {where.first}")]
+    shown, more = shortened(where.code)
+    cut = [f"and {more} lines more.", ""] if more else []
+    return [f"{link}, without docstrings", "", *block("python", "\n".join(shown)), *cut]
+
+
+def shortened(code: str) -> tuple[Lines, int]:
+    """The lines without docstrings, of a class up to the member that reaches LONGEST; how many are behind it."""
+    (whole,) = ast.parse(code).body
+    inside = [each for each in ast.walk(whole) if isinstance(each, ast.ClassDef | ast.FunctionDef) and each.body[1:]]
+    docs = [range(each.body[0].lineno, each.body[0].end_lineno + 1) for each in inside if ast.get_docstring(each)]
+    kept = [(n, line) for n, line in enumerate(code.splitlines(), 1) if not any(n in lines for lines in docs)]
+    ends = [each.end_lineno for each in whole.body] if isinstance(whole, ast.ClassDef) else []
+    last = next((end for end in ends if sum(n <= end for n, _ in kept) >= LONGEST), kept[-1][0])
+    return [line for n, line in kept if n <= last], sum(n > last for n, _ in kept)
 
 
 def _kernel(name: str) -> Lines:

@@ -97,8 +97,6 @@ def links_to_files(app: Sphinx, doctree: nodes.document) -> None:
     docname, here = app.env.docname, Path(app.env.doc2path(app.env.docname)).parent
     for kind in (addnodes.download_reference, addnodes.pending_xref):
         for node in list(doctree.findall(kind)):
-            if docname == "index" and node.astext().endswith(".md"):
-                node["refexplicit"] = False  # the list of all pages has their titles here
             path = (here / str(node.get("reftarget", ""))).resolve()
             if path.suffix == ".py" and path.is_relative_to(ROOT) and path.exists():
                 uri = address(docname, path.relative_to(ROOT).as_posix())

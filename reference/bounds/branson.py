@@ -38,8 +38,10 @@ def dual_increase(value: float, squared_gradient: float, lam: float, t: int) -> 
     ValueError
         lam not > 0, t < 1.
 
-    Source ------ Branson et al., Lemma 2.2 (statement, first and last line; in the third line, the factor of ||w||^2 is
-    lam (t-1)/(2t), not (lam t - 2 lam)/(2t)).
+    Source
+    ------
+    Branson et al., Lemma 2.2 (statement, first and last line; in the third line, the factor of ||w||^2 is lam
+    (t-1)/(2t), not (lam t - 2 lam)/(2t)).
     """
     _check(lam, t)
     return value - squared_gradient / (2.0 * lam * t)

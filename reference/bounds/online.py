@@ -50,8 +50,10 @@ def round_bound(
     ValueError
         A number that is not finite or too small.
 
-    Source ------ Martins et al., Lemma 4 (11) and (12): with several proxes, none may increase an earlier regularizer
-    (shrinkages do not); with one prox there is no condition.
+    Source
+    ------
+    Martins et al., Lemma 4 (11) and (12): with several proxes, none may increase an earlier regularizer (shrinkages do
+    not); with one prox there is no condition.
     """
     gamma = number("step_size", step_size, positive=True)
     for name, value in (("squared_gradient", squared_gradient), ("before", before), ("after", after), ("sigma", sigma)):
@@ -198,10 +200,12 @@ def optimum_radius(largest: float, lam: float, sigma: float = 0.0) -> float:
     ValueError
         A number that is not finite or below 0, lam + sigma not > 0.
 
-    Source ------ Martins et al., Proposition 8, *sharpened* (the printed radius is sqrt(2) times this one): along w*
-    the objective has derivative 0, so that mean_i loss_i(y_i*) = mean_i L_i(w*) + lam (sum_k ||w*_k||)^2 + sigma
-    ||w*||^2 at the maximisers y_i*, and L_i >= 0. For the log loss the left side is the entropy of the outputs under
-    w*. *Corrected*: it is the entropy of the model, at most log |outputs|, not that of the true labels.
+    Source
+    ------
+    Martins et al., Proposition 8, *sharpened* (the printed radius is sqrt(2) times this one): along w* the objective
+    has derivative 0, so that mean_i loss_i(y_i*) = mean_i L_i(w*) + lam (sum_k ||w*_k||)^2 + sigma ||w*||^2 at the
+    maximisers y_i*, and L_i >= 0. For the log loss the left side is the entropy of the outputs under w*. *Corrected*:
+    it is the entropy of the model, at most log |outputs|, not that of the true labels.
     """
     total = number("lam", lam) + number("sigma", sigma)
     return sqrt(number("largest", largest) / number("lam + sigma", total, positive=True))

@@ -17,7 +17,7 @@ from array_api_compat import array_namespace, is_array_api_obj
 
 from reference.arrays import Array, Place, floats, host, integer, one_hot, refuse_nan_and_inf
 from reference.example_errors import each_example, example_error
-from reference.models.base import LinearModel, checked, given, one_for_each, only, sound
+from reference.models.base import LinearModel, checked, given, one_for_each, only, sound, zero_at_truth
 from reference.packed import Packed, check_indices, lock
 from reference.structures.answered import Oracle
 from reference.structures.matching import Matching, MatchingScores
@@ -199,6 +199,7 @@ class AlignmentModel(LinearModel):
         none = xp.sum(g.values[:, q:] * self._own(data, p))
         return xp.concat([weights, xp.reshape(none, (1,))])
 
+    @zero_at_truth
     def task_loss(self, data: AlignmentData, batch: np.ndarray) -> MatchingScores:
         """Hamming loss as scores to add.
 

@@ -8,7 +8,7 @@ weights.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,6 +26,7 @@ from reference.structures.scores import Scores, inner, score_fields
 __all__ = ["LinearModel", "integer"]
 
 Kind = TypeVar("Kind")
+Method = TypeVar("Method", bound=Callable[..., Any])
 MOST_BYTES = 2**34  # of a matrix (L, L) over labels
 MOST_LABELS = 2**24  # their names are kept in memory
 
@@ -286,6 +287,12 @@ class RowsOfEach(Packed):
     def place(self) -> Place:
         """The place of weights and scores."""
         return self.features[0].place if self.features else Place.of(None)
+
+
+def zero_at_truth(task_loss: Method) -> Method:
+    """Marks a method ``task_loss`` that is 0 for every true output, whatever the data; objectives check others."""
+    task_loss.zero_at_truth = True  # type: ignore[attr-defined]
+    return task_loss
 
 
 def given(truth: Kind | None, what: str) -> Kind:

@@ -68,7 +68,8 @@ class DifferentiableModel(FromCallables, NonlinearModel):
     structure_type : type
         A :class:`Structure` over the scores that ``shape`` makes, such as ``Table`` (part = output).
     task_loss : callable (x, y) -> (p,), optional
-        The loss that each part adds to an output that contains it, where y is true; default 0.
+        The loss that each part adds to an output that contains it, where y is true; default 0. Those of y's own parts
+        must add up to 0.
     size : int
         Number of weights d.
     shape : callable (x, values) -> scores, optional
@@ -187,13 +188,7 @@ class DifferentiableModel(FromCallables, NonlinearModel):
         data = DifferentiableData(inputs, unknown, outputs, empty)
         w = self._tensor(self.initial(data))
         data = data._replace(parts=np.array([self._count(data, i, w) for i in range(len(inputs))], np.int64))
-        if data.outputs is not None:
-            for i in range(len(inputs)):
-                try:
-                    self.gold(data, np.array([i]))
-                except (TypeError, ValueError) as problem:
-                    got = f"expected an output of X[{i}], got {data.outputs[i]!r}: {problem}"
-                    raise ExampleError("Y", i, None, got) from None
+        self._check_outputs(data)
         return data
 
     def _count(self, data: DifferentiableData, i: int, w: Any) -> int:

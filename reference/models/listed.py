@@ -15,7 +15,9 @@ import numpy as np
 
 import reference.arrays
 from reference.arrays import Array, Place, Rows, host
+from reference.example_errors import example_error
 from reference.models.base import LinearModel, RowsOfEach, checked, given, only, sound, squared_spread
+from reference.structures.base import UnsupportedError
 from reference.structures.scores import Scores, flatten
 from reference.structures.table import Table, TableScores
 
@@ -75,7 +77,7 @@ class FromCallables:
         i = self._piece(batch)
         place, parts = self._room(data, i)
         if self._task_loss is None:
-            return self._shaped(data, i, place.zeros((parts,)))
+            return self._zero_scores(data, i)
         values = place.floats(host(self._task_loss(data.inputs[i], self._true(data, i))))
         shape = tuple(values.shape)
         if shape != (parts,):
@@ -86,8 +88,24 @@ class FromCallables:
     def gold(self, data: Any, batch: np.ndarray) -> Scores:
         """The indicator of the true output's parts."""
         i = self._piece(batch)
+        return self._true_parts(self._zero_scores(data, i), self._true(data, i))
+
+    def _zero_scores(self, data: Any, i: Any) -> Scores:
         place, parts = self._room(data, i)
-        return self._true_parts(self._shaped(data, i, place.zeros((parts,))), self._true(data, i))
+        return self._shaped(data, i, place.zeros((parts,)))
+
+    def _check_outputs(self, data: Any) -> None:
+        """Raise an ExampleError unless each true output, where there are some, is one of its input."""
+        for i, y in enumerate(data.outputs or ()):
+            piece = self._piece(np.array([i]))
+            scores = self._zero_scores(data, piece)
+            try:
+                self._true_parts(scores, self._true(data, piece))
+            except UnsupportedError:
+                return  # no parts: losses say so
+            except (AttributeError, LookupError, TypeError, ValueError) as problem:
+                got = f"expected an output of X[{i}], got {y!r:.80}: {problem}"
+                raise example_error("Y", i, got, type(problem)) from problem
 
     def _true(self, data: Any, i: Any) -> Any:
         return given(data.outputs, "outputs")[i]
@@ -111,7 +129,8 @@ class ListModel(FromCallables, LinearModel):
     structure_type : type
         A :class:`Structure` over the scores that ``shape`` makes, such as ``Table`` (part = output).
     task_loss : callable (x, y) -> (p,), optional
-        The loss that each part adds to an output that contains it, where y is true; default 0.
+        The loss that each part adds to an output that contains it, where y is true; default 0. Those of y's own parts
+        must add up to 0.
     size : int
         Number of weights d.
     shape : callable (x, values) -> scores, optional
@@ -122,7 +141,8 @@ class ListModel(FromCallables, LinearModel):
     Raises
     ------
     ValueError
-        From ``pack`` and ``task_loss``: another number of features or parts than expected, naming the example.
+        From ``pack`` and ``task_loss``: another number of features or parts than expected, or a Y that is no output of
+        its X, naming the example.
 
     Examples
     --------
@@ -159,7 +179,9 @@ class ListModel(FromCallables, LinearModel):
         for i, rows in enumerate(features):
             if rows.n == 0 and self._is_listed():
                 raise ValueError(f"part_features(X[{i}]): expected a row for each of at least one output, got none")
-        return ListData(inputs, tuple(features), outputs)
+        data = ListData(inputs, tuple(features), outputs)
+        self._check_outputs(data)
+        return data
 
     def _sizes(self, data: ListData) -> Iterable[tuple[str, int, int]]:
         return [("features", rows.width, self.size) for rows in data.features]

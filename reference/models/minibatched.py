@@ -42,7 +42,7 @@ class MinibatchModel(DifferentiableModel):
         A :class:`Structure` that takes batches, such as ``Chain``, ``Tree`` and ``Table``.
     task_loss : callable (inputs, outputs) -> array, optional
         The task losses of a minibatch, to be added to the first field of its scores, in whose shape they are. Outputs
-        are (b, n), padded with -1, or (b,) for a Table. Default: 0.
+        are (b, n), padded with -1, or (b,) for a Table. Default: 0. Those of a true output must add up to 0.
     size : int
         Number of weights d.
     batch_size : int

@@ -20,6 +20,7 @@ from reference.models.base import (
     label_indices,
     sound,
     with_ones,
+    zero_at_truth,
 )
 from reference.packed import Packed, lock
 from reference.structures.table import Table, TableScores
@@ -135,6 +136,7 @@ class MulticlassModel(LabelledModel):
         """The adjoint of :meth:`scores`: g (b, L) as a gradient (d,)."""
         return data.rows.place.xp.reshape(self.arrays.scatter_sum(data.rows.take(batch), g.values), (-1,))
 
+    @zero_at_truth
     def task_loss(self, data: MulticlassData, batch: np.ndarray) -> TableScores:
         """cost[true class] (b, L)."""
         place = data.rows.place

@@ -27,7 +27,7 @@ import numpy as np
 import reference.arrays
 from reference.arrays import Array, Place, Rows, host, integer, one_hot
 from reference.example_errors import Example, each_example, example_error
-from reference.models.base import Concatenated, LinearModel, checked, given, one_for_each, only, sound
+from reference.models.base import Concatenated, LinearModel, checked, given, one_for_each, only, sound, zero_at_truth
 from reference.models.templates import DISTANCES, Template, atoms_of, check_templates, hashes, keys_of, named_templates
 from reference.models.token_templates import columns_of_sentence
 from reference.packed import check_forests, check_indices, check_offsets, check_range, lock
@@ -446,6 +446,7 @@ class ParsingModel(LinearModel):
         flat = data.place.xp.reshape(g.values, (-1, 1))
         return self.arrays.scatter_sum(self.features(data, only(batch, data)), flat)[:, 0]
 
+    @zero_at_truth
     def task_loss(self, data: ParsingData, batch: np.ndarray) -> ArborescenceScores:
         """Hamming loss as scores to add: 1 for each head but the true one."""
         return ArborescenceScores(1.0 - self._true(data, only(batch, data)))

@@ -21,7 +21,7 @@ from array_api_compat import array_namespace
 import reference.arrays
 from reference.arrays import Array, Place, Rows, host, integer, integers
 from reference.example_errors import Example, each_example, example_error, listed
-from reference.models.base import LinearModel, RowsOfEach, checked, given, one_for_each, only, sound
+from reference.models.base import LinearModel, RowsOfEach, checked, given, one_for_each, only, sound, zero_at_truth
 from reference.packed import check_indices, check_range
 from reference.structures.answered import Oracle
 from reference.structures.cut import Cut, CutScores
@@ -155,6 +155,7 @@ class SegmentationModel(LinearModel):
         differ = -(g.pairwise[:, 0, 1] + g.pairwise[:, 1, 0])
         return xp.concat([node[:, 0], self.arrays.scatter_sum(data.edge_features[i], differ[:, None])[:, 0]])
 
+    @zero_at_truth
     def task_loss(self, data: SegmentationData, batch: np.ndarray) -> CutScores:
         """The number of wrong nodes, as scores to add: 1 for the wrong label of each node."""
         i, place = only(batch), data.place

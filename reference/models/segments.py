@@ -36,6 +36,7 @@ from reference.models.base import (
     sound,
     squared_sums,
     stacked,
+    zero_at_truth,
 )
 from reference.models.sequence import layout_of, lengths_of, of_similar_lengths, padded
 from reference.packed import check_indices, check_offsets, lock
@@ -315,6 +316,7 @@ class SegmentModel(LabelledModel):
 
     # the true segments ------------------------------------------------------------------------------------------------
 
+    @zero_at_truth
     def task_loss(self, data: SegmentData, batch: np.ndarray) -> SegmentScores:
         """The task loss as scores to add: the costs of a segment's positions."""
         positions, place = layout_of(data.offsets, batch)

@@ -37,6 +37,7 @@ from reference.models.base import (
     squared_sums,
     stacked,
     with_ones,
+    zero_at_truth,
 )
 from reference.models.partial import PartlyLabelled, check_allowed
 from reference.packed import check_offsets, lock
@@ -272,6 +273,7 @@ class SequenceModel(PartlyLabelled):
         edges = self.arrays.scatter_sum(data.edges.take(positions), each)
         return xp.concat([xp.reshape(x, (-1,)) for x in (weights, xp.sum(each, axis=0), edges)])
 
+    @zero_at_truth
     def task_loss(self, data: ChainData, batch: np.ndarray) -> ChainScores:
         """The task loss as scores to add: cost[true label, label] at each position."""
         positions, place = layout_of(data.offsets, batch)

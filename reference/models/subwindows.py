@@ -19,7 +19,7 @@ from array_api_compat import array_namespace
 import reference.arrays
 from reference.arrays import Array, Place, Rows, floats, host, integer
 from reference.example_errors import each_example
-from reference.models.base import LinearModel, RowsOfEach, checked, given, one_for_each, only, sound
+from reference.models.base import LinearModel, RowsOfEach, checked, given, one_for_each, only, sound, zero_at_truth
 from reference.packed import check_indices
 from reference.structures.answered import Oracle
 from reference.structures.boxes import Boxes, BoxScores, checked_boxes, within
@@ -142,6 +142,7 @@ class SubwindowModel(LinearModel):
         pixels = array_namespace(w).reshape(g.pixels, (-1, 1))
         return self.arrays.scatter_sum(data.features[only(batch)], pixels)[:, 0]
 
+    @zero_at_truth
     def task_loss(self, data: SubwindowData, batch: np.ndarray) -> BoxScores:
         """1 - IoU with the true box, as scores to add: no pixels, and the weight 1."""
         i, place = only(batch), data.place

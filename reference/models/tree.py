@@ -31,6 +31,7 @@ from reference.models.base import (
     squared_sums,
     stacked,
     with_ones,
+    zero_at_truth,
 )
 from reference.models.partial import PartlyLabelled, check_allowed
 from reference.packed import check_forests, check_indices, check_offsets, lock
@@ -151,6 +152,8 @@ class TreeModel(PartlyLabelled):
 
     def _tree(self, name: Example, x: Any) -> tuple[Rows, np.ndarray]:
         """The rows of one tree, and the parents."""
+        if isinstance(x, dict):
+            raise TypeError("expected a pair (features, parents), got dict")
         if len(x) != 2:
             raise ValueError(f"expected a pair (features, parents), got {len(x)} items")
         rows = Rows.of(x[0], width=self.n_features, name=name)
@@ -171,6 +174,7 @@ class TreeModel(PartlyLabelled):
         weights = self.arrays.scatter_sum(data.rows.take(data.nodes(only(batch, data))), g.unary)
         return xp.concat([xp.reshape(weights, (-1,)), xp.reshape(g.pairwise, (-1,))])
 
+    @zero_at_truth
     def task_loss(self, data: TreeData, batch: np.ndarray) -> TreeScores:
         """The task loss as scores to add: cost[true label, label] at each node."""
         i, place = only(batch, data), data.rows.place

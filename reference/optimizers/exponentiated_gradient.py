@@ -28,7 +28,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array, host
-from reference.objectives import StructuralHinge, _total
+from reference.objectives import StructuralHinge, _total, check_own_loss
 from reference.optimizers.base import Algorithm, traits
 from reference.optimizers.nonnegative import shrunk
 from reference.structures.base import feasible
@@ -219,8 +219,7 @@ def _expected(objective: StructuralHinge, mu: float, theta: Scores, task_loss: S
 
 def _start(task_loss: Scores, gold: Scores, i: int) -> Point:
     """All weight on the truth, with theta for the first step: a distribution concentrated near the truth."""
-    if (own := inner(task_loss, gold)) != 0:
-        raise ValueError(f"task_loss: expected 0 for the true output, got {own} in example {i}")
+    check_own_loss(task_loss, gold, i)
     return Point(add(task_loss, task_loss, -1.0 - CONCENTRATION), gold)
 
 
