@@ -30,7 +30,7 @@ from reference.models.segment_templates import (
 from reference.models.segments import SegmentData, SegmentModel
 from reference.models.tagging import cells_of, check_choices, frequent, numbered
 from reference.models.token_templates import attributes_of, check_templates, columns_of, columns_of_sentence
-from reference.structures.segment_scores import SegmentScores
+from reference.structures.segment_oracles import SegmentScores
 
 __all__ = ["ChunkingModel"]
 

@@ -24,6 +24,7 @@ from reference.structures.arborescence_max import ArborescenceScores, sentences
 from reference.structures.base import KBest, at_most, k_best, positive_k
 from reference.structures.base import feasible as feasible  # of ops
 from reference.structures.chain_k_best import largest
+from reference.structures.chain_scores import frozen
 from reference.structures.projective_chart import Chart, crossing, drawn, inside, outside, splits, used, whole
 from reference.structures.scores import finite
 
@@ -211,9 +212,8 @@ def max_marginals(scores: ArborescenceScores, single_root: bool = False) -> Arbo
         allowed = (token != m) | (head == head[:, None, None])  # (head of m, n, n + 1)
         limited = xp.where(allowed, values[..., None, :, :], -xp.inf)
         each = None if lengths is None else xp.broadcast_to(lengths[..., None], limited.shape[:-2])
-        rows.append(top_k_arborescences(ArborescenceScores(limited, each), 1, single_root).scores[..., 0])
-    if lengths is not None:
-        rows = [xp.where(lengths[..., None] > m, row, -xp.inf) for m, row in enumerate(rows)]
+        row = top_k_arborescences(ArborescenceScores(limited, each), 1, single_root).scores[..., 0]
+        rows.append(frozen(xp, lengths, m, row, -xp.inf))
     best = xp.stack(rows, axis=-2) if n else values
     return scores._replace(values=xp.where(sound[..., None, None], best, xp.nan))
 

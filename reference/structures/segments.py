@@ -29,13 +29,14 @@ from reference.structures.batches import checked_lengths
 from reference.structures.chain_scores import first_of, on_host
 from reference.structures.sampling import uniforms
 from reference.structures.segment_oracles import (
+    SegmentScores,
+    indicators,
     number_of_outputs,
     sample_segments,
     segment_max_marginals,
     segment_sums,
     top_k_segments,
 )
-from reference.structures.segment_scores import SegmentScores, indicators
 
 __all__ = [
     "SegmentScores",
