@@ -147,6 +147,38 @@ def test_marginals_are_a_distribution(backend, rng, name, near):
             assert value <= best + mu * math.log(structure.count()) + slack
 
 
+@pytest.mark.parametrize("name", ["Segments", "Segments, one"])
+@pytest.mark.parametrize("near", NEAR)
+def test_marginals_cover_each_token_once(backend, rng, name, near):
+    """At any scale; and each segment but the first follows one boundary."""
+    specimen, make = LARGE[name]
+    for scale in SCALES:
+        instance = make(lambda shape, scale=scale: NEAR[near](rng, scale, shape).astype(np.float64))
+        try:
+            marginals = specimen.make(backend, instance).expectation(0.1)[1]
+        except backend.InfeasibleError:
+            continue
+        by_length = marginals.segments.sum(axis=-1)
+        covered = np.zeros(by_length.shape[:-1])
+        for s, w in np.ndindex(by_length.shape[-2:]):
+            covered[..., s : s + w + 1] += by_length[..., s, w, None]
+        n = covered.shape[-1]
+        lengths = np.array(n) if instance.lengths is None else instance.lengths
+        np.testing.assert_allclose(covered, np.arange(n) < lengths[..., None], rtol=0, atol=1e-13)
+        later = marginals.segments[..., 1:, :, :].reshape(-1, by_length.shape[-1], marginals.pairwise.shape[-1])
+        np.testing.assert_allclose(marginals.pairwise.sum(axis=0), later.sum(axis=(0, 1)), rtol=0, atol=1e-11)
+        assert np.all(marginals.segments >= 0) and np.all(marginals.pairwise >= 0)
+
+
+def test_long_sequences_are_counted_exactly(backend):
+    """n tokens of segments of any length: L (L + 1)^(n - 1); a log-partition at scores of 0 is the log of the count."""
+    free = backend.Segments(np.zeros((90, 90, 3)), np.zeros((3, 3)))
+    assert free.count() == 3 * 4**89 and type(free.count()) is int
+    for W, L in ((1, 3), (7, 2)):
+        space = backend.Segments(np.zeros((700, W, L)), np.zeros((L, L)))
+        close(space.log_partition(), math.log(space.count()))
+
+
 LENGTHS = np.array([11, 0, 23, 1, 5])
 PARENTS_OF_23 = random_parents(np.random.default_rng(0), 23, "forest")
 
