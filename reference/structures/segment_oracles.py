@@ -56,14 +56,10 @@ def top_k_segments(scores: SegmentScores, k: int) -> KBest:
     (..., k, n, 3), -1 after an output's last and beyond ``count`` (...,), the number of outputs found. The empty
     sequence has one output, of score 0.
 
-    Notes
-    -----
     Time O(n (W L + L^2) k log(k W L)) by sorting, memory O(n L k), with (W + L) L k more within a step. Ties: at each
     rank as in :func:`reference.structures.segments.best_segments`.
 
-    Source
-    ------
-    Sarawagi and Cohen (2004), the recursion of V, over lists of the k best as in Pillutla et al., Algorithm 2,
+    Source: Sarawagi and Cohen (2004), the recursion of V, over lists of the k best as in Pillutla et al., Algorithm 2,
     *corrected*: entries of score -inf are dropped.
     """
     xp, lengths = array_namespace(scores.segments), scores.lengths
@@ -93,13 +89,9 @@ def segment_max_marginals(scores: SegmentScores) -> SegmentScores:
 
     -inf past a sequence's end and for parts that no possible output has.
 
-    Notes
-    -----
     Time O(n W L + n L^2), memory O(n W L + n L^2). The sums run from both ends.
 
-    Source
-    ------
-    Pillutla et al., Definition 13, by the recursion of Sarawagi and Cohen (2004) from both ends.
+    Source: Pillutla et al., Definition 13, by the recursion of Sarawagi and Cohen (2004) from both ends.
     """
     xp = array_namespace(scores.segments)
     segments, lengths = within(xp, scores), scores.lengths
@@ -128,17 +120,13 @@ def segment_sums(scores: SegmentScores, mu: float = 1.0) -> tuple[Array, Segment
     neighbours, **which are summed if scores are shared: the expected numbers of neighbours in the batch**. Where every
     output is forbidden, A is -inf and the gradient 0.
 
-    Notes
-    -----
     Time and memory O(n W L + n L^2), with an exponential per term. Messages are logarithms of sums from the first token
     on, rounded as the value is. Backwards, the probability that a segment ends is that of the next segment times that
     of its label given the next; it is spread over the lengths by their probabilities. Therefore the segments over a
     token have probabilities that sum to 1 at any scale up to 1e300 mu.
 
-    Source
-    ------
-    Sarawagi and Cohen (2004), the recursion of alpha, which sums over lengths and pairs of labels together, n W L^2
-    terms. As a pair's score does not depend on lengths, the sum over the label before is that of all segments that
+    Source: Sarawagi and Cohen (2004), the recursion of alpha, which sums over lengths and pairs of labels together, n W
+    L^2 terms. As a pair's score does not depend on lengths, the sum over the label before is that of all segments that
     begin at a token, and is taken once.
     """
     xp = array_namespace(scores.segments)
@@ -167,13 +155,9 @@ def sample_segments(scores: SegmentScores, uniforms: Array, mu: float = 1.0) -> 
     k, e, 1] the length of the segment of sample k that ends at token e. Where every output is forbidden, log Z is -inf
     and the rows are -1.
 
-    Notes
-    -----
     Time O(n (L^2 + W L + size log(W L))), memory O(n (L^2 + W L + size)).
 
-    Source
-    ------
-    Forward filtering and backward sampling with the sums of Sarawagi and Cohen (2004).
+    Source: Forward filtering and backward sampling with the sums of Sarawagi and Cohen (2004).
     """
     xp = array_namespace(scores.segments)
     log_z, alpha, total, before = _log_sums(xp, scores, mu)
