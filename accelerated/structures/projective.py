@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
+import accelerated.compiled.structures.projective as kernels
 import reference.structures.projective as reference
 from accelerated.arrays import like, view
-from accelerated.compiled.structures.projective import best_range, max_marginals_range, sample_range, sum_range
-from accelerated.compiled.structures.projective_k_best import top_k_range
 from accelerated.mirror import mirrors
 from accelerated.structures import arborescence
 from accelerated.structures.answers import feasible as feasible  # of ops
@@ -42,7 +41,7 @@ def _answers(kernel: Callable[..., Any], scores: ArborescenceScores, given: tupl
 
 @mirrors(reference.maximum_arborescence)
 def maximum_arborescence(scores: ArborescenceScores, single_root: bool = False) -> tuple[Array, Array]:
-    value, heads = _answers(best_range, scores, (single_root,), (0.0,), (-1, scores.values.shape[-2]))
+    value, heads = _answers(kernels.best_range, scores, (single_root,), (0.0,), (-1, scores.values.shape[-2]))
     return value, heads
 
 
@@ -51,13 +50,13 @@ def tree_partition(
     scores: ArborescenceScores, mu: float = 1.0, single_root: bool = False
 ) -> tuple[Array, ArborescenceScores]:
     rooms = (0.0,), (0.0, *scores.values.shape[-2:])
-    value, marginals = _answers(sum_range, scores, (single_root, float(mu)), *rooms)
+    value, marginals = _answers(kernels.sum_range, scores, (single_root, float(mu)), *rooms)
     return value, scores._replace(values=marginals)
 
 
 @mirrors(reference.max_marginals)
 def max_marginals(scores: ArborescenceScores, single_root: bool = False) -> ArborescenceScores:
-    (marginals,) = _answers(max_marginals_range, scores, (single_root,), (-np.inf, *scores.values.shape[-2:]))
+    (marginals,) = _answers(kernels.max_marginals_range, scores, (single_root,), (-np.inf, *scores.values.shape[-2:]))
     return scores._replace(values=marginals)
 
 
@@ -70,14 +69,14 @@ def sample(
         raise ValueError(f"uniforms: expected shape {(*batch, 'size', 2 * n)}, got {numbers.shape}")
     of_sentences = numbers.reshape(math.prod(batch), *numbers.shape[-2:])
     rooms = (0.0,), (-1, numbers.shape[-2], n)
-    value, heads = _answers(sample_range, scores, (single_root, float(mu), of_sentences), *rooms)
+    value, heads = _answers(kernels.sample_range, scores, (single_root, float(mu), of_sentences), *rooms)
     return value, heads
 
 
 @mirrors(reference.top_k_arborescences)
 def top_k_arborescences(scores: ArborescenceScores, k: int, single_root: bool = False) -> KBest:
     kept = min(k, trees_in_all(n := scores.values.shape[-2]))
-    values, labels = _answers(top_k_range, scores, (single_root,), (-np.inf, kept), (-1, kept, n))
+    values, labels = _answers(kernels.top_k_range, scores, (single_root,), (-np.inf, kept), (-1, kept, n))
     return k_best(values, labels, k)
 
 
