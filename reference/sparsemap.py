@@ -85,10 +85,6 @@ def sparsemap(
     calls : int >= 1
         The most calls of ``best``.
 
-    Returns
-    -------
-    SparseMarginals
-
     Raises
     ------
     InfeasibleError

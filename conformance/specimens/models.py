@@ -17,7 +17,7 @@ import numpy as np
 import reference
 from conformance.application.test_chunks import written
 from conformance.listed_crf import ListedCRF
-from conformance.specimens.outputs import OUTPUTS
+from conformance.specimens.outputs import OUTPUTS, crosses
 from conformance.specimens.scores import forest
 from diptych.chunks import chunks
 from reference.models.tagging import attributes_of
@@ -445,20 +445,10 @@ def heads_of(rng: np.random.Generator, n: int) -> np.ndarray:
 
 
 def nested(rng: np.random.Generator, n: int) -> np.ndarray:
-    """A dependency tree whose arcs do not cross: the tokens under each token are a stretch."""
-    heads = np.zeros(n, np.int64)
-
-    def below(first: int, end: int, head: int) -> None:
-        while first < end:
-            stop = rng.integers(first, end) + 1
-            m = rng.integers(first, stop)
-            heads[m] = head
-            below(first, m, m + 1)
-            below(m + 1, stop, m + 1)
-            first = stop
-
-    below(0, n, 0)
-    return heads
+    """A dependency tree whose arcs do not cross."""
+    while crosses(heads := heads_of(rng, n).tolist()):
+        pass
+    return np.array(heads, np.int64)
 
 
 TEMPLATE_LISTS = (
