@@ -262,14 +262,10 @@ SEGMENT_FEATURES = {  # templates, and what they stand for in a sentence, from s
 
 
 def _chunked(rng, number, n, largest, **options):
-    may = lambda y: legal(y, "bio") and all(c.last - c.first < 2 for c in chunks(y))  # noqa: E731
-    X, Y = sentences(rng, n, lengths=_sizes(rng, n, largest), may=may)
-    return chunked(X, Y, ["bias", "word", "tag[-1]"], **options)
-
-
-def chunked(X: Any, Y: Any, templates: Any, longest: int = 2, **options: Any) -> Problem:
     """Of a ChunkingModel with the templates SEGMENT_FEATURES: a SegmentModel of indicators of its vocabularies."""
-    options |= {"longest": longest, "segment_templates": list(SEGMENT_FEATURES)}
+    may = lambda y: legal(y, "bio") and all(c.last - c.first < 2 for c in chunks(y))  # noqa: E731
+    (X, Y), templates = sentences(rng, n, lengths=_sizes(rng, n, largest), may=may), ["bias", "word", "tag[-1]"]
+    options |= {"longest": 2, "segment_templates": list(SEGMENT_FEATURES)}
     own = reference.ChunkingModel.of(X, Y, templates, **options)
     F, G, seen = len(own.vocabulary), len(own.segment_vocabulary), attributes_of(X, own.templates)
     inputs, gold = [], []

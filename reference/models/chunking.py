@@ -57,9 +57,7 @@ class ChunkingModel(SomeWeights, SegmentModel):
         the matrix in :mod:`reference.models.segments`. All lengths and all transitions have weights.
     scheme : {"bio", "iob1", "iobes", "bilou", "bmes", "bmewo"}
         How :meth:`named` writes labels.
-    cost : array (L, L), optional
-        Task loss of predicting type j for a token of true type i; default: Hamming.
-    max_cells : int
+    cost, max_cells
         As for SegmentModel.
 
     Attributes

@@ -154,8 +154,7 @@ class SegmentModel(LabelledModel):
         self.n_widths = int(self.longest.max())
         self.width = 3 * self.n_features + self.n_segment_features + self.n_widths
         self.size = (self.width + self.n_labels) * self.n_labels
-        too_long = np.arange(self.n_widths)[:, None] >= self.longest
-        self._forbidden = np.where(too_long, -np.inf, 0.0)
+        self._forbidden = np.where(np.arange(self.n_widths)[:, None] < self.longest, 0.0, -np.inf)
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> SegmentData:
         """Sequences and their segments, checked and laid out flat.
