@@ -49,12 +49,10 @@ def own_scores(structure, listing):
 def test_sparsemap_is_optimal(backend, specimen, data, mu, of_variables):
     """No output lies further in the direction of the gradient than the gap says; weights, value and marginals fit."""
     structure, listing, rows = drawn(data, specimen, backend)
-    s, squared = own_scores(structure, listing), np.ones(rows.shape[1], bool)
+    s, names = own_scores(structure, listing), [structure.variables] if of_variables else [*listing.parts]
+    squared = np.repeat([name in names for name in listing.parts], [x[0].size for x in listing.parts.values()])
     if of_variables:
         assume(structure.variables is not None)
-        squared = np.concatenate(
-            [np.full(part[0].size, name == structure.variables) for name, part in listing.parts.items()]
-        )
     elif specimen.kind == "Cut":
         mu = min(mu, 1e-3)  # the edges' scores stay those of a cut
     try:

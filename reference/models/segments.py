@@ -238,12 +238,9 @@ class SegmentModel(LabelledModel):
         return np.stack([np.repeat(labels, first[first >= 0] + 1), first])
 
     def _sizes(self, data: SegmentData) -> Iterable[tuple[str, int, int]]:
-        N = max(data.rows.n, 1)
-        return [
-            ("columns", data.rows.width, self.n_features),
-            ("features of segments", data.segments.width, self.n_segment_features),
-            ("widths", data.segments.n // N if data.rows.n else self.n_widths, self.n_widths),
-        ]
+        widths = data.segments.n // data.rows.n if data.rows.n else self.n_widths
+        of_segments = "features of segments", data.segments.width, self.n_segment_features
+        return [("columns", data.rows.width, self.n_features), of_segments, ("widths", widths, self.n_widths)]
 
     def chunks(self, data: SegmentData, batch: np.ndarray) -> Iterator[np.ndarray]:
         """Groups of sequences of similar lengths, as SequenceModel's."""
