@@ -38,7 +38,7 @@ OUTSIDE = "O"
 
 
 class ChunkingModel(SomeWeights, SegmentModel):
-    """A chunker; :meth:`of` makes one from training sentences.
+    """A chunker; :meth:`of` makes one from training sentences. Raises ValueError, TypeError, naming the argument.
 
     Parameters
     ----------
@@ -65,11 +65,6 @@ class ChunkingModel(SomeWeights, SegmentModel):
     labels : tuple of str
     size : int
         Number of weights: pairs, then L^2 transitions.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Naming the argument.
 
     Source
     ------
