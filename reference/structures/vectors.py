@@ -51,8 +51,9 @@ class Vectors:
             kind = type(self.space).__name__
             raise ValueError(f"parts: expected 'all', as a {kind} has no variables, got 'variables'")
         of_variables = getattr(scores, name) if isinstance(scores, tuple) else scores
-        counts = [np.full(math.prod(x.shape), x is of_variables) for x in score_fields(scores)]
-        return (self.possible & np.concatenate(counts)).astype(np.float64)
+        each = [np.full(math.prod(x.shape), x is of_variables) for x in score_fields(scores)]
+        counts: np.ndarray = self.possible & np.concatenate(each)
+        return counts.astype(np.float64)
 
     def allows(self, vertex: np.ndarray) -> bool:
         """Whether an output of these parts is possible."""
