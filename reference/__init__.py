@@ -52,8 +52,7 @@ from reference.screening.problem import ElasticNetCRF, beta_max
 from reference.screening.proximal import AcceleratedProximalGradient
 from reference.screening.rules import CountRule, L1GapRule, L2GapRule, UnionRule
 from reference.screening.solvers import SparseResult, solve_sparse
-from reference.sparsemap import SparseMAP, SparseMarginals, sparsemap
-from reference.sparsemap_jacobian import sparsemap_product
+from reference.sparsemap import SparseMAP, SparseMarginals, sparsemap, sparsemap_product
 from reference.structures.arborescence import Arborescence, ArborescenceScores
 from reference.structures.base import InfeasibleError, IntractableError, KBest, Structure, UnsupportedError
 from reference.structures.bmmf import bmmf

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
+import accelerated.compiled.structures.projective as kernels
 import reference.structures.projective as reference
 from accelerated.arrays import like, view
-from accelerated.compiled.structures.projective import best_range, max_marginals_range, sample_range, sum_range
-from accelerated.compiled.structures.projective_k_best import top_k_range
 from accelerated.mirror import mirrors
 from accelerated.structures import arborescence
 from accelerated.structures.answers import feasible as feasible  # of ops
@@ -27,42 +26,38 @@ from reference.structures.projective import trees_in_all
 __all__ = ["Projective", "max_marginals", "maximum_arborescence", "sample", "top_k_arborescences", "tree_partition"]
 
 
-def _over_batch(work: Callable[..., Any], scores: ArborescenceScores, *arguments: Any) -> None:
-    """Call a kernel of ranges of sentences with their values and lengths; ranges by the cubes of lengths."""
-    values, lengths = flat(scores)
-    pieces = ranges(np.concatenate([[0], np.cumsum(lengths**3)]), at_least=10**5) if len(lengths) else []
-    in_parallel(lambda lo, hi: work(lo, hi, values, lengths, *arguments), pieces)
-
-
-def _new(scores: ArborescenceScores, *shape: int, of: float) -> np.ndarray:
-    """Room (B, ...) for an answer of each sentence."""
-    return np.full((math.prod(scores.values.shape[:-2]), *shape), of)
+def _answers(kernel: Callable[..., Any], scores: ArborescenceScores, given: tuple[Any, ...], *rooms: Any) -> list[Any]:
+    """What a kernel of ranges of sentences answers beside what it is given; ranges by the cubes of lengths. A room
+    (number, *shape) is an array (..., *shape), filled with the number before.
+    """
+    (values, lengths), batch = flat(scores), scores.values.shape[:-2]
+    answers = [np.full((len(values), *shape), number) for number, *shape in rooms]
+    pieces = [(0, len(lengths))]
+    if len(lengths) > 1:
+        pieces = ranges(np.concatenate([[0], np.cumsum(lengths**3)]), at_least=10**5)
+    in_parallel(lambda lo, hi: kernel(lo, hi, values, lengths, *given, *answers), pieces)
+    return [like(x.reshape((*batch, *x.shape[1:])), scores.values) for x in answers]
 
 
 @mirrors(reference.maximum_arborescence)
 def maximum_arborescence(scores: ArborescenceScores, single_root: bool = False) -> tuple[Array, Array]:
-    values = scores.values
-    value, heads = _new(scores, of=0.0), _new(scores, values.shape[-2], of=-1)
-    _over_batch(best_range, scores, single_root, value, heads)
-    return like(value.reshape(values.shape[:-2]), values), like(heads.reshape(values.shape[:-1]), values)
+    value, heads = _answers(kernels.best_range, scores, (single_root,), (0.0,), (-1, scores.values.shape[-2]))
+    return value, heads
 
 
 @mirrors(reference.tree_partition)
 def tree_partition(
     scores: ArborescenceScores, mu: float = 1.0, single_root: bool = False
 ) -> tuple[Array, ArborescenceScores]:
-    values = scores.values
-    value, marginals = _new(scores, of=0.0), _new(scores, *values.shape[-2:], of=0.0)
-    _over_batch(sum_range, scores, single_root, float(mu), value, marginals)
-    each = like(value.reshape(values.shape[:-2]), values)
-    return each, scores._replace(values=like(marginals.reshape(values.shape), values))
+    rooms = (0.0,), (0.0, *scores.values.shape[-2:])
+    value, marginals = _answers(kernels.sum_range, scores, (single_root, float(mu)), *rooms)
+    return value, scores._replace(values=marginals)
 
 
 @mirrors(reference.max_marginals)
 def max_marginals(scores: ArborescenceScores, single_root: bool = False) -> ArborescenceScores:
-    marginals = _new(scores, *scores.values.shape[-2:], of=-np.inf)
-    _over_batch(max_marginals_range, scores, single_root, marginals)
-    return scores._replace(values=like(marginals.reshape(scores.values.shape), scores.values))
+    (marginals,) = _answers(kernels.max_marginals_range, scores, (single_root,), (-np.inf, *scores.values.shape[-2:]))
+    return scores._replace(values=marginals)
 
 
 @mirrors(reference.sample)
@@ -72,21 +67,17 @@ def sample(
     numbers, (*batch, n, _) = view("uniforms", uniforms), scores.values.shape
     if numbers.ndim != len(batch) + 2 or (*numbers.shape[:-2], numbers.shape[-1]) != (*batch, 2 * n):
         raise ValueError(f"uniforms: expected shape {(*batch, 'size', 2 * n)}, got {numbers.shape}")
-    size = numbers.shape[-2]
-    value, heads = _new(scores, of=0.0), _new(scores, size, n, of=-1)
-    numbers = numbers.reshape(len(value), size, 2 * n)
-    _over_batch(sample_range, scores, single_root, float(mu), numbers, value, heads)
-    return like(value.reshape(batch), scores.values), like(heads.reshape(*batch, size, n), scores.values)
+    of_sentences = numbers.reshape(math.prod(batch), *numbers.shape[-2:])
+    rooms = (0.0,), (-1, numbers.shape[-2], n)
+    value, heads = _answers(kernels.sample_range, scores, (single_root, float(mu), of_sentences), *rooms)
+    return value, heads
 
 
 @mirrors(reference.top_k_arborescences)
 def top_k_arborescences(scores: ArborescenceScores, k: int, single_root: bool = False) -> KBest:
-    *batch, n, _ = scores.values.shape
-    kept = min(k, trees_in_all(n))
-    highest, heads = _new(scores, kept, of=-np.inf), _new(scores, kept, n, of=-1)
-    _over_batch(top_k_range, scores, single_root, highest, heads)
-    scores_of, labels = highest.reshape(*batch, kept), heads.reshape(*batch, kept, n)
-    return k_best(like(scores_of, scores.values), like(labels, scores.values), k)
+    kept = min(k, trees_in_all(n := scores.values.shape[-2]))
+    values, labels = _answers(kernels.top_k_range, scores, (single_root,), (-np.inf, kept), (-1, kept, n))
+    return k_best(values, labels, k)
 
 
 class Projective(reference.Projective, arborescence.Arborescence):

@@ -1,4 +1,6 @@
-"""SegmentBatch of sequences: the reference's functions as kernels, over padded batches, in parallel over sequences."""
+"""Segments: the reference's functions as kernels, over padded batches, in parallel over sequences; where each boundary
+has scores of its own there are none, and the reference answers.
+"""
 
 from __future__ import annotations
 
@@ -31,17 +33,14 @@ __all__ = [
     "top_k_segments",
 ]
 
-
 FIRST = np.zeros(1, np.int64)  # where the only sequence begins
 
 
 def _flat(scores: SegmentScores) -> SegmentBatch:
     """A padded batch in the kernels' layout."""
     *batch, n, W, L = scores.segments.shape
-    if tuple(scores.pairwise.shape) != (L, L):
-        raise ValueError(
-            f"pairwise: shape {tuple(scores.pairwise.shape)} does not fit segments {tuple(scores.segments.shape)}"
-        )
+    if (shape := tuple(scores.pairwise.shape)) != (L, L):
+        raise ValueError(f"pairwise: shape {shape} does not fit segments {tuple(scores.segments.shape)}")
     segments, pairwise = view("segments", scores.segments), view("pairwise", scores.pairwise)
     if not batch and scores.lengths is None:
         return SegmentBatch(segments, pairwise, FIRST, np.array([n]))
@@ -59,14 +58,9 @@ def _pieces(flat: SegmentBatch) -> list[tuple[int, int]]:
     return ranges(np.concatenate([[0], np.cumsum(flat.length * flat.segments.shape[1])]))
 
 
-def _each(scores: SegmentScores) -> bool:
-    """Whether each boundary has scores of its own, for which there are no kernels."""
-    return scores.pairwise.ndim > 2
-
-
 @mirrors(reference.best_segments)
 def best_segments(scores: SegmentScores) -> tuple[Array, Array]:
-    if _each(scores):
+    if scores.pairwise.ndim > 2:
         return reference.best_segments(scores)
     flat, (*batch, n, _, _) = _flat(scores), scores.segments.shape
     value, rows = np.empty(len(flat.start)), np.full((len(flat.start), n, 3), -1)
@@ -76,7 +70,7 @@ def best_segments(scores: SegmentScores) -> tuple[Array, Array]:
 
 @mirrors(reference.segment_sums)
 def segment_sums(scores: SegmentScores, mu: float = 1.0) -> tuple[Array, SegmentScores]:
-    if _each(scores):
+    if scores.pairwise.ndim > 2:
         return reference.segment_sums(scores, mu)
     flat, (*batch, _, _, _) = _flat(scores), scores.segments.shape
     value, marginals = np.empty(len(flat.start)), np.zeros(flat.segments.shape)
@@ -85,15 +79,13 @@ def segment_sums(scores: SegmentScores, mu: float = 1.0) -> tuple[Array, Segment
         sum_range(lo, hi, flat, float(mu), value, marginals, *sums)
 
     _, (pairs,) = summed_in_parallel(run, _pieces(flat), lambda: (np.zeros(flat.pairwise.shape),))
-    return like(value.reshape(batch), scores.segments), scores._replace(
-        segments=like(marginals.reshape(scores.segments.shape), scores.segments),
-        pairwise=like(pairs, scores.segments),
-    )
+    shares, pairs = (like(x, scores.segments) for x in (marginals.reshape(scores.segments.shape), pairs))
+    return like(value.reshape(batch), scores.segments), scores._replace(segments=shares, pairwise=pairs)
 
 
 @mirrors(reference.top_k_segments)
 def top_k_segments(scores: SegmentScores, k: int) -> KBest:
-    if _each(scores):
+    if scores.pairwise.ndim > 2:
         return reference.top_k_segments(scores, k)
     flat, (*batch, n, W, L) = _flat(scores), scores.segments.shape
     kept = number_of_outputs(n, W, L, k)
@@ -105,7 +97,7 @@ def top_k_segments(scores: SegmentScores, k: int) -> KBest:
 
 @mirrors(reference.sample_segments)
 def sample_segments(scores: SegmentScores, uniforms: Array, mu: float = 1.0) -> tuple[Array, Array]:
-    if _each(scores):
+    if scores.pairwise.ndim > 2:
         return reference.sample_segments(scores, uniforms, mu)
     flat, (*batch, n, _, _) = _flat(scores), scores.segments.shape
     *leading, size, _, _ = shape = tuple(uniforms.shape)
@@ -119,16 +111,14 @@ def sample_segments(scores: SegmentScores, uniforms: Array, mu: float = 1.0) -> 
 
 @mirrors(reference.segment_max_marginals)
 def segment_max_marginals(scores: SegmentScores) -> SegmentScores:
-    if _each(scores):
+    if scores.pairwise.ndim > 2:
         return reference.segment_max_marginals(scores)
     flat, (*batch, n, _, L) = _flat(scores), scores.segments.shape
     values = np.full(flat.segments.shape, -np.inf)
     pairs = np.full((len(flat.start), max(n - 1, 0), L, L), -np.inf)
     in_parallel(lambda lo, hi: max_marginals_range(lo, hi, flat, values, pairs), _pieces(flat))
-    return scores._replace(
-        segments=like(values.reshape(scores.segments.shape), scores.segments),
-        pairwise=like(pairs.reshape(*batch, *pairs.shape[1:]), scores.segments),
-    )
+    each, pairs = values.reshape(scores.segments.shape), pairs.reshape(*batch, *pairs.shape[1:])
+    return scores._replace(segments=like(each, scores.segments), pairwise=like(pairs, scores.segments))
 
 
 class Segments(reference.Segments):

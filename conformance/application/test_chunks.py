@@ -146,3 +146,25 @@ def test_a_label_is_named_by_its_line():
     assert "label '0', predicted in line 9 of a.txt" in counted(truth, wrong, examples=lambda: sentences).no_chunks
     assert "label '0' in sentence 2, token 2; expected O" in counted(wrong, truth).no_chunks
     assert counted([["0"], ["N"]], [["0"], ["N"]]).no_chunks is None  # no labels of chunks
+
+
+def test_the_command_reads_templates_of_segments(write, cli):
+    """S lines, and TOML: the type depends on both words of a chunk, which the tokens' own templates cannot tell."""
+    text = "".join(f"{a} B-{k}\n{b} I-{k}\n. O\n\n" for a in "xy" for b in "xy" for k in [("NE", "EQ")[a == b]]) * 3
+    write(text, "both.txt")
+    write("U:%x[0,0]\nS7:%s[0]\nB\n", "s.template")
+    write('templates = ["word"]\nsegments = ["%b[0,word]+%e[0,word]"]\n', "s.toml")
+    write("U:%x[0,0]\n", "none.template")  # beside the templates of segments that come with the package
+    names = {"s.template": "S7:%s[word]=S7:x y", "s.toml": "%b[0,word]+%e[0,word]=y+x", "none.template": ""}
+    for file, name in names.items():
+        words = f"tag train both.txt --templates {file} --segments 2 --lam 0.001 --quiet --save m.npz"
+        assert cli.reported(words)["train"]["accuracy"]["sentence"] == 1.0
+        scores = cli.reported("tag evaluate m.npz both.txt")
+        assert scores["accuracy"]["sentence"] == 1.0 and scores["chunks"]["f1"] == 1.0
+        assert cli.printed("tag errors m.npz both.txt").startswith("0 of 36 tokens wrong")
+        shown = {each for each, _ in cli.reported("tag show m.npz")["labels"]["NE"]}
+        assert not name or {name, "2 tokens"} <= shown
+    (best,) = cli.reported("tag predict m.npz both.txt --limit 1 --top 2 --probabilities")["sentences"]
+    assert best["labels"] == ["B-EQ", "I-EQ", "O"] == best["best"][0]["labels"]
+    first, second = (each["score"] for each in best["best"])
+    assert first > second and best["probabilities"][0] == best["probabilities"][1] > 0.5

@@ -23,6 +23,7 @@ from diptych.files import load_model
 from diptych.files.columns import load_columns, read_columns
 from diptych.files.text import _standard_input
 from diptych.files.treebank import load_treebank
+from reference import Projective
 from reference.models import token_templates
 
 SENTENCES = f"{FILES['bank.txt']}\nA DT B-NP\ndog NN I-NP\nsees VBZ B-VP\nthe DT B-NP\nduck NN I-NP\n. . O\n"
@@ -374,3 +375,15 @@ def test_templates_are_weighed(backend, bank, cli, how, alive):
     first = next(i for i, line in enumerate(lines) if line.startswith(said))
     assert "ParsingModel" in lines[0] and len(lines[first:]) == 21
     assert said in out and ("parse show lists them" in out) == (count > 0)
+
+
+def test_parsers_of_projective_trees(cli, write):
+    """They are saved as such, and refuse other trees to learn from, or leave them out; all are scored."""
+    write("a\tD\t3\nb\tN\t0\nc\tV\t2\n\na\tD\t2\nb\tN\t0\n", "crossed.dp")  # 3 -> 1 and the root's arc to 2
+    options = "--projective --save m.npz --bits 8 --quiet"
+    assert "crossed.dp, line 2: expected arcs that do not cross" in cli.refused(f"parse train crossed.dp {options}")
+    report = cli.reported(f"parse train crossed.dp --test crossed.dp --drop-crossing {options}")
+    assert report["dropped"] == 1 and report["test"]["uas"] < 1.0
+    best = cli.reported("parse predict m.npz crossed.dp --top 99")["sentences"][0]["trees"]
+    assert sorted(tree["heads"] for tree in best) == sorted(map(list, Projective(np.zeros((3, 4)), True).enumerate()))
+    assert "--drop-crossing needs --projective" in cli.refused("parse train crossed.dp --drop-crossing --quiet")

@@ -1,15 +1,18 @@
 """Layers inside programs of PyTorch: forward mode, derivatives of a second order, transformations, compiled and
 exported programs. By the laws of layers first derivatives in reverse mode are right: these agree with them, or are
-errors.
+errors. SparseMAP: its marginals are those of its loss, and its Jacobian is right where scores tie.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from conformance.layers.minibatches import CASES
 from conformance.layers.structures import elsewhere, functions, offered
@@ -17,6 +20,7 @@ from conformance.layers.structures import elsewhere, functions, offered
 torch = pytest.importorskip("torch")
 
 from conformance.layers.programs import Program  # noqa: E402
+from diptych.layers.torch import arborescence, chain, matching, tree  # noqa: E402
 
 pytestmark = [  # warnings of PyTorch, about itself
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -140,3 +144,50 @@ def test_compiled_and_exported_programs_give_the_same(case):
         if program.kind != "Chain":
             with pytest.raises(RuntimeError, match=NOT_THERE):
                 shares(*(x.clone().requires_grad_() for x in program.fields)).sum().backward()
+
+
+# SparseMAP ------------------------------------------------------------------------------------------------------------
+
+TIED = {  # scores of 0
+    "chain": (partial(chain.sparsemap, mu=0.7), [(2, 3, 2), (2, 2, 2, 2)]),
+    "tree": (partial(tree.sparsemap, parents=[2, -1, 1], mu=0.7), [(2, 3, 2), (2, 2)]),
+    "one root": (partial(arborescence.sparsemap, single_root=True, lengths=torch.tensor([3, 2])), [(2, 3, 4)]),
+    "wide matchings": (partial(matching.sparsemap, mu=2.0), [(2, 2, 3)]),
+    "tall matchings": (partial(matching.sparsemap, lengths=torch.tensor([[3, 2], [1, 1]])), [(2, 4, 2)]),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_gradient_of_the_loss_of_sparsemap_is_the_marginals_less_the_parts(case):
+    program = Program(case)
+    x, *rest = (x.clone().requires_grad_() for x in program.fields)
+    slope, parts = (torch.autograd.grad(program.of(f)(x, *rest).sum(), x)[0] for f in ("sparsemap_loss", "score"))
+    assert torch.allclose(slope, program.of("sparsemap")(x, *rest) - parts, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", TIED)
+def test_the_jacobian_of_sparsemap_is_right_where_all_scores_tie(name):
+    """By differences, in both modes: the marginals are inside the hull, and the outputs of weight span less than it."""
+    ask, shapes = TIED[name]
+    given = [torch.zeros(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+    assert torch.autograd.gradcheck(ask, given, check_forward_ad=True)
+    found = ask(*given)
+    first = found[0] if isinstance(found, tuple) else found
+    assert torch.autograd.grad(first[0, 0, 0], given[0])[0][0, 0, 0] > 0.1
+
+
+@given(seed=st.integers(0, 999), dtype=st.sampled_from([torch.float32, torch.float64]))
+def test_forbidden_parts_and_constants_of_rows(seed, dtype):
+    """A forbidden pair has no share and no derivative; a number added to a row changes nothing but the value."""
+    random = torch.Generator().manual_seed(seed)
+    x = torch.randn(3, 3, 4, generator=random, dtype=dtype)
+    x[:, 0, 1] = -torch.inf
+    p = matching.sparsemap(x.requires_grad_())
+    assert torch.all(p[:, 0, 1] == 0) and torch.allclose(p.sum(-1), torch.ones(3, 3, dtype=dtype))
+    weights = torch.randn(p.shape, generator=random, dtype=dtype)
+    slope = torch.autograd.grad((weights * p).sum(), x)[0]
+    assert torch.all(slope[:, 0, 1] == 0) and torch.allclose(slope.sum(-1), torch.zeros(3, 3, dtype=dtype), atol=1e-5)
+    shift = torch.randn(3, 3, 1, generator=random, dtype=dtype)
+    assert torch.allclose(matching.sparsemap(x.detach() + shift), p.detach(), atol=1e-5)
+    with pytest.raises(ValueError, match="every output of example 1 is forbidden"):
+        matching.sparsemap(torch.stack([torch.zeros(2, 2), torch.full((2, 2), -torch.inf)]))

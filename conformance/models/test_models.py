@@ -53,6 +53,23 @@ def test_scores_are_features_times_weights(backend, name, seed):
             assert widest <= diameters[i] * (1 + 1e-9) + 1e-12
 
 
+@seeds
+def test_segments_of_one_token_are_a_sequence(backend, seed):
+    """With longest = 1 the losses and gradients are those of a SequenceModel."""
+    rng = np.random.default_rng(seed)
+    F, L, sizes = 2, int(rng.integers(1, 4)), rng.integers(0, 4, 3)
+    X, Y = [rng.normal(size=(n, F)) for n in sizes], [rng.integers(0, L, n) for n in sizes]
+    ours, theirs = backend.SegmentModel(F, L, 1), backend.SequenceModel(F, L, start_stop=False)
+    v = rng.normal(size=theirs.size)
+    w = np.concatenate([v[: F * L], np.zeros(ours.size - theirs.size), v[F * L :]])
+    segments = [[(t, 0, label) for t, label in enumerate(y.tolist())] for y in Y]
+    for loss in (backend.LogLoss, backend.StructuralHinge):
+        value, gradient = loss(ours, ours.pack(X, segments)).value_and_gradient(w)
+        expected, slope = loss(theirs, theirs.pack(X, Y)).value_and_gradient(v)
+        close(value, expected)
+        close(np.delete(gradient, np.s_[F * L : -L * L]), slope)
+
+
 def check_adjoint(model, data, w, dw, rng, dtype="float64"):
     """<J dw, g> = <dw, J^T g> on every piece, with g anywhere and 0 in places; J dw is the change of the scores."""
     put, linear = Place.of(w).floats, not isinstance(model, NonlinearModel)

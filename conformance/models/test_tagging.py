@@ -1,4 +1,4 @@
-"""Taggers: weights of pairs, hashing, legal predictions, bound models; templates of token features."""
+"""Taggers and chunkers: weights of pairs, hashing, legal predictions, bound models; templates of their features."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from conformance.specimens.models import LABELS, MODELS, TAGGERS, legal, sentences
 from conformance.specimens.pages import check_refusals
 from conformance.tolerances import close
+from diptych.chunks import chunks
 from diptych.files import load_model, save_model
 from reference.models.rules import as_settings, rules_of
+from reference.models.segment_templates import check_segment_templates, segment_names
 from reference.models.token_templates import TOKEN_TEMPLATES, attributes_of, check_templates, columns_of, load_templates
 
 
@@ -260,3 +262,29 @@ def test_rules_in_all_forms():
     named = rules_of(names, {"allowed": [["*", "O"], ["*", "B-X"], ["B-*", "I-?"]], "scheme": "bio"}).follows
     assert [names[b] for b in np.flatnonzero(named[0])] == ["B-X", "I-X", "O"]  # bio forbids I-Y after B-X
     assert [names[b] for b in np.flatnonzero(named[2])] == ["B-X", "O"]
+
+
+@pytest.mark.parametrize("scheme", LABELS)
+def test_labels_are_written_as_they_were_read(backend, rng, scheme):
+    """Chunks as segments and back, in the scheme that the labels have; O is a segment of one token."""
+    X, Y = sentences(rng, 6, scheme)
+    model = backend.ChunkingModel.of(X, Y, ["word"], longest=7)
+    data = model.pack(X, Y)
+    every = [rows[rows[:, 0] >= 0] for rows in np.asarray(model._true_rows(data, np.arange(data.n)))]
+    upper = [[label[0].upper() + label[1:] for label in y] for y in Y]
+    assert [model.named(rows) for rows in every] == upper and {x for y in upper for x in y} <= set(model.token_labels)
+    assert [chunks(y) for y in upper] == [chunks(y) for y in Y]
+    assert model.longest.tolist() == [1 if label == "O" else 7 for label in model.labels]
+
+
+def test_templates_of_segments():
+    """By hand: joined values, tokens beside the edges and outside, treatments, lengths; what is none is named."""
+    x = {"word": ["The", "old", "Duck"], "tag": ["D", "A", "N"]}
+    for template, expected in (
+        ("%s[word.lower]|%l", ["the|1", "the old duck|3", "duck|1"]),
+        ("%b[-1,tag]/%e[+1,word]", ["_B-1/old", "_B-1/_B+1", "A/_B+1"]),
+        ("S1:%b[-2,word]%e[ 0,tag.lower]", ["S1:_B-2d", "S1:_B-2n", "S1:Then"]),
+    ):
+        names = segment_names(template, x, 3, [(0, 1), (0, 3), (2, 3)])
+        assert names == [f"{template}={each}" for each in expected]
+    check_refusals("wrong_segments.txt", {"check": check_segment_templates})

@@ -187,7 +187,7 @@ def test_pages_link_to_every_recipe():
 
 
 @pytest.mark.beyond("long runs")
-@pytest.mark.parametrize("decision", [decisions.matching, decisions.path])
+@pytest.mark.parametrize("decision", decisions.SHAPES)
 def test_decisions_that_are_learned_lose_less_than_two_stage_ones(decision):
     """Where the prediction cannot be right everywhere: every method, on the seed of the page."""
     lost = decisions.compare(decision, n=60, tests=60, epochs=5, seed=1)

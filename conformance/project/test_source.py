@@ -24,7 +24,7 @@ SHELVES = (  # modules and packages of the readable panel; those of one line kno
     ("datasets", "records"),
     ("gram", "identities", "prox", "smoothings", "steps"),
     ("structures",),
-    ("models", "decisions", "sparsemap", "sparsemap_jacobian"),
+    ("models", "decisions", "sparsemap"),
     ("objectives",),
     ("weighted",),
     ("linearized",),

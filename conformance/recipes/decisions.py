@@ -14,18 +14,13 @@ import accelerated as sp
 FEATURES = 4
 
 
-def matching(values):
-    """A decision: which row goes with which column, at scores (p, q)."""
-    return sp.Matching(values)
-
-
 def path(values):
     """A decision: a node of each layer, at scores (layers - 1, nodes, nodes) of the edges."""
     layers, nodes, _ = values.shape
     return sp.Chain(np.zeros((layers + 1, nodes)), values)
 
 
-SHAPES = {matching: (6, 6), path: (7, 4, 4)}
+SHAPES = {sp.Matching: (6, 6), path: (7, 4, 4)}  # a row goes with a column; a path through layers
 
 
 def draw(rng, hidden, n, shape):
@@ -64,11 +59,6 @@ def trained(method, space, X, S, rng, epochs):
     return mean
 
 
-def two_stage(X, S):
-    """Weights by least squares on the scores."""
-    return np.linalg.lstsq(X.reshape(-1, X.shape[-1]), S.ravel(), rcond=None)[0]
-
-
 def loss(space, X, S, w):
     """The mean regret over the mean cost of the best decisions."""
     lost = sum(float(sp.regret(space(x @ w), space(s))) for x, s in zip(X, S, strict=True))
@@ -82,13 +72,13 @@ def compare(space, n=100, tests=200, epochs=10, seed=0):
     hidden = hidden / np.linalg.norm(hidden, axis=0)
     X, S = draw(rng, hidden, n, SHAPES[space])
     new = draw(rng, hidden, tests, SHAPES[space])
-    weights = {"two-stage": two_stage(X, S)}
+    weights = {"two-stage": np.linalg.lstsq(X.reshape(-1, X.shape[-1]), S.ravel(), rcond=None)[0]}
     weights |= {method: trained(method, space, X, S, rng, epochs) for method in METHODS}
     return {name: loss(space, *new, w) for name, w in weights.items()}
 
 
 if __name__ == "__main__":
-    for decision in (matching, path):
+    for decision in SHAPES:
         runs = [compare(decision, seed=seed) for seed in range(3)]
         for name in runs[0]:
             each = np.array([100 * run[name] for run in runs])

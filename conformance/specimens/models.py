@@ -17,7 +17,7 @@ import numpy as np
 import reference
 from conformance.application.test_chunks import written
 from conformance.listed_crf import ListedCRF
-from conformance.specimens.outputs import OUTPUTS
+from conformance.specimens.outputs import OUTPUTS, crosses
 from conformance.specimens.scores import forest
 from diptych.chunks import chunks
 from reference.models.tagging import attributes_of
@@ -262,14 +262,10 @@ SEGMENT_FEATURES = {  # templates, and what they stand for in a sentence, from s
 
 
 def _chunked(rng, number, n, largest, **options):
-    may = lambda y: legal(y, "bio") and all(c.last - c.first < 2 for c in chunks(y))  # noqa: E731
-    X, Y = sentences(rng, n, lengths=_sizes(rng, n, largest), may=may)
-    return chunked(X, Y, ["bias", "word", "tag[-1]"], **options)
-
-
-def chunked(X: Any, Y: Any, templates: Any, longest: int = 2, **options: Any) -> Problem:
     """Of a ChunkingModel with the templates SEGMENT_FEATURES: a SegmentModel of indicators of its vocabularies."""
-    options |= {"longest": longest, "segment_templates": list(SEGMENT_FEATURES)}
+    may = lambda y: legal(y, "bio") and all(c.last - c.first < 2 for c in chunks(y))  # noqa: E731
+    (X, Y), templates = sentences(rng, n, lengths=_sizes(rng, n, largest), may=may), ["bias", "word", "tag[-1]"]
+    options |= {"longest": 2, "segment_templates": list(SEGMENT_FEATURES)}
     own = reference.ChunkingModel.of(X, Y, templates, **options)
     F, G, seen = len(own.vocabulary), len(own.segment_vocabulary), attributes_of(X, own.templates)
     inputs, gold = [], []
@@ -445,20 +441,10 @@ def heads_of(rng: np.random.Generator, n: int) -> np.ndarray:
 
 
 def nested(rng: np.random.Generator, n: int) -> np.ndarray:
-    """A dependency tree whose arcs do not cross: the tokens under each token are a stretch."""
-    heads = np.zeros(n, np.int64)
-
-    def below(first: int, end: int, head: int) -> None:
-        while first < end:
-            stop = rng.integers(first, end) + 1
-            m = rng.integers(first, stop)
-            heads[m] = head
-            below(first, m, m + 1)
-            below(m + 1, stop, m + 1)
-            first = stop
-
-    below(0, n, 0)
-    return heads
+    """A dependency tree whose arcs do not cross."""
+    while crosses(heads := heads_of(rng, n).tolist()):
+        pass
+    return np.array(heads, np.int64)
 
 
 TEMPLATE_LISTS = (

@@ -76,12 +76,10 @@ def _arborescences(given: Arguments) -> Iterator[tuple[int, ...]]:
             yield heads
 
 
-def _projective(given: Arguments) -> Iterator[tuple[int, ...]]:
-    """Those without crossing arcs, where tokens stand in a row with the root at its left end."""
-    for heads in _arborescences(given):
-        arcs = [sorted((h, m + 1)) for m, h in enumerate(heads)]
-        if not any(a < c < b < d for (a, b), (c, d) in itertools.permutations(arcs, 2)):
-            yield heads
+def crosses(heads: Iterable[int]) -> bool:
+    """Whether arcs cross, where tokens stand in a row with the root at its left end."""
+    arcs = [sorted((h, m)) for m, h in enumerate(heads, 1)]
+    return any(a < c < b < d for (a, b), (c, d) in itertools.permutations(arcs, 2))
 
 
 def _span_trees(given: Arguments) -> Iterator[tuple[tuple[int, int], ...]]:
@@ -141,6 +139,7 @@ def _each_value(given: Arguments, y: tuple[int, ...]) -> list[Part]:
     return [("values", (v, j), 1) for v, j in enumerate(y) if j >= 0]
 
 
+PROJECTIVE = Outputs(lambda given: itertools.filterfalse(crosses, _arborescences(given)), _each_value, _values)
 OUTPUTS = {
     "Table": Outputs(
         lambda given: iter(range(given["values"].shape[0])), lambda given, y: [("values", (y,), 1)], _values
@@ -155,7 +154,7 @@ OUTPUTS = {
     "Cut": _labelled(_edges, lambda p, given: given["edges"].shape[0]),
     "Matching": Outputs(_matchings, _each_value, _values),
     "Arborescence": Outputs(_arborescences, _each_value, _values),
-    **dict.fromkeys(("Projective", "ProjectiveTree"), Outputs(_projective, _each_value, _values)),
+    **dict.fromkeys(("Projective", "ProjectiveTree"), PROJECTIVE),
     "SpanTree": Outputs(_span_trees, lambda given, y: [("values", span, 1) for span in y], _values),
     "Segments": Outputs(
         _segments,

@@ -6,6 +6,7 @@ An instance is the structure's scores on the host, as float64 (``ChainScores``, 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,26 +27,18 @@ def listed(draw: Any, forbidden: bool = True, batched: bool = True) -> sp.TableS
 
 
 @st.composite
-def chains(draw: Any, forbidden: bool = True, batched: bool = True) -> sp.ChainScores:
-    """Up to 4 positions and 3 labels; batches with and without lengths; pairwise scores shared or not."""
-    n, L = draw(st.integers(0, 4)), draw(st.integers(1, 3))
-    batch = draw(BATCHES) if batched else ()
-    unary = draw(arrays((*batch, n, L), forbidden))
-    shared = draw(st.booleans())
-    pairwise = draw(arrays((L, L) if shared else (*batch, max(n - 1, 0), L, L), forbidden))
-    return sp.ChainScores(unary, pairwise, ragged(draw, batch, n))
-
-
-@st.composite
-def segments(draw: Any, forbidden: bool = True, batched: bool = True) -> sp.SegmentScores:
-    """Up to 4 tokens, 3 labels and segments of 5 tokens; batches with and without lengths; pairwise scores shared or
-    not.
+def chains(draw: Any, forbidden: bool = True, batched: bool = True, longest: int = 0) -> Any:
+    """Up to 4 positions and 3 labels, or segments of up to ``longest`` positions; batches with and without lengths;
+    pairwise scores shared or not.
     """
-    n, W, L = draw(st.integers(0, 4)), draw(st.integers(1, 5)), draw(st.integers(1, 3))
+    n, W, L = draw(st.integers(0, 4)), [draw(st.integers(1, longest))] if longest else [], draw(st.integers(1, 3))
     batch = draw(BATCHES) if batched else ()
-    scores = draw(arrays((*batch, n, W, L), forbidden))
+    scores = draw(arrays((*batch, n, *W, L), forbidden))
     pairwise = draw(arrays((L, L) if draw(st.booleans()) else (*batch, max(n - 1, 0), L, L), forbidden))
-    return sp.SegmentScores(scores, pairwise, ragged(draw, batch, n))
+    return (sp.SegmentScores if W else sp.ChainScores)(scores, pairwise, ragged(draw, batch, n))
+
+
+segments = partial(chains, longest=5)
 
 
 def ragged(draw: Any, batch: tuple[int, ...], n: int) -> np.ndarray | None:

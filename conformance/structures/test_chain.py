@@ -132,7 +132,7 @@ def faint(depth):
 
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_labels_that_underflow_and_count(backend, depth):
-    """A chain, and the path as a tree, both with shared and with own transitions, have the sums of all labellings."""
+    """A chain, the path as a tree, with shared and with own transitions, and segments of a token have the same sums."""
     for unary, pairwise in faint(depth):
         n, L = unary.shape
         each = np.broadcast_to(pairwise, (n - 1, L, L))
@@ -143,10 +143,11 @@ def test_labels_that_underflow_and_count(backend, depth):
             backend.Chain(unary, each.copy()),
             backend.Tree(unary, pairwise, parents),
             backend.Tree(unary, below, parents),
+            backend.Segments(unary[:, None, :], pairwise),
         ):
             value, marginals = structure.expectation()
             close(value, expected)
-            close(marginals.unary, means["unary"])
+            close(np.reshape(marginals[0], unary.shape), means["unary"])
             shared = np.ndim(marginals.pairwise) == 2
             edges = means["pairwise"].sum(axis=0) if shared else means["pairwise"]
             close(marginals.pairwise if shared else np.asarray(marginals.pairwise)[1 - n :], edges)

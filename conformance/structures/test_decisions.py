@@ -20,9 +20,11 @@ from conformance.tolerances import close
 from reference.structures.scores import inner, mapped
 from reference.structures.vectors import Vectors, flat
 
-everywhere = pytest.mark.parametrize("specimen", STRUCTURES, ids=repr)
-but_cuts = pytest.mark.parametrize("specimen", [each for each in STRUCTURES if each.kind != "Cut"], ids=repr)
 SCALES = st.sampled_from([1e-3, 0.3, 1.0, 20.0, 1e4])
+
+
+def all_but(*kinds):
+    return pytest.mark.parametrize("specimen", [each for each in STRUCTURES if each.kind not in kinds], ids=repr)
 
 
 def drawn(data, specimen, backend, space=HOST):
@@ -42,17 +44,15 @@ def own_scores(structure, listing):
     return np.where(s > -np.inf, s, 0.0)
 
 
-@everywhere
+@all_but()
 @given(data=st.data(), mu=SCALES, of_variables=st.booleans())
 def test_sparsemap_is_optimal(backend, specimen, data, mu, of_variables):
     """No output lies further in the direction of the gradient than the gap says; weights, value and marginals fit."""
     structure, listing, rows = drawn(data, specimen, backend)
-    s, squared = own_scores(structure, listing), np.ones(rows.shape[1], bool)
+    s, names = own_scores(structure, listing), [structure.variables] if of_variables else [*listing.parts]
+    squared = np.repeat([name in names for name in listing.parts], [x[0].size for x in listing.parts.values()])
     if of_variables:
         assume(structure.variables is not None)
-        squared = np.concatenate(
-            [np.full(part[0].size, name == structure.variables) for name, part in listing.parts.items()]
-        )
     elif specimen.kind == "Cut":
         mu = min(mu, 1e-3)  # the edges' scores stay those of a cut
     try:
@@ -84,7 +84,7 @@ def normal(structure, random, decimals=1):
     return noise if fixed is None else noise._replace(**{fixed: 0.0 * getattr(noise, fixed)})
 
 
-@pytest.mark.parametrize("specimen", [each for each in STRUCTURES if each.kind not in ("Boxes", "Cut")], ids=repr)
+@all_but("Boxes", "Cut")
 @given(data=st.data(), noise=st.sampled_from(["additive", "multiplicative"]), seed=st.integers(0, 99))
 def test_a_perturbed_maximum_is_one_convex_function_of_the_scores(backend, specimen, data, noise, seed):
     """With one seed: its gradient supports it at other scores, and gives its value where it is linear."""
@@ -112,7 +112,7 @@ def test_multiplicative_noise_leaves_a_cut_a_cut(backend):
     close(value, inner(cut.scores, gradient))
 
 
-@pytest.mark.parametrize("specimen", [each for each in STRUCTURES if each.kind != "Boxes"], ids=repr)
+@all_but("Boxes")
 @given(data=st.data(), mu=st.sampled_from([1e-3, 0.3, 2.0]), seed=st.integers(0, 99))
 def test_sparsemap_smooths_the_maximum(backend, specimen, data, mu, seed):
     """Between the max and the max + mu c/2, convex, with the marginals as gradient; a value at other scores is at least
@@ -157,7 +157,7 @@ def test_sparsemap_trains_with_a_certificate(backend, kind):
     assert dual <= hard.fun + 1e-9 and result.fun - dual <= mu * smooth.width() + 1e-4
 
 
-@everywhere
+@all_but()
 @given(data=st.data(), shift=st.integers(0, 2**20))
 def test_spo_plus_bounds_the_regret_of_every_best_output(backend, specimen, data, shift):
     """By enumeration: its value, the regret of the worst of the outputs that are best; 0 at the true scores."""
@@ -196,18 +196,12 @@ def test_refused_arguments_of_losses_over_best(backend):
 # the Jacobian of SparseMAP ------------------------------------------------------------------------------------------
 
 
-def each_its_own(data, specimen, backend):
-    """What is drawn, where each edge has scores of its own."""
-    structure, listing, rows = drawn(data, specimen, backend)
-    return Vectors(structure).space, own_scores(structure, listing), rows
-
-
-@but_cuts
+@all_but("Cut")
 @given(data=st.data(), mu=SCALES, seed=st.integers(0, 99))
 def test_the_jacobian_is_the_projector_of_the_face(backend, specimen, data, mu, seed):
     """By enumeration: onto the differences of the outputs that are best at s/mu - p, where scores tie, too."""
-    structure, s, rows = each_its_own(data, specimen, backend)
-    s = s / mu
+    structure, listing, rows = drawn(data, specimen, backend)
+    structure, s = Vectors(structure).space, own_scores(structure, listing) / mu
     marginals = backend.sparsemap(structure, mu, tol=1e-14).marginals
     p = flat(marginals)
     along = normal(structure, np.random.default_rng(seed), 9)
@@ -222,12 +216,11 @@ def test_the_jacobian_is_the_projector_of_the_face(backend, specimen, data, mu, 
     np.testing.assert_allclose(flat(found), expected, rtol=0, atol=1e-7 / mu)
 
 
-@but_cuts
+@all_but("Cut")
 @given(data=st.data(), mu=st.sampled_from([0.3, 1.0, 20.0]), seed=st.integers(0, 99))
 def test_the_jacobian_is_that_of_differences(backend, specimen, data, mu, seed):
     """Of the marginals at scores that do not tie; there it is its own transpose."""
-    structure, _, _ = each_its_own(data, specimen, backend)
-    rng = np.random.default_rng(seed)
+    structure, rng = Vectors(drawn(data, specimen, backend)[0]).space, np.random.default_rng(seed)
     apart = structure.augment(normal(structure, rng, 9))
     v, w = normal(apart, rng), normal(apart, rng)
 

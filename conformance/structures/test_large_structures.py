@@ -104,16 +104,25 @@ NEAR = {
     ),
 }
 BOTH = {**SMALL, **{f"{name}, large": each for name, each in LARGE.items()}}
-SUMMED = [name for name, (each, _) in BOTH.items() if "expectation" in each.promises]
-summed = pytest.mark.parametrize("name", SUMMED)
+summed = pytest.mark.parametrize("name", [name for name, (each, _) in BOTH.items() if "expectation" in each.promises])
 
 
-@pytest.mark.parametrize("name", [name for name in SUMMED if BOTH[name][0].kind != "Segments"])
+def covered(marginals):
+    """How often segments (..., n, W, L) cover each token (..., n)."""
+    by_length = marginals.sum(axis=-1)
+    total = np.zeros(by_length.shape[:-1])
+    for s, w in np.ndindex(by_length.shape[-2:]):
+        total[..., s : s + w + 1] += by_length[..., s, w, None]
+    return total
+
+
+@summed
 @pytest.mark.parametrize("near", NEAR)
 def test_marginals_are_a_distribution(backend, rng, name, near):
     """Ties, near ties and huge scores, which have lost their fractions: probabilities are still probabilities.
 
-    Marginals of pairs sum to those of variables, up to rounding; of the scores, unless a structure promises more.
+    Marginals of pairs sum to those of variables, up to rounding; of the scores, unless a structure promises more. One
+    segment covers each token, and each but the first follows one boundary.
     """
     specimen, make = BOTH[name]
     for scale, mu in itertools.product(SCALES, (1e-3, 1.0, 1e4)):
@@ -126,25 +135,36 @@ def test_marginals_are_a_distribution(backend, rng, name, near):
         apart = 1e-13 if "consistent" in specimen.promises else 16 * EPS * max(1.0, scale / mu)
         first, *fields = score_fields(marginals)
         lengths = getattr(scores, "lengths", None)
-        total = first.sum(axis=-1)
+        total = covered(first) if specimen.kind == "Segments" else first.sum(axis=-1)
         there = np.ones(total.shape) if lengths is None else 1.0 * (np.arange(total.shape[-1]) < lengths[:, None])
         np.testing.assert_allclose(total, there, rtol=0, atol=1e-13)
         for pairs in fields:
-            if specimen.ends is None:
+            if specimen.kind == "Segments":
+                later = np.moveaxis(first, -1, 0)[..., 1:, :].reshape(first.shape[-1], -1).sum(axis=-1)
+                np.testing.assert_allclose(pairs.reshape(-1, len(later)).sum(axis=0), later, rtol=0, atol=1e-11)
+            elif specimen.ends is None:
                 np.testing.assert_allclose(pairs.sum(axis=(-2, -1)), 1.0, rtol=0, atol=1e-13)
-                continue
-            ends, edges = specimen.ends(scores)
-            first_end, second_end = (first[..., ends[:, i], :] for i in (0, 1))
-            if pairs.ndim == 2:
-                np.testing.assert_allclose(pairs.sum(), total[..., ends[:, 1]].sum(), rtol=1e-13)
+            elif pairs.ndim == 2:
+                np.testing.assert_allclose(pairs.sum(), total[..., specimen.ends(scores)[0][:, 1]].sum(), rtol=1e-13)
             else:
+                ends, edges = specimen.ends(scores)
+                first_end, second_end = (first[..., ends[:, i], :] for i in (0, 1))
                 np.testing.assert_allclose(pairs[..., edges, :, :].sum(axis=-1), first_end, rtol=0, atol=apart)
                 np.testing.assert_allclose(pairs[..., edges, :, :].sum(axis=-2), second_end, rtol=0, atol=apart)
         assert all(np.all(field >= 0) for field in (first, *fields))
-        slack = 1e-13 * (4 * math.prod(first.shape[-2:-1]) * scale + mu)
+        slack = 1e-13 * (4 * math.prod(total.shape[-1:]) * scale + mu)
         assert np.all(best - slack <= value)
         if np.ndim(value) == 0:
             assert value <= best + mu * math.log(structure.count()) + slack
+
+
+def test_long_sequences_are_counted_exactly(backend):
+    """n tokens of segments of any length: L (L + 1)^(n - 1); a log-partition at scores of 0 is the log of the count."""
+    free = backend.Segments(np.zeros((90, 90, 3)), np.zeros((3, 3)))
+    assert free.count() == 3 * 4**89 and type(free.count()) is int
+    for W, L in ((1, 3), (7, 2)):
+        space = backend.Segments(np.zeros((700, W, L)), np.zeros((L, L)))
+        close(space.log_partition(), math.log(space.count()))
 
 
 LENGTHS = np.array([11, 0, 23, 1, 5])

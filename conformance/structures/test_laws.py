@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -263,42 +264,52 @@ def is_drawn(outputs, weights, order, drawn, uniform, slack=1e-9):
     return True
 
 
-DRAWN = [
-    each
-    for each in STRUCTURES
-    if "expectation" in each.promises and each.kind != "Segments" and each.draw is not dependencies
-]
+def picked(kind, y):
+    """An output as its numbers pick it: of segments the label and the length of what ends at each token, or 0."""
+    if kind != "Segments":
+        return np.atleast_1d(y)
+    ends = np.zeros((len(y), 2), int)
+    for s, w, label in y:
+        if s >= 0:
+            ends[s + w] = label + 1, w + 1
+    return ends.reshape(-1)
+
+
+DRAWN = [each for each in STRUCTURES if "expectation" in each.promises and each.draw is not dependencies]
 
 
 @pytest.mark.parametrize("specimen", DRAWN, ids=repr)
 @given(data=st.data(), mu=MU)
 def test_outputs_are_drawn_by_their_distribution_function(backend, specimen, data, mu):
-    """Variable after variable, in an order that all draws share, whatever it is. Of a member of a batch without an
-    output the value is -inf, and labels are -1, as beyond the end of a chain.
+    """Variable after variable, in an order that all draws share, whatever it is; of segments from the last token
+    backwards. Of a member of a batch without an output the value is -inf, and labels are -1, as beyond the end.
     """
-    instance, size = data.draw(specimen.draw()), 3
+    instance, size, rows = data.draw(specimen.draw()), 3, [3] * (specimen.kind == "Segments")
     structure, each = specimen.make(backend, instance), members(instance)
     listings = [specimen.enumerate(one) for one in each]
-    batch = instance[0].shape[: -1 if specimen.kind == "Table" else -2]
-    variables = instance[0].shape[len(batch) : -1]
-    uniform = numbers(data, *batch, size, *variables)
+    batch = instance[0].shape[: -len(structure.axes)]
+    variables = instance[0].shape[len(batch) : -1][: 1 if rows else None]
+    uniform = numbers(data, *batch, size, *variables, *[2] * len(rows))
     if all(scores.max(initial=-np.inf) > -np.inf for _, scores, _ in listings):
         drawn = structure.sample(size, mu, Given(uniform))
-    elif specimen.kind == "Graph":
+    elif rows or specimen.kind == "Graph":
         return
     else:
         value, drawn = structure.ops.sample(structure.scores, uniform, mu)
         assert [total == -np.inf for total in np.ravel(value)] == [x.scores.max() == -np.inf for x in listings]
-    assert drawn.dtype == np.int64 and drawn.shape == (*batch, size, *variables)
-    rows = (len(each), size, variables[0] if variables else 1)
-    for (outputs, scores, _), ys, us in zip(listings, drawn.reshape(rows), uniform.reshape(rows), strict=True):
+    assert drawn.dtype == np.int64 and drawn.shape == (*batch, size, *variables, *rows)
+    drawn = drawn.reshape(len(each), size, *variables, *rows)
+    uniform = uniform.reshape(len(each), size, math.prod(uniform.shape[len(batch) + 1 :]))
+    for (outputs, scores, _), ys, us in zip(listings, drawn, uniform, strict=True):
         if scores.max() == -np.inf:
             assert np.all(ys == -1)
             continue
-        outputs = [np.atleast_1d(y) for y in outputs]
+        outputs, ys = ([picked(specimen.kind, y) for y in some] for some in (outputs, ys))
         length, (_, weights) = len(outputs[0]), log_sum_exp(scores, mu)
-        assert np.all(ys[:, length:] == -1)
+        assert all(np.all(y[length:] == (0 if rows else -1)) for y in ys)
         orders = map(list, itertools.permutations(range(length)))
+        if rows:
+            orders = [sorted(range(length), key=lambda v: (-(v // 2), v))]
         assert any(all(is_drawn(outputs, weights, o, y, u[o]) for y, u in zip(ys, us, strict=True)) for o in orders)
 
 

@@ -30,7 +30,7 @@ from reference.models.segment_templates import (
 from reference.models.segments import SegmentData, SegmentModel
 from reference.models.tagging import cells_of, check_choices, frequent, numbered
 from reference.models.token_templates import attributes_of, check_templates, columns_of, columns_of_sentence
-from reference.structures.segment_scores import SegmentScores
+from reference.structures.segment_oracles import SegmentScores
 
 __all__ = ["ChunkingModel"]
 
@@ -38,7 +38,7 @@ OUTSIDE = "O"
 
 
 class ChunkingModel(SomeWeights, SegmentModel):
-    """A chunker; :meth:`of` makes one from training sentences.
+    """A chunker; :meth:`of` makes one from training sentences. Raises ValueError, TypeError, naming the argument.
 
     Parameters
     ----------
@@ -57,9 +57,7 @@ class ChunkingModel(SomeWeights, SegmentModel):
         the matrix in :mod:`reference.models.segments`. All lengths and all transitions have weights.
     scheme : {"bio", "iob1", "iobes", "bilou", "bmes", "bmewo"}
         How :meth:`named` writes labels.
-    cost : array (L, L), optional
-        Task loss of predicting type j for a token of true type i; default: Hamming.
-    max_cells : int
+    cost, max_cells
         As for SegmentModel.
 
     Attributes
@@ -67,11 +65,6 @@ class ChunkingModel(SomeWeights, SegmentModel):
     labels : tuple of str
     size : int
         Number of weights: pairs, then L^2 transitions.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Naming the argument.
 
     Source
     ------

@@ -22,7 +22,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 import reference.arrays
-from reference.arrays import Array, Place, Rows, host
+from reference.arrays import Array, Rows, host
 from reference.example_errors import Example, each_example, example_error, listed
 from reference.models.base import (
     Concatenated,
@@ -40,7 +40,7 @@ from reference.models.base import (
 )
 from reference.models.sequence import layout_of, lengths_of, of_similar_lengths, padded
 from reference.packed import check_indices, check_offsets, lock
-from reference.structures.segment_scores import SegmentScores
+from reference.structures.segment_oracles import SegmentScores, sheared
 from reference.structures.segments import Segments
 
 __all__ = ["SegmentData", "SegmentModel"]
@@ -155,8 +155,7 @@ class SegmentModel(LabelledModel):
         self.n_widths = int(self.longest.max())
         self.width = 3 * self.n_features + self.n_segment_features + self.n_widths
         self.size = (self.width + self.n_labels) * self.n_labels
-        too_long = np.arange(self.n_widths)[:, None] >= self.longest
-        self._forbidden = np.where(too_long, -np.inf, 0.0)
+        self._forbidden = np.where(np.arange(self.n_widths)[:, None] < self.longest, 0.0, -np.inf)
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> SegmentData:
         """Sequences and their segments, checked and laid out flat.
@@ -240,12 +239,9 @@ class SegmentModel(LabelledModel):
         return np.stack([np.repeat(labels, first[first >= 0] + 1), first])
 
     def _sizes(self, data: SegmentData) -> Iterable[tuple[str, int, int]]:
-        N = max(data.rows.n, 1)
-        return [
-            ("columns", data.rows.width, self.n_features),
-            ("features of segments", data.segments.width, self.n_segment_features),
-            ("widths", data.segments.n // N if data.rows.n else self.n_widths, self.n_widths),
-        ]
+        widths = data.segments.n // data.rows.n if data.rows.n else self.n_widths
+        of_segments = "features of segments", data.segments.width, self.n_segment_features
+        return [("columns", data.rows.width, self.n_features), of_segments, ("widths", widths, self.n_widths)]
 
     def chunks(self, data: SegmentData, batch: np.ndarray) -> Iterator[np.ndarray]:
         """Groups of sequences of similar lengths, as SequenceModel's."""
@@ -265,15 +261,15 @@ class SegmentModel(LabelledModel):
         """The scores at dw (d,), without the -inf of lengths that a label does not have."""
         weights, pairwise = self.split(dw)
         positions, place = layout_of(data.offsets, batch)
-        home, xp, F, W, L = data.rows.place, data.rows.place.xp, self.n_features, self.n_widths, self.n_labels
+        xp, F, W, L = data.rows.place.xp, self.n_features, self.n_widths, self.n_labels
         # one pass over the features: three times L columns
         of_tokens = xp.concat([weights[k * F : (k + 1) * F, :] for k in range(3)], axis=1)
         tokens = padded(data, self.arrays.gather_sum(data.rows.take(positions), of_tokens), place)
         each = self.arrays.gather_sum(data.segments.take(self._rows_of(positions)), weights[3 * F : -W, :])
         each = padded(data, xp.reshape(each, (len(positions), W * L)), place)
         segments = xp.reshape(each, (*place.shape, W, L)) + weights[-W:, :]
-        segments = segments + xp.cumulative_sum(self._ahead(tokens[:, :, :L], home), axis=2)
-        segments = segments + tokens[:, :, None, L : 2 * L] + self._ahead(tokens[:, :, 2 * L :], home)
+        segments = segments + xp.cumulative_sum(self._ahead(tokens[:, :, :L]), axis=2)
+        segments = segments + tokens[:, :, None, L : 2 * L] + self._ahead(tokens[:, :, 2 * L :])
         return SegmentScores(segments, pairwise, lengths_of(data, batch))
 
     def pullback(self, data: SegmentData, batch: np.ndarray, w: Array, g: SegmentScores) -> Array:
@@ -284,7 +280,9 @@ class SegmentModel(LabelledModel):
         xp, home, L = data.rows.place.xp, data.rows.place, self.n_labels
         cells = home.integers(np.flatnonzero(place.ravel() < len(positions)))
         wider = xp.flip(xp.cumulative_sum(xp.flip(g.segments, axis=2), axis=2), axis=2)  # sum over w' >= w
-        tokens = xp.concat([self._behind(wider), xp.sum(g.segments, axis=2), self._behind(g.segments)], axis=2)
+        # the adjoint of _ahead: for each position the sum over the segments that end there
+        inside, last = (xp.sum(sheared(xp, x, -1, 0.0), axis=2) for x in (wider, g.segments))
+        tokens = xp.concat([inside, xp.sum(g.segments, axis=2), last], axis=2)
         flat = xp.take(xp.reshape(tokens, (place.size, 3 * L)), cells, axis=0)
         of_tokens = self.arrays.scatter_sum(data.rows.take(positions), flat)
         each = xp.take(xp.reshape(g.segments, (place.size, self.n_widths * L)), cells, axis=0)
@@ -299,20 +297,10 @@ class SegmentModel(LabelledModel):
         rows: np.ndarray = (positions[:, None] * self.n_widths + np.arange(self.n_widths)).ravel()
         return rows
 
-    def _ahead(self, x: Array, home: Place) -> Array:
+    def _ahead(self, x: Array) -> Array:
         """(b, n, W, L): x (b, n, L) at position s + w for each segment, 0 past the end."""
-        b, n, L = x.shape
-        longer = home.xp.concat([x, home.zeros((b, 1, L))], axis=1)
-        places = np.minimum(np.arange(n)[:, None] + np.arange(self.n_widths), n)
-        return home.xp.reshape(home.xp.take(longer, home.integers(places.ravel()), axis=1), (b, n, self.n_widths, L))
-
-    def _behind(self, g: Array) -> Array:
-        """The adjoint of :meth:`_ahead`: for each position the sum (b, n, L) over the segments that end there."""
-        xp, n = array_namespace(g), g.shape[1]
-        total = g[:, :, 0, :]
-        for w in range(1, min(self.n_widths, n)):
-            total = total + xp.concat([xp.zeros_like(g[:, :w, 0, :]), g[:, : n - w, w, :]], axis=1)
-        return total
+        xp, (b, n, L) = array_namespace(x), x.shape
+        return sheared(xp, xp.broadcast_to(x[:, :, None, :], (b, n, self.n_widths, L)), 1, 0.0)
 
     # the true segments ------------------------------------------------------------------------------------------------
 
@@ -323,7 +311,7 @@ class SegmentModel(LabelledModel):
         home, L = data.rows.place, self.n_labels
         true = home.xp.take(self.true_labels(data), home.integers(positions))
         costs = padded(data, home.xp.take(home.floats(self.cost), true, axis=0), place)
-        sums = home.xp.cumulative_sum(self._ahead(costs, home), axis=2)
+        sums = home.xp.cumulative_sum(self._ahead(costs), axis=2)
         return SegmentScores(sums, home.zeros((L, L)), lengths_of(data, batch))
 
     def gold(self, data: SegmentData, batch: np.ndarray) -> SegmentScores:

@@ -24,6 +24,7 @@ from reference.structures.arborescence_max import ArborescenceScores, sentences
 from reference.structures.base import KBest, at_most, k_best, positive_k
 from reference.structures.base import feasible as feasible  # of ops
 from reference.structures.chain_k_best import largest
+from reference.structures.chain_scores import frozen
 from reference.structures.projective_chart import Chart, crossing, drawn, inside, outside, splits, used, whole
 from reference.structures.scores import finite
 
@@ -92,14 +93,10 @@ def maximum_arborescence(scores: ArborescenceScores, single_root: bool = False) 
     Arguments and answers are those of :func:`reference.structures.arborescence_max.maximum_arborescence`: value (...,),
     -inf if every tree has a forbidden arc, nan if a score is nan or +inf; heads (..., n) int64.
 
-    Notes
-    -----
     Time O(n^3), memory O(n^3). Scores may be up to 1e300 in absolute value. Ties: from the whole sentence down, the
     leftmost split of each span. Splits are compared by rounded sums.
 
-    Source
-    ------
-    Eisner (1996).
+    Source: Eisner (1996).
     """
     xp, best = array_namespace(scores.values), top_k_arborescences(scores, 1, single_root)
     return xp.where(used(scores)[1], best.scores[..., 0], xp.nan), best.labels[..., 0, :]
@@ -111,16 +108,12 @@ def top_k_arborescences(scores: ArborescenceScores, k: int, single_root: bool = 
     Arguments and answers are those of :func:`reference.structures.arborescence_max.top_k_arborescences`: scores
     (..., k) from high to low, then -inf; labels (..., k, n) int64, padded with -1; count (...,).
 
-    Notes
-    -----
     Each span has the list of its k best parts of trees. It is merged from the lists of its halves, of which only pairs
     of ranks i, j = 1, 2, ... with i j <= k can be among the k best. Trees are distinct because each has one derivation.
     Time O(n^3 k log k) by sorting. Ties: the leftmost split, then the better left half, so that the first tree is that
     of :func:`maximum_arborescence`.
 
-    Source
-    ------
-    Huang and Chiang (2005), "Better k-best parsing", Algorithm 1, over the chart of Eisner (1996).
+    Source: Huang and Chiang (2005), "Better k-best parsing", Algorithm 1, over the chart of Eisner (1996).
     """
     values, (*batch, n, _) = used(scores)[0], scores.values.shape
     xp, where, kept = array_namespace(values), device(values), min(k, trees_in_all(n))
@@ -157,17 +150,13 @@ def tree_partition(
     Arguments and answers are those of :func:`reference.structures.arborescence_sum.tree_partition`: value (...,), -inf
     if every tree has a forbidden arc, nan if a score is nan or +inf; marginals (..., n, n + 1), whose rows sum to 1.
 
-    Notes
-    -----
     A span's sum is the log-sum-exp over its splits; then each span, from the whole sentence down, divides its
     probability among its splits. This is the derivative of the sums by back-propagation: the outside algorithm (Baker
     1979) without outside scores, so that marginals do not lose the digits that large scores round away. The best score
     of each token is taken from its row first. Time O(n^3) with an exponential per term, memory O(n^3). Scores may be up
     to 1e300 mu in absolute value.
 
-    Source
-    ------
-    Eisner (1996); Pillutla et al., Lemma 7 (ii).
+    Source: Eisner (1996); Pillutla et al., Lemma 7 (ii).
     """
     xp, (values, sound) = array_namespace(scores.values), used(scores)
     tops = finite(xp, xp.max(values, axis=-1, keepdims=True))
@@ -195,13 +184,9 @@ def max_marginals(scores: ArborescenceScores, single_root: bool = False) -> Arbo
     """For each arc the highest score of a projective tree with this arc; -inf if there is none, for a token as its own
     head, and past a sentence's length.
 
-    Notes
-    -----
     Time O(n^5): the best score for each head of each token. A sentence with a score of nan or +inf has nan throughout.
 
-    Source
-    ------
-    Pillutla et al., Definition 13.
+    Source: Pillutla et al., Definition 13.
     """
     values, sound = used(scores)
     xp, (n, h), lengths = array_namespace(values), values.shape[-2:], scores.lengths
@@ -211,9 +196,8 @@ def max_marginals(scores: ArborescenceScores, single_root: bool = False) -> Arbo
         allowed = (token != m) | (head == head[:, None, None])  # (head of m, n, n + 1)
         limited = xp.where(allowed, values[..., None, :, :], -xp.inf)
         each = None if lengths is None else xp.broadcast_to(lengths[..., None], limited.shape[:-2])
-        rows.append(top_k_arborescences(ArborescenceScores(limited, each), 1, single_root).scores[..., 0])
-    if lengths is not None:
-        rows = [xp.where(lengths[..., None] > m, row, -xp.inf) for m, row in enumerate(rows)]
+        row = top_k_arborescences(ArborescenceScores(limited, each), 1, single_root).scores[..., 0]
+        rows.append(frozen(xp, lengths, m, row, -xp.inf))
     best = xp.stack(rows, axis=-2) if n else values
     return scores._replace(values=xp.where(sound[..., None, None], best, xp.nan))
 
@@ -227,13 +211,9 @@ def sample(
     (..., size, 2 n). From the whole sentence down, left halves first, each complete span of several places and each arc
     draws its split by the next of these numbers. A shorter sentence takes the first of them.
 
-    Notes
-    -----
     Time O(n^3) once, and O(n^2) per sample, on the host. The probabilities are those of :func:`tree_partition`.
 
-    Source
-    ------
-    Eisner (1996). Branson et al., section 1.2, use such samples in an update.
+    Source: Eisner (1996). Branson et al., section 1.2, use such samples in an update.
     """
     place, numbers = Place.of(scores.values), host(uniforms).astype(np.float64)
     value, heads = np.zeros(numbers.shape[:-2]), np.full((*numbers.shape[:-1], numbers.shape[-1] // 2), -1)

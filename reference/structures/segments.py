@@ -29,13 +29,14 @@ from reference.structures.batches import checked_lengths
 from reference.structures.chain_scores import first_of, on_host
 from reference.structures.sampling import uniforms
 from reference.structures.segment_oracles import (
+    SegmentScores,
+    indicators,
     number_of_outputs,
     sample_segments,
     segment_max_marginals,
     segment_sums,
     top_k_segments,
 )
-from reference.structures.segment_scores import SegmentScores, indicators
 
 __all__ = [
     "SegmentScores",
@@ -56,15 +57,11 @@ def best_segments(scores: SegmentScores) -> tuple[Array, Array]:
 
     Where every output is forbidden, the score is -inf and the rows are -1.
 
-    Notes
-    -----
     Time O(n W L + n L^2), memory O(n W L). Ties: the smallest label of the last segment, then its shortest length, then
     backwards.
 
-    Source
-    ------
-    Sarawagi and Cohen (2004), the recursion of V, n W L^2 terms; here the max over the label before, which is that of
-    all segments that begin at a token, is taken once.
+    Source: Sarawagi and Cohen (2004), the recursion of V, n W L^2 terms; here the max over the label before, which is
+    that of all segments that begin at a token, is taken once.
     """
     best = top_k_segments(scores, 1)
     return best.scores[..., 0], best.labels[..., 0, :, :]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from copy import copy
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from array_api_compat import array_namespace
 from reference.arrays import Place, host
 from reference.structures.chain_scores import ChainScores
 from reference.structures.scores import Scores, flatten, mapped, score_fields
-from reference.structures.segment_scores import SegmentScores
+from reference.structures.segment_oracles import SegmentScores
 from reference.structures.tree import TreeScores
 
 __all__ = ["Vectors", "flat"]
@@ -28,20 +29,31 @@ class Vectors:
     """
 
     def __init__(self, structure: Any) -> None:
-        self.given, self.space = structure.scores, _with_own_parts(structure)
+        self.given, self.space = structure.scores, structure
+        if self._shares():
+            n = self.given[0].shape[-len(structure.axes)]
+            edges, table = n if isinstance(self.given, TreeScores) else max(n - 1, 0), self.given.pairwise
+            each = array_namespace(table).broadcast_to(table, (edges, *table.shape))
+            self.space = type(structure).unchecked(self.given._replace(pairwise=each))
         fields = score_fields(self.space.scores)
-        ends = np.cumsum([math.prod(x.shape) for x in fields]).tolist()
-        self.form = [
-            (Place.of(x), slice(end - math.prod(x.shape), end), tuple(x.shape))
-            for x, end in zip(fields, ends, strict=True)
-        ]
+        cuts = np.cumsum([0, *(math.prod(x.shape) for x in fields)]).tolist()
+        self.form = [(Place.of(x), slice(*ab), tuple(x.shape)) for x, ab in zip(fields, pairwise(cuts), strict=True)]
         given = flat(self.space.scores)
         self.possible = given > -np.inf
         self.scores = np.where(self.possible, given, 0.0)
 
     def norm(self, parts: str) -> np.ndarray:
         """1 for the possible parts that the norm is of, 0 for others."""
-        return (self.possible if parts == "all" else self.possible & _of_variables(self.space)).astype(np.float64)
+        if parts == "all":
+            return self.possible.astype(np.float64)
+        name, scores = self.space.variables, self.space.scores
+        if name is None:
+            kind = type(self.space).__name__
+            raise ValueError(f"parts: expected 'all', as a {kind} has no variables, got 'variables'")
+        of_variables = getattr(scores, name) if isinstance(scores, tuple) else scores
+        each = [np.full(math.prod(x.shape), x is of_variables) for x in score_fields(scores)]
+        counts: np.ndarray = self.possible & np.concatenate(each)
+        return counts.astype(np.float64)
 
     def allows(self, vertex: np.ndarray) -> bool:
         """Whether an output of these parts is possible."""
@@ -63,10 +75,13 @@ class Vectors:
     def as_given(self, vector: np.ndarray) -> Scores:
         """Numbers of the parts in the form of the structure's scores: those of edges that share scores are summed."""
         numbers = self._like(vector)
-        if isinstance(numbers, SHARING) and self.given.pairwise.ndim == 2:
-            together = array_namespace(numbers.pairwise).sum(numbers.pairwise, axis=0)
-            return numbers._replace(pairwise=together)
-        return numbers
+        if not self._shares():
+            return numbers
+        return numbers._replace(pairwise=array_namespace(numbers.pairwise).sum(numbers.pairwise, axis=0))
+
+    def _shares(self) -> bool:
+        """Whether edges share scores as they are given."""
+        return isinstance(self.given, SHARING) and self.given.pairwise.ndim == 2
 
     def _like(self, vector: np.ndarray) -> Scores:
         """In the form and the place of the scores."""
@@ -77,24 +92,3 @@ class Vectors:
 def flat(scores: Scores) -> np.ndarray:
     """All score fields as one float64 vector on the host."""
     return host(flatten(scores)).astype(np.float64)
-
-
-def _of_variables(space: Any) -> np.ndarray:
-    """Which of the parts (d,) are states of variables."""
-    if space.variables is None:
-        raise ValueError(f"parts: expected 'all', as a {type(space).__name__} has no variables, got 'variables'")
-    name = space.variables if isinstance(space.scores, tuple) else None
-    fields = space.scores._asdict() if name else {None: space.scores}
-    layout = getattr(space.scores, "layout", ())
-    return np.concatenate([np.full(math.prod(x.shape), key == name) for key, x in fields.items() if key not in layout])
-
-
-def _with_own_parts(structure: Any) -> Any:
-    """The same space in which each edge has a score of its own."""
-    scores = structure.scores
-    if isinstance(scores, SHARING) and scores.pairwise.ndim == 2:
-        n = scores[0].shape[-len(structure.axes)]
-        edges = n if isinstance(scores, TreeScores) else max(n - 1, 0)
-        each = array_namespace(scores.pairwise).broadcast_to(scores.pairwise, (edges, *scores.pairwise.shape))
-        return type(structure).unchecked(scores._replace(pairwise=each))
-    return structure

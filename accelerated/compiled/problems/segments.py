@@ -50,8 +50,7 @@ class SegmentProblem(NamedTuple):
 class Work(NamedTuple):
     """Room for one sequence of up to n positions. scores (n, n_widths, L): scores, then their gradient; tokens (3 n,
     Lp): of the sum, the first and the last position t in rows t, n + t, 2 n + t; edges (1, L, L): the gradient in
-    pairwise scores; rows (n, 3): the best output; length (1,): n. row (2, Lp), starts (n, Lp), pairs (Lp, Lp), sums:
-    scratch.
+    pairwise scores; rows (n, 3): the best output; length (1,): n. row (2, Lp), pairs (Lp, Lp), sums: scratch.
     """
 
     scores: np.ndarray
@@ -60,7 +59,6 @@ class Work(NamedTuple):
     rows: np.ndarray
     length: np.ndarray
     row: np.ndarray
-    starts: np.ndarray
     pairs: np.ndarray
     sums: SumWork
 
@@ -75,7 +73,6 @@ def room(problem, batch, lo, hi, A):
         np.empty((n, 3), np.int64),
         np.empty(1, np.int64),
         np.empty((2, padded(L))),
-        np.empty((n, padded(L))),
         np.empty((padded(L), padded(L))),
         sum_workspace(n, n_widths, L),
     )
@@ -95,7 +92,7 @@ def prepared(problem, A, mu, work):
 def sequence_scores(problem, i, s, W, A, work):
     """scores + cost, -inf where a label has no such length. Returns the true output's own score."""
     first, n, (n_widths, L) = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i], problem.forbidden.shape
-    F, scores, tokens, row, inside = problem.n_features, work.scores, work.tokens, work.row, work.starts
+    F, scores, tokens, row, inside = problem.n_features, work.scores, work.tokens, work.row, work.sums.carry
     gold, before, of_lengths = 0.0, np.int64(-1), W.shape[0] - n_widths
     for t in range(n):
         for part in range(3):
@@ -134,8 +131,8 @@ def oracle(problem, i, s, W, A, ready, mu, work):
     n, batch = work.length[0], SegmentBatch(scores, A[0], np.zeros(1, np.int64), work.length)
     edges[:] = 0.0
     if mu == 0.0:
-        value = max_product(batch, 0, ready.factor, work.sums.ends, work.starts)
-        count = trace(batch, 0, value, work.sums.ends, work.starts, work.rows) if value > -np.inf else 0
+        value = max_product(batch, 0, ready.factor, work.sums.ends, work.sums.carry)
+        count = trace(batch, 0, value, work.sums.ends, work.sums.carry, work.rows) if value > -np.inf else 0
         scores[:n] = 0.0
         for r in range(count):
             scores[work.rows[r, 0], work.rows[r, 1], work.rows[r, 2]] = 1.0

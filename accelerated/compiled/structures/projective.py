@@ -1,4 +1,4 @@
-"""Eisner's chart: best projective dependency trees, sums over them, max-marginals, and trees drawn at random.
+"""Eisner's chart: best projective dependency trees, the k best, sums, max-marginals, and trees drawn at random.
 
 As in `reference.structures.projective_chart`, [kind, w, s] is the number of the span of width w from place s on: a loop
 over s takes all spans of a width with one split, without reductions. Sums are of plain weights, each token's best head
@@ -16,8 +16,8 @@ from accelerated.compiled.structures.chain_samples import choose
 from accelerated.compiled.sweeps import fill, larger, padded
 from accelerated.kernel import inlined, kernel
 
-__all__ = ["best_projective", "best_range", "descend", "halves", "load", "max_marginals_range", "sample_range"]
-__all__ += ["sum_projective", "sum_range"]
+__all__ = ["best_projective", "best_range", "max_marginals_range", "sample_range", "sum_projective", "sum_range"]
+__all__ += ["top_k_range"]
 
 RIGHT, LEFT, PAIR, ARC_RIGHT, ARC_LEFT = 0, 1, 2, 3, 4  # kinds of spans
 ARCS, TOPS, TOTALS = 2, 7, 10  # above the kinds of incomplete spans: the arcs; above others: a log sum in two parts
@@ -282,3 +282,47 @@ def sample_range(lo, hi, values, lengths, single_root, mu, numbers, value, heads
         value[b] = mu * inside(LOGS, c, single_root) + tops.sum() if sound else np.nan
         for s in range(heads.shape[1] if value[b] > -np.inf and n > 0 else 0):
             descend(c, single_root, numbers[b, s], np.empty((0, 0, 0, 0), np.int64), 0, heads[b, s, :n])
+
+
+@kernel
+def top_k_range(lo, hi, values, lengths, single_root, scores, heads):
+    """scores (B, k), -inf before, and heads (B, k, N), -1 before, of sentences lo..hi - 1."""
+    k = scores.shape[1]
+    for b in range(lo, hi):
+        n = lengths[b]
+        c, sound = load(sentence_of(values, b, n), np.zeros(n), 1.0)
+        best, origin = np.full((3, n + 1, n + 1, k), -np.inf), np.empty((3, n + 1, n + 1, k), np.int64)
+        best[:2, 0, :, 0] = 0.0
+        for w in range(1, n + 1 if sound else 0):
+            for kind in (PAIR, RIGHT, LEFT):
+                for s in range(n + 1 - w):
+                    merge(kind, w, s, single_root, c, best, origin)
+        for rank in range(k if sound else 0):
+            scores[b, rank] = best[RIGHT, n, 0, rank]
+            if scores[b, rank] > -np.inf:
+                descend(c, single_root, np.empty(0), origin, rank, heads[b, rank, :n])
+
+
+@kernel
+def merge(kind, w, s, single_root, c, best, origin):
+    """The list of a span, best first, merged from those of its halves, and where each entry comes from: (split, rank on
+    the left, rank on the right) as digits to the base k. Among equals the first split, then the first rank on the left,
+    goes first. Only ranks i, j = 1, 2, ... with i j <= k can be among the k best.
+    """
+    k = best.shape[3]
+    values, places = best[kind, w, s], origin[kind, w, s]
+    for r in range(1 if kind == PAIR and s == 0 and single_root else w):
+        (a, u, p), (b, v, q) = halves(kind, w, s, r)
+        left, right = best[a if a < ARC_RIGHT else PAIR, u, p], best[b if b < ARC_RIGHT else PAIR, v, q]
+        x_arc = c[a + ARCS, u, p] if a >= ARC_RIGHT else 0.0
+        y_arc = c[b + ARCS, v, q] if b >= ARC_RIGHT else 0.0
+        for i in range(k):
+            for j in range(k // (i + 1)):
+                x = (left[i] + x_arc) + (right[j] + y_arc)
+                if not x > values[k - 1]:
+                    break
+                place = k - 1
+                while place > 0 and values[place - 1] < x:
+                    values[place], places[place] = values[place - 1], places[place - 1]
+                    place -= 1
+                values[place], places[place] = x, (r * k + i) * k + j

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from diptych.layers.torch.arguments import beside, label_tensor, operator, undifferentiated
 from diptych.layers.torch.oracles import best_outputs, highest_scores, k_best_outputs, sampled
-from diptych.layers.torch.projections import fields_of, projected
+from diptych.layers.torch.projections import projected
 from reference.arrays import integer, number
 from reference.smoothings import Entropy, Max, SquaredL2, TopK
 from reference.structures.base import InfeasibleError, KBest
@@ -312,8 +312,7 @@ def _sparse(given: Batch, mu: float) -> tuple[Tensor, list[Tensor], Tensor]:
     x = torch.cat([x.flatten(1) for x in own], 1).double()
     beside = None if given.where is None else given.where.reshape(len(x), *given.where.shape[given.axes :])
     rest = beside, given.parents, given.single_root, number("mu", mu, positive=True)
-    value, marginals = projected(x, kind, n, L, *rest)
-    return value, fields_of(marginals, kind, n, L), own[0]
+    return *projected(x, kind, n, L, *rest), own[0]
 
 
 def _fields(numbers: Sequence[Tensor]) -> Any:

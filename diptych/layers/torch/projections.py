@@ -22,7 +22,7 @@ from diptych.layers.torch.oracles import KINDS
 from reference.arrays import host
 from reference.structures.scores import finite, flatten, mapped
 
-__all__ = ["fields_of", "projected"]
+__all__ = ["projected"]
 
 PAIRED = "labels", "tree"  # structures with tables
 TOL = 1e-14  # of the gap: the Jacobian is that at the point itself
@@ -30,8 +30,8 @@ TOL = 1e-14  # of the gap: the Jacobian is that at the point itself
 
 def projected(
     x: Tensor, kind: str, n: int, L: int, where: Any, parents: Any, single_root: bool, mu: float
-) -> tuple[Tensor, Tensor]:
-    """max_p <x, p> - mu/2 ||p||^2 over the hull of the outputs' parts, (B,), and its p (B, d); with derivatives.
+) -> tuple[Tensor, list[Tensor]]:
+    """max_p <x, p> - mu/2 ||p||^2 over the hull of the outputs' parts, (B,), and its p by field; with derivatives.
 
     Numbers that are found have those of x - x, which is 0: of p the Jacobian times it, of the maximum <p, it>, where
     half of p counts as constant, because the derivative of the maximum is p alone.
@@ -40,7 +40,7 @@ def projected(
     value, p = sparse_marginals(kind, x.detach(), n, L, where, parents, single_root, mu)
     step = finite(torch, x) - finite(torch, x).detach()
     marginals = p + applied(_Product, step, x.detach(), p, *rest)
-    return value + (step * (p + marginals)).sum(1) / 2, marginals
+    return value + (step * (p + marginals)).sum(1) / 2, fields_of(marginals, kind, n, L)
 
 
 def fields_of(x: Any, kind: str, n: int, L: int) -> list[Any]:
