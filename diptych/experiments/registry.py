@@ -58,7 +58,7 @@ EXPERIMENTS = {
     "mkl-figure-1": Experiment("parsing_templates", MARTINS, "Figure 1, bottom right",
         "templates chosen by SVM and MKL", TREES, published=("--epochs", "8")),
     "mkl-table-1": Experiment("handwriting", MARTINS, "Table 1, handwriting", "one kernel, averages, MKL", LETTERS),
-    "multisample-gaps": Experiment("multisample", BRANSON, "gap against calls", "multi-sample dual updates", LETTERS),
+    "multisample-gaps": Experiment("multisample", BRANSON, "gap against calls", "multi-sample dual updates", TREES),
     "neural-chunks": Experiment("neural", "", "", "chunks by a BiLSTM with ChainCRF, beside a linear CRF", CHUNKS,
         "under a minute on one core"),
     "neural-trees": Experiment("neural", "", "", "heads by a BiLSTM with DependencyCRF, beside a linear SVM", TREES,
