@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 
+unexport PYTHONDONTWRITEBYTECODE  # tests start many processes, each of which would compile every module again
+
 .PHONY: demo test test-all lint bench ledger docs site clean
 
 demo: $(VENV)/.installed

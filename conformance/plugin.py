@@ -31,7 +31,7 @@ PROMISES = (
 )  # values of a module's __conformance_promises__: more than equality up to rounding
 DRAWS = {"first": 5, "rest": 5, "all": 16}  # random instances of a test, by tier
 FEW = 3  # instances of a test on a backend in the first tier, of those that it is parametrised by
-FITS = {"models", "objectives", "optimizers", "panels"}  # folders: one on kernels, compiled for each model and loss
+FITS = {"models", "objectives", "optimizers", "panels"}  # folders: two, and one on kernels, compiled for each problem
 LONG = {"application", "distributed"}  # folders: one, and on the reference alone
 SPREAD = 5  # one instance in so many of a test on a backend runs on each further space in the rest
 _BACKENDS = pytest.StashKey[list[str]]()
@@ -274,7 +274,9 @@ def _first_tier(items: list[pytest.Item]) -> set[pytest.Item]:
 def _few(item: pytest.Item) -> int:
     """How many instances of a test the first tier has on its backend."""
     folder, kernels = item.path.parent.name, str(backend_of(item)) == "accelerated"
-    return 1 if folder in LONG or (kernels and folder in FITS) else FEW
+    if folder in LONG or (kernels and folder in FITS):
+        return 1
+    return 2 if folder in FITS else FEW
 
 
 def _rest_tier(items: list[pytest.Item], first: set[pytest.Item]) -> set[pytest.Item]:

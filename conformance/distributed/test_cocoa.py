@@ -125,7 +125,8 @@ def test_a_line_search_of_scores_finds_the_highest_dual(tmp_path, sp):
             w, value = w + change / (LAM * objective.n), value + entropy / objective.n
         return w, value, value - 0.5 * LAM * float(w @ w)
 
-    for _ in range(10):
+    while searches < 3:
+        assert state.rounds < 10
         before, state = state, box.epoch(objective, state._replace(sigma=1.0) if state.rounds else state, rng)
         read[state.stand.number] = list(all_scores(state.stand.number))
         w, value, reached = dual(read[state.stand.number], read[state.stand.number], 1.0)
@@ -138,7 +139,6 @@ def test_a_line_search_of_scores_finds_the_highest_dual(tmp_path, sp):
             close(dual(one, full, state.step)[2], reached)
             assert reached > start > dual(one, full, 1.0)[2]
             assert max(dual(one, full, g)[2] for g in np.linspace(0, 1, 41)) <= reached + 0.01 * (reached - start)
-    assert searches >= 3
 
 
 def test_sigma_doubles_where_the_full_step_lowers_the_dual(tmp_path):

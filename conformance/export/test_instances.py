@@ -31,13 +31,17 @@ from conformance.ledger import ROWS
 from conformance.project.test_pages import blocks
 
 PAGE = Path(conformance.__file__).parent.parent / "docs" / "conformance.md"
-DEFAULT = export.document()
 # of inputs and answers of the default seed: where those of a kind change, so does ``export.VERSION``
 DIGEST = "e7296cf68dd244cd7d1f100d795b1f8eaa6d7586745086699db890c5bba505b0"
 
 
-def of(kind, document=DEFAULT):
-    return [each for each in document["instances"] if each["kind"] == kind]
+@functools.cache
+def default():
+    return export.document()
+
+
+def of(kind, document=None):
+    return [each for each in (document or default())["instances"] if each["kind"] == kind]
 
 
 def numbers(answer, path=()):
@@ -52,7 +56,7 @@ def numbers(answer, path=()):
 @pytest.mark.parametrize("kind", export.KINDS)
 def test_a_library_gives_the_answers_of_the_file(backend, kind):
     """By a panel, not a bit may be lost where sums are exact: maxima add and compare scores, whatever the algorithm."""
-    for instance in json.loads(export.text({**DEFAULT, "instances": of(kind)}))["instances"]:
+    for instance in json.loads(export.text({**default(), "instances": of(kind)}))["instances"]:
         exactly = ()
         if backend.__name__ in ("reference", "accelerated") and instance.get("exact_sums"):
             exactly = ("best", "score of the best output", "topk", "max_marginals")
@@ -116,9 +120,9 @@ class TestBytes:
         assert main(["export", "--out", str(tmp_path / "a.json")]) == 0
         assert main(["export", "--seed", "0"]) == 0
         out = capsys.readouterr().out
-        assert (tmp_path / "a.json").read_bytes() == out.encode() == export.text(DEFAULT).encode()
-        assert json.loads(out) == DEFAULT and out.isascii()
-        told = [[each["id"], each["inputs"], each["answers"]] for each in DEFAULT["instances"]]
+        assert (tmp_path / "a.json").read_bytes() == out.encode() == export.text(default()).encode()
+        assert json.loads(out) == default() and out.isascii()
+        told = [[each["id"], each["inputs"], each["answers"]] for each in default()["instances"]]
         assert hashlib.sha256(json.dumps(told).encode()).hexdigest() == DIGEST
 
     def test_an_instance_depends_on_its_seed_kind_and_place_alone(self):
@@ -133,25 +137,25 @@ class TestBytes:
 class TestForm:
     def test_the_header_says_how_to_read(self):
         keys = ["format", "version", "seed", "package", "license", "reading", "kinds", "instances"]
-        assert list(DEFAULT) == keys and DEFAULT["version"] == 1 and DEFAULT["format"] == "diptych instances"
-        assert list(DEFAULT["kinds"]) == list(export.KINDS) and all(DEFAULT["kinds"].values())
-        told = {key for each in DEFAULT["instances"] for key in each["answers"]} | {"arrays", "inputs", "answers"}
-        assert set(DEFAULT["reading"]) == told | {"tolerance", "exact_sums", "ledger"}
+        assert list(default()) == keys and default()["version"] == 1 and default()["format"] == "diptych instances"
+        assert list(default()["kinds"]) == list(export.KINDS) and all(default()["kinds"].values())
+        told = {key for each in default()["instances"] for key in each["answers"]} | {"arrays", "inputs", "answers"}
+        assert set(default()["reading"]) == told | {"tolerance", "exact_sums", "ledger"}
 
     def test_instances_have_the_same_keys(self):
-        for each in DEFAULT["instances"]:
+        for each in default()["instances"]:
             structure = each["kind"] in SPACES
             expected = ["id", "kind", "what", "exact_sums", "ledger", "inputs", "answers"]
             assert list(each) == [key for key in expected if structure or key != "exact_sums"]
             answers = ["count", "best", "topk", *SPACES[each["kind"]].answers] if structure else ["prox"]
             assert list(each["answers"]) == answers and set(each["ledger"]) <= set(answers)
             assert set(each["ledger"].values()) <= {row.label for row in ROWS}
-        ids = [each["id"] for each in DEFAULT["instances"]]
+        ids = [each["id"] for each in default()["instances"]]
         assert len(set(ids)) == len(ids) == export.COUNT * len(export.KINDS)
 
     def test_floats_are_nearest_to_the_exact_numbers(self):
         kinds = set()
-        for each in DEFAULT["instances"]:
+        for each in default()["instances"]:
             for _, answer in numbers(each["answers"]):
                 (kind,) = set(answer) & {"rational", "digits"}
                 kinds.add(kind)

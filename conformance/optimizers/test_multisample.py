@@ -201,7 +201,7 @@ def test_generalisation_of_long_samples(backend, lam):
     at least."""
     (objective, best, G), rng, excess = expected(backend, lam), np.random.default_rng(0), []
     for n in (25, 400):
-        means = [mean_model(backend, rng.integers(3, size=n), lam) for _ in range(5)]
+        means = [mean_model(backend, rng.integers(3, size=n), lam) for _ in range(3)]
         excess.append(np.mean([total(objective, w, lam) for w in means]) - best)
         assert excess[-1] <= online_regret(lam, G, n)
     assert excess[1] <= excess[0] / 4

@@ -274,7 +274,7 @@ def test_averages_over_random_examples_come_near_the_optimum(backend, rng, sigma
     G = np.max(np.linalg.norm(whole.A, axis=1)) + sigma * radius
     for T in (30, 480):
         found = []
-        for seed in range(12):
+        for seed in range(6):
             examples = np.random.default_rng(seed).integers(whole.n, size=T)
             sample = Logistic(-whole.A[examples], np.ones(T))  # the same margins
             options = {"sigma": sigma, "project": backend.L2Ball(radius), "epochs": 1, "average": "uniform", "rng": 0}

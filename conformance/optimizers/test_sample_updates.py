@@ -274,7 +274,7 @@ def test_the_space_has_the_loss_in_it(backend, rng):
 def test_samples_have_the_probabilities_of_the_model(backend, rng, mu):
     """Beside the best output, each is drawn with probability exp((loss + score)/mu)/Z, by enumeration."""
     X, Y = labelling(rng, (2,))
-    objective, draws = hinge(backend, X, Y), 3000
+    objective, draws = hinge(backend, X, Y), 1500
     (V,), (loss,), w = *(listed(X, Y, 3, 0.1).V, listed(X, Y, 3, 0.1).loss), rng.normal(size=objective.model.size)
     scores = loss + V @ w
     P = np.exp((scores - scores.max()) / mu)

@@ -9,6 +9,7 @@ import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
 from threading import Event
 
@@ -69,24 +70,42 @@ def test_a_counterpart_is_the_box_with_one_thing_compiled(objective, model, know
     assert known.__module__.removeprefix("accelerated.").startswith(box.__module__.removeprefix("reference."))
 
 
-SOURCES = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "accelerated").rglob("*.py"))}
-FUNCTIONS = [  # of the fast panel: file, function, the names of its decorators
-    (path, node, {getattr(mark.func if isinstance(mark, ast.Call) else mark, "id", "") for mark in node.decorator_list})
-    for path, text in SOURCES.items()
-    for node in ast.walk(ast.parse(text))
-    if isinstance(node, ast.FunctionDef)
-]
+@cache
+def sources():
+    return {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "accelerated").rglob("*.py"))}
+
+
+@cache
+def functions():
+    """Of the fast panel: file, function, the names of its decorators."""
+    return [
+        (path, node, {getattr(getattr(each, "func", each), "id", "") for each in node.decorator_list})
+        for path, text in sources().items()
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef)
+    ]
 
 
 def test_a_kernel_takes_at_most_ten_arguments():
-    for path, node, marks in FUNCTIONS:
+    for path, node, marks in functions():
         assert not marks & {"kernel", "inlined"} or len(node.args.args) <= 10, f"{path}: {node.name}"
+
+
+def test_kernels_copy_arrays_by_loops():
+    """What is put into a slice is a number."""
+    for path, node, marks in functions():
+        for part in ast.walk(node) if marks & {"kernel", "inlined", "answers"} else ():
+            if isinstance(part, (ast.Assign, ast.AugAssign)):
+                targets = part.targets if isinstance(part, ast.Assign) else [part.target]
+                slices = [each for target in targets for each in ast.walk(target) if isinstance(each, ast.Slice)]
+                names = {each.id for each in ast.walk(part.value) if isinstance(each, ast.Name)} - {"np"}
+                assert not slices or not names, f"{path}: {node.name}: {ast.unparse(part)}"
 
 
 def test_no_kernel_that_python_calls_makes_a_named_tuple():
     """Numba makes one by running Python on its way out of the kernel, and a Ctrl-C there ends the process."""
     makers, callers = set(), []
-    for path, node, marks in FUNCTIONS:
+    for path, node, marks in functions():
         values = [part.value for part in ast.walk(node) if isinstance(part, ast.Return)]
         classes = [getattr(value.func, "id", "") for value in values if isinstance(value, ast.Call)]
         if "kernel" in marks and any(name[:1].isupper() for name in classes):
@@ -100,14 +119,14 @@ def test_no_kernel_that_python_calls_makes_a_named_tuple():
 
 def test_one_module_has_all_private_names_of_numba():
     public = {"numba", "numba.extending", "llvmlite", "llvmlite.binding"}
-    for path, text in SOURCES.items():
+    for path, text in sources().items():
         private = {name for name in imports(text) if name.split(".")[0] in ("numba", "llvmlite")} - public
         assert not private or path.name == "numba_inside.py", f"{path}: {private}"
 
 
 def test_kernels_are_made_of_the_files_that_their_cache_is_named_by():
     """Kernels are in ``compiled``, which imports from the panel nothing else but how they are compiled."""
-    for path, text in SOURCES.items():
+    for path, text in sources().items():
         if path.is_relative_to(ROOT / "accelerated" / "compiled"):
             ours = {name for name in imports(text) if name.split(".")[0] == "accelerated"}
             assert all(name.startswith(("accelerated.compiled", "accelerated.kernel")) for name in ours), path

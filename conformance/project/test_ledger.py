@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from functools import cache
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ def marked(node: ast.AST) -> bool:
     return any(isinstance(each, ast.Attribute) and each.attr == "beyond" for each in ast.walk(node))
 
 
+@cache
 def beyond() -> set[str]:
     """``module::function`` of the tests that the first tier leaves out."""
     names = set()
@@ -40,9 +42,6 @@ def beyond() -> set[str]:
     return names
 
 
-BEYOND = beyond()
-
-
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.label)
 def test_row_is_backed(row):
     """By code that exists, and tests of the first tier; a module of tests goes without its folder."""
@@ -52,7 +51,7 @@ def test_row_is_backed(row):
         whole = module if module.startswith("diptych.") else f"reference.{module}"
         assert hasattr(importlib.import_module(whole), attribute), name
     tests = {*row.tests, *([row.rejected_by] if row.rejected_by else [])}
-    assert tests <= modules.tests() - BEYOND, tests - modules.tests() | tests & BEYOND
+    assert tests <= modules.tests() - beyond(), tests - modules.tests() | tests & beyond()
     assert row.printed or row.verdict != "wrong as printed"
     assert bool(row.rejected_by) == bool(row.printed)
     assert row.condition or row.verdict != "holds under a condition"
@@ -165,7 +164,7 @@ def test_options_of_the_page():
 def test_the_first_tier_catches_known_mistakes():
     names = ("known_mistakes_are_caught", "a_closed_gap_is_an_error")
     catching = {*(f"test_known_bad::test_{name}" for name in names), "test_names::test_name_is_there"}
-    assert BEYOND and catching <= modules.tests() - BEYOND
+    assert beyond() and catching <= modules.tests() - beyond()
 
 
 def test_the_first_tier_uses_every_public_name():
@@ -175,7 +174,7 @@ def test_the_first_tier_uses_every_public_name():
     apart = modules.HERE / "meta", modules.HERE / "adapters"
     for path in (path for path in modules.HERE.rglob("*.py") if path.parent not in apart):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if f"{path.stem}::{getattr(node, 'name', '')}" not in BEYOND:
+            if f"{path.stem}::{getattr(node, 'name', '')}" not in beyond():
                 each = list(ast.walk(node))
                 used |= {part.attr for part in each if isinstance(part, ast.Attribute)}
                 used |= {part.id for part in each if isinstance(part, ast.Name)}

@@ -303,9 +303,9 @@ def test_group_lasso_and_the_ball_are_mkl_for_another_lam(backend, rng, lam):
         return phi.prox(w - step * A.T @ (A @ w - y), step)
 
     def optimum(phi):
-        w = np.zeros(6)
-        for _ in range(3000):
-            w = after_a_step(phi, w)
+        w, before, steps = np.zeros(6), np.ones(6), 0
+        while steps < 3000 and not np.array_equal(w, before):
+            w, before, steps = after_a_step(phi, w), w, steps + 1
         return w
 
     def size(w):

@@ -20,7 +20,6 @@ from conformance.specimens.structures import SMALL
 from reference.structures import cut_network, matching
 
 every_oracle = pytest.mark.parametrize("oracle", ["max", "topk", "exp"])
-every_shape = pytest.mark.parametrize("shape", ["chain", "path", "binary"])
 OTHER_SHAPES = [pytest.param(shape, marks=pytest.mark.beyond("counts of each line")) for shape in ("path", "binary")]
 by_shape = pytest.mark.parametrize("shape", ["chain", *OTHER_SHAPES])
 
@@ -33,7 +32,7 @@ def of_kernels(what, jobs):
 
 
 @every_oracle
-@every_shape
+@by_shape
 def test_time_of_the_oracles_of_trees(oracle, shape):
     """p L^2, and for the K best p K L^2 log(K L): the reference sorts what the paper merges in log K."""
 
@@ -77,7 +76,7 @@ def test_each_child_of_a_node_costs_the_same():
     )
 
 
-@every_shape
+@by_shape
 def test_costs_of_table_2_over_those_of_the_max_oracle(shape):
     """For the expectation a constant, for the K best K log(K L)."""
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelerated.compiled.copies import add_to, largest_entry
 from accelerated.compiled.problems import add_dense, add_rows, flush, oracle, prepared, room, task_loss
 from accelerated.kernel import inlined, kernel
 from reference.optimizers.bcfw import EQUAL, FLAT, PAIRWISE_SHARE, PAIRWISE_STEPS
@@ -122,7 +123,7 @@ def shrunk_pass(problem, touched, visits, place, done, sets, point):
     """
     order, calls, pairwise, lam_n, capacity, line_search, average = visits
     t, loss, mean_loss = done
-    n, most, d = len(order), np.max(sets.room), len(point.x)
+    n, most, d = len(order), largest_entry(sets.room), len(point.x)
     work, cut = room(problem, order, 0, n, point.dense), point.rows.size
     here, number, each, g = np.empty(d, np.int64), np.full(d, -1), np.empty((3, d)), np.zeros(d)
     rows, dense = g[:cut].reshape(point.rows.shape), g[cut:].reshape(point.dense.shape)
@@ -141,7 +142,7 @@ def shrunk_pass(problem, touched, visits, place, done, sets, point):
         u = gather_cells(sets, i, point, scratch)
         alpha, losses = sets.alpha[sets.slots[i] : sets.slots[i] + m], sets.losses[sets.slots[i] : sets.slots[i] + m]
         _, best, violation = worst_pair(sets, i, point, scratch)
-        sets.restless[i] = violation > EQUAL * np.max(losses)
+        sets.restless[i] = violation > EQUAL * largest_entry(losses)
         if calls:
             for a in range(m):
                 scratch.towards[a] = (1.0 if a == best else 0.0) - alpha[a]
@@ -306,7 +307,7 @@ def step(sets, i, u, most, lam_n, fixed, point, scratch):
         j = scratch.here[c]
         x[c] -= gamma / lam_n * v[c]
         point.x[j], point.w[j] = x[c], shrink(x[c], scratch.low[c], high)
-    sets.alpha[first : first + m] += gamma * scratch.towards[:m]
+    add_to(gamma, scratch.towards[:m], sets.alpha[first:])
 
 
 @kernel

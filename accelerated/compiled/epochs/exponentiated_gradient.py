@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from accelerated.compiled.arithmetic import muladd
+from accelerated.compiled.copies import copy_table, copy_to
 from accelerated.compiled.entries import entry
 from accelerated.compiled.problems import gather, longest_of, room
 from accelerated.compiled.problems.dual_cells import (
@@ -187,9 +188,9 @@ def eg_between(problem, lam_n, mu, before, share, points, values, w):
     for i in range(n):
         if before.visited[i]:
             first, last = problem.offsets[i], problem.offsets[i + 1]
-            new.scores[: last - first] = points.theta[first:last]
+            copy_table(points.theta[first:last], new.scores)
             _, _, begin, end = span(problem, i)
-            new.target_E[: end - begin] = points.theta_E[begin:end]
+            copy_to(points.theta_E[begin:end], new.target_E)
             take_step(problem, i, 1.0 - share, share, before, points.theta_A[i], new)
             values[i], _ = expected(problem, i, mu, new, work)
             move(problem, i, points, 1.0 / lam_n, None, W, new)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelerated.compiled.copies import copy_to
 from accelerated.compiled.problems import decode, gather, own_transitions, prepared, room
 from accelerated.compiled.structures.chain import max_product, workspace
 from accelerated.compiled.sweeps import fill, load
@@ -29,7 +30,7 @@ def tag_range(problem, batch, lo, hi, W, A, start, labels):
                 work.scores[t, label] = -np.inf
         own_transitions(problem, batch[k], 1.0, W, work)
         decode(problem, batch[k], A, work)
-        labels[start[k] : start[k] + n] = work.labels[:n]
+        copy_to(work.labels[:n], labels[start[k] :])
 
 
 class Lookup(NamedTuple):

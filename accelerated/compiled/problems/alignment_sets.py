@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelerated.compiled.copies import largest_entry
 from accelerated.compiled.problems import oracles
 from accelerated.compiled.problems.alignments import (
     AlignmentProblem,
@@ -55,7 +56,7 @@ def _(problem: AlignmentProblem, width: int) -> WorkingSets:
 
 @answers(oracles.visiting, AlignmentProblem)
 def visiting(problem, order, sets, w):
-    most, work = np.max(sets.room), alignment_room(problem, order, 0, len(order))
+    most, work = largest_entry(sets.room), alignment_room(problem, order, 0, len(order))
     each = np.zeros((4, most))
     return Scratch(each[0], each[1], each[2], each[3], np.zeros(w.dense.size), work)
 

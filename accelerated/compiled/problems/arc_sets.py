@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelerated.compiled.copies import largest_entry
 from accelerated.compiled.problems import oracles
 from accelerated.compiled.problems.arc_features import add_arcs, arc_scores, list_arcs, squared_length, weigh_arcs
 from accelerated.compiled.problems.arcs import ArcProblem, best_of, table
@@ -51,7 +52,7 @@ def _(problem: ArcProblem, width: int) -> WorkingSets:
 
 @answers(oracles.visiting, ArcProblem)
 def visiting(problem, order, sets, w):
-    most, n = np.max(sets.room), longest_of(problem, order, 0, len(order))
+    most, n = largest_entry(sets.room), longest_of(problem, order, 0, len(order))
     return Scratch(np.zeros(most), np.zeros(most), np.zeros(most), np.zeros(w.rows.size), np.zeros(n * n))
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelerated.compiled.copies import copy_table
 from accelerated.compiled.problems import oracles
 from accelerated.compiled.problems.arc_features import ArcFeatures, add_arcs, arc_scores
 from accelerated.compiled.problems.oracles import answers
@@ -84,7 +85,7 @@ def oracle(problem, i, s, W, A, ready, mu, work):
     excess = table(work.excess, n)
     if mu > 0.0:
         value, expected = sum_of(scores, mu, problem.trees)
-        excess[:] = expected
+        copy_table(expected, excess)
     else:
         value, best = best_of(scores, problem.trees)
         excess[:] = 0.0

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelerated.compiled.copies import largest_entry
 from accelerated.compiled.problems import oracles
 from accelerated.compiled.problems.candidates import CandidateProblem, add_row, dot, longest_list
 from accelerated.compiled.problems.oracles import answers
@@ -45,7 +46,7 @@ def _(problem: CandidateProblem, width: int) -> WorkingSets:
 
 @answers(oracles.visiting, CandidateProblem)
 def visiting(problem, order, sets, w):
-    most = np.max(sets.room)
+    most = largest_entry(sets.room)
     work = listed_room(longest_list(problem.offsets, order, 0, len(order)), problem.outputs)
     return Scratch(np.zeros(most), np.zeros(most), np.zeros(most), np.zeros(1, np.int64), work)
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelerated.compiled.copies import largest_entry
 from accelerated.compiled.entries import entry
 from accelerated.compiled.problems import oracles
 from accelerated.compiled.problems.classes import ClassProblem, Work, class_room, class_scores
@@ -61,7 +62,7 @@ def squared_norms(problem, squares, row):
 
 @answers(oracles.visiting, ClassProblem)
 def visiting(problem, order, sets, w):
-    most = np.max(sets.room)
+    most = largest_entry(sets.room)
     work = class_room(problem.cost.shape[0], problem.outputs)
     return Scratch(np.zeros(most), np.zeros(most), np.zeros(most), np.zeros(1, np.int64), work)
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelerated.compiled.arithmetic import muladd
+from accelerated.compiled.copies import add_to, copy_to
 from accelerated.compiled.entries import entry
 from accelerated.compiled.problems import oracles
 from accelerated.compiled.problems.answers import MOST, StoredAnswers, nothing, room_for
@@ -129,14 +130,14 @@ def _(problem: ClassProblem) -> StoredAnswers:
 @answers(oracles.remember_rows, ClassProblem)
 def remember_rows(problem, i, work, kept):
     kept.outputs[i] = 1
-    kept.scores[i] = work.excess
+    copy_to(work.excess, kept.scores[i])
 
 
 @answers(oracles.recall_rows, ClassProblem)
 def recall_rows(problem, i, kept, work):
-    work.excess[:] = kept.scores[i]
+    copy_to(kept.scores[i], work.excess)
 
 
 @answers(oracles.subtract, ClassProblem)
 def subtract(problem, i, work, other):
-    work.excess[:] -= other.excess
+    add_to(-1.0, other.excess, work.excess)

@@ -6,6 +6,7 @@ points and new: as in :mod:`accelerated.compiled.epochs.exponentiated_gradient`.
 
 from __future__ import annotations
 
+from accelerated.compiled.copies import copy_table
 from accelerated.compiled.entries import entry
 from accelerated.compiled.problems.edges import EDGES, EdgeFeatures, add_to_truth, span_of, sums, take_cells
 from accelerated.compiled.problems.oracles import answers, question
@@ -130,5 +131,5 @@ def sums_of_own_transitions(problem, i, new, work):
     for c in range(end - begin):
         used = plus(used, only_if(new.cells[c] > 0.0, new.theta_E[c]) * new.cells[c])
     L = new.table.shape[1]
-    new.table[0, :, :] = work.pairs[:L, :L]
+    copy_table(work.pairs[:L, :L], new.table[0])
     return log_z, used

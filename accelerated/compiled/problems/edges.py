@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelerated.compiled.copies import add_to, copy_table, copy_to
 from accelerated.compiled.entries import entry
 from accelerated.compiled.problems import oracles, sequence_entropy, sequence_max
 from accelerated.compiled.problems.answers import MOST, StoredAnswers, nothing, room_for
@@ -154,8 +155,9 @@ def sums(problem, i, factor, scores, cells, work):
         marginals = np.zeros_like(work.tables)
         value = log_sum_product(scores, n, work.tables, 1, 1, 1.0, work.chain, marginals)
         for t in range(1, n):
-            work.tables[t] = marginals[t]
-            work.pairs[:] += marginals[t]
+            copy_table(marginals[t], work.tables[t])
+            for a in range(len(work.pairs)):
+                add_to(1.0, marginals[t, a], work.pairs[a])
     return value
 
 
@@ -211,7 +213,7 @@ def touched(problem, i):
     edges, rows, Lp = problem.edges, rows_of(problem, i), padded(len(problem.cost))
     first, last, begin, end = span_of(problem, i)
     together = np.empty(len(rows) + (end - begin) // Lp + 2 * (last - first), np.int64)
-    together[: len(rows)] = rows
+    copy_to(rows, together)
     count = len(rows)
     for j in edges.indices[first:last]:
         for row in range(edges.first[j] // Lp, (edges.first[j] + edges.many[j] + Lp - 1) // Lp):
@@ -330,7 +332,7 @@ def _(problem: EdgeEntropyProblem) -> StoredAnswers:
 @answers(oracles.remember, EdgeEntropyProblem)
 def remember(problem, i, work, kept):
     oracles.remember_rows(problem, i, work, kept)
-    kept.pairs[i] = work.pairs[: kept.pairs.shape[1]]
+    copy_table(work.pairs[: kept.pairs.shape[1]], kept.pairs[i])
     kept.outputs[i] = 1
 
 
@@ -339,7 +341,7 @@ def recall(problem, i, kept, work):
     if len(kept.outputs) == 0 or kept.outputs[i] < 0:
         return False
     oracles.recall_rows(problem, i, kept, work)
-    work.pairs[: kept.pairs.shape[1]] = kept.pairs[i]
+    copy_table(kept.pairs[i], work.pairs)
     return True
 
 
@@ -347,18 +349,18 @@ def recall(problem, i, kept, work):
 def remember_rows(problem, i, work, kept):
     oracles.remember_rows(EntropyProblem(*of_positions(problem)), i, work, kept)
     _, _, begin, end = span_of(problem, i)
-    kept.weights[begin:end, 0] = work.cells[: end - begin]
+    copy_to(work.cells[: end - begin], kept.weights[begin:, 0])
 
 
 @answers(oracles.recall_rows, EdgeEntropyProblem)
 def recall_rows(problem, i, kept, work):
     oracles.recall_rows(EntropyProblem(*of_positions(problem)), i, kept, work)
     _, _, begin, end = span_of(problem, i)
-    work.cells[: end - begin] = kept.weights[begin:end, 0]
+    copy_to(kept.weights[begin:end, 0], work.cells)
 
 
 @answers(oracles.subtract, EdgeEntropyProblem)
 def subtract(problem, i, work, other):
     oracles.subtract(EntropyProblem(*of_positions(problem)), i, work, other)
     _, _, begin, end = span_of(problem, i)
-    work.cells[: end - begin] -= other.cells[: end - begin]
+    add_to(-1.0, other.cells[: end - begin], work.cells)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelerated.compiled.copies import largest_entry
 from accelerated.compiled.problems import oracles
 from accelerated.compiled.problems.oracles import answers
 from accelerated.compiled.problems.pairs import add_column, all_may_change
@@ -49,7 +50,7 @@ class Scratch(NamedTuple):
 
 @answers(oracles.visiting, MaxProblem)
 def visiting(problem, order, sets, w):
-    longest, L, most = longest_of(problem, order, 0, len(order)), w.dense.shape[1], np.max(sets.room)
+    longest, L, most = longest_of(problem, order, 0, len(order)), w.dense.shape[1], largest_entry(sets.room)
     work = new_work(longest, L)
     oracles.prepared(problem, w.dense, 0.0, work)
     Lp = work.scores.shape[1]

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from accelerated.compiled.copies import copy_to
 from accelerated.compiled.entries import entry
 from accelerated.compiled.problems.oracles import parent
 from accelerated.compiled.problems.pairs import add_column, all_may_change, take_column
@@ -176,7 +177,7 @@ def repeats(problem, sets, i, n, labels, loss, counts, apart):
     if all_may_change(problem.pairs):
         return False
     end = sets.cells[i] + sets.outputs[i] * n
-    sets.labels[end : end + n] = labels[:n]
+    copy_to(labels[:n], sets.labels[end:])
     for b in range(sets.outputs[i]):
         same = sets.losses[sets.slots[i] + b] == loss
         if same and _distance(problem, sets, i, n, end, sets.cells[i] + b * n, counts, apart) == 0.0:

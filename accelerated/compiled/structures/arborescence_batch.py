@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from accelerated.compiled.copies import copy_to
 from accelerated.compiled.structures.arborescence_max import best_tree
 from accelerated.compiled.structures.arborescence_sum import sum_over_trees
 from accelerated.kernel import kernel
@@ -37,4 +38,5 @@ def best_range(lo, hi, values, lengths, single_root, value, heads):
     """value (B,), the highest scores, and heads (B, N) of sentences lo..hi - 1; -inf, or nan, and -1 without a tree."""
     for b in range(lo, hi):
         n = lengths[b]
-        value[b], heads[b, :n] = best_tree(sentence_of(values, b, n), single_root)
+        value[b], tree = best_tree(sentence_of(values, b, n), single_root)
+        copy_to(tree, heads[b])

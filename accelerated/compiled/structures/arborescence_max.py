@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from accelerated.compiled.copies import copy_to
 from accelerated.compiled.structures.assignment import are_scores
 from accelerated.compiled.sweeps import largest, padded
 from accelerated.kernel import inlined, kernel
@@ -86,7 +87,7 @@ def best_with_each_arc(values, single_root):
                 if best_heads(limited, single_root, other):
                     out[m, h] = tree_score(values, other)
                 limited[m, h] = -np.inf
-        limited[m, :] = values[m, :]
+        copy_to(values[m], limited[m])
     return out
 
 
@@ -106,7 +107,7 @@ def best_parts(limited, heads, fixed, single_root):
             possible[m] = best_heads(limited, single_root, other)
             if possible[m]:
                 scores[m] = tree_score(limited, other)
-                trees[m, :] = other
+                copy_to(other, trees[m])
         limited[m, :] = -np.inf
         limited[m, heads[m]] = kept
     return possible, scores, trees

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from accelerated.compiled.arithmetic import exp
+from accelerated.compiled.copies import copy_to, largest_entry
 from accelerated.compiled.reductions import plus
 from accelerated.compiled.structures.arborescence_sum import is_certain, sum_over_trees
 from accelerated.compiled.structures.chain_samples import cumulate, reached
@@ -71,7 +72,7 @@ def _weights(values, mu, single_root, log_w, w):
     single root, the root is none.
     """
     for m in range(len(values)):
-        log_w[m] = values[m]
+        copy_to(values[m], log_w[m])
         log_w[m, m + 1] = -np.inf
         log_w[m, 0] = -np.inf if single_root else log_w[m, 0]
         top = log_w[m].max()
@@ -85,7 +86,7 @@ def _weights(values, mu, single_root, log_w, w):
 def _grouped(order, lo, hi, chosen, groups, waiting):
     """Sort the draws order[lo:hi] by their chosen head, and add a group for each head. Returns the number of groups."""
     draws = order[lo:hi].copy()
-    order[lo:hi] = draws[np.argsort(chosen[draws])]
+    copy_to(draws[np.argsort(chosen[draws])], order[lo:])
     for r in range(lo, hi):
         if r == lo or chosen[order[r]] != chosen[order[r - 1]]:
             groups[waiting, 0] = r
@@ -129,7 +130,8 @@ def _by_weights(w, last, state, states, rates, rows):
         share *= pivot
         if not share > 0.0:
             return False
-        rates[k, :k] /= pivot
+        for j in range(k):
+            rates[k, j] /= pivot
         for i in range(FREE, k):
             x = rates[i, k]
             for j in range(k):
@@ -150,7 +152,8 @@ def _by_logarithms(log_w, last, state, states, rates, rows):
     the reference.
     """
     n, f, order = len(log_w), states - FREE, np.arange(states)
-    order[:f], order[f], order[f + 1] = order[FREE:].copy(), TREE, BRANCH
+    copy_to(np.arange(FREE, states), order)
+    order[f], order[f + 1] = TREE, BRANCH
     rates[:states, :states] = -np.inf
     for m in range(n):
         if state[m + 1] >= FREE:
@@ -184,7 +187,9 @@ def _by_logarithms(log_w, last, state, states, rates, rows):
             rates[k, 0] = _log_plus(rates[k, 0], rates[k, j] + rates[j, 0])
     for h in range(n + 1):
         rows[0, h] = log_w[last - 1, h] + rates[state[h], 0]
-    rows[1, : n + 1] = np.exp(rows[0, : n + 1] - rows[0, : n + 1].max())
+    most = largest_entry(rows[0, : n + 1])
+    for h in range(n + 1):
+        rows[1, h] = np.exp(rows[0, h] - most)
 
 
 @kernel

@@ -13,6 +13,7 @@ import math
 import numpy as np
 
 from accelerated.compiled.arithmetic import SMALLEST, exp
+from accelerated.compiled.copies import copy_to
 from accelerated.compiled.digits import add, count, difference, put, sum_less
 from accelerated.compiled.reductions import plus
 from accelerated.compiled.structures.assignment import are_scores
@@ -271,7 +272,7 @@ def _pivot(log_w, order, first, t, significand, pivot):
     for s in range(first, len(order)):
         j = order[s] + 1 if s >= t else 0
         mass += np.exp(difference(log_w[j], log_w[top], 0) / significand)
-    pivot[:] = log_w[top]
+    copy_to(log_w[top], pivot)
     add(significand * np.log(mass), pivot)
     return top, mass
 

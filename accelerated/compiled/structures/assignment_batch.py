@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from accelerated.compiled.copies import copy_to
 from accelerated.compiled.structures.assignment import best_matching, matched_sum
 from accelerated.kernel import kernel
 
@@ -26,7 +27,7 @@ def best_range(lo, hi, values, lengths, value, columns):
                     own[j, i] = values[b, i, j]
         value[b] = best_matching(own, matched)
         if p <= q:
-            columns[b, :p] = matched
+            copy_to(matched, columns[b])
         elif value[b] > -np.inf:
             for j in range(q):
                 columns[b, matched[j]] = j

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelerated.compiled.copies import copy_table, copy_to
 from accelerated.kernel import inlined, kernel
 
 __all__ = ["Image", "Queue", "first_queue", "image_of", "scores_of_boxes", "search_boxes", "with_more_room"]
@@ -184,8 +185,10 @@ def with_more_room(queue, room):
     sets, bounds = np.empty((room, 8), np.int32), np.empty(room)
     ranks, rows = np.empty(room, np.int64), np.empty(room, np.int32)
     size, used = queue.state[0], queue.state[1]
-    sets[:used], bounds[:size] = queue.sets[:used], queue.bounds[:size]
-    ranks[:size], rows[:size] = queue.ranks[:size], queue.rows[:size]
+    copy_table(queue.sets[:used], sets)
+    copy_to(queue.bounds[:size], bounds)
+    copy_to(queue.ranks[:size], ranks)
+    copy_to(queue.rows[:size], rows)
     return Queue(sets, bounds, ranks, rows, queue.boxes, queue.state)
 
 

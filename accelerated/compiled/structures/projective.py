@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from accelerated.compiled.arithmetic import exp, muladd
+from accelerated.compiled.copies import copy_table, copy_to
 from accelerated.compiled.structures.arborescence_batch import sentence_of
 from accelerated.compiled.structures.chain_samples import choose
 from accelerated.compiled.sweeps import fill, larger, padded
@@ -119,7 +120,9 @@ def unfold(mode, c, g, kind, w):
 def inside(mode, c, single_root):
     """The chart of all spans, from its arcs. Returns the number of the whole sentence."""
     n = c.shape[1] - 1
-    c[:2, 0] = 1.0 if mode == WEIGHTS else 0.0
+    c[:2, 0] = 0.0
+    if mode == WEIGHTS:
+        c[:2, 0] = 1.0
     for w in range(1, n + 1):
         for kind in (PAIR, RIGHT, LEFT):
             fold(mode, c, kind, w)
@@ -246,7 +249,8 @@ def best_range(lo, hi, values, lengths, single_root, value, heads):
     """value (B,), the highest scores, and heads (B, N) of sentences lo..hi - 1; -inf, or nan, and -1 without a tree."""
     for b in range(lo, hi):
         n = lengths[b]
-        value[b], heads[b, :n] = best_projective(sentence_of(values, b, n), single_root)
+        value[b], tree = best_projective(sentence_of(values, b, n), single_root)
+        copy_to(tree, heads[b])
 
 
 @kernel
@@ -254,7 +258,8 @@ def sum_range(lo, hi, values, lengths, single_root, mu, value, marginals):
     """value (B,), the log-partitions at temperature mu, and marginals (B, N, N + 1) of sentences lo..hi - 1."""
     for b in range(lo, hi):
         n = lengths[b]
-        value[b], marginals[b, :n, : n + 1] = sum_projective(sentence_of(values, b, n), mu, single_root)
+        value[b], expected = sum_projective(sentence_of(values, b, n), mu, single_root)
+        copy_table(expected, marginals[b])
 
 
 @kernel

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelerated.compiled.copies import copy_table, copy_to
 from accelerated.compiled.sweeps import fill, largest, load, max_plus_product, padded
 from accelerated.kernel import inlined, kernel
 
@@ -98,8 +99,8 @@ def forests_of(offsets, parents):
     for i in range(len(offsets) - 1):
         rows = slice(offsets[i], offsets[i + 1])
         forest, _ = forest_of(parents[rows], parents[:0])
-        above[rows] = forest.above
-        upward[rows] = forest.upward
+        copy_to(forest.above, above[rows])
+        copy_to(forest.upward, upward[rows])
     return above, upward
 
 
@@ -240,7 +241,7 @@ def max_marginals_of_trees(lo, hi, unary, pairwise, stride, forest, nodes, edges
     ahead = np.empty((1, Lp))  # above all roots there is one label: every root's rest is the same for each label
     for b in range(lo, hi):
         load_nodes(unary[b * p : (b + 1) * p], forest.counts, 1.0, own)
-        below[:] = own
+        copy_table(own, below)
         upward_messages(below, forest, pairwise, b * p * stride, stride, matrix, messages)
         for j in range(Lp):
             ahead[0, j] = 0.0

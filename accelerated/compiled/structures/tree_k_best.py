@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelerated.compiled.copies import copy_table
 from accelerated.compiled.structures.tree import (
     first_largest,
     label_below,
@@ -102,7 +103,7 @@ def top_k_of_trees(lo, hi, unary, pairwise, stride, forest, values, labels):
             values[b, 0] = np.nan
             continue
         load_nodes(unary[rows], forest.counts, 1.0, work.own[:p])
-        work.below[:] = work.own[:p]
+        copy_table(work.own[:p], work.below)
         value = upward_messages(work.below, forest, pairwise, first, stride, matrix, work.messages)
         if not value > -np.inf:
             continue

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelerated.compiled.copies import add_to, copy_table
 from accelerated.compiled.problems.arc_features import leveled_scores, list_arcs
 from accelerated.compiled.problems.arcs import best_of, sum_of
 from accelerated.kernel import kernel
@@ -83,7 +84,7 @@ def rounds_of_trees(problem, order, steps, mu, blocks, penalty, learned):
         n = offsets[i + 1] - a - 1
         keep = 1.0 - gamma * penalty.sigma
         if average:
-            learned.S[:] += learned.scale
+            add_to(1.0, learned.scale, learned.S)
         for t in range(T):
             levels[t] = learned.scale[blocks.templates[t]]
         arcs = np.empty((n, n + 1))
@@ -140,10 +141,11 @@ def _slope(arcs, heads, a, trees, augmented, mu):
     n = len(arcs)
     if augmented:
         for m in range(n):
-            arcs[m] += 1.0
+            for h in range(n + 1):
+                arcs[m, h] += 1.0
             arcs[m, heads[a + 1 + m]] -= 1.0
     if mu > 0.0:
-        arcs[:] = sum_of(arcs, mu, trees)[1]
+        copy_table(sum_of(arcs, mu, trees)[1], arcs)
     else:
         best = best_of(arcs, trees)[1]
         arcs[:] = 0.0
@@ -202,7 +204,8 @@ def _shrink(penalty, gamma, norms, factors):
         factors[k] = b / norms[k] if b > 0 else 0.0
         squared += b * b if b > 0 else 0.0
     if squared > penalty.radius * penalty.radius:
-        factors *= penalty.radius / np.sqrt(squared)
+        for k in range(K):
+            factors[k] *= penalty.radius / np.sqrt(squared)
 
 
 @kernel
@@ -223,7 +226,8 @@ def _multiply_out(blocks, learned, k):
     _flush(blocks, learned, k)
     for b in range(len(blocks.groups)):
         if blocks.groups[b] == k:
-            learned.W[blocks.bounds[b] : blocks.bounds[b + 1]] *= learned.scale[k]
+            for j in range(blocks.bounds[b], blocks.bounds[b + 1]):
+                learned.W[j] *= learned.scale[k]
     learned.scale[k] = 1.0
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
+from accelerated.compiled.copies import copy_to
 from accelerated.compiled.entries import entry
 from accelerated.compiled.epochs.online_proximal.thresholds import vanish
 from accelerated.compiled.problems import (
@@ -212,7 +213,9 @@ def end_life(parts, lives, born, a, scale):
     """
     if born == len(lives.s):
         more = new_lives(born)
-        more.s[:born], more.Q[:born], more.next[:born] = lives.s, lives.Q, lives.next
+        copy_to(lives.s, more.s)
+        copy_to(lives.Q, more.Q)
+        copy_to(lives.next, more.next)
         lives = more
     life = parts.life[a]
     lives.s[life], lives.Q[life], lives.next[life] = scale, parts.Q[a], born

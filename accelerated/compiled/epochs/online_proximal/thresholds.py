@@ -61,8 +61,9 @@ def rounds_ahead(C, T):
         Q[r, 1] = Q[r, 0] + P[r, 1]
         M[r, 1] = M[r, 0] + P[r, 1] * S[r, 1]
         if r + 1 == n or r + 1 - first == STRETCH or P[r, 1] < SMALL:
-            end[first : r + 1] = r + 1
-            first = r + 1
+            while first <= r:
+                end[first] = r + 1
+                first += 1
     return Rounds(C, T, end, P, S, Q, M)
 
 
