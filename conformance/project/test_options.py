@@ -226,7 +226,7 @@ def test_a_law_that_raises_is_reported(monkeypatch, capsys):
     def raising(sp, rng):
         raise ZeroDivisionError("no such law")
 
-    laws = (identities.Law("Lemma 0", "nothing", "slack", raising, False),)
+    laws = (identities.Law("Lemma 0", "nothing", "", "slack", raising, False),)
     status, report, said = measured(monkeypatch, capsys, laws)
     assert status == 1 and report["laws"][0]["panels"][0]["worst"] is None and "ZeroDivisionError: no such law" in said
 

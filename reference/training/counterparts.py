@@ -8,7 +8,7 @@ box itself.
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from reference.optimizers.base import Algorithm, Examples
 
@@ -30,13 +30,21 @@ def register(algorithm: type, objective: type, model: type | None, subclass: typ
 
 def counterpart(algorithm: P, objective: Examples) -> P:
     """The counterpart of an algorithm, and of each one among its fields; the algorithm itself if none is registered."""
-    parts = {field.name: getattr(algorithm, field.name) for field in fields(algorithm)}  # type: ignore[arg-type]
-    inner = {k: counterpart(part, objective) if isinstance(part, Algorithm) else part for k, part in parts.items()}
-    if any(inner[name] is not parts[name] for name in inner):
-        algorithm = replace(algorithm, **inner)  # type: ignore[type-var]
     models = type(getattr(objective, "model", None)), None
-    keys = [(type(algorithm), type(objective), model) for model in models]
-    subclass = next((_SUBCLASSES[key] for key in keys if key in _SUBCLASSES), None)
-    if subclass is None or not getattr(subclass, "fits", lambda *_: True)(algorithm, objective):
-        return algorithm
-    return subclass(**inner)  # type: ignore[no-any-return]
+
+    def replaced(part: Any) -> Any:
+        if not isinstance(part, Algorithm):
+            return part
+        parts = {field.name: getattr(part, field.name) for field in fields(part)}  # type: ignore[arg-type]
+        inner = {name: replaced(value) for name, value in parts.items()}  # noqa: F821 (deleted below)
+        if any(inner[name] is not parts[name] for name in inner):
+            part = replace(part, **inner)  # type: ignore[type-var]
+        keys = [(type(part), type(objective), model) for model in models]
+        subclass = next((_SUBCLASSES[key] for key in keys if key in _SUBCLASSES), None)
+        if subclass is None or not getattr(subclass, "fits", lambda *_: True)(part, objective):
+            return part
+        return subclass(**inner)
+
+    result: P = replaced(algorithm)
+    del replaced  # it names itself: a cycle that would keep the objective until the garbage collector comes
+    return result
