@@ -7,6 +7,7 @@ written into ``docs/read`` before sphinx reads its sources.
 
 import ast
 import importlib
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -50,7 +51,9 @@ def entry(row: Claim, underline: str) -> Lines:
     """A statement's part of its page; underline: that of its label."""
     lines = [f".. _{row.id}:", "", plain(row.label), underline * 2 * len(row.label), ""]
     lines += [".. rst-class:: statement", "", f":bdg-{BADGES[row.verdict]}:`{row.verdict}`", ""]
-    lines += [plain(f"{row.statement[0].upper()}{row.statement[1:]}."), ""]
+    word = re.match(r"(a|[a-z-]{2,})[,:]?(?= )", row.statement)  # a symbol stays as it is
+    begun = row.statement[0].upper() if word else row.statement[0]
+    lines += [plain(f"{begun}{row.statement[1:]}."), ""]
     lines += formula_lines(row.formula)
     if row.id in RUNS:
         lines += [f"See it run, :ref:`step by step <step-{row.id}>`.", ""]
@@ -143,7 +146,7 @@ def _measured(paper: str, place: int, law: Law) -> Lines:
     rows = [f"   * - {sign}``{text}``\n     - ``{value}``" for each in found[0][1] for sign, text, value in each]
     table = [".. list-table::", "", *"\n".join(rows).splitlines(), ""]
     says = "the least slack (at least 0)" if law.kind == "slack" else "the largest residual (0)"
-    worst = " and ".join(f"{result.worst} in ``{result.panel}``" for result, _ in found)
+    worst = " and ".join(f"{result.worst or 0:.1e} in ``{result.panel}``" for result, _ in found)
     head = f"{plain(law.number)}: {plain(law.says)}. On the first of {DRAWS} drawn instances:"
     return [head, "", *table, f"Of all {DRAWS}, {says}: {worst}.", ""] if rows else []
 
