@@ -51,7 +51,7 @@ def entry(row: Claim, underline: str) -> Lines:
     """A statement's part of its page; underline: that of its label."""
     lines = [f".. _{row.id}:", "", plain(row.label), underline * 2 * len(row.label), ""]
     lines += [".. rst-class:: statement", "", f":bdg-{BADGES[row.verdict]}:`{row.verdict}`", ""]
-    word = re.match(r"(a|[a-z-]{2,})[,:]?(?= )", row.statement)  # a symbol stays as it is
+    word = re.match(r"(?!lam )(a|[a-z-]{2,})[,:]?(?= )", row.statement)  # a symbol stays as it is
     begun = row.statement[0].upper() if word else row.statement[0]
     lines += [plain(f"{begun}{row.statement[1:]}."), ""]
     lines += formula_lines(row.formula)
