@@ -38,7 +38,7 @@ OUTSIDE = "O"
 
 
 class ChunkingModel(SomeWeights, SegmentModel):
-    """A chunker; :meth:`of` makes one from training sentences. Raises ValueError, TypeError, naming the argument.
+    """A chunker; :meth:`of` makes one from training sentences.
 
     Parameters
     ----------
@@ -65,6 +65,11 @@ class ChunkingModel(SomeWeights, SegmentModel):
     labels : tuple of str
     size : int
         Number of weights: pairs, then L^2 transitions.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Naming the argument.
 
     Source
     ------
