@@ -50,7 +50,8 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def commands(page: Path, language: str) -> list[list[str]]:
-    lines = [shlex.split(line, comments=True) for block in blocks(page, language) for line in block.splitlines()]
+    whole = (block.replace("\\\n", " ") for block in blocks(page, language))
+    lines = [shlex.split(line, comments=True) for block in whole for line in block.splitlines()]
     return [words[1:] for words in lines if words and words[0] == "diptych"]
 
 
