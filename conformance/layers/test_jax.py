@@ -78,7 +78,7 @@ def test_empty_and_huge_scores_and_those_of_half_precision(of):
     found = of.log_partition(*half, mask=MASK)
     assert found.dtype == jnp.float32
     np.testing.assert_array_equal(found, of.log_partition(*(each.astype(jnp.float32) for each in half), mask=MASK))
-    huge = [1e4 * each for each in (x, *more)]
+    huge = [np.asarray(1e4 * each) for each in (x, *more)]  # kernels take arrays on the host
     panel = accelerated.Chain(*huge) if of is chain else accelerated.Arborescence(*huge)
     np.testing.assert_allclose(of.log_partition(*huge), panel.expectation()[0])
 

@@ -72,7 +72,7 @@ def _eliminated(x: Array, mask: Array, single_root: bool) -> Array:
     """
     n, arcs = mask.shape[0], _arcs(mask)
     if n == 0:
-        return jnp.zeros((), x.dtype)
+        return jnp.sum(x)  # 0, on the device of the scores
     wrong = jnp.where(jnp.any(mask[:, None] & arcs & ~(x < jnp.inf)), jnp.nan, jnp.zeros_like(x))
     wrong = jnp.sum(wrong * jnp.where(jnp.isfinite(x), x, 0))  # nan, and so are its derivatives, or 0
     x = jnp.where(arcs & mask[:, None], x, -jnp.inf)
