@@ -129,6 +129,8 @@ class Entities(Problem):
         return {"f1": chunk_scores(self.truth, predicted).f1}
 
     def steps(self, run: Run, row: Row) -> int:
+        if run.options.get("stop") == "gradient":  # a full gradient more for each subproblem
+            return row.epoch * self.n
         return row.oracle_calls - (row.epoch * self.n if run.method in FULL_GRADIENTS else 0)
 
 
@@ -259,6 +261,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "averaged steps": {"average": "uniform"},
     WARM_STARTS["extrapolated"]: {"warm_start": "extrapolated"},
     WARM_STARTS["last"]: {"warm_start": "last"},
+    "until (26)": {"stop": "gradient"},
 }
 
 
