@@ -4,6 +4,7 @@ the machine's load.
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
+from diptych.experiments.sparse_data import SIZES, synthetic
 
 WORDS, COUNT, TOLERANCE = 1500, 10, 1e-5
 TARGETS = {8e-4: 10.0, 1e-6: 25.0}  # seconds of the path over all letters to these gaps
@@ -75,6 +77,31 @@ class SparsePath:
     track_iterations.unit = "iterations"  # type: ignore[attr-defined]
     track_oracle_calls.unit = "calls an example"  # type: ignore[attr-defined]
     track_work.unit = track_screening_share.unit = "share"  # type: ignore[attr-defined]
+
+
+class Memory:
+    """A solve at a tenth of beta_max, on the synthetic classes of Zhang and Qiu (2019)."""
+
+    params = (("syn1", "syn3"), RULES)
+    param_names = ("data", "rule")
+
+    def setup(self, data: str, rule: str) -> None:
+        X, Y = synthetic(*SIZES[data], rng=0)
+        model = accelerated.MulticlassModel(X.shape[1], 10)
+        self.objective = accelerated.LogLoss(model, model.pack(X, Y))
+        self.beta = 0.1 * accelerated.beta_max(self.objective)
+
+    def track_peak(self, data: str, rule: str) -> float:
+        """What the arrays take at most beside the data, which are 80 MB."""
+        screening = accelerated.L1GapRule() if rule == "l1 gap" else None
+        solver = accelerated.AcceleratedProximalGradient()
+        tracemalloc.start()
+        accelerated.solve_sparse(self.objective, beta=self.beta, rule=screening, solver=solver)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak / 1e6
+
+    track_peak.unit = "MB"  # type: ignore[attr-defined]
 
 
 class Products:
