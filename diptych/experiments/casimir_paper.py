@@ -262,6 +262,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     WARM_STARTS["extrapolated"]: {"warm_start": "extrapolated"},
     WARM_STARTS["last"]: {"warm_start": "last"},
     "until (26)": {"stop": "gradient"},
+    "kappa = lam": {"kappa": "lam"},
 }
 
 

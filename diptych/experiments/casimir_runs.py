@@ -110,13 +110,14 @@ def _svrg(problem: Problem, lam: float, options: dict[str, Any], common: dict[st
 
 def _casimir_const(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
     """Proposition 29 with the tuned L = A/mu = 1/step: kappa = L/n - lam, or lam; gamma = 1/(L + lam + kappa). Without
-    one, L is found by backtracking. average: of the steps of a pass. stop: when a subproblem is solved.
+    one, L is found by backtracking. average: of the steps of a pass. stop: when a subproblem is solved. kappa: "lam".
     """
     smoothed, start = problem.smoothed(options), options.get("warm_start", "center")
     chosen: dict[str, Any] = {"mu": options["mu"], "warm_start": start, "stop": options.get("stop", "budget")}
     if "L" in options or "step_size" in options:
         L = options["L"] if "L" in options else 1 / options["step_size"]
-        kappa = L / problem.n - lam if L / problem.n > 4 * lam else lam
+        prescribed = L / problem.n > 4 * lam and options.get("kappa") != "lam"
+        kappa = L / problem.n - lam if prescribed else lam
         chosen |= {"kappa": kappa, "step_size": 1 / (L + lam + kappa)}
     if "average" in options:
         chosen["inner"] = counterpart(SVRG(average=options["average"]), smoothed).one_pass
