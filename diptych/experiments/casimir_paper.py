@@ -130,7 +130,7 @@ class Entities(Problem):
 
     def steps(self, run: Run, row: Row) -> int:
         if run.options.get("stop") == "gradient":  # a full gradient more for each subproblem
-            return row.epoch * self.n
+            return int(row.epoch * self.n)
         return row.oracle_calls - (row.epoch * self.n if run.method in FULL_GRADIENTS else 0)
 
 
