@@ -266,8 +266,8 @@ def table(report: dict[str, Any]) -> str:
         differences = f"{x['paper']:+.1f}", _cell(x["best"], "+"), _cell(x["held_out"], "+")
         lines.append(shell.row(f"{x['of']} less {x['to']}", *differences))
     notes = f"{len(report['folds'])} folds, {settings['epochs']} epochs; {settings['average']} model; transitions: "
-    notes += f"{settings['transitions']}; kernels have a unit diagonal, the quadratic one a constant of 1; "
-    return "\n".join([*lines, "", f"{notes}float32 Gram matrices"])
+    notes += f"{settings['transitions']}; float32 Gram matrices"
+    return "\n".join([*lines, "", f"{notes}\nkernels have a unit diagonal, the quadratic one a constant of 1"])
 
 
 def _cell(x: Sequence[float], sign: str = "") -> str:
