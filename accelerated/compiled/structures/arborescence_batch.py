@@ -23,7 +23,7 @@ def sentence_of(values, b, n):
 
 
 @kernel
-def sum_range(lo, hi, values, lengths, mu, single_root, value, marginals):
+def sum_range(lo, hi, values, lengths, single_root, mu, value, marginals):
     """value (B,), the log-partitions at temperature mu, and marginals (B, N, N + 1) of sentences lo..hi - 1."""
     for b in range(lo, hi):
         n = lengths[b]
