@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from conformance.layers.minibatches import CASES
-from conformance.layers.structures import elsewhere
+from conformance.layers.structures import Program, elsewhere
 from conformance.specimens.pages import check_refusals
 from diptych.layers.spans import allowed_transitions
 from reference.smoothings import TopK
@@ -16,7 +16,6 @@ from reference.smoothings import TopK
 torch = pytest.importorskip("torch")
 
 import diptych.layers.torch as layers  # noqa: E402
-from conformance.layers.programs import Program  # noqa: E402
 from diptych.layers.torch import ChainCRF, arborescence, chain, tree  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of PyTorch, about itself

@@ -15,11 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.layers.minibatches import CASES
-from conformance.layers.structures import elsewhere, functions, offered
+from conformance.layers.structures import Program, elsewhere, functions, offered
 
 torch = pytest.importorskip("torch")
 
-from conformance.layers.programs import Program  # noqa: E402
 from diptych.layers.torch import arborescence, chain, matching, tree  # noqa: E402
 
 pytestmark = [  # warnings of PyTorch, about itself
