@@ -153,14 +153,6 @@ class Arborescence(Choices):
 
         return extend(())
 
-    def constrained(self, allowed: Any) -> Arborescence:
-        """The trees in which each token has an allowed head: booleans (n, n + 1), or one such matrix a sentence."""
-        return self._with(super().constrained(allowed).scores)
-
-    def augment(self, loss: ArborescenceScores) -> Arborescence:
-        """As :meth:`Structure.augment`; single_root is kept."""
-        return self._with(super().augment(loss).scores)
-
     def _with(self, scores: ArborescenceScores) -> Self:
         other = super()._with(scores)
         other.single_root = self.single_root

@@ -100,10 +100,6 @@ class Choices(Structure):
         """The number of rows of each member, or None if all have p."""
         return self.scores.lengths
 
-    def _with(self, scores: Any) -> Self:
-        """The same space with other scores."""
-        return type(self).unchecked(scores)
-
     def _require(self, y: np.ndarray, lengths: Any) -> None:
         """Raise ValueError unless y (p,) is an output of lengths, or -1 throughout."""
         raise NotImplementedError
