@@ -72,11 +72,8 @@ def chain_value(scores: Scores, labels: Maybe, mask: Maybe, mu: float, keep: boo
     unary, pairwise, *_ = scores
     if not fused(unary, pairwise):
         check_scores(scores, mask)
-    if keep or not fused(unary, pairwise):
-        value, gradient = _sums(unary.new_ones(unary.shape[:2]), scores, labels, mask, mu)
-    else:
-        found = chain_batch.values(_batch(scores, labels, mask), mu, torch.get_num_threads())
-        value = torch.from_numpy(found).reshape(unary.shape[:2])
+    weights = unary.new_ones(unary.shape[:2] if keep or not fused(unary, pairwise) else 0)
+    value, gradient = _sums(weights, scores, labels, mask, mu)
     _check_values(value, scores, labels, mask)
     return [value.to(unary.dtype), *(gradient if keep else _nothing(unary))]
 
@@ -305,11 +302,12 @@ def _doubles(x: Tensor) -> np.ndarray:
 
 
 def _sums(weights: Tensor, scores: Scores, labels: Maybe, mask: Maybe, mu: float) -> tuple[Tensor, list[Tensor]]:
-    """The values (G, B) and the gradient of the sum of weights (G, B) times these."""
+    """The values (G, B) and the gradient of the sum of weights (G, B) times these; of weights (0,), none."""
     if fused(*scores[:2]):
         batch, threads = _batch(scores, labels, mask), torch.get_num_threads()
-        value, found = chain_batch.gradient(batch, mu, _doubles(weights).reshape(-1), threads)
-        return torch.from_numpy(value).reshape(weights.shape), _tensors(found, scores)
+        value, found = chain_batch.sums(batch, mu, _doubles(weights).reshape(-1), threads)
+        gradient = _tensors(found, scores) if weights.ndim > 1 else []
+        return torch.from_numpy(value).reshape(scores[0].shape[:2]), gradient
     chains = chain_scores(scores, mask)
     panel = kernels if scores[0].device.type == "cpu" else chain_scaled
     values, marginals = panel.forward_backward(front(chains), mu, weights)
