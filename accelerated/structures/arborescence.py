@@ -15,15 +15,16 @@ import numpy as np
 
 import reference.structures.arborescence as reference
 from accelerated.arrays import are_sound, like, ready, view
-from accelerated.compiled.structures.arborescence_batch import best_range, sum_range
 from accelerated.compiled.structures.arborescence_max import (
     best_heads,
     best_parts,
+    best_range,
     best_tree,
     best_with_each_arc,
     tree_score,
 )
 from accelerated.compiled.structures.arborescence_samples import sample_trees
+from accelerated.compiled.structures.arborescence_sum import sum_range
 from accelerated.compiled.structures.assignment import are_scores
 from accelerated.mirror import mirrors
 from accelerated.structures.answers import feasible as feasible  # of ops

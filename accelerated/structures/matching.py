@@ -14,8 +14,7 @@ import numpy as np
 
 import reference.structures.matching as reference
 from accelerated.arrays import are_sound, like, ready, view
-from accelerated.compiled.structures.assignment import are_scores, best_matching, matched_sum
-from accelerated.compiled.structures.assignment_batch import best_range
+from accelerated.compiled.structures.assignment import are_scores, best_matching, best_range, matched_sum
 from accelerated.compiled.structures.matching import best_with_each_pair
 from accelerated.mirror import mirrors
 from accelerated.structures.answers import feasible as feasible  # of ops
