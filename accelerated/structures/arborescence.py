@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -56,11 +56,7 @@ def maximum_arborescence(scores: ArborescenceScores, single_root: bool = False) 
 
 
 def answers(
-    kernel: Callable[..., Any],
-    scores: ArborescenceScores,
-    given: tuple[Any, ...],
-    *rooms: Any,
-    threads: int | None = None,
+    kernel: Any, scores: ArborescenceScores, given: tuple[Any, ...], *rooms: Any, threads: int | None = None
 ) -> list[np.ndarray]:
     """What a kernel of ranges of sentences answers beside what it is given; ranges by the cubes of lengths. A room
     (number, *shape) is an array (..., *shape), filled with the number before.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from reference.structures.projective import trees_in_all
 __all__ = ["Projective", "max_marginals", "maximum_arborescence", "sample", "top_k_arborescences", "tree_partition"]
 
 
-def _answers(kernel: Callable[..., Any], scores: ArborescenceScores, *given: Any) -> list[Any]:
+def _answers(kernel: Any, scores: ArborescenceScores, *given: Any) -> list[Any]:
     return [like(x, scores.values) for x in answers(kernel, scores, *given)]
 
 

@@ -26,20 +26,6 @@ from reference.smoothings import SquaredL2, TopK
 from reference.structures.base import KBest
 from reference.structures.scores import score_fields
 
-__all__ = [
-    "ABSENT",
-    "FUNCTIONS",
-    "KINDS",
-    "OPTIONS",
-    "Program",
-    "backend",
-    "call",
-    "elsewhere",
-    "evaluate",
-    "functions",
-    "offered",
-]
-
 # The structures of each namespace, whose functions are in modules of their names.
 KINDS = {
     "torch-autograd": ("Chain", "Tree", "Arborescence", "Matching"),

@@ -12,20 +12,6 @@ from torch.autograd import Function
 
 from diptych.documentation import page
 
-__all__ = [
-    "Maybe",
-    "Scores",
-    "applied",
-    "beside",
-    "floating",
-    "label_tensor",
-    "lengths_tensor",
-    "mask_of",
-    "operator",
-    "pair_tensor",
-    "undifferentiated",
-]
-
 Scores: TypeAlias = Sequence[Tensor]
 Maybe: TypeAlias = Tensor | None
 

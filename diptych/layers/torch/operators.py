@@ -28,18 +28,6 @@ from reference.structures.base import InfeasibleError
 from reference.structures.chain_masks import at_end, front, parts_back, with_end
 from reference.structures.chain_scores import ChainScores
 
-__all__ = [
-    "Mean",
-    "best_of",
-    "chain_scores",
-    "check_scores",
-    "checked_labels",
-    "fused",
-    "gold_score",
-    "gradient_of",
-    "value_of",
-]
-
 
 def fused(unary: Tensor, pairwise: Tensor) -> bool:
     """Whether one call of a kernel takes the whole batch."""
