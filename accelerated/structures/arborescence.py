@@ -15,16 +15,16 @@ import numpy as np
 
 import reference.structures.arborescence as reference
 from accelerated.arrays import are_sound, like, ready, view
-from accelerated.compiled.structures.arborescence_batch import best_range, sum_range
 from accelerated.compiled.structures.arborescence_max import (
     best_heads,
     best_parts,
+    best_range,
     best_tree,
     best_with_each_arc,
     tree_score,
 )
 from accelerated.compiled.structures.arborescence_samples import sample_trees
-from accelerated.compiled.structures.arborescence_sum import sum_over_trees
+from accelerated.compiled.structures.arborescence_sum import sum_range
 from accelerated.compiled.structures.assignment import are_scores
 from accelerated.mirror import mirrors
 from accelerated.structures.answers import feasible as feasible  # of ops
@@ -48,19 +48,30 @@ __all__ = [
 
 @mirrors(reference.maximum_arborescence)
 def maximum_arborescence(scores: ArborescenceScores, single_root: bool = False) -> tuple[Array, Array]:
-    values = scores.values
-    if values.ndim > 2 or scores.lengths is not None:
-        value, heads = best(*flat(scores), single_root)
-        return like(value.reshape(values.shape[:-2]), values), like(heads.reshape(values.shape[:-1]), values)
-    if ready(values):
-        value, heads = best_tree(values, single_root)
+    if ready(scores.values) and scores.values.ndim == 2 and scores.lengths is None:
+        value, heads = best_tree(scores.values, single_root)
         return np.asarray(value), heads
-    value, heads = best_tree(view("values", values), single_root)
-    return like(np.asarray(value), values), like(heads, values)
+    value, heads = answers(best_range, scores, (single_root,), (0.0,), (-1, scores.values.shape[-2]))
+    return like(value, scores.values), like(heads, scores.values)
+
+
+def answers(
+    kernel: Any, scores: ArborescenceScores, given: tuple[Any, ...], *rooms: Any, threads: int | None = None
+) -> list[np.ndarray]:
+    """What a kernel of ranges of sentences answers beside what it is given; ranges by the cubes of lengths. A room
+    (number, *shape) is an array (..., *shape), filled with the number before.
+    """
+    (values, lengths), batch = flat(scores), scores.values.shape[:-2]
+    found = [np.full((len(values), *shape), number) for number, *shape in rooms]
+    pieces = [(0, len(lengths))]
+    if len(lengths) > 1:
+        pieces = ranges(np.concatenate([[0], np.cumsum(lengths**3)]), at_least=10**5)
+    in_parallel(lambda lo, hi: kernel(lo, hi, values, lengths, *given, *found), pieces, threads)
+    return [x.reshape((*batch, *x.shape[1:])) for x in found]
 
 
 def flat(scores: ArborescenceScores) -> tuple[np.ndarray, np.ndarray]:
-    """values (B, n, n + 1) and lengths (B,) of a batch."""
+    """values (B, n, n + 1), float32 or float64, and lengths (B,) of a batch."""
     *batch, n, m = scores.values.shape
     B = math.prod(batch)
     lengths = np.full(B, n) if scores.lengths is None else view("lengths", scores.lengths, np.int64).reshape(-1)
@@ -68,38 +79,7 @@ def flat(scores: ArborescenceScores) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(
             f"lengths: expected {B} numbers in 0..{n} for values {(*batch, n, m)}, got {lengths.tolist()[:9]}"
         )
-    return view("values", scores.values).reshape(B, n, m), lengths
-
-
-def best(
-    values: np.ndarray, lengths: np.ndarray, single_root: bool, threads: int | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """The highest scores (B,) and heads (B, n) of sentences of values (B, n, n + 1), float32 or float64, and lengths
-    (B,); heads are -1 past a sentence's length and where there is no tree.
-    """
-    value, heads = np.empty(len(values)), np.full(values.shape[:2], -1)
-    in_parallel(
-        lambda lo, hi: best_range(lo, hi, values, lengths, single_root, value, heads), _pieces(lengths), threads
-    )
-    return value, heads
-
-
-def sums(
-    values: np.ndarray, lengths: np.ndarray, single_root: bool, mu: float, threads: int | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """The log-partitions (B,) at temperature mu and the marginals (B, n, n + 1); -inf and 0 where there is no tree, nan
-    where a score is nan or +inf.
-    """
-    value, marginals = np.empty(len(values)), np.zeros(values.shape)
-    in_parallel(
-        lambda lo, hi: sum_range(lo, hi, values, lengths, mu, single_root, value, marginals), _pieces(lengths), threads
-    )
-    return value, marginals
-
-
-def _pieces(lengths: np.ndarray) -> list[tuple[int, int]]:
-    """Ranges of sentences, by the squares of their lengths."""
-    return ranges(np.concatenate([[0], np.cumsum(lengths**2)])) if len(lengths) else []
+    return view("values", scores.values, None).reshape(B, n, m), lengths
 
 
 def _sentences(scores: ArborescenceScores) -> Iterator[tuple[int, np.ndarray]]:
@@ -108,7 +88,7 @@ def _sentences(scores: ArborescenceScores) -> Iterator[tuple[int, np.ndarray]]:
         yield 0, view("values", scores.values)
         return
     for b, (values, n) in enumerate(zip(*flat(scores), strict=True)):
-        yield b, np.ascontiguousarray(values[:n, : n + 1])
+        yield b, np.ascontiguousarray(values[:n, : n + 1], np.float64)
 
 
 @mirrors(reference.max_marginals)
@@ -125,13 +105,9 @@ def max_marginals(scores: ArborescenceScores, single_root: bool = False) -> Arbo
 def tree_partition(
     scores: ArborescenceScores, mu: float = 1.0, single_root: bool = False
 ) -> tuple[Array, ArborescenceScores]:
-    values = scores.values
-    if values.ndim > 2 or scores.lengths is not None:
-        value, marginals = sums(*flat(scores), single_root, float(mu))
-        each = like(value.reshape(values.shape[:-2]), values)
-        return each, scores._replace(values=like(marginals.reshape(values.shape), values))
-    value, marginals = sum_over_trees(view("values", values), mu, single_root)
-    return like(np.asarray(value), values), ArborescenceScores(like(marginals, values))
+    rooms = (0.0,), (0.0, *scores.values.shape[-2:])
+    value, marginals = answers(sum_range, scores, (single_root, float(mu)), *rooms)
+    return like(value, scores.values), scores._replace(values=like(marginals, scores.values))
 
 
 @mirrors(reference.sample)

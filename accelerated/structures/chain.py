@@ -106,7 +106,7 @@ def _weighted(scores: ChainScores, mu: float, weights: np.ndarray) -> tuple[Arra
         each = like(weights.reshape(*batch, 1, 1), scores.unary)
         return value, ChainScores(nodes * each, edges * each[..., None], *layout)
     chains = _batch(scores)
-    values, gradient = chain_batch.gradient(chains, mu, weights)
+    values, gradient = chain_batch.sums(chains, mu, weights)
     return like(values.reshape(batch), scores.unary), _answer(scores, gradient.nodes, gradient.edges)
 
 

@@ -15,7 +15,7 @@ from accelerated.compiled.structures.chain_batch import (
 )
 from accelerated.threads import in_parallel, ranges
 
-__all__ = ["batch_of", "best", "gradient", "hessian", "values"]
+__all__ = ["batch_of", "best", "hessian", "sums"]
 
 
 def batch_of(
@@ -51,24 +51,14 @@ def best(batch: Batch, threads: int | None = None) -> tuple[np.ndarray, np.ndarr
     return _nan_by_tables(batch, value), labels
 
 
-def values(batch: Batch, mu: float = 1.0, threads: int | None = None) -> np.ndarray:
-    """mu log sum_y exp(score(y) / mu) (G B,), less the score of the gold labels if there are any.
+def sums(batch: Batch, mu: float, weights: np.ndarray, threads: int | None = None) -> tuple[np.ndarray, Tables]:
+    """mu log sum_y exp(score(y) / mu) (G B,), less the score of the gold labels if there are any; and the gradient of
+    the sum of weights (G B,) times these; of weights (0,), no gradient.
 
     nan where a score of a chain is nan or +inf, or a gold label none of 0..L-1. A chain without positions has value 0.
     """
-    return _sums(batch, mu, np.zeros(0), np.empty((0, 0)), threads)[0]
-
-
-def gradient(batch: Batch, mu: float, weights: np.ndarray, threads: int | None = None) -> tuple[np.ndarray, Tables]:
-    """:func:`values`, and the gradient of the sum of weights (G B,) times these."""
-    rows = np.empty if len(batch.rows) == len(batch.unary) else np.zeros
-    return _sums(batch, mu, weights, rows(batch.unary.shape, batch.unary.dtype), threads)
-
-
-def _sums(
-    batch: Batch, mu: float, weights: np.ndarray, nodes: np.ndarray, threads: int | None
-) -> tuple[np.ndarray, Tables]:
-    value = np.empty(len(batch.offset) - 1)
+    value, filled = np.empty(len(batch.offset) - 1), np.empty if len(batch.rows) == len(batch.unary) else np.zeros
+    nodes = filled(batch.unary.shape if len(weights) else (0, 0), batch.unary.dtype)
 
     def run(lo: int, hi: int, out: Tables) -> None:
         sums_range(lo, hi, batch, mu, weights, value, *out)

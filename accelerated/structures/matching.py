@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 import reference.structures.matching as reference
-from accelerated.arrays import are_sound, like, view
-from accelerated.compiled.structures.assignment import are_scores, assign, best_matching, matched_sum
-from accelerated.compiled.structures.assignment_batch import best_range
+from accelerated.arrays import are_sound, like, ready, view
+from accelerated.compiled.structures.assignment import are_scores, best_matching, best_range, matched_sum
 from accelerated.compiled.structures.matching import best_with_each_pair
 from accelerated.mirror import mirrors
 from accelerated.structures.answers import feasible as feasible  # of ops
@@ -28,24 +27,16 @@ __all__ = ["Matching", "MatchingScores", "assignment", "by_networkx", "by_scipy"
 
 @mirrors(reference.assignment)
 def assignment(scores: MatchingScores) -> tuple[Array, Array]:
-    given, lengths = scores
-    if given.ndim > 2 or lengths is not None:
-        highest, columns = best(*_flat(scores))
-        shape = given.shape[:-1]
-        return like(highest.reshape(shape[:-1]), given), like(columns.reshape(shape), given)
-    values, (p, q) = view("values", given), given.shape
-    if p <= q:
-        columns = np.empty(p, np.int64)
-        value = best_matching(values, columns)
-        if values is given:
-            return np.asarray(value), columns
-    else:
-        value, columns = _solved(values, _columns)
-    return like(np.asarray(value), given), like(columns, given)
+    values = scores.values
+    if ready(values) and values.ndim == 2 and values.shape[0] <= values.shape[1] and scores.lengths is None:
+        columns = np.empty(len(values), np.int64)
+        return np.asarray(best_matching(values, columns)), columns
+    value, columns = best(scores)
+    return like(value, values), like(columns, values)
 
 
 def _flat(scores: MatchingScores) -> tuple[np.ndarray, np.ndarray]:
-    """values (B, p, q) and lengths (B, 2) of a batch."""
+    """values (B, p, q), float32 or float64, and lengths (B, 2) of a batch."""
     *batch, p, q = scores.values.shape
     B = math.prod(batch)
     if scores.lengths is None:
@@ -54,34 +45,31 @@ def _flat(scores: MatchingScores) -> tuple[np.ndarray, np.ndarray]:
         lengths = view("lengths", scores.lengths, np.int64).reshape(-1, 2)
     if len(lengths) != B or not np.all((lengths >= 0) & (lengths <= (p, q))):
         raise ValueError(f"lengths: expected {B} pairs in 0..{p} and 0..{q}, got {lengths.tolist()[:9]}")
-    return view("values", scores.values).reshape(B, p, q), lengths
+    return view("values", scores.values, None).reshape(B, p, q), lengths
 
 
-def best(values: np.ndarray, lengths: np.ndarray, threads: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """The highest scores (B,), -inf without a matching, nan where a score is nan or +inf, and columns (B, p), -1 for
-    none, of matrices of values (B, p, q), float32 or float64, and lengths (B, 2).
+def best(scores: MatchingScores, threads: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """The highest scores (...,), -inf without a matching, nan where a score is nan or +inf, and columns (..., p), -1
+    for none.
     """
+    (values, lengths), shape = _flat(scores), scores.values.shape[:-1]
     value, columns = np.empty(len(values)), np.full(values.shape[:2], -1)
-    pieces = ranges(np.concatenate([[0], np.cumsum(lengths.prod(axis=1))])) if len(values) else []
+    pieces = [(0, len(lengths))]
+    if len(lengths) > 1:
+        pieces = ranges(np.concatenate([[0], np.cumsum(lengths.prod(axis=1))]))
     in_parallel(lambda lo, hi: best_range(lo, hi, values, lengths, value, columns), pieces, threads)
-    return value, columns
+    return value.reshape(shape[:-1]), columns.reshape(shape)
 
 
 @mirrors(reference.max_marginals)
 def max_marginals(scores: MatchingScores) -> MatchingScores:
-    if scores.values.ndim == 2 and scores.lengths is None:
-        return MatchingScores(like(_with_each_pair(view("values", scores.values)), scores.values))
     matrices, lengths = _flat(scores)
     marginals = np.full(matrices.shape, -np.inf)
     for values, out, (p, q) in zip(matrices, marginals, lengths, strict=True):
-        out[:p, :q] = _with_each_pair(np.ascontiguousarray(values[:p, :q]))
+        wide, own = p <= q, values[:p, :q]
+        found = best_with_each_pair(np.ascontiguousarray(own if wide else own.T, np.float64))
+        out[:p, :q] = found if wide else found.T
     return scores._replace(values=like(marginals.reshape(scores.values.shape), scores.values))
-
-
-def _with_each_pair(values: np.ndarray) -> np.ndarray:
-    if values.shape[0] <= values.shape[1]:
-        return best_with_each_pair(values)
-    return best_with_each_pair(np.ascontiguousarray(values.T)).T.copy()
 
 
 def by_networkx(scores: MatchingScores) -> tuple[Array, Array]:
@@ -148,36 +136,25 @@ def by_scipy(scores: MatchingScores) -> tuple[Array, Array]:
 
 
 def _by_another(scores: MatchingScores, solve: Callable[[np.ndarray], np.ndarray | None]) -> tuple[Array, Array]:
-    """The answer of another library's solver, in the namespace and on the device of the scores."""
-    place = Place.of(scores.values)
-    value, columns = _solved(np.array(host(scores.values), np.float64, order="C"), solve)
+    """The answer of another library's solver of matrices with p <= q, in the namespace and on the device of the scores.
+
+    It gives the columns (p,) of the rows of a best matching; None if there is none.
+    """
+    values, place = np.array(host(scores.values), np.float64, order="C"), Place.of(scores.values)
+    p, q = values.shape
+    value, columns = np.nan, np.full(p, -1)
+    if are_scores(values):
+        matched = solve(values if p <= q else np.ascontiguousarray(values.T))
+        if p <= q:
+            columns = columns if matched is None else matched
+        elif matched is not None:
+            columns[matched] = np.arange(q)
+        value = -np.inf if matched is None else matched_sum(values, columns)
     return place.floats(value), place.integers(columns)
 
 
-def _solved(values: np.ndarray, solve: Callable[[np.ndarray], np.ndarray | None]) -> tuple[float, np.ndarray]:
-    """The value and the columns (p,) of all rows, by a solver of matrices with p <= q."""
-    p, q = values.shape
-    columns = np.full(p, -1)
-    if not are_scores(values):
-        return np.nan, columns
-    matched = solve(values if p <= q else np.ascontiguousarray(values.T))
-    if matched is None:
-        return -np.inf, columns
-    if p <= q:
-        columns = matched
-    else:
-        columns[matched] = np.arange(q)
-    return matched_sum(values, columns), columns
-
-
-def _columns(values: np.ndarray) -> np.ndarray | None:
-    """The columns (p,) of the rows of a best matching, p <= q, by our kernel; None if there is none."""
-    possible, column, _, _ = assign(values)
-    return column if possible else None
-
-
 def _scipy_columns(values: np.ndarray) -> np.ndarray | None:
-    """As :func:`_columns`, by SciPy."""
+    """By SciPy."""
     from scipy.optimize import linear_sum_assignment
 
     try:
@@ -187,7 +164,7 @@ def _scipy_columns(values: np.ndarray) -> np.ndarray | None:
 
 
 def _networkx_columns(values: np.ndarray) -> np.ndarray | None:
-    """As :func:`_columns`, by networkx."""
+    """By networkx."""
     import networkx
 
     p, graph = len(values), networkx.Graph()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,7 @@ from accelerated.mirror import mirrors
 from accelerated.structures import arborescence
 from accelerated.structures.answers import feasible as feasible  # of ops
 from accelerated.structures.answers import k_best
-from accelerated.structures.arborescence import flat
-from accelerated.threads import in_parallel, ranges
+from accelerated.structures.arborescence import answers
 from reference.arrays import Array
 from reference.structures.arborescence import ArborescenceScores
 from reference.structures.base import KBest
@@ -26,17 +24,8 @@ from reference.structures.projective import trees_in_all
 __all__ = ["Projective", "max_marginals", "maximum_arborescence", "sample", "top_k_arborescences", "tree_partition"]
 
 
-def _answers(kernel: Callable[..., Any], scores: ArborescenceScores, given: tuple[Any, ...], *rooms: Any) -> list[Any]:
-    """What a kernel of ranges of sentences answers beside what it is given; ranges by the cubes of lengths. A room
-    (number, *shape) is an array (..., *shape), filled with the number before.
-    """
-    (values, lengths), batch = flat(scores), scores.values.shape[:-2]
-    answers = [np.full((len(values), *shape), number) for number, *shape in rooms]
-    pieces = [(0, len(lengths))]
-    if len(lengths) > 1:
-        pieces = ranges(np.concatenate([[0], np.cumsum(lengths**3)]), at_least=10**5)
-    in_parallel(lambda lo, hi: kernel(lo, hi, values, lengths, *given, *answers), pieces)
-    return [like(x.reshape((*batch, *x.shape[1:])), scores.values) for x in answers]
+def _answers(kernel: Any, scores: ArborescenceScores, *given: Any) -> list[Any]:
+    return [like(x, scores.values) for x in answers(kernel, scores, *given)]
 
 
 @mirrors(reference.maximum_arborescence)

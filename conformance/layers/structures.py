@@ -17,24 +17,14 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
+
 import reference
+from conformance.layers.minibatches import drawn
 from conformance.tolerances import close
 from reference.smoothings import SquaredL2, TopK
 from reference.structures.base import KBest
 from reference.structures.scores import score_fields
-
-__all__ = [
-    "ABSENT",
-    "FUNCTIONS",
-    "KINDS",
-    "OPTIONS",
-    "backend",
-    "call",
-    "elsewhere",
-    "evaluate",
-    "functions",
-    "offered",
-]
 
 # The structures of each namespace, whose functions are in modules of their names.
 KINDS = {
@@ -55,6 +45,7 @@ OPTIONS: dict[str, dict[str, Any]] = {"log_partition": {"mu": 0.7}, "hinge_loss"
 OPTIONS |= {name: {"mu": 0.5} for name in PROJECTIONS}
 OPTIONS |= {"smooth_max": {"smoothing": TopK(3), "mu": 0.5}}
 OPTIONS |= {"smooth_hinge_loss": {"smoothing": SquaredL2(), "mu": 0.5, "cost": 0.3}}
+APART = ("max_marginals", "sample", "smooth_hinge_loss")  # without derivatives, or not to be compiled
 STATIC = ("mu", "k", "cost", "single_root")  # arguments that jit does not trace
 
 
@@ -125,6 +116,32 @@ def _compiled(function: Callable[..., Any], static: tuple[tuple[str, Any], ...],
         return value, gradient
 
     return jax.jit(both if slopes else lambda *given: total(*given)[1])
+
+
+class Program:
+    """The functions of a minibatch as functions of its scores alone, of which those that are padding are 0."""
+
+    def __init__(self, case: str, scale: float = 1.0) -> None:
+        import torch
+
+        batch = drawn(case, 0, scale, False, "float64")
+        self.kind, self.labels = batch.kind, torch.tensor(batch.labels)
+        self.fields = tuple(torch.tensor(np.nan_to_num(x)) for x in batch.fields)
+        self.where = {key: torch.tensor(x) if isinstance(x, np.ndarray) else x for key, x in batch.where.items()}
+        self.offered = [name for name in offered("torch-autograd", self.kind) if name not in APART]
+
+    def of(self, name: str, **options: Any) -> Callable[..., Any]:
+        """The value, or the first answer."""
+        labels = [self.labels] if name.endswith(("score", "loss")) else []
+        others, options = [0.5 * x for x in self.fields[:2]] if name == "kl" else [], options or OPTIONS.get(name, {})
+        function = getattr(functions("torch-autograd", self.kind), name)
+
+        def ask(*fields: Any) -> Any:
+            last = [x.to(fields[0].dtype) for x in others]
+            answer = call(function, fields, *labels, *last, **self.where, **options)
+            return answer[0] if isinstance(answer, tuple) else answer
+
+        return ask
 
 
 class Layer:

@@ -1,4 +1,4 @@
-"""Valid spans of token classifiers: rules, best labellings and probabilities by enumeration."""
+"""Valid spans of token classifiers: best labellings and probabilities by enumeration."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from conformance.specimens.pages import check_refusals
+from diptych.chunks import chunks
 from diptych.layers.spans import SCHEMES, allowed_transitions, decode_spans
+from reference.models.schemes import allowed
 
 LABELS = {
     "BIO": ["O", "B-A", "I-A", "B-B", "I-B"],
@@ -17,45 +19,19 @@ LABELS = {
 }
 
 
-def spans_in(labels: list[str], scheme: str) -> list[tuple[int, int, str]] | None:
-    """The spans that labels write out, (first, end, type); None if they are not valid. By a grammar of the whole
-    sequence, one span after another.
-    """
-    found, t = [], 0
-    while t < len(labels):
-        prefix, _, kind = labels[t].partition("-")
-        if prefix == "O":
-            t += 1
-            continue
-        end = t + 1
-        if prefix == "B":
-            while end < len(labels) and labels[end] == f"I-{kind}":
-                end += 1
-            if scheme != "BIO":
-                if end == len(labels) or labels[end] not in (f"E-{kind}", f"L-{kind}"):
-                    return None
-                end += 1
-        elif prefix not in "SU":
-            return None
-        found.append((t, end, kind))
-        t = end
-    return found
-
-
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_spans_are_the_best_valid_ones_and_probabilities_are_sums(scheme):
-    rng, labels = np.random.default_rng(0), LABELS[scheme]
-    rule, L = allowed_transitions(labels, scheme), len(labels)
+    """Rules and spans of a labelling are those of schemes of chunks."""
+    rng, labels, L = np.random.default_rng(0), LABELS[scheme], len(LABELS[scheme])
+    pairs, starts, ends = rule = allowed(labels, scheme.lower())
+    assert all(map(np.array_equal, allowed_transitions(labels, scheme), rule))
     for n in (1, 2, 4):
         logits, biases = 2 * rng.normal(size=(n, L)), rng.normal(size=(L, L))
         scores, spans = {}, {}
         for y in itertools.product(range(L), repeat=n):
-            named = spans_in([labels[i] for i in y], scheme)
-            valid = rule.starts[y[0]] and rule.ends[y[-1]] and all(rule.pairs[a, b] for a, b in itertools.pairwise(y))
-            assert valid == (named is not None), [labels[i] for i in y]
-            if named is not None:
+            if starts[y[0]] and ends[y[-1]] and all(pairs[a, b] for a, b in itertools.pairwise(y)):
                 scores[y] = logits[range(n), y].sum() + sum(biases[a, b] for a, b in itertools.pairwise(y))
-                spans[y] = named
+                spans[y] = [(first, last + 1, kind) for kind, first, last in chunks([labels[i] for i in y])]
         total = np.logaddexp.reduce(list(scores.values()))
         order = sorted(scores, key=scores.get, reverse=True)
         found = decode_spans(logits, labels, biases=biases, k=3, scheme=scheme)

@@ -9,12 +9,11 @@ import numpy as np
 
 import accelerated
 from reference.arrays import host
+from reference.models import schemes
 
 __all__ = ["Allowed", "Span", "Spans", "allowed_transitions", "decode_spans"]
 
 SCHEMES = ("BIO", "IOBES", "BILOU")
-WITHIN = {"BIO": "BI", "IOBES": "BIES", "BILOU": "BILU"}  # prefixes of labels inside a span
-BEGINS, GOES_ON, CLOSES = "BSU", "IEL", "ESLU"
 
 
 class Allowed(NamedTuple):
@@ -56,23 +55,7 @@ def allowed_transitions(labels: Sequence[str], scheme: str) -> Allowed:
     ValueError
         A label that is none of the scheme.
     """
-    if scheme not in SCHEMES:
-        raise ValueError(f"scheme: expected one of {', '.join(SCHEMES)}, got {scheme!r}")
-    parsed = [_parsed(label, scheme) for label in labels]
-    closes = scheme != "BIO"  # whether the last label of a span is marked
-
-    def open_after(prefix: str) -> bool:
-        return prefix != "O" and (not closes or prefix not in CLOSES)
-
-    def follows(a: tuple[str, str], b: tuple[str, str]) -> bool:
-        if b[0] in GOES_ON:
-            return open_after(a[0]) and a[1] == b[1]
-        return not closes or not open_after(a[0])
-
-    pairs = np.array([[follows(a, b) for b in parsed] for a in parsed], bool).reshape(len(parsed), len(parsed))
-    starts = np.array([prefix not in GOES_ON for prefix, _ in parsed], bool)
-    ends = np.array([not closes or not open_after(prefix) for prefix, _ in parsed], bool)
-    return Allowed(pairs, starts, ends)
+    return Allowed(*schemes.followers(_parsed(labels, scheme), scheme.lower()))
 
 
 def decode_spans(
@@ -130,7 +113,7 @@ def decode_spans(
         raise ValueError(f"biases: expected shape {rule.pairs.shape}, got {pairwise.shape}")
     pairwise = np.where(rule.pairs, pairwise, -np.inf)
     starts, stops = (np.where(each, 0.0, -np.inf) for each in (rule.starts, rule.ends))
-    parsed, L = [_parsed(label, scheme) for label in labels], len(labels)
+    parsed, names, L = _parsed(labels, scheme), list(map(str, labels)), len(labels)
 
     def decoded(row: np.ndarray, here: np.ndarray) -> Any:
         places = np.flatnonzero(here)
@@ -140,12 +123,12 @@ def decode_spans(
         found, best = [], chain.topk(k)
         for y, score in zip(best.labels[: int(best.count)], best.scores, strict=False):
             spans = [
-                Span(int(places[a]), int(places[b - 1]) + 1, kind, _probability(parts, y, a, b, parsed, scheme))
-                for a, b, kind in _spans_of([parsed[i] for i in y])
+                Span(int(places[a]), int(places[b]) + 1, kind, _probability(parts, y, a, b + 1, parsed, scheme))
+                for kind, a, b in schemes.chunks_of([names[i] for i in y], scheme.lower(), "labels", None)
             ]
             named: list[str | None] = [None] * len(row)
             for place, label in zip(places, y, strict=True):
-                named[place] = str(labels[label])
+                named[place] = names[label]
             found.append(Spans(named, spans, float(score - value)))
         return found[0] if k == 1 else found
 
@@ -167,24 +150,15 @@ def _share(part: float, whole: float) -> float:
     return float(part / whole) if whole > 0 else 0.0
 
 
-def _spans_of(parsed: list[tuple[str, str]]) -> list[tuple[int, int, str]]:
-    """(first, end, type) of the spans of a valid labelling."""
-    spans: list[tuple[int, int, str]] = []
-    for t, (prefix, kind) in enumerate(parsed):
-        if prefix in BEGINS:
-            spans.append((t, t + 1, kind))
-        elif prefix in GOES_ON:
-            first, _, _ = spans.pop()
-            spans.append((first, t + 1, kind))
-    return spans
-
-
-def _parsed(label: str, scheme: str) -> tuple[str, str]:
-    """Prefix and type of a label."""
-    prefix, dash, kind = str(label).partition("-")
-    if label == "O":
-        return "O", ""
-    if not dash or not kind or prefix not in WITHIN[scheme]:
-        wanted = ", ".join(f"{each}-TYPE" for each in WITHIN[scheme])
-        raise ValueError(f"labels: expected O, {wanted}, got {label!r}")
-    return prefix, kind
+def _parsed(labels: Sequence[str], scheme: str) -> list[tuple[str, str]]:
+    """What the prefix of each label means, and its type."""
+    if scheme not in SCHEMES:
+        raise ValueError(f"scheme: expected one of {', '.join(SCHEMES)}, got {scheme!r}")
+    found = []
+    for label in map(str, labels):
+        read = schemes.parts(label, scheme.lower())
+        if read is None or label[0].islower() or (label != "O" and not read[1]):
+            wanted = ", ".join(f"{prefix}-TYPE" for prefix in schemes.SCHEMES[scheme.lower()])
+            raise ValueError(f"labels: expected O, {wanted}, got {label!r}")
+        found.append(read)
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -12,14 +13,14 @@ from array_api_compat import is_torch_array
 
 from reference.arrays import Array, Place, host, integer
 from reference.models.differentiable import DifferentiableData, DifferentiableModel
-from reference.structures.scores import Scores, score_fields
+from reference.structures.scores import Scores, mapped, score_fields
 from reference.structures.table import Table, TableScores
 
 __all__ = ["MinibatchModel"]
 
 
 class _Last(threading.local):
-    """The scores that a thread made last: their data, their piece and their form. Copies and pickles are empty."""
+    """The scores that a thread made last: their data, their piece and their shapes. Copies and pickles are empty."""
 
     made: Any = None
 
@@ -128,7 +129,7 @@ class MinibatchModel(DifferentiableModel):
         return batch
 
     def _scored(self, data: DifferentiableData, batch: np.ndarray, w: Any, counted: bool = True) -> Any:
-        """The user's scores of a piece, all fields in one vector; their form is kept for :meth:`_shaped`."""
+        """The user's scores of a piece, all fields in one vector; their shapes are kept for :meth:`_shaped`."""
         given = self.score(w, [data.inputs[i] for i in batch])
         plain = isinstance(given, tuple) and not hasattr(given, "_fields")
         scores = [] if plain else score_fields(given)
@@ -139,50 +140,42 @@ class MinibatchModel(DifferentiableModel):
                 f"score: expected scores of {len(batch)} examples, such as ChainScores of tensors; got "
                 f"{type(given).__name__} of {', '.join(kinds) or 'no scores'}"
             )
-        fields = given if isinstance(given, tuple) else (given,)
-        form = [x.shape if any(x is each for each in scores) else x for x in fields]
-        self._last.made = weakref.ref(data), np.array(batch), form, type(given) if fields is given else None
+        shapes = mapped(lambda x: x.detach().to("meta"), given)
+        self._last.made = weakref.ref(data), np.array(batch), shapes
         return self.torch.cat([x.reshape(-1) for x in scores])
 
-    def _form(self, data: DifferentiableData, batch: np.ndarray) -> tuple[list[Any], Any]:
-        """The fields of a piece's scores (the shapes of those that are scores) and their type; None: a tensor."""
+    def _form(self, data: DifferentiableData, batch: np.ndarray) -> Scores:
+        """The user's scores of a piece without their numbers: tensors that only have shapes."""
         last = self._last.made
         if last is None or last[0]() is not data or not np.array_equal(last[1], batch):
             with self.torch.no_grad():
                 self._scored(data, batch, self._tensor(self.zeros(data)))
-        *_, form, kind = self._last.made
-        return form, kind
+        return self._last.made[2]
 
     def _shaped(self, data: DifferentiableData, batch: np.ndarray, values: Array) -> Scores:
         """Numbers, one for each part of a piece, as the structure's scores."""
-        form, kind = self._form(data, batch)
-        place, fields, start = Place.of(values), [], 0
-        for field in form:
-            if isinstance(field, self.torch.Size):
-                end = start + field.numel()
-                fields.append(place.xp.reshape(values[start:end], tuple(field)))
-                start = end
-            elif field is None or is_torch_array(values):
-                fields.append(field)
-            else:
-                fields.append(place.xp.asarray(host(field), device=place.device))
-        if kind is not None:
-            return kind(*fields)
-        return TableScores(fields[0]) if issubclass(self.structure_type, Table) else fields[0]
+        form, place = self._form(data, batch), Place.of(values)
+        ends = np.cumsum([0, *(x.numel() for x in score_fields(form))]).tolist()
+        pieces = iter([values[start:end] for start, end in itertools.pairwise(ends)])
+        scores = mapped(lambda x: place.xp.reshape(next(pieces), tuple(x.shape)), form)
+        if not isinstance(scores, tuple):
+            return TableScores(scores) if issubclass(self.structure_type, Table) else scores
+        if is_torch_array(values):
+            return scores
+        fields = {name: getattr(scores, name) for name in getattr(scores, "layout", ())}
+        own = {name: place.xp.asarray(host(x), device=place.device) for name, x in fields.items() if x is not None}
+        return scores._replace(**own)  # type: ignore[attr-defined]
 
     def _room(self, data: DifferentiableData, batch: np.ndarray) -> tuple[Place, int]:
-        form, _ = self._form(data, batch)
-        return Place.of(data.like), sum(x.numel() for x in form if isinstance(x, self.torch.Size))
+        return Place.of(data.like), sum(x.numel() for x in score_fields(self._form(data, batch)))
 
     def _first(self, data: DifferentiableData, batch: np.ndarray) -> tuple[int, ...]:
         """The shape (b, ...) of the first field of a piece's scores."""
-        return next(tuple(x) for x in self._form(data, batch)[0] if isinstance(x, self.torch.Size))
+        return tuple(score_fields(self._form(data, batch))[0].shape)
 
     def _lengths(self, data: DifferentiableData, batch: np.ndarray) -> np.ndarray:
         """How many numbers each output of a piece has (b,): the lengths of its scores, if they have such."""
-        form, kind = self._form(data, batch)
-        lengths = dict(zip(getattr(kind, "_fields", ()), form, strict=False)).get("lengths")
-        n = (*self._first(data, batch), 0)[1]
+        lengths, n = getattr(self._form(data, batch), "lengths", None), (*self._first(data, batch), 0)[1]
         return np.full(len(batch), n) if lengths is None else host(lengths)
 
     def _true(self, data: DifferentiableData, batch: np.ndarray) -> np.ndarray:

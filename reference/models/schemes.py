@@ -15,7 +15,7 @@ import numpy as np
 
 from reference.example_errors import ExampleError
 
-__all__ = ["SCHEMES", "Chunk", "allowed", "canonical", "chunks_of", "expected", "parts", "written"]
+__all__ = ["SCHEMES", "Chunk", "allowed", "canonical", "chunks_of", "expected", "followers", "parts", "written"]
 
 # prefixes of the first token and of tokens inside; in all but bio and iob1 also of the last and of a single token
 SCHEMES = {"bio": "BI", "iob1": "BI", "iobes": "BIES", "bilou": "BILU", "bmes": "BMES", "bmewo": "BMEW"}
@@ -77,10 +77,16 @@ def allowed(labels: Sequence[str], scheme: str | None) -> tuple[np.ndarray, np.n
     if wrong is not None:
         forms = ", ".join(f"{prefix}-X" for prefix in SCHEMES[scheme])
         raise ValueError(f"transitions: expected labels O and {forms} for {scheme}, got {wrong!r}")
-    every = [parts(label) or ("O", "") for label in ("O", *labels)]  # O is next to the first and the last token
-    table = np.array([[_may_follow(a, b, scheme) for b in every] for a in every])
-    if not np.any(table[0, 1:]):
+    pairs, starts, ends = followers([parts(label) or ("O", "") for label in labels], scheme)
+    if not np.any(starts):
         raise ValueError(f"transitions: none of the labels {', '.join(labels)} may begin a sentence in {scheme}")
+    return pairs, starts, ends
+
+
+def followers(read: list[tuple[str, str]], scheme: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """As :func:`allowed`, of labels that :func:`parts` has read."""
+    every = [("O", ""), *read]  # O is next to the first and the last token
+    table = np.array([[_may_follow(a, b, scheme) for b in every] for a in every])
     return table[1:, 1:], table[0, 1:], table[1:, 0]
 
 

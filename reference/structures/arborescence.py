@@ -18,13 +18,12 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from reference import arrays
-from reference.arrays import Array, Place, host, integer, one_hot
+from reference.arrays import Array, integer
 from reference.structures.arborescence_max import (
     ArborescenceScores,
     find_cycle,
@@ -35,8 +34,8 @@ from reference.structures.arborescence_max import (
 )
 from reference.structures.arborescence_samples import sample
 from reference.structures.arborescence_sum import number_of_trees, tree_partition
-from reference.structures.base import KBest, Structure, at_most, feasible, positive_k, positive_mu
-from reference.structures.batches import checked_lengths, cut, places, refuse_batch, total
+from reference.structures.base import KBest, at_most, feasible, positive_k, positive_mu
+from reference.structures.batches import Choices, checked_lengths, refuse_batch
 from reference.structures.sampling import uniforms
 
 __all__ = [
@@ -50,7 +49,7 @@ __all__ = [
 ]
 
 
-class Arborescence(Structure):
+class Arborescence(Choices):
     """Dependency trees over n tokens, including non-projective trees, of one sentence or of a batch.
 
     Parameters
@@ -78,6 +77,7 @@ class Arborescence(Structure):
     ops = sys.modules[__name__]
     scores: ArborescenceScores
     axes = ("tokens", "heads")
+    chosen = "heads"
     variables = "values"
     single_root = False
 
@@ -138,41 +138,6 @@ class Arborescence(Structure):
         """The number of trees of a single sentence without a forbidden arc, exactly."""
         return number_of_trees(self._allowed("count"), self.single_root)
 
-    def score(self, y: Any) -> Array:
-        """Score (...,) of heads (..., n), which form trees as in :meth:`parts`. Raises ValueError."""
-        return total(self.scores.values, self.parts(y).values)
-
-    def parts(self, y: Any) -> ArborescenceScores:
-        """Indicator (..., n, n + 1) of the arcs of a tree y (..., n). Heads past a sentence's length are ignored.
-
-        -1 at every token means no tree and has no arcs. Raises ValueError.
-        """
-        values, lengths = self.scores
-        y, (*batch, n) = arrays.integers("y", y, Place.of(values)), values.shape[:-1]
-        if tuple(y.shape) != (*batch, n):
-            raise ValueError(f"y: expected heads of shape {(*batch, n)}, got {tuple(y.shape)}")
-        y = cut(y, lengths)
-        heads, sizes = host(y), None if lengths is None else host(lengths)
-        for b in places(batch):
-            if np.any(heads[b] != -1):
-                self._require_tree(heads[b] if sizes is None else heads[b][: sizes[b]])
-        return self.scores._replace(values=one_hot(array_namespace(values), y, n + 1, values.dtype))
-
-    def expected_parts(self, outputs: Array, weights: Array) -> ArborescenceScores:
-        """sum_k weights[..., k] parts(outputs[..., k, :]) of heads (..., k, n)."""
-        values, lengths = self.scores
-        xp = array_namespace(values)
-        outputs = cut(outputs, None if lengths is None else lengths[..., None])
-        arcs = one_hot(xp, outputs, values.shape[-1], values.dtype)
-        return self.scores._replace(values=xp.sum(arcs * weights[..., None, None], axis=-3))
-
-    def first(self) -> Arborescence:
-        """The first sentence of a batch along one axis; a single sentence itself."""
-        values, lengths = self.scores
-        if values.ndim == 2:
-            return self
-        return self._with(ArborescenceScores(values[0, ...], None if lengths is None else lengths[0, ...]))
-
     def enumerate(self) -> Iterator[tuple[int, ...]]:
         """Every tree of a single sentence without a forbidden arc, as a tuple of heads, in lexicographic order."""
         allowed = self._allowed("enumerate")
@@ -188,17 +153,8 @@ class Arborescence(Structure):
 
         return extend(())
 
-    def constrained(self, allowed: Any) -> Arborescence:
-        """The trees in which each token has an allowed head: booleans (n, n + 1), or one such matrix a sentence."""
-        return self._with(super().constrained(allowed).scores)
-
-    def augment(self, loss: ArborescenceScores) -> Arborescence:
-        """As :meth:`Structure.augment`; single_root is kept."""
-        return self._with(super().augment(loss).scores)
-
-    def _with(self, scores: ArborescenceScores) -> Arborescence:
-        """The same space with other scores; single_root is kept."""
-        other = type(self).unchecked(scores)
+    def _with(self, scores: ArborescenceScores) -> Self:
+        other = super()._with(scores)
         other.single_root = self.single_root
         return other
 
@@ -215,6 +171,10 @@ class Arborescence(Structure):
         refuse_batch(question, self.scores.values, "sentence")
         ((_, values),) = sentences(self.scores)
         return values > -np.inf
+
+    def _require(self, y: np.ndarray, lengths: Any) -> None:
+        if np.any(y != -1):
+            self._require_tree(y[:lengths])
 
     def _require_tree(self, heads: np.ndarray) -> None:
         n = len(heads)

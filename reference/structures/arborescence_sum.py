@@ -182,23 +182,18 @@ def number_of_trees(allowed: np.ndarray, single_root: bool) -> int:
     The number is a determinant, computed by Bareiss' elimination with Python integers. The matrix is the Laplacian of
     the arcs; with a single root its first column holds the root arcs instead (Koo et al. 2007).
     """
-    n = len(allowed)
-    arcs = allowed.astype(object) * 1
-    a = [[-arcs[i, j + 1] for j in range(n)] for i in range(n)]
-    for i in range(n):
-        arcs[i, i + 1] = 0
-        a[i][i] = sum(arcs[i, int(single_root) :])
-        if single_root:
-            a[i][0] = arcs[i, 0]
+    n, arcs = len(allowed), allowed.astype(object) * 1
+    arcs[np.arange(n), np.arange(1, n + 1)] = 0
+    a = np.diag(arcs[:, int(single_root) :].sum(axis=1)) - arcs[:, 1:]
+    if single_root:
+        a[:, :1] = arcs[:, :1]
     previous, sign = 1, 1
     for k in range(n):
-        pivot = next((i for i in range(k, n) if a[i][k] != 0), None)
-        if pivot is None:
+        pivots = np.flatnonzero(a[k:, k])
+        if len(pivots) == 0:
             return 0
-        if pivot != k:
-            a[k], a[pivot], sign = a[pivot], a[k], -sign
-        for i in range(k + 1, n):
-            for j in range(k + 1, n):
-                a[i][j] = (a[k][k] * a[i][j] - a[i][k] * a[k][j]) // previous
-        previous = a[k][k]
+        if pivots[0] > 0:
+            a[[k, k + pivots[0]]], sign = a[[k + pivots[0], k]], -sign
+        a[k + 1 :, k + 1 :] = (a[k, k] * a[k + 1 :, k + 1 :] - a[k + 1 :, k, None] * a[k, k + 1 :]) // previous
+        previous = a[k, k]
     return sign * int(previous)

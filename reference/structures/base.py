@@ -169,14 +169,18 @@ class Structure:
         if self.variables is None:
             raise self._lacks("constrained")
         field = limited(getattr(self.scores, self.variables), allowed)
-        return type(self).unchecked(self.scores._replace(**{self.variables: field}))
+        return self._with(self.scores._replace(**{self.variables: field}))
 
     def augment(self, loss: Scores) -> Structure:
         """The same space with ``loss``, of the type and shape of the scores, added to them; -inf forbids a part.
 
         Raises TypeError for another type, ValueError for another shape, nan and +inf.
         """
-        return type(self).unchecked(add(self.scores, checked_loss(self.scores, loss)))
+        return self._with(add(self.scores, checked_loss(self.scores, loss)))
+
+    def _with(self, scores: Scores) -> Self:
+        """The same space with other scores."""
+        return self.unchecked(scores)
 
     def smooth_max(self, smoothing: Any, mu: float) -> tuple[Any, Scores]:
         """The smoothed max over outputs: value and gradient (Definition 6; mu = 0 is the max itself).

@@ -1,18 +1,21 @@
-"""Batches of matrices of scores, each of which may use only its first rows and columns."""
+"""Batches of matrices of scores, each of which may use only its first rows and columns; structures that choose a column
+for each row.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from array_api_compat import array_namespace, device
 
 from reference import arrays
-from reference.arrays import Array, Place, host
+from reference.arrays import Array, Place, host, one_hot
+from reference.structures.base import Structure
 
-__all__ = ["checked_lengths", "cut", "places", "refuse_batch", "total"]
+__all__ = ["Choices", "checked_lengths", "cut", "places", "refuse_batch", "total"]
 
 
 def places(batch: Iterable[int]) -> Iterator[tuple[int, ...]]:
@@ -54,3 +57,49 @@ def total(values: Array, parts: Array) -> Array:
     """The sum (...,) of the entries of values (..., p, q) whose indicators in ``parts`` are 1."""
     xp = array_namespace(values)
     return xp.sum(xp.where(parts != 0, values, 0.0), axis=(-2, -1))
+
+
+class Choices(Structure):
+    """Outputs (..., p) choose a column of values (..., p, q) for each row, or -1 for none. ``chosen`` is their name."""
+
+    chosen: ClassVar[str]
+
+    def score(self, y: Any) -> Array:
+        """Score (...,) of an output as in :meth:`parts`. Raises ValueError."""
+        return total(self.scores.values, self.parts(y).values)
+
+    def parts(self, y: Any) -> Any:
+        """Indicator (..., p, q) of the choices of an output y (..., p); those past a length are ignored. -1 at every
+        row means no output and has no parts. Raises ValueError.
+        """
+        values, lengths = self.scores
+        y, (*batch, p, q) = arrays.integers("y", y, Place.of(values)), values.shape
+        if tuple(y.shape) != (*batch, p):
+            raise ValueError(f"y: expected {self.chosen} of shape {(*batch, p)}, got {tuple(y.shape)}")
+        y = cut(y, self._rows)
+        outputs, sizes = host(y), None if lengths is None else host(lengths)
+        for b in places(batch):
+            self._require(outputs[b], None if sizes is None else sizes[b])
+        return self.scores._replace(values=one_hot(array_namespace(values), y, q, values.dtype))
+
+    def expected_parts(self, outputs: Array, weights: Array) -> Any:
+        """sum_k weights[..., k] parts(outputs[..., k, :]) of outputs (..., k, p)."""
+        xp, values = array_namespace(self.scores.values), self.scores.values
+        outputs = cut(outputs, None if self._rows is None else self._rows[..., None])
+        parts = one_hot(xp, outputs, values.shape[-1], values.dtype)
+        return self.scores._replace(values=xp.sum(parts * weights[..., None, None], axis=-3))
+
+    def first(self) -> Self:
+        """The first member of a batch along one axis; a single structure itself."""
+        if self.scores.values.ndim == 2:
+            return self
+        return self._with(self.scores._make(None if x is None else x[0, ...] for x in self.scores))
+
+    @property
+    def _rows(self) -> Array | None:
+        """The number of rows of each member, or None if all have p."""
+        return self.scores.lengths
+
+    def _require(self, y: np.ndarray, lengths: Any) -> None:
+        """Raise ValueError unless y (p,) is an output of lengths, or -1 throughout."""
+        raise NotImplementedError

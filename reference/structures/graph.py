@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -140,14 +140,6 @@ class Graph(Structure):
         """The max-marginals (p, L) of the variables only; see :func:`clique_node_max_marginals`."""
         return self.ops.clique_node_max_marginals(self.scores, self.max_table)
 
-    def constrained(self, allowed: Any) -> Structure:
-        """The graph whose variables are restricted to their allowed states: booleans ``allowed`` (p, L)."""
-        return self._like(super().constrained(allowed))
-
-    def augment(self, loss: GraphScores) -> Structure:
-        """As :meth:`Structure.augment`; the same graph."""
-        return self._like(super().augment(loss))
-
     def score(self, y: Any) -> Array:
         """Score () of labels (p,); labels outside 0..counts[v]-1 have no parts."""
         return Place.of(self.scores.unary).floats(inner(self.scores, self.parts(y)))
@@ -178,6 +170,7 @@ class Graph(Structure):
             if nodes and all(cliques.pairwise[e, y[a], y[b]] > -np.inf for e, (a, b) in enumerate(cliques.edges)):
                 yield y
 
-    def _like(self, other: Structure) -> Structure:
-        other.max_table = self.max_table  # type: ignore[attr-defined]
+    def _with(self, scores: GraphScores) -> Self:
+        other = super()._with(scores)
+        other.max_table = self.max_table
         return other

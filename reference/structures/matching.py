@@ -23,11 +23,11 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from reference import arrays
-from reference.arrays import Array, Place, host, one_hot
+from reference.arrays import Array, Place, host
 from reference.structures.base import KBest, Structure, limited, positive_k
 from reference.structures.base import feasible as feasible  # of ops
 from reference.structures.base import k_best as padded
-from reference.structures.batches import checked_lengths, cut, places, refuse_batch, total
+from reference.structures.batches import Choices, checked_lengths, places, refuse_batch
 from reference.structures.bmmf import bmmf
 
 __all__ = ["Matching", "MatchingScores", "assignment", "max_marginals"]
@@ -214,7 +214,7 @@ def matched_sum(values: np.ndarray, columns: np.ndarray) -> float:
     return float(sum(values[i, j] for i, j in enumerate(columns) if j >= 0))
 
 
-class Matching(Structure):
+class Matching(Choices):
     """Matchings of the rows with the columns of a score matrix, or of each matrix of a batch.
 
     Parameters
@@ -240,6 +240,7 @@ class Matching(Structure):
     ops = sys.modules[__name__]
     scores: MatchingScores
     axes = ("rows", "columns")
+    chosen = "columns"
     variables = "values"
     intractable = {
         "expectation": "the partition function of matchings is a permanent, #P-complete (Pillutla et al., "
@@ -280,42 +281,6 @@ class Matching(Structure):
         """The highest score of a matching with each pair; see :func:`max_marginals`. -inf if there is none."""
         values: MatchingScores = self.ops.max_marginals(self.scores)
         return values
-
-    def score(self, y: Any) -> Array:
-        """Score (...,) of columns (..., p), which form matchings as in :meth:`parts`. Raises ValueError."""
-        return total(self.scores.values, self.parts(y).values)
-
-    def parts(self, y: Any) -> MatchingScores:
-        """Indicator (..., p, q) of the pairs of a matching y (..., p), where -1 is a row without a column. Columns of
-        rows past a matrix's own are ignored.
-
-        -1 at every row means no matching and has no pairs. Raises ValueError.
-        """
-        values, lengths = self.scores
-        y, (*batch, p, q) = arrays.integers("y", y, Place.of(values)), values.shape
-        if tuple(y.shape) != (*batch, p):
-            raise ValueError(f"y: expected columns of shape {(*batch, p)}, got {tuple(y.shape)}")
-        y = cut(y, None if lengths is None else lengths[..., 0])
-        columns, sizes = host(y), None if lengths is None else host(lengths)
-        for b in places(batch):
-            _require_matching(columns[b], *((p, q) if sizes is None else sizes[b].tolist()))
-        return self.scores._replace(values=one_hot(array_namespace(values), y, q, values.dtype))
-
-    def expected_parts(self, outputs: Array, weights: Array) -> MatchingScores:
-        """sum_k weights[..., k] parts(outputs[..., k, :]) of columns (..., k, p)."""
-        values, lengths = self.scores
-        xp = array_namespace(values)
-        outputs = cut(outputs, None if lengths is None else lengths[..., :1])
-        pairs = one_hot(xp, outputs, values.shape[-1], values.dtype)
-        return self.scores._replace(values=xp.sum(pairs * weights[..., None, None], axis=-3))
-
-    def first(self) -> Matching:
-        """The first matrix of a batch along one axis; a single matrix itself."""
-        values, lengths = self.scores
-        if values.ndim == 2:
-            return self
-        lengths = None if lengths is None else lengths[0, ...]
-        return type(self).unchecked(MatchingScores(values[0, ...], lengths))
 
     def enumerate(self) -> Iterator[tuple[int, ...]]:
         """Every matching of a single matrix without a forbidden pair, as tuples of columns."""
@@ -367,10 +332,14 @@ class Matching(Structure):
         rows, columns = values.shape[-2:] if lengths is None or values.ndim > 2 else host(lengths).tolist()
         return bool(rows > columns)
 
+    @property
+    def _rows(self) -> Array | None:
+        return None if self.scores.lengths is None else self.scores.lengths[..., 0]
 
-def _require_matching(columns: np.ndarray, p: int, q: int) -> None:
-    taken = columns[columns != -1]
-    if taken.size and not 0 <= taken.min() <= taken.max() < q:
-        raise ValueError(f"y: expected columns in 0..{q - 1}, or -1 for none, got {columns.tolist()}")
-    if len(np.unique(taken)) < len(taken) or len(taken) not in (0, min(p, q)):
-        raise ValueError(f"y: expected {min(p, q)} pairs, each column once at most, got {columns.tolist()}")
+    def _require(self, y: np.ndarray, lengths: Any) -> None:
+        p, q = self.scores.values.shape[-2:] if lengths is None else lengths.tolist()
+        taken = y[y != -1]
+        if taken.size and not 0 <= taken.min() <= taken.max() < q:
+            raise ValueError(f"y: expected columns in 0..{q - 1}, or -1 for none, got {y.tolist()}")
+        if len(np.unique(taken)) < len(taken) or len(taken) not in (0, min(p, q)):
+            raise ValueError(f"y: expected {min(p, q)} pairs, each column once at most, got {y.tolist()}")

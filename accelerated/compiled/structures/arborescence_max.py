@@ -16,9 +16,28 @@ from accelerated.compiled.structures.assignment import are_scores
 from accelerated.compiled.sweeps import largest, padded
 from accelerated.kernel import inlined, kernel
 
-__all__ = ["best_heads", "best_parts", "best_tree", "best_with_each_arc", "tree_score"]
+__all__ = ["best_heads", "best_parts", "best_range", "best_tree", "best_with_each_arc", "sentence_of", "tree_score"]
 
 FRESH, ON_PATH, FINISHED, ABSORBED = 0, 1, 2, 3
+
+
+@kernel
+def best_range(lo, hi, values, lengths, single_root, value, heads):
+    """value (B,), the highest scores, and heads (B, N) of sentences lo..hi - 1; -inf, or nan, and -1 without a tree."""
+    for b in range(lo, hi):
+        n = lengths[b]
+        value[b], tree = best_tree(sentence_of(values, b, n), single_root)
+        copy_to(tree, heads[b])
+
+
+@kernel
+def sentence_of(values, b, n):
+    """The scores (n, n + 1) of sentence b of values (B, N, N + 1), float64."""
+    own = np.empty((n, n + 1))
+    for m in range(n):
+        for h in range(n + 1):
+            own[m, h] = values[b, m, h]
+    return own
 
 
 @kernel

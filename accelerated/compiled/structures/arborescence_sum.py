@@ -16,15 +16,27 @@ from accelerated.compiled.arithmetic import SMALLEST, exp
 from accelerated.compiled.copies import copy_to
 from accelerated.compiled.digits import add, count, difference, put, sum_less
 from accelerated.compiled.reductions import plus
+from accelerated.compiled.structures.arborescence_max import sentence_of
 from accelerated.compiled.structures.assignment import are_scores
 from accelerated.compiled.sweeps import larger, padded
 from accelerated.kernel import kernel
 
-__all__ = ["is_certain", "sum_over_trees"]
+__all__ = ["is_certain", "sum_over_trees", "sum_range"]
 
 ROUNDING = 1e-17  # the share of the sum that may be lost
 NOTHING = 1000.0  # exp(-NOTHING) is 0
 FAR = 1e12  # up to this size, a difference of two differences loses less than 1e-18
+
+
+@kernel
+def sum_range(lo, hi, values, lengths, single_root, mu, value, marginals):
+    """value (B,), the log-partitions at temperature mu, and marginals (B, N, N + 1) of sentences lo..hi - 1."""
+    for b in range(lo, hi):
+        n = lengths[b]
+        value[b], own = sum_over_trees(sentence_of(values, b, n), mu, single_root)
+        for m in range(n):
+            for h in range(n + 1):
+                marginals[b, m, h] = own[m, h]
 
 
 @kernel

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from accelerated.compiled.copies import copy_to
 from accelerated.compiled.sweeps import larger, largest, padded, smaller
 from accelerated.kernel import inlined, kernel
 
-__all__ = ["are_scores", "assign", "best_matching", "matched_sum"]
+__all__ = ["are_scores", "assign", "best_matching", "best_range", "matched_sum"]
 
 ROUNDS = 2  # of bidding
 # Best and next best that differ by less than this share count as equal, so that no war is fought over the last digit.
@@ -76,6 +77,29 @@ def matched_sum(a, columns):
         if columns[i] >= 0:
             total += a[i, columns[i]]
     return total
+
+
+@kernel
+def best_range(lo, hi, values, lengths, value, columns):
+    """value (B,), the highest scores, and columns (B, P), -1 before, of matrices lo..hi - 1 of values (B, P, Q), whose
+    numbers of rows and of columns are lengths (B, 2).
+    """
+    for b in range(lo, hi):
+        p, q = lengths[b, 0], lengths[b, 1]
+        own, matched = np.empty((min(p, q), max(p, q))), np.empty(min(p, q), np.int64)
+        for i in range(p):
+            for j in range(q):
+                if p <= q:
+                    own[i, j] = values[b, i, j]
+                else:
+                    own[j, i] = values[b, i, j]
+        value[b] = best_matching(own, matched)
+        if p <= q:
+            copy_to(matched, columns[b])
+        elif value[b] > -np.inf:
+            for j in range(q):
+                columns[b, matched[j]] = j
+            value[b] = matched_sum(values[b], columns[b])  # row after row
 
 
 @kernel

@@ -208,17 +208,12 @@ def hessian_range(lo, hi, batch, mu, weights, along, inner, out):
     """
     n, L = longest_of(batch, lo, hi), batch.unary.shape[1]
     work, Lp = workspace(n, L), padded(L)
-    scores, im, group = np.empty((n + 4, Lp)), 1.0 / mu, np.int64(-1)
+    shape = n + 4, Lp
+    scores, im, group = np.empty(shape), 1.0 / mu, np.int64(-1)
     factor, factor_t = np.empty((Lp, Lp)), np.empty((Lp, Lp))
     table, table_t, pairs, mixed = np.zeros((Lp, Lp)), np.zeros((Lp, Lp)), np.zeros((Lp, Lp)), np.zeros((Lp, Lp))
-    room = Tangents(
-        np.zeros((n + 4, Lp)),
-        np.zeros((n + 4, Lp)),
-        np.zeros((n + 4, Lp)),
-        np.zeros((n + 4, Lp)),
-        np.zeros((n + 4, Lp)),
-        np.zeros((5, Lp)),
-    )
+    d, e, norm, ahead, moved = np.zeros(shape), np.zeros(shape), np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    room = Tangents(d, e, norm, ahead, moved, np.zeros((5, Lp)))
     transitions = prepare(batch.pairwise[lo // batch.per_group], im, factor, factor_t)
     for b in range(lo, hi):
         g, first = b // batch.per_group, batch.offset[b]

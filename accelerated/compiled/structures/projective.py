@@ -12,7 +12,7 @@ import numpy as np
 
 from accelerated.compiled.arithmetic import exp, muladd
 from accelerated.compiled.copies import copy_table, copy_to
-from accelerated.compiled.structures.arborescence_batch import sentence_of
+from accelerated.compiled.structures.arborescence_max import sentence_of
 from accelerated.compiled.structures.chain_samples import choose
 from accelerated.compiled.sweeps import fill, larger, padded
 from accelerated.kernel import inlined, kernel

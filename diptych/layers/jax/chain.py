@@ -82,8 +82,7 @@ def hinge_loss(unary: Array, pairwise: Array, labels: Array, cost: Any = 1.0, **
 def best(unary: Array, pairwise: Array, **where: Any) -> Array:
     """The best labels (..., n), -1 off the mask."""
     chains = jax.lax.stop_gradient(_chains(unary, pairwise, **where))  # labels have no derivatives
-    shape = jax.ShapeDtypeStruct(chains.mask.shape, _int())
-    return jax.pure_callback(_best, shape, *chains, vmap_method="broadcast_all")
+    return _on_host(lambda space: space.best()[1:], chains, (chains.mask.shape, _int()))[0]
 
 
 def topk(unary: Array, pairwise: Array, k: int, **where: Any) -> KBest:
@@ -93,13 +92,7 @@ def topk(unary: Array, pairwise: Array, k: int, **where: Any) -> KBest:
     chains, k = _chains(unary, pairwise, **where), integer("k", k, 1)
     *batch, n = chains.mask.shape
     shapes = ((*batch, k), chains.unary.dtype), ((*batch, k, n), _int()), (tuple(batch), _int())
-    found = jax.pure_callback(
-        lambda *given: _k_best(k, *given),
-        tuple(jax.ShapeDtypeStruct(*each) for each in shapes),
-        *chains,
-        vmap_method="broadcast_all",
-    )
-    return KBest(*found)
+    return KBest(*_on_host(lambda space: space.topk(k), chains, *shapes))
 
 
 def _chains(
@@ -226,6 +219,16 @@ def _int() -> Any:
     return jnp.int64 if jax.config.jax_enable_x64 else jnp.int32
 
 
+def _on_host(ask: Any, chains: Chains, *shapes: Any) -> Any:
+    """The arrays of these shapes and dtypes that the kernels' chains answer; ``vmap`` calls once for all."""
+
+    def asked(*given: Any) -> tuple[np.ndarray, ...]:
+        return tuple(np.asarray(x).astype(dtype) for x, (_, dtype) in zip(ask(_host(*given)), shapes, strict=True))
+
+    structs = tuple(jax.ShapeDtypeStruct(*each) for each in shapes)
+    return jax.pure_callback(asked, structs, *chains, vmap_method="broadcast_all")
+
+
 def _host(unary: Any, pairwise: Any, _: None, mask: Any) -> accelerated.Chain:
     """The batch, to which ``vmap`` has added axes before all others. Tables of transitions that differ become those of
     each edge.
@@ -237,12 +240,3 @@ def _host(unary: Any, pairwise: Any, _: None, mask: Any) -> accelerated.Chain:
         return accelerated.Chain(unary, tables[0], mask=mask)
     tables = tables.reshape(*extra, *(1,) * (len(batch) - len(extra) + 1), L, L)
     return accelerated.Chain(unary, np.broadcast_to(tables, (*batch, max(n - 1, 0), L, L)), mask=mask)
-
-
-def _best(*given: Any) -> np.ndarray:
-    return np.asarray(_host(*given).best()[1]).astype(_int())
-
-
-def _k_best(k: int, *given: Any) -> tuple[np.ndarray, ...]:
-    found = _host(*given).topk(k)
-    return found.scores.astype(np.asarray(given[0]).dtype), found.labels.astype(_int()), found.count.astype(_int())

@@ -110,15 +110,14 @@ def tree_sums(values: Tensor, lengths: Tensor, single_root: bool, mu: float) -> 
         value, shares, exact = _by_inverse(values, lengths, single_root, mu)
         if exact.all():
             return value.to(values.dtype), shares.to(values.dtype)
-    x, of_each = _kept(values, lengths)
-    found = kernels.sums(x, of_each, single_root, mu, torch.get_num_threads())
+    found = _answers(kernels.sum_range, values, lengths, (single_root, mu), (0.0, *values.shape[1:]))
     value, shares = (torch.from_numpy(each).to(values.device, values.dtype) for each in found)
     _check(value, values, lengths)
     return value, shares
 
 
 def _best(scores: Any, lengths: Any, parents: Any, single_root: bool) -> Tensor:
-    value, heads = kernels.best(*_kept(scores[0], lengths), single_root, torch.get_num_threads())
+    value, heads = _answers(kernels.best_range, scores[0], lengths, (single_root,), (-1, scores[0].shape[1]))
     _check(torch.from_numpy(value).to(lengths.device), scores[0], lengths)
     return torch.from_numpy(heads).to(lengths.device)
 
@@ -131,9 +130,10 @@ def _made(scores: Any, lengths: Any, parents: Any, single_root: bool) -> kernels
 KINDS["arborescence"] = Kind(_made, _best)
 
 
-def _kept(values: Tensor, lengths: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """On the host, as kernels take them."""
-    return values.detach().cpu().contiguous().numpy(), lengths.cpu().numpy()
+def _answers(kernel: Any, values: Tensor, lengths: Tensor, given: Any, room: Any) -> list[np.ndarray]:
+    """The values and the rest that a kernel finds on the host."""
+    scores = kernels.ArborescenceScores(values.detach().cpu().contiguous().numpy(), lengths.cpu().numpy())
+    return kernels.answers(kernel, scores, given, (0.0,), room, threads=torch.get_num_threads())
 
 
 @operator("checked_heads", lambda heads, *_: torch.empty_like(heads))

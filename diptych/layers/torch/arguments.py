@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -12,17 +12,8 @@ from torch.autograd import Function
 
 from diptych.documentation import page
 
-__all__ = [
-    "applied",
-    "beside",
-    "floating",
-    "label_tensor",
-    "lengths_tensor",
-    "mask_of",
-    "operator",
-    "pair_tensor",
-    "undifferentiated",
-]
+Scores: TypeAlias = Sequence[Tensor]
+Maybe: TypeAlias = Tensor | None
 
 
 def operator(name: str, fake: Callable[..., Any], shared: tuple[int, ...] = ()) -> Callable[..., Any]:
@@ -138,9 +129,7 @@ def pair_tensor(pairwise: Any, unary: Tensor, fewer: int) -> Tensor:
     return pairwise
 
 
-def mask_of(
-    mask: Tensor | None, lengths: Tensor | None, batch: tuple[int, ...], n: int, device: torch.device
-) -> Tensor | None:
+def mask_of(mask: Maybe, lengths: Maybe, batch: tuple[int, ...], n: int, device: torch.device) -> Maybe:
     """The positions (..., n) that belong to a chain, by a mask or by lengths; None: all."""
     if mask is not None and lengths is not None:
         raise ValueError("mask and lengths: expected one of them, got both")
@@ -156,7 +145,7 @@ def mask_of(
     return None if lengths is None else torch.arange(n, device=device) < lengths[..., None]
 
 
-def lengths_tensor(lengths: Any, batch: tuple[int, ...], n: int, device: torch.device) -> Tensor | None:
+def lengths_tensor(lengths: Any, batch: tuple[int, ...], n: int, device: torch.device) -> Maybe:
     """Lengths (...,) in 0..n."""
     if lengths is None:
         return None

@@ -150,7 +150,4 @@ def _made(scores: Any, mask: Any, parents: Any, single_root: bool) -> Any:
 
 
 KINDS["chain"] = Kind(_made, lambda scores, mask, *_: best_of(scores, mask))
-# with a table for each edge and no scores of ends
-KINDS["labels"] = Kind(
-    lambda scores, mask, *_: accelerated.Chain(scores[0], scores[1], mask=mask)
-)  # with tables of their own
+KINDS["labels"] = Kind(lambda x, mask, *_: accelerated.Chain(x[0], x[1], mask=mask))  # a table each, no ends

@@ -38,24 +38,23 @@ class Parts(NamedTuple):
 @dataclass
 class Batch:
     """scores: tensors (B, ...), of chains (1, B, ...); shape: the leading axes of the caller; where: the mask or the
-    lengths of each, or None. A structure has its kind, the names of its scores and outputs, and the methods that raise
-    here.
+    lengths of each, or None. A structure has its kind, the names of its scores and outputs, and the methods named here.
     """
 
     kind: ClassVar[str]
     fields: ClassVar[tuple[str, ...]] = ("values",)
     output: ClassVar[str] = "labels"
     axes: ClassVar[int] = 1  # before those of an example
+    of: ClassVar[Any]  # (arguments of a caller) -> Batch. Raises ValueError, TypeError
+    checked: ClassVar[Any]  # (outputs of a caller) -> as scores count positions, -1 where none is needed. ValueError
+    value: ClassVar[Any]  # (mu) -> the log-partitions
+    mean: ClassVar[Any]  # (direction) -> <marginals, direction>
+    marginals: ClassVar[Any]  # (mu) -> those of each field, with the axes of the caller
     scores: tuple[Tensor, ...]
     shape: tuple[int, ...]
     where: Any = None
     parents: Any = None
     single_root: bool = False
-
-    @classmethod
-    def of(cls, *given: Any, **options: Any) -> Batch:
-        """The arguments of a caller, checked. Raises ValueError, TypeError."""
-        raise NotImplementedError
 
     @property
     def asked(self) -> tuple[Any, ...]:
@@ -79,10 +78,6 @@ class Batch:
         x = self.scores[0]
         return label_tensor(self.output, y, self.shaped(x)).reshape(x.shape[:-1])
 
-    def checked(self, y: Tensor) -> Tensor:
-        """Outputs of the caller as the scores count positions, -1 where none is needed. Raises ValueError."""
-        raise NotImplementedError
-
     def costs(self, y: Tensor, cost: Any) -> Tensor:
         """The cost of each label beside outputs: a number for all but the right one, or a matrix (L, L) of (label,
         predicted label).
@@ -94,18 +89,6 @@ class Batch:
         if tuple(table.shape) != (L, L):
             raise ValueError(f"cost: expected a number or shape {(L, L)}, got {tuple(table.shape)}")
         return torch.where((y >= 0)[..., None], table[y.clamp(min=0)], 0.0)
-
-    def value(self, mu: float) -> Tensor:
-        """The log-partitions."""
-        raise NotImplementedError
-
-    def mean(self, direction: list[Tensor]) -> Tensor:
-        """<marginals, direction>."""
-        raise NotImplementedError
-
-    def marginals(self, mu: float) -> Sequence[Tensor]:
-        """The marginals of each field, with the axes of the caller."""
-        raise NotImplementedError
 
     def score(self, y: Tensor) -> Tensor:
         """The scores (..., k) of outputs (..., k, n), 0 where they are -1."""

@@ -66,8 +66,8 @@ score, hinge_loss, sparsemap_loss = functions(Matrices, (formulas.score, formula
 
 
 def _best(scores: Any, lengths: Any, parents: Any, single_root: bool) -> Tensor:
-    x, sizes = scores[0].cpu().contiguous().numpy(), lengths.cpu().contiguous().numpy()
-    value, columns = kernels.best(x, sizes, torch.get_num_threads())
+    given = kernels.MatchingScores(scores[0].cpu().contiguous().numpy(), lengths.cpu().contiguous().numpy())
+    value, columns = kernels.best(given, torch.get_num_threads())
     if np.isnan(value).any():
         _made(scores, lengths, parents, single_root)  # raises the error, which names the score
     if (value == -np.inf).any():

@@ -10,7 +10,6 @@ them: labels and mask (G, B, n) or None; mu. G groups of B chains: ``torch.vmap`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,25 +22,11 @@ from torch.nn.functional import pad
 import accelerated.structures.chain as kernels
 from accelerated.structures import chain_batch
 from accelerated.structures.chain_batch import Tables
-from diptych.layers.torch.arguments import applied, operator, undifferentiated
+from diptych.layers.torch.arguments import Maybe, Scores, applied, operator, undifferentiated
 from reference.structures import chain_hessian, chain_scaled
 from reference.structures.base import InfeasibleError
 from reference.structures.chain_masks import at_end, front, parts_back, with_end
 from reference.structures.chain_scores import ChainScores
-
-__all__ = [
-    "Mean",
-    "best_of",
-    "chain_scores",
-    "check_scores",
-    "checked_labels",
-    "fused",
-    "gold_score",
-    "gradient_of",
-    "value_of",
-]
-
-Scores = Sequence[Tensor]
 
 
 def fused(unary: Tensor, pairwise: Tensor) -> bool:
@@ -63,9 +48,7 @@ def _fake_value(scores: Any, labels: Any, mask: Any, mu: float, keep: bool) -> l
 
 
 @operator("chain_value", _fake_value)
-def chain_value(
-    scores: Sequence[Tensor], labels: Tensor | None, mask: Tensor | None, mu: float, keep: bool
-) -> list[Tensor]:
+def chain_value(scores: Scores, labels: Maybe, mask: Maybe, mu: float, keep: bool) -> list[Tensor]:
     """mu log sum_y exp(score(y) / mu), (G, B), less the score of labels, which only fused calls take; and the gradient
     of its sum in the scores if ``keep``, else four empty tensors.
 
@@ -77,23 +60,15 @@ def chain_value(
     unary, pairwise, *_ = scores
     if not fused(unary, pairwise):
         check_scores(scores, mask)
-    if keep or not fused(unary, pairwise):
-        value, gradient = _sums(unary.new_ones(unary.shape[:2]), scores, labels, mask, mu)
-    else:
-        found = chain_batch.values(_batch(scores, labels, mask), mu, torch.get_num_threads())
-        value = torch.from_numpy(found).reshape(unary.shape[:2])
+    weights = unary.new_ones(unary.shape[:2] if keep or not fused(unary, pairwise) else 0)
+    value, gradient = _sums(weights, scores, labels, mask, mu)
     _check_values(value, scores, labels, mask)
     return [value.to(unary.dtype), *(gradient if keep else _nothing(unary))]
 
 
 @operator("chain_gradient", lambda weights, kept, scores, *_: _alike(scores))
 def chain_gradient(
-    weights: Tensor,
-    kept: Sequence[Tensor],
-    scores: Sequence[Tensor],
-    labels: Tensor | None,
-    mask: Tensor | None,
-    mu: float,
+    weights: Tensor, kept: Scores, scores: Scores, labels: Maybe, mask: Maybe, mu: float
 ) -> list[Tensor]:
     """The gradient in the scores of the sum of weights (G, B) times :func:`chain_value`, and what that kept."""
     if len(kept[2].T) > 0 and weights.shape[1] > 0:
@@ -104,9 +79,7 @@ def chain_gradient(
 
 
 @operator("chain_hessian", lambda weights, scores, *_: _alike((weights, *scores)))
-def chain_hessian_product(
-    weights: Tensor, scores: Sequence[Tensor], mask: Tensor | None, mu: float, along: Sequence[Tensor]
-) -> list[Tensor]:
+def chain_hessian_product(weights: Tensor, scores: Scores, mask: Maybe, mu: float, along: Scores) -> list[Tensor]:
     """<marginals, direction> of each chain, (G, B); the derivative of :func:`chain_gradient` along the direction."""
     if fused(*scores[:2]):
         batch, nodes = _batch(scores, None, mask), along[0].detach().contiguous().numpy()
@@ -123,7 +96,7 @@ def chain_hessian_product(
 
 
 @operator("chain_labels", lambda labels, *_: torch.empty_like(labels))
-def checked_labels(labels: Tensor, mask: Tensor | None, n_labels: int) -> Tensor:
+def checked_labels(labels: Tensor, mask: Maybe, n_labels: int) -> Tensor:
     """Labels (G, B, n), a copy. Raises ValueError if one on the mask is none of 0..n_labels-1."""
     outside = (labels < 0) | (labels >= n_labels)
     outside = outside if mask is None else mask & outside
@@ -189,7 +162,7 @@ class _Gradient(Function):
         return mean, None, None, None, None, *tangents, None, None, None
 
     @staticmethod
-    def forward_mode(ctx: Any, change: Tensor | None, *along: Any) -> Any:
+    def forward_mode(ctx: Any, change: Maybe, *along: Any) -> Any:
         weights, *kept, u, A, s, e, labels, mask = ctx.saved_tensors
         scores = u, A, s, e
         _, *found = chain_hessian_product(weights, scores, mask, ctx.mu, _tangents(along[4:], scores))
@@ -206,11 +179,8 @@ class Mean(Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(
-        unary: Any, pairwise: Any, starts: Any, ends: Any, u: Any, A: Any, s: Any, e: Any, mask: Any, mu: Any
-    ) -> Any:
-        weights = torch.ones_like(unary[..., 0, 0]) if unary.shape[2] else unary.new_ones(unary.shape[:2])
-        return chain_hessian_product(weights, [unary, pairwise, starts, ends], mask, mu, [u, A, s, e])[0]
+    def forward(a: Any, b: Any, c: Any, d: Any, u: Any, A: Any, s: Any, e: Any, mask: Any, mu: Any) -> Any:
+        return chain_hessian_product(a.new_ones(a.shape[:2]), [a, b, c, d], mask, mu, [u, A, s, e])[0]
 
     @staticmethod
     def setup_context(ctx: Any, given: Any, found: Any) -> None:
@@ -230,14 +200,14 @@ def _tangents(along: Any, scores: Any) -> list[Tensor]:
     return [torch.zeros_like(x) if v is None else v for v, x in zip(along, scores, strict=False)]
 
 
-def value_of(scores: Scores, labels: Tensor | None, mask: Tensor | None, mu: float) -> Tensor:
+def value_of(scores: Scores, labels: Maybe, mask: Maybe, mu: float) -> Tensor:
     """:func:`chain_value` alone, with its derivatives."""
     keep = torch.is_grad_enabled() and any(x.requires_grad for x in scores)
     value: Tensor = applied(_Value, *scores, labels, mask, mu, keep)[0]
     return value
 
 
-def gradient_of(scores: Scores, mask: Tensor | None, mu: float) -> tuple[Tensor, ...]:
+def gradient_of(scores: Scores, mask: Maybe, mu: float) -> tuple[Tensor, ...]:
     """The gradient of the sum of :func:`chain_value`, with its derivatives."""
     _, *kept = chain_value([x.detach() for x in scores], None, mask, mu, True)
     ones = scores[0].new_ones(scores[0].shape[:2])
@@ -245,7 +215,7 @@ def gradient_of(scores: Scores, mask: Tensor | None, mu: float) -> tuple[Tensor,
     return found
 
 
-def best_of(scores: Scores, mask: Tensor | None) -> Tensor | None:
+def best_of(scores: Scores, mask: Maybe) -> Maybe:
     """The best labels (G, B, n), -1 off the mask, by one call of a kernel, or None. Raises ValueError,
     InfeasibleError.
     """
@@ -257,7 +227,7 @@ def best_of(scores: Scores, mask: Tensor | None) -> Tensor | None:
     return torch.from_numpy(of_rows).reshape(unary.shape[:3])
 
 
-def gold_score(scores: Sequence[Tensor], labels: Tensor, mask: Tensor | None) -> Tensor:
+def gold_score(scores: Scores, labels: Tensor, mask: Maybe) -> Tensor:
     """The scores (G, B) of labels (G, B, n), whose values at positions off the mask are ignored."""
     unary, pairwise, starts, ends = scores
     n, L = unary.shape[2:]
@@ -288,7 +258,7 @@ def _entries(table: Tensor, index: Tensor) -> Tensor:
     return table.gather(-1, index.flatten(1)).reshape(index.shape)
 
 
-def chain_scores(scores: Scores, mask: Tensor | None) -> ChainScores:
+def chain_scores(scores: Scores, mask: Maybe) -> ChainScores:
     """The chains (G, B) as the panels take them, with a table for each edge if groups have tables of their own."""
     unary, pairwise, starts, ends = (x.detach() for x in scores)
     G, B, n, L = unary.shape
@@ -308,7 +278,7 @@ def _parts(found: ChainScores, chains: ChainScores, scores: Scores) -> list[Tens
     return [x.to(like.dtype) for x, like in zip((unary, pairwise, *ends), scores, strict=True)]
 
 
-def _batch(scores: Scores, labels: Tensor | None, mask: Tensor | None) -> chain_batch.Batch:
+def _batch(scores: Scores, labels: Maybe, mask: Maybe) -> chain_batch.Batch:
     """The chains as kernels take them."""
     gold, kept = (None if x is None else x.contiguous().numpy() for x in (labels, mask))
     A, s, e = map(_doubles, scores[1:])
@@ -319,14 +289,13 @@ def _doubles(x: Tensor) -> np.ndarray:
     return x.detach().to(torch.float64).contiguous().numpy()
 
 
-def _sums(
-    weights: Tensor, scores: Scores, labels: Tensor | None, mask: Tensor | None, mu: float
-) -> tuple[Tensor, list[Tensor]]:
-    """The values (G, B) and the gradient of the sum of weights (G, B) times these."""
+def _sums(weights: Tensor, scores: Scores, labels: Maybe, mask: Maybe, mu: float) -> tuple[Tensor, list[Tensor]]:
+    """The values (G, B) and the gradient of the sum of weights (G, B) times these; of weights (0,), none."""
     if fused(*scores[:2]):
         batch, threads = _batch(scores, labels, mask), torch.get_num_threads()
-        value, found = chain_batch.gradient(batch, mu, _doubles(weights).reshape(-1), threads)
-        return torch.from_numpy(value).reshape(weights.shape), _tensors(found, scores)
+        value, found = chain_batch.sums(batch, mu, _doubles(weights).reshape(-1), threads)
+        gradient = _tensors(found, scores) if weights.ndim > 1 else []
+        return torch.from_numpy(value).reshape(scores[0].shape[:2]), gradient
     chains = chain_scores(scores, mask)
     panel = kernels if scores[0].device.type == "cpu" else chain_scaled
     values, marginals = panel.forward_backward(front(chains), mu, weights)
@@ -338,7 +307,7 @@ def _tensors(found: Tables, scores: Scores) -> list[Tensor]:
     return [torch.from_numpy(found.nodes).reshape(scores[0].shape), *tables]
 
 
-def _check_values(value: Tensor, scores: Scores, labels: Tensor | None, mask: Tensor | None) -> None:
+def _check_values(value: Tensor, scores: Scores, labels: Maybe, mask: Maybe) -> None:
     """Say what is wrong where a value is not finite."""
     right = torch.isfinite(value)
     if right.all():
@@ -353,7 +322,7 @@ def _check_values(value: Tensor, scores: Scores, labels: Tensor | None, mask: Te
     raise InfeasibleError(f"every labelling of example {b} is forbidden (all scores are -inf)")
 
 
-def check_scores(scores: Scores, mask: Tensor | None) -> None:
+def check_scores(scores: Scores, mask: Maybe) -> None:
     """Raise ValueError at nan or +inf, off the mask excepted."""
     for name, x in zip(("unary", "pairwise", "starts", "ends"), scores, strict=True):
         bad = ~(x < torch.inf)

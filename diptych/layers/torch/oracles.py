@@ -7,13 +7,13 @@ of each, or None; parents (p,) of labelled nodes; single_root of dependency tree
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from diptych.layers.torch.arguments import operator
+from diptych.layers.torch.arguments import Maybe, Scores, operator
 from reference.structures.scores import score_fields
 
 __all__ = ["KINDS", "Kind", "best_outputs", "highest_scores", "k_best_outputs", "sampled"]
@@ -25,13 +25,13 @@ class Kind(NamedTuple):
     """
 
     made: Callable[..., Any]
-    best: Callable[..., Tensor | None] = lambda *given: None
+    best: Callable[..., Maybe] = lambda *given: None
 
 
 KINDS: dict[str, Kind] = {}  # by name; the modules of the structures fill it in
 
 
-def _copies(numbers: Sequence[Any], scores: Sequence[Tensor]) -> list[Tensor]:
+def _copies(numbers: Any, scores: Scores) -> list[Tensor]:
     """Of what panels return, which may be their scores, on the device of these."""
     return [torch.as_tensor(x).to(scores[0].device, copy=True) for x in numbers]
 
@@ -42,9 +42,7 @@ def _whole(scores: Any, *shape: int) -> Tensor:
 
 
 @operator("best_outputs", lambda kind, scores, *_: _whole(scores, scores[0].shape[-2]), shared=(3,))
-def best_outputs(
-    kind: str, scores: Sequence[Tensor], where: Tensor | None, parents: Tensor | None, single_root: bool
-) -> Tensor:
+def best_outputs(kind: str, scores: Scores, where: Maybe, parents: Maybe, single_root: bool) -> Tensor:
     """The best outputs (..., n), -1 off a mask and past a length. Raises ValueError, InfeasibleError."""
     found = KINDS[kind].best(scores, where, parents, single_root)
     if found is None:
@@ -58,7 +56,7 @@ def best_outputs(
     shared=(3,),
 )
 def k_best_outputs(
-    kind: str, scores: Sequence[Tensor], where: Tensor | None, parents: Tensor | None, single_root: bool, k: int
+    kind: str, scores: Scores, where: Maybe, parents: Maybe, single_root: bool, k: int
 ) -> tuple[Tensor, Tensor]:
     """The k best outputs (..., k, n), -1 beyond those there are, and their number (...,). Raises ValueError."""
     labels, count = _copies(KINDS[kind].made(scores, where, parents, single_root).topk(k)[1:], scores)
@@ -67,14 +65,7 @@ def k_best_outputs(
 
 @operator("sampled", lambda kind, scores, *rest: _whole(scores, rest[-2], scores[0].shape[-2]), shared=(3,))
 def sampled(
-    kind: str,
-    scores: Sequence[Tensor],
-    where: Tensor | None,
-    parents: Tensor | None,
-    single_root: bool,
-    seeds: Tensor,
-    size: int,
-    mu: float,
+    kind: str, scores: Scores, where: Maybe, parents: Maybe, single_root: bool, seeds: Tensor, size: int, mu: float
 ) -> Tensor:
     """Outputs (..., size, n) drawn with probability proportional to exp(score / mu), by the first of seeds. Raises
     ValueError, InfeasibleError.
@@ -90,9 +81,7 @@ def _fake_parts(kind: str, scores: Any, *_: Any) -> list[Tensor]:
 
 
 @operator("highest_scores", _fake_parts, shared=(3,))
-def highest_scores(
-    kind: str, scores: Sequence[Tensor], where: Tensor | None, parents: Tensor | None, single_root: bool
-) -> list[Tensor]:
+def highest_scores(kind: str, scores: Scores, where: Maybe, parents: Maybe, single_root: bool) -> list[Tensor]:
     """The highest score of an output with each part, -inf where there is none. Raises ValueError."""
     found = score_fields(KINDS[kind].made(scores, where, parents, single_root).max_marginals())
     return [x.to(scores[0].dtype) for x in _copies(found, scores)]

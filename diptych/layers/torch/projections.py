@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 import reference
-from diptych.layers.torch.arguments import applied, operator
+from diptych.layers.torch.arguments import Maybe, applied, operator
 from diptych.layers.torch.oracles import KINDS
 from reference.arrays import host
 from reference.structures.scores import finite, flatten, mapped
@@ -65,7 +65,7 @@ def _spaces(kind: str, x: Tensor, n: int, L: int, where: Any, parents: Any, sing
 
 @operator("sparse_marginals", lambda kind, x, *_: (x.new_empty(x.shape[:1]), torch.empty_like(x)), shared=(5,))
 def sparse_marginals(
-    kind: str, x: Tensor, n: int, L: int, where: Tensor | None, parents: Tensor | None, single_root: bool, mu: float
+    kind: str, x: Tensor, n: int, L: int, where: Maybe, parents: Maybe, single_root: bool, mu: float
 ) -> tuple[Tensor, Tensor]:
     """The maxima (B,) and the marginals (B, d). Raises ValueError, InfeasibleError."""
     value, p = np.zeros(len(x)), np.zeros(x.shape)
@@ -80,21 +80,12 @@ def sparse_marginals(
 
 @operator("sparse_product", lambda kind, x, *_: torch.empty_like(x), shared=(7,))
 def sparse_product(
-    kind: str,
-    x: Tensor,
-    p: Tensor,
-    along: Tensor,
-    n: int,
-    L: int,
-    where: Tensor | None,
-    parents: Tensor | None,
-    single_root: bool,
-    mu: float,
+    kind: str, x: Tensor, p: Tensor, along: Tensor, n: int, L: int, where: Maybe, parents: Maybe, root: bool, mu: float
 ) -> Tensor:
     """The Jacobian at the marginals p of each example times a direction (B, d)."""
     out = np.zeros(x.shape)
     given = [each.detach().cpu().numpy() for each in (p, along)]
-    for b, space in enumerate(_spaces(kind, x, n, L, where, parents, single_root) if along.any() else ()):
+    for b, space in enumerate(_spaces(kind, x, n, L, where, parents, root) if along.any() else ()):
         pieces = [iter(fields_of(each[b], kind, n, L)) for each in given]
         scores = [mapped(lambda _, piece=piece: next(piece), space.scores) for piece in pieces]
         out[b] = flatten(reference.sparsemap_product(space, scores[0], scores[1], mu))
