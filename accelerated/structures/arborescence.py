@@ -24,7 +24,7 @@ from accelerated.compiled.structures.arborescence_max import (
     tree_score,
 )
 from accelerated.compiled.structures.arborescence_samples import sample_trees
-from accelerated.compiled.structures.arborescence_sum import sum_range
+from accelerated.compiled.structures.arborescence_sum import sum_over_trees, sum_range
 from accelerated.compiled.structures.assignment import are_scores
 from accelerated.mirror import mirrors
 from accelerated.structures.answers import feasible as feasible  # of ops
@@ -105,6 +105,9 @@ def max_marginals(scores: ArborescenceScores, single_root: bool = False) -> Arbo
 def tree_partition(
     scores: ArborescenceScores, mu: float = 1.0, single_root: bool = False
 ) -> tuple[Array, ArborescenceScores]:
+    if ready(scores.values) and scores.values.ndim == 2 and scores.lengths is None:
+        value, marginals = sum_over_trees(scores.values, float(mu), single_root)
+        return np.asarray(value), ArborescenceScores(marginals)
     rooms = (0.0,), (0.0, *scores.values.shape[-2:])
     value, marginals = answers(sum_range, scores, (single_root, float(mu)), *rooms)
     return like(value, scores.values), scores._replace(values=like(marginals, scores.values))

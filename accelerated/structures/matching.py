@@ -28,9 +28,12 @@ __all__ = ["Matching", "MatchingScores", "assignment", "by_networkx", "by_scipy"
 @mirrors(reference.assignment)
 def assignment(scores: MatchingScores) -> tuple[Array, Array]:
     values = scores.values
-    if ready(values) and values.ndim == 2 and values.shape[0] <= values.shape[1] and scores.lengths is None:
-        columns = np.empty(len(values), np.int64)
-        return np.asarray(best_matching(values, columns)), columns
+    if ready(values) and values.ndim == 2 and scores.lengths is None:
+        highest, columns, (p, q) = np.empty(1), np.full(len(values), -1), values.shape
+        if p <= q:
+            return np.asarray(best_matching(values, columns)), columns
+        best_range(0, 1, values[None], np.array([[p, q]]), highest, columns[None])
+        return highest.reshape(()), columns
     value, columns = best(scores)
     return like(value, values), like(columns, values)
 
