@@ -2,7 +2,7 @@
 
 The probability that a walk meets the tree before its own branch comes from an elimination without subtractions, with
 plain weights, each row divided by its largest. As in `arborescence_sum`, weights below e^-400 are lost: where too much
-may be lost, a head is drawn by its marginals given those before it, as in the reference.
+may be lost, the step is done with logarithms.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from accelerated.compiled.arithmetic import exp
-from accelerated.compiled.copies import copy_to
+from accelerated.compiled.copies import copy_to, largest_entry
 from accelerated.compiled.reductions import plus
 from accelerated.compiled.structures.arborescence_sum import is_certain, sum_over_trees
 from accelerated.compiled.structures.chain_samples import cumulate, reached
@@ -32,8 +32,8 @@ def sample_trees(values, mu, single_root, uniforms, heads):
     value, marginals = sum_over_trees(values, mu, single_root)
     if not value > -np.inf or n == 0 or draws == 0:
         return value
-    w = np.empty((n, n + 1))
-    _weights(values, mu, single_root, w)
+    log_w, w = np.empty((n, n + 1)), np.empty((n, n + 1))
+    _weights(values, mu, single_root, log_w, w)
     order, first, chosen = np.arange(draws), np.zeros(draws, np.int64), np.empty(draws, np.int64)
     groups, waiting = np.empty((draws, 2), np.int64), 0  # draws order[lo:hi] have the same arcs
     rows, rates, state = np.empty((2, padded(n + 1))), np.empty((n + 2, n + 2)), np.empty(n + 1, np.int64)
@@ -54,7 +54,7 @@ def sample_trees(values, mu, single_root, uniforms, heads):
         if last == 0:
             continue
         if not _by_weights(w, last, state, states, rates, rows):
-            _by_marginals(values, mu, single_root, heads[order[lo]], last, rows)
+            _by_logarithms(log_w, last, state, states, rates, rows)
         cumulate(rows, n + 1)
         start = last if first[order[lo]] == 0 else first[order[lo]]
         for r in range(lo, hi):
@@ -67,15 +67,18 @@ def sample_trees(values, mu, single_root, uniforms, heads):
 
 
 @kernel
-def _weights(values, mu, single_root, w):
-    """w = exp(values / mu) over its row's sum. No token is its own head; with a single root, the root is none."""
+def _weights(values, mu, single_root, log_w, w):
+    """log_w = values / mu less its row's largest; w = exp(log_w) over its row's sum. No token is its own head; with a
+    single root, the root is none.
+    """
     for m in range(len(values)):
-        copy_to(values[m], w[m])
-        w[m, m + 1] = -np.inf
-        w[m, 0] = -np.inf if single_root else w[m, 0]
-        top = w[m].max()
-        for h in range(w.shape[1]):
-            w[m, h] = exp((w[m, h] - top) / mu) if top > -np.inf else 0.0
+        copy_to(values[m], log_w[m])
+        log_w[m, m + 1] = -np.inf
+        log_w[m, 0] = -np.inf if single_root else log_w[m, 0]
+        top = log_w[m].max()
+        for h in range(log_w.shape[1]):
+            log_w[m, h] = (log_w[m, h] - top) / mu if top > -np.inf else top
+            w[m, h] = exp(log_w[m, h])
         w[m] /= max(w[m].sum(), 1.0)
 
 
@@ -144,13 +147,52 @@ def _by_weights(w, last, state, states, rates, rows):
 
 
 @kernel
-def _by_marginals(values, mu, single_root, heads, last, rows):
-    """rows[1] becomes the marginals of the heads of token ``last``, given those before it."""
-    limited = values.copy()
-    for m in range(len(heads)):
-        for h in range(values.shape[1]):
-            if heads[m] >= 0 and h != heads[m]:
-                limited[m, h] = -np.inf
-    _, marginals = sum_over_trees(limited, mu, single_root)
-    for h in range(values.shape[1]):
-        rows[1, h] = marginals[last - 1, h] if marginals[last - 1, h] > NO_MORE else 0.0
+def _by_logarithms(log_w, last, state, states, rates, rows):
+    """rows[1] as `_by_weights`, over its largest; the token with the largest rate of leaving is eliminated first.
+    """
+    n, f, order = len(log_w), states - FREE, np.arange(states)
+    copy_to(np.arange(FREE, states), order)
+    order[f], order[f + 1] = TREE, BRANCH
+    rates[:states, :states] = -np.inf
+    for m in range(n):
+        if state[m + 1] >= FREE:
+            for h in range(n + 1):
+                i, j = state[m + 1], state[h]
+                rates[i, j] = _log_plus(rates[i, j], log_w[m, h])
+    for t in range(f):
+        place, rate = t, -np.inf
+        for r in range(t, f):
+            leaving = -np.inf
+            for s in range(t, states):
+                leaving = _log_plus(leaving, rates[order[r], order[s]])
+            if leaving > rate:
+                place, rate = r, leaving
+        k = order[place]
+        for r in range(place, t, -1):
+            order[r] = order[r - 1]
+        order[t] = k
+        for s in range(t + 1, states):
+            rates[k, order[s]] -= rate
+        for r in range(t + 1, f):
+            i = order[r]
+            for s in range(t + 1, states):
+                j = order[s]
+                if j != i and rates[i, k] > -np.inf:
+                    rates[i, j] = _log_plus(rates[i, j], rates[i, k] + rates[k, j])
+    rates[TREE, 0] = 0.0
+    for t in range(f - 1, -1, -1):  # rates[:, 0] becomes the log probability of the tree
+        for s in range(t + 1, f):
+            k, j = order[t], order[s]
+            rates[k, 0] = _log_plus(rates[k, 0], rates[k, j] + rates[j, 0])
+    for h in range(n + 1):
+        rows[0, h] = log_w[last - 1, h] + rates[state[h], 0]
+    most = largest_entry(rows[0, : n + 1])
+    for h in range(n + 1):
+        rows[1, h] = np.exp(rows[0, h] - most)
+
+
+@kernel
+def _log_plus(x, y):
+    """log(exp(x) + exp(y))."""
+    top, low = (x, y) if x > y else (y, x)
+    return top + np.log1p(np.exp(low - top)) if low > -np.inf else top
