@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-__all__ = ["HERE", "functions", "module_path", "tests"]
+__all__ = ["HERE", "beyond", "module_path", "tests"]
 
 HERE = Path(__file__).parent
 
@@ -26,18 +26,41 @@ def module_path(name: str) -> Path:
     return paths[0]
 
 
-@cache
 def tests() -> frozenset[str]:
     """``module::function`` of every test of the suite, by its sources."""
-    return frozenset(
-        f"{path.stem}::{node.name}"
-        for path in HERE.rglob("test_*.py")
-        for node in functions(ast.parse(path.read_text(encoding="utf-8")))
-        if node.name.startswith("test_")
-    )
+    return _tests()[0]
 
 
-def functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
+def beyond() -> frozenset[str]:
+    """Those that the first tier leaves out."""
+    return _tests()[1]
+
+
+@cache
+def _tests() -> tuple[frozenset[str], frozenset[str]]:
+    """Both, each file read once."""
+    every, left_out = set(), set()
+    for path in HERE.rglob("test_*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        whole = any(_is_pytestmark(node) and _marked(node) for node in tree.body)
+        for node in _functions(tree):
+            if node.name.startswith("test_"):
+                every.add(f"{path.stem}::{node.name}")
+                if whole or any(map(_marked, node.decorator_list)):
+                    left_out.add(f"{path.stem}::{node.name}")
+    return frozenset(every), frozenset(left_out)
+
+
+def _is_pytestmark(node: ast.AST) -> bool:
+    return isinstance(node, ast.Assign) and [ast.unparse(each) for each in node.targets] == ["pytestmark"]
+
+
+def _marked(node: ast.AST) -> bool:
+    """Whether a decorator or the right-hand side of ``pytestmark`` is the marker ``beyond``."""
+    return any(isinstance(each, ast.Attribute) and each.attr == "beyond" for each in ast.walk(node))
+
+
+def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
     """The functions of a module, and the methods of its classes with the class's decorators."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):

@@ -206,7 +206,7 @@ def test_steps_grow_as_stated(count, name, low, high, others):
 @pytest.mark.parametrize("others", [{"n": 1e12}, {"A": 1e12}], ids=["first term", "second term"])
 @pytest.mark.parametrize(
     ("name", "low", "high", "accuracy"),
-    [("accuracy", 0.02, 2.0, None), ("eta", 0.01, 100.0, 0.2), ("gap", 1e2, 1e5, 3.0), ("eps_0", 1e2, 1e5, 3.0)],
+    [("accuracy", 0.02, 2.0, None), ("eta", 0.01, 100.0, 0.2), ("gap", 1e2, 1e5, 3.0), ("eps_0", 1e2, 1e5, 6.0)],
 )
 def test_prox_linear_steps_grow_as_stated(name, low, high, accuracy, others):
     """Where the number of steps changes with the variable: every step is summed, so that the ranges are shorter."""

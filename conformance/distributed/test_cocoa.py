@@ -26,19 +26,19 @@ def local_of(sp, log_loss, **options):
 @pytest.mark.parametrize("log_loss", [False, True])
 def test_the_dual_never_falls_and_bounds_the_optimum(tmp_path, sp, log_loss, l1):
     loss, one = (sp.LogLoss, sp.exponentiated_gradient) if log_loss else (sp.StructuralHinge, sp.bcfw)
-    best = one(whole(sp, loss), lam=LAM, l1=l1, tol=1e-8, rng=0, epochs=900)
-    rows = []
+    best = one(whole(sp, loss), lam=LAM, l1=l1, tol=1e-3, rng=0, epochs=900)
+    low, rows = best.fun - best.certificate - 1e-12, []
     objective = Partitioned(LOADERS, sp.SequenceModel(2, 3), loss)
     options = {"folder": tmp_path, "l1": l1, "callback": lambda row, w: rows.append(row)}
-    result = cocoa(objective, lam=LAM, epochs=60, tol=0.0, rng=0, **options)
+    result = cocoa(objective, lam=LAM, epochs=30, tol=0.0, rng=0, **options)
     assert len(list(tmp_path.iterdir())) <= 3 * len(LOADERS)  # of two accepted rounds, perhaps a rejected one
     duals = np.array([row.dual for row in rows])
-    assert np.all(np.diff(duals) >= -1e-13) and duals[-1] <= best.fun + 1e-9
-    assert all(row.objective >= best.fun - 1e-9 for row in rows)
+    assert np.all(np.diff(duals) >= -1e-13) and duals[-1] <= best.fun + 1e-12
+    assert all(row.objective >= low for row in rows)
     assert np.all(np.diff([row.objective for row in rows]) <= 0)  # the best so far
     gap = result.fun - duals[-1]
     close(result.certificate, gap)
-    assert -1e-12 <= result.fun - best.fun <= gap and gap <= 2e-2 * result.fun
+    assert result.fun >= low and result.fun - best.fun <= gap + 1e-12 and gap <= 5e-2 * result.fun
     w = result.x
     close(result.fun, whole(sp, loss).value(w) + l1 * float(np.sum(np.abs(w))) + 0.5 * LAM * float(w @ w))
     assert bool(l1) == bool(np.any(w == 0))

@@ -1,18 +1,34 @@
 """A plugin: of the tests collected, keep those of ``--case BACKEND::TEST::WORD``, so that one process runs many cases.
 
-WORD is a part of the test's name; it may be empty.
+WORD is a part of the test's name; it may be empty. Instances are made on the backends of a test's cases alone.
 A case is over with its first failure.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 import pytest
 
+from conformance import plugin
 from conformance.plugin import backend_of
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--case", action="append", default=[])
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None, None, None]:
+    config = metafunc.config
+    every, words = plugin._names(config), [given.split("::") for given in config.getoption("--case")]
+    if words:
+        mine = {backend for backend, test, _ in words if test == metafunc.function.__name__}
+        config.stash[plugin._BACKENDS] = [name for name in every if name in mine]
+    try:
+        return (yield)
+    finally:
+        config.stash[plugin._BACKENDS] = every
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -52,6 +52,7 @@ CASES = [  # a backend, the file and the test that catch it, and words of the in
     ("negative_features_left_out", "test_screening_rules", "test_counts_bound_what_any_weights_can_do"),
     ("copied_from_the_device", "test_arrays", "test_other_devices_are_refused_not_copied"),
     ("lacks_names", "test_names", "test_name_is_there"),
+    ("stale_gap", "test_chain", "test_count_is_exact_beyond_int64"),
 ]
 
 
@@ -63,26 +64,22 @@ def suite(backends, *arguments):
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("folders", ["structures", "arrays models objectives optimizers panels prox screening"])
-def test_known_mistakes_are_caught(folders):
-    """All cases whose test is in these folders, in one process."""
-    cases = [case for case in CASES if module_path(case[1]).parent.name in folders.split()]
+def test_known_mistakes_are_caught():
+    """All in one process. A closed gap is a mistake, too."""
     # 40 fixed draws may miss a mistake that one instance in 20 shows
     options = ["-p", "conformance.meta.cases", "--examples", "200", "--seed", "0"]
-    options += [f"--case=conformance.meta.{name}::{test}::{''.join(words)}" for name, _, test, *words in cases]
-    backends = dict.fromkeys(f"conformance.meta.{case[0]}" for case in cases)
-    tests = dict.fromkeys(f"{module_path(case[1])}::{case[2]}" for case in cases)
+    options += [f"--case=conformance.meta.{name}::{test}::{''.join(words)}" for name, _, test, *words in CASES]
+    backends = dict.fromkeys(f"conformance.meta.{case[0]}" for case in CASES)
+    tests = dict.fromkeys(f"{module_path(case[1])}::{case[2]}" for case in CASES)
     status, output = suite(backends, *options, *tests)
     found = r"^FAILED \S*{1}.py::{2}\[\S*conformance\.meta\.{0}\b"
-    missed = [case for case in cases if not re.search(found.format(*case), output, re.MULTILINE)]
+    missed = [case for case in CASES if not re.search(found.format(*case), output, re.MULTILINE)]
     assert status == 1 and not missed, f"{missed}\n{output}"
+    assert re.findall(r"^FAILED .*::(\w+)\[.*XPASS\(strict\)", output, re.MULTILINE) == [CASES[-1][2]]
 
 
 def test_every_known_mistake_has_a_case():
-    assert {case[0] for case in CASES} == MISTAKES.keys() - {"stale_gap"}
-    assert {module_path(case[1]).parent.name for case in CASES} <= {
-        *("structures", "arrays", "models", "objectives", "optimizers", "panels", "prox", "screening")
-    }
+    assert {case[0] for case in CASES} == MISTAKES.keys()
 
 
 @pytest.mark.beyond("starts processes")
@@ -95,13 +92,6 @@ def test_what_is_missing_is_said_and_the_rest_runs():
     assert "\nFAILED conformance/panels/test_names.py::test_name_is_there[" in output
     failed = [line for line in output.splitlines() if line.startswith("FAILED")]
     assert failed and all("test_names" in line for line in failed)
-
-
-def test_a_closed_gap_is_an_error():
-    status, output = suite(
-        ["conformance.meta.stale_gap"], f"{module_path('test_chain')}::test_count_is_exact_beyond_int64"
-    )
-    assert status == 1 and "XPASS(strict)" in output
 
 
 @pytest.mark.beyond("starts processes")

@@ -119,8 +119,9 @@ def test_a_line_for_both_and_functions(backend, tmp_path):
 
 L2 = {"lam": 0.3, "rng": 0}
 RUNS = [
+    # first, as the instance of the first tier on kernels: its loop needs those of values and gradients alone
+    ("LogLoss", "online_proximal", {"rng": 0, "regularizer": HalfSquaredL2(0.3), "step_size": 0.03, "epochs": 60}),
     ("LogLoss", "sgd", {**L2, "epochs": 100}),
-    ("LogLoss", "online_proximal", {"rng": 0, "regularizer": HalfSquaredL2(0.3), "step_size": 0.02, "epochs": 150}),
     *(("LogLoss", name, {**L2, "epochs": 60}) for name in ("svrg", "casimir", "exponentiated_gradient")),
     ("StructuralHinge", "cutting_planes", {"lam": 0.3, "epochs": 40}),
     *(
@@ -135,7 +136,7 @@ def test_optimisers_meet_at_the_optimum(backend, loss, name, options):
     """Any two certified duals and objectives bound one another."""
     loss = getattr(backend, loss)(*problem(backend))
     hinge = {"tol": 1e-3, "epochs": 300, "rng": 0}
-    best = backend.bcfw(loss, lam=0.3, **hinge) if loss.loss_augmented else backend.lbfgs(loss, lam=0.3, tol=1e-9)
+    best = backend.bcfw(loss, lam=0.3, **hinge) if loss.loss_augmented else backend.lbfgs(loss, lam=0.3, tol=1e-6)
     assert best.success
     result = getattr(backend.module, name)(loss, **options)
     value = loss.value(result.x) + 0.15 * result.x @ result.x

@@ -137,12 +137,12 @@ LEARNED |= {"candidates": 0.8, "windows": 0.8, "windows of words": 0.8}
 
 @pytest.mark.parametrize("name", LEARNED)
 def test_planted_weights_are_learned_with_a_certificate(backend, rng, name):
-    """To a certified gap of 2 %, which bounds from below; most new outputs are those of the planted weights."""
+    """To a certified gap of 5 %, which bounds from below; most new outputs are those of the planted weights."""
     problem, best, Y = planted(name, 60)
     model = problem.make(backend)
     hinge = backend.StructuralHinge(model, model.pack(problem.X[:40], Y[:40]))
-    result = backend.bcfw(hinge, lam=0.006, tol=0.02, epochs=200, rng=0)
-    assert result.success and 0 <= result.certificate <= 0.02 * result.fun
+    result = backend.bcfw(hinge, lam=0.006, tol=0.05, epochs=200, rng=0)
+    assert result.success and 0 <= result.certificate <= 0.05 * result.fun
     value = lambda w: hinge.value_and_gradient(w)[0] + 0.003 * w @ w  # noqa: E731
     close(value(result.x), result.fun)
     for v in rng.normal(size=(20, model.size)):

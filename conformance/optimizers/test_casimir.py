@@ -325,7 +325,7 @@ def test_presets_close_the_gap_that_their_smoothing_leaves(backend, rng):
     """
     objective, lam = classes_with_entropy(backend, rng), 0.2
     best, D = bracket(objective, lam)[0], objective.width()
-    options = {"lam": lam, "epochs": 40, "rng": 0}
+    options = {"lam": lam, "epochs": 20, "rng": 0}
     for mu in (1.0, 0.1):
         constant = backend.casimir_svrg_const(objective, mu=mu, **options)
         assert constant.fun - best <= mu * D + 0.02 * best

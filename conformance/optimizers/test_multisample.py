@@ -197,10 +197,10 @@ def test_generalisation_of_the_mean_model(backend, lam):
 
 @pytest.mark.parametrize("lam", [0.02, 0.3])
 def test_generalisation_of_long_samples(backend, lam):
-    """The same over 400 draws, where the bound is small; the excess falls from 25 draws on as the bound does, by four
+    """The same over 192 draws, where the bound is small; the excess falls from 12 draws on as the bound does, by four
     at least."""
     (objective, best, G), rng, excess = expected(backend, lam), np.random.default_rng(0), []
-    for n in (25, 400):
+    for n in (12, 192):
         means = [mean_model(backend, rng.integers(3, size=n), lam) for _ in range(3)]
         excess.append(np.mean([total(objective, w, lam) for w in means]) - best)
         assert excess[-1] <= online_regret(lam, G, n)

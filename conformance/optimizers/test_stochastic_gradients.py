@@ -107,7 +107,7 @@ def test_stochastic_subgradients_keep_their_rate(backend, rng, lam):
     """E F(w_bar) - F* <= 8 R^2/(lam (T + 1)) with steps 1/(lam t), the weighted average and examples drawn at random.
 
     R is the largest ||phi(x, y) - phi(x, y_i)||; then lam ||w_t|| <= R, and subgradients have norm 2 R at most. A pass
-    over T drawn examples takes them in random order, which are draws again. From 20 to 320 steps the mean gap falls at
+    over T drawn examples takes them in random order, which are draws again. From 10 to 160 steps the mean gap falls at
     least as 1/T does, up to chance.
     """
     X, Y = labelling(rng, (2, 1, 2, 1, 2), L=3)
@@ -115,9 +115,9 @@ def test_stochastic_subgradients_keep_their_rate(backend, rng, lam):
     low = bracket(hinge(backend, X, Y), lam)[0]
     R = max(np.max(np.linalg.norm(V, axis=1)) for V in problem.V)
     gaps = []
-    for T in (20, 320):
+    for T in (10, 160):
         found = []
-        for seed in range(6):
+        for seed in range(4):
             drawn = np.random.default_rng(seed).integers(len(X), size=T)
             objective = hinge(backend, [X[i] for i in drawn], [Y[i] for i in drawn])
             options = {"step_size": backend.steps.Pegasos(), "epochs": 1, "average": "weighted"}
@@ -125,7 +125,7 @@ def test_stochastic_subgradients_keep_their_rate(backend, rng, lam):
             found.append(problem.primal(result.x) - low)
         gaps.append(np.mean(found))
         assert 0 <= gaps[-1] <= 8 * R**2 / (lam * (T + 1))
-    assert gaps[1] <= 2 * gaps[0] * 20 / 320
+    assert gaps[1] <= 2 * gaps[0] * 10 / 160
 
 
 KINDS = ["sequences", "classes", "trees", *(f"tags {options}" for options in TAGGERS)]
@@ -281,7 +281,7 @@ def test_linear_convergence_to_the_optimum(backend, loss, average):
     objective, mu = loss_of(backend, loss, *chains(backend, lengths=WITH_EMPTY)), MU[loss]
     lam = 0.5
     best = total(objective, optimum(objective, objective.model.size, lam, mu), lam, mu)
-    result = backend.svrg(objective, lam=lam, mu=mu, epochs=80, average=average, rng=0)
+    result = backend.svrg(objective, lam=lam, mu=mu, epochs=40, average=average, rng=0)
     gaps = np.array([row.objective for row in result.history]) - best
     assert gaps.min() >= -1e-9
     assert all(gaps[k + 10] <= 0.5 * gaps[k] + 1e-9 for k in range(len(gaps) - 10))

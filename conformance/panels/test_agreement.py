@@ -88,7 +88,7 @@ def test_sparse_weights_have_the_same_bits_on_any_number_of_threads(other):
     words, found = reference.load_letters().take(np.arange(0, 6000, 20)), []
     model = other.SequenceModel(128, words.labels)
     data = model.pack(words.X, words.Y)
-    options = {"lam": 1e-3, "l1": 1e-3, "tol": 0.0, "epochs": 3, "rng": 0}
+    options = {"lam": 1e-3, "l1": 1e-3, "tol": 0.0, "epochs": 2, "rng": 0}
     try:
         for threads in (1, 3):
             set_num_threads(threads)

@@ -62,7 +62,7 @@ def test_a_common_level_of_all_scores_changes_no_marginal(backend, rng, level, s
 
 
 @pytest.mark.parametrize("shape", ["chain", "tree", "path", "star", "forest"])
-@pytest.mark.parametrize("p", [1500, 10_000])
+@pytest.mark.parametrize("p", [1500, 4000])
 def test_many_independent_nodes(backend, rng, shape, p):
     """Values that can be computed in closed form: no pairwise scores. The next best outputs change the one node where
     the second label costs least. Nothing recurs.

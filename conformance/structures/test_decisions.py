@@ -148,10 +148,10 @@ def test_sparsemap_trains_with_a_certificate(backend, kind):
     _, gradient = smooth.value_and_gradient(w, None, mu)
     up, down = (smooth.value_and_gradient(w + sign * 1e-6 * v, None, mu)[0] for sign in (1, -1))
     assert (up - down) / 2e-6 == pytest.approx(gradient @ v, rel=1e-5, abs=1e-7)
-    result = backend.lbfgs(smooth, lam=lam, mu=mu, tol=1e-7)
-    hard = backend.bcfw(backend.StructuralHinge(model, data), lam=lam, epochs=300, tol=1e-4, rng=0)
+    result = backend.lbfgs(smooth, lam=lam, mu=mu, tol=1e-6)
+    hard = backend.bcfw(backend.StructuralHinge(model, data), lam=lam, epochs=300, tol=1e-3, rng=0)
     low = hard.fun - hard.certificate
-    assert low - 1e-9 <= result.fun <= hard.fun + mu * smooth.width() + 1e-7 * hard.fun
+    assert low - 1e-9 <= result.fun <= hard.fun + mu * smooth.width() + 1e-6 * hard.fun
     answer = smooth.linearize(result.x, None, mu)
     dual = answer.task_loss - answer.gradient @ answer.gradient / (2 * lam)  # of a mean of outputs: below the hinge's
     assert dual <= hard.fun + 1e-9 and result.fun - dual <= mu * smooth.width() + 1e-4
@@ -183,10 +183,10 @@ def test_spo_plus_bounds_the_regret_of_every_best_output(backend, specimen, data
 
 def test_normal_noise_on_two_outputs():
     """The probability of the first is that of a normal difference above a number."""
-    gap = 0.7
-    _, gradient = reference.perturbed(reference.Table([gap, 0.0]), samples=20_000, rng=0)
+    gap, samples = 2.0, 2500  # enough to tell other noise: 1/(1 + e^-2), of Gumbel's, is seven deviations away
+    _, gradient = reference.perturbed(reference.Table([gap, 0.0]), samples=samples, rng=0)
     expected = 0.5 * (1.0 + math.erf(gap / 2.0))  # P(gap + Z_1 > Z_2), a difference of variance 2
-    assert abs(gradient.values[0] - expected) < 4 * math.sqrt(expected * (1 - expected) / 20_000)
+    assert abs(gradient.values[0] - expected) < 4 * math.sqrt(expected * (1 - expected) / samples)
 
 
 def test_refused_arguments_of_losses_over_best(backend):
