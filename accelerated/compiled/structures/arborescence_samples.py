@@ -148,8 +148,7 @@ def _by_weights(w, last, state, states, rates, rows):
 
 @kernel
 def _by_logarithms(log_w, last, state, states, rates, rows):
-    """rows[1] as `_by_weights`, over its largest; the token with the largest rate of leaving is eliminated first.
-    """
+    """rows[1] as `_by_weights`, over its largest; the token with the largest rate of leaving is eliminated first."""
     n, f, order = len(log_w), states - FREE, np.arange(states)
     copy_to(np.arange(FREE, states), order)
     order[f], order[f + 1] = TREE, BRANCH
