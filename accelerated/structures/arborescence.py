@@ -62,12 +62,12 @@ def answers(
     (number, *shape) is an array (..., *shape), filled with the number before.
     """
     (values, lengths), batch = flat(scores), scores.values.shape[:-2]
-    found = [np.full((len(values), *shape), number) for number, *shape in rooms]
+    filled = [np.full((len(values), *shape), number) for number, *shape in rooms]
     pieces = [(0, len(lengths))]
     if len(lengths) > 1:
         pieces = ranges(np.concatenate([[0], np.cumsum(lengths**3)]), at_least=10**5)
-    in_parallel(lambda lo, hi: kernel(lo, hi, values, lengths, *given, *found), pieces, threads)
-    return [x.reshape((*batch, *x.shape[1:])) for x in found]
+    in_parallel(lambda lo, hi: kernel(lo, hi, values, lengths, *given, *filled), pieces, threads)
+    return [x.reshape((*batch, *x.shape[1:])) for x in filled]
 
 
 def flat(scores: ArborescenceScores) -> tuple[np.ndarray, np.ndarray]:

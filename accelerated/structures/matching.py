@@ -70,8 +70,8 @@ def max_marginals(scores: MatchingScores) -> MatchingScores:
     marginals = np.full(matrices.shape, -np.inf)
     for values, out, (p, q) in zip(matrices, marginals, lengths, strict=True):
         wide, own = p <= q, values[:p, :q]
-        found = best_with_each_pair(np.ascontiguousarray(own if wide else own.T, np.float64))
-        out[:p, :q] = found if wide else found.T
+        marginal = best_with_each_pair(np.ascontiguousarray(own if wide else own.T, np.float64))
+        out[:p, :q] = marginal if wide else marginal.T
     return scores._replace(values=like(marginals.reshape(scores.values.shape), scores.values))
 
 
