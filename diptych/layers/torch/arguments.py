@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, Optional, TypeAlias
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from torch.autograd import Function
 from diptych.documentation import page
 
 Scores: TypeAlias = Sequence[Tensor]
-Maybe: TypeAlias = Tensor | None
+Maybe: TypeAlias = Optional[Tensor]  # noqa: UP045, the site is built without PyTorch, whose stand-ins have no |
 
 
 def operator(name: str, fake: Callable[..., Any], shared: tuple[int, ...] = ()) -> Callable[..., Any]:
