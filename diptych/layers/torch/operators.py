@@ -179,8 +179,11 @@ class Mean(Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(a: Any, b: Any, c: Any, d: Any, u: Any, A: Any, s: Any, e: Any, mask: Any, mu: Any) -> Any:
-        return chain_hessian_product(a.new_ones(a.shape[:2]), [a, b, c, d], mask, mu, [u, A, s, e])[0]
+    def forward(
+        unary: Any, pairwise: Any, starts: Any, ends: Any, u: Any, A: Any, s: Any, e: Any, mask: Any, mu: Any
+    ) -> Any:
+        weights = unary.new_ones(unary.shape[:2])
+        return chain_hessian_product(weights, [unary, pairwise, starts, ends], mask, mu, [u, A, s, e])[0]
 
     @staticmethod
     def setup_context(ctx: Any, given: Any, found: Any) -> None:
