@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -33,7 +34,7 @@ from diptych.pictures.plots import logarithmic, require_matplotlib, save_figure
 
 VOWELS = "aeiou"
 TEST = 10_000  # number of test characters
-QUICK = {"words": 100, "characters": 100, "pictures": 4, "sentences": 8, "passes": 5, "seconds": 0.5}
+QUICK = {"words": 100, "characters": 100, "pictures": 4, "sentences": 8, "passes": 5, "repeats": 2, "seconds": 0.5}
 LEVELS = (0.1, 0.01, 0.001)  # of gap / objective
 PENALTY = 0.125  # for two neighbouring pixels with different labels
 
@@ -137,27 +138,37 @@ def characters(n: int) -> tuple[Problem, Callable[[np.ndarray], float]]:
 
 
 def measure(
-    problem: Problem, passes: int, seconds: float, kept: Path, mean_cost: Callable[[np.ndarray], float] | None = None
-) -> dict[str, dict[str, Any] | None]:
-    """The records of the runs; those in the file ``kept`` are not repeated. mean_cost: of weights on test examples."""
+    problem: Problem,
+    options: argparse.Namespace,
+    kept: Path,
+    mean_cost: Callable[[np.ndarray], float] | None = None,
+) -> dict[str, list[dict[str, Any]] | None]:
+    """The records of the runs, one for each seed; those in the file ``kept`` are not repeated.
 
-    def perform(name: str) -> dict[str, Any]:
-        run = problem.runs[name]
-        common: dict[str, Any] = {"lam": problem.lam, "rng": 0}
+    mean_cost: of weights on test examples.
+    """
+    passes, seconds = options.passes, options.seconds
+
+    def perform(of: tuple[str, int]) -> dict[str, Any]:
+        name, rng = of
+        run, common = problem.runs[name], {"lam": problem.lam, "rng": rng}
         whole(run(problem.objective, epochs=1, tol=None, **common))  # compile kernels, fill caches
         result = whole(run(problem.objective, epochs=passes, callback=lambda row, w: row.seconds > seconds, **common))
         record = dict[str, Any](oracle_calls=result.oracle_calls, objective=result.fun, n=problem.objective.n)
         record |= {"load": load(), "message": result.message, "history": [row.as_dict() for row in result.history]}
         return record | {"mean cost": None if mean_cost is None else mean_cost(result.x)}
 
-    def describe(name: str, record: dict[str, Any]) -> str:
-        last = record["history"][-1]
+    def describe(of: tuple[str, int], record: dict[str, Any]) -> str:
+        last, (name, rng) = record["history"][-1], of
         end = f"{last['oracle_calls']} calls, {last['seconds']:.1f} s, objective {last['objective']:.4f}"
-        return f"{problem.name}: {name}: {end}, gap {_share(last):.2e}"
+        return f"{problem.name}: {name}, rng {rng}: {end}, gap {_share(last):.2e}"
 
-    runs = Runs(perform, kept, key=lambda name: [problem.name, name, passes, seconds], describe=describe)
-    names = [name for name, run in problem.runs.items() if run is not None]
-    return dict.fromkeys(problem.runs) | dict(zip(names, runs.perform(names), strict=True))
+    runs = Runs(perform, kept, key=lambda of: [problem.name, *of, passes, seconds], describe=describe)
+    seeds = range(options.repeats)
+    runs.perform((name, rng) for rng in seeds for name, run in problem.runs.items() if run is not None)
+    return {
+        name: None if run is None else runs.perform((name, rng) for rng in seeds) for name, run in problem.runs.items()
+    }
 
 
 def _share(row: dict[str, Any]) -> float:
@@ -167,39 +178,53 @@ def _share(row: dict[str, Any]) -> float:
 
 def table(report: dict[str, Any]) -> str:
     """The passes, in oracle calls over n, until gap / objective is small, and the seconds if they count; the last
-    objective and gap; the mean cost of classes on the test characters.
+    objective and gap; the mean cost of classes on the test characters. Means and standard deviations over the seeds.
     """
     calls = f"calls / n{'; seconds' if timed(report) else ''}"
     first = [f"{calls} to {100 * level:g} %" for level in LEVELS]
     lines = shell.header("problem", "run", *first, calls, "objective", "gap / objective", "mean cost")
     for problem, runs in report["runs"].items():
-        for name, record in runs.items():
-            cells = ["cannot be drawn"] if record is None else _cells(record, timed(report))
+        for name, records in runs.items():
+            cells = ["cannot be drawn"] if records is None else _cells(records, timed(report))
             lines.append(shell.row(problem, name, *cells, *[""] * (7 - len(cells))))
     return "\n".join(lines)
 
 
-def _cells(record: dict[str, Any], seconds: bool) -> list[str]:
-    rows, cost, cells = record["history"], record["mean cost"], []
-    for found in (*([row for row in rows if _share(row) <= level] for level in LEVELS), rows[-1:]):
-        more = f"; {found[0]['seconds']:.2g} s" if found and seconds else ""
-        cells.append(f"{found[0]['oracle_calls'] / record['n']:.3g}{more}" if found else "")
-    return [*cells, f"{record['objective']:.5g}", f"{_share(rows[-1]):.2g}", "" if cost is None else f"{cost:.4f}"]
+def _cells(records: Sequence[dict[str, Any]], timed: bool) -> list[str]:
+    cells, n = [], records[0]["n"]
+    for level in (*LEVELS, math.inf):
+        within = [[row for row in record["history"] if _share(row) <= level] for record in records]
+        at = [rows[0 if level < math.inf else -1] for rows in within if rows]
+        calls = _spread_of([row["oracle_calls"] / n for row in at])
+        reached = "" if len(at) in (0, len(records)) else f" (in {len(at)} of {len(records)})"
+        seconds = f"; {statistics.fmean(row['seconds'] for row in at):.2g} s" if timed and at else ""
+        cells.append(f"{calls}{seconds}{reached}")
+    costs = [record["mean cost"] for record in records if record["mean cost"] is not None]
+    shares = [_share(record["history"][-1]) for record in records]
+    return [*cells, _spread_of([record["objective"] for record in records], 5), _spread_of(shares), _spread_of(costs)]
+
+
+def _spread_of(numbers: list[float], digits: int = 3) -> str:
+    if not numbers:
+        return ""
+    return f"{statistics.fmean(numbers):.{digits}g} ± {statistics.pstdev(numbers):.2g}"
 
 
 def draw(path: Path, report: dict[str, Any]) -> None:
-    """Relative gap against oracle calls, and against seconds if they count; a row for each problem."""
+    """Relative gap against oracle calls, and against seconds if they count; a row for each problem, a line a seed."""
     columns = {"oracle_calls": "oracle calls / n"} | ({"seconds": "seconds, one core"} if timed(report) else {})
     measured = report["runs"]
     figure = require_matplotlib()(figsize=(5.5 * len(columns), 4 * len(measured)), layout="constrained")
     grid = figure.subplots(len(measured), len(columns), squeeze=False)
     for axes, (name, runs) in zip(grid, measured.items(), strict=True):
         for axis, (what, below) in zip(axes, columns.items(), strict=True):
-            for label, record in filter(lambda each: each[1], runs.items()):
-                rows = record["history"]
-                style = {"label": label, "linestyle": "--" if "online" in label else "-", "linewidth": 1.4}
-                across = [row[what] / (1 if what == "seconds" else record["n"]) for row in rows]
-                axis.plot(across, [_share(row) for row in rows], **style)
+            for number, (label, records) in enumerate(filter(lambda each: each[1], runs.items())):
+                style = {"color": f"C{number}", "linestyle": "--" if "online" in label else "-", "linewidth": 1.2}
+                for record in records:
+                    rows = record["history"]
+                    across = [row[what] / (1 if what == "seconds" else record["n"]) for row in rows]
+                    axis.plot(across, [_share(row) for row in rows], label=label, **style)
+                    label = None
             axis.set(yscale="log", xlabel=below)
             logarithmic(axis)
         axes[0].set(ylabel="gap / objective", title=name)
@@ -208,21 +233,22 @@ def draw(path: Path, report: dict[str, Any]) -> None:
 
 
 def mean_costs(report: dict[str, Any]) -> dict[str, float]:
-    """The mean cost on the test characters by run."""
+    """The mean cost on the test characters by run, over the seeds."""
     *_, classes = report["runs"].values()
-    return {name: record["mean cost"] for name, record in classes.items()}
+    return {name: statistics.fmean(record["mean cost"] for record in records) for name, records in classes.items()}
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, write and print; return the exit status."""
     parser = shell.Parser(name, __doc__)
     parser.add_argument("data", metavar="DATA", nargs="?", help="path to dependency_treebank.zip")
-    parser.quick("defaults of 100 words and characters, 4 pictures, 8 sentences, 5 passes, 0.5 s")
+    parser.quick("defaults of 100 words and characters, 4 pictures, 8 sentences, 5 passes, 2 repeats, 0.5 s")
     parser.number("data", "--words", 2000, "number of training words")
     parser.number("data", "--characters", 300, "number of training characters")
     parser.number("data", "--pictures", 25, "number of pictures to segment")
     parser.number("data", "--sentences", 40, "number of parsed sentences")
     parser.number("solver", "--passes", 50, "most passes of a run")
+    parser.number("solver", "--repeats", 3, "number of random seeds")
     parser.number("solver", "--seconds", 120.0, "time limit of a run")
     shell.add_report_options(parser, printed="the mean costs as JSON")
     options = shell.parsed(parser, arguments, QUICK)
@@ -236,11 +262,11 @@ def _run(options: argparse.Namespace) -> None:
     classes, mean_cost = characters(options.characters)
     problems = [letters(options.words), segmentation(options.pictures), trees(options.data, options.sentences)]
     announce_compilation(accelerated)
-    limits = options.passes, options.seconds, path.with_suffix(".jsonl")
+    kept = path.with_suffix(".jsonl")
     with shell.one_thread():
-        measured = {problem.name: measure(problem, *limits) for problem in problems}
-        measured[classes.name] = measure(classes, *limits, mean_cost)
-    settings = {name: getattr(options, name) for name in QUICK} | {"test characters": TEST, "rng": 0}
+        measured = {problem.name: measure(problem, options, kept) for problem in problems}
+        measured[classes.name] = measure(classes, options, kept, mean_cost)
+    settings = {name: getattr(options, name) for name in QUICK} | {"test characters": TEST}
     settings["lam"] = {problem.name: problem.lam for problem in (*problems, classes)}
     SHOWN.kept(options, {"settings": settings, "versions": shell.versions(), "runs": measured}, path)
 
