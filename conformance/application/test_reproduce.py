@@ -133,7 +133,8 @@ def test_a_whole_experiment(tmp_path, ended):
 @pytest.fixture
 def made_up(tmp_path):
     """Zips of labelled sentences, as both shared tasks name their files, and of trees."""
-    names = ("conll2002/esp.train", "conll2002/esp.testa", "conll2000/train.txt", "conll2000/test.txt")
+    names = [f"conll2002/{language}.{part}" for language in ("esp", "ned") for part in ("train", "testa")]
+    names += ["conll2000/train.txt", "conll2000/test.txt"]
     trees = {f"bank/{number}.dp": FILES["bank.dp"] for number in range(5)}
     for name, members in (("SENTENCES", dict.fromkeys(names, 3 * FILES["part0.txt"])), ("TREES", trees)):
         with zipfile.ZipFile(tmp_path / f"{name}.zip", "w") as archive:

@@ -2,7 +2,7 @@
 
     diptych reproduce casimir-figure-2 PATH_TO_conll2002.zip [--quick] [--out FOLDER] [--json] [--workers 2]
     diptych reproduce casimir-figure-5a ...   level of smoothing; 5b: smooth or not, 5c: warm starts, 5d: K
-    diptych reproduce casimir-reasons ...     Figure 2: C-SVRG-const with one change at a time
+    diptych reproduce casimir-reasons ...     Figure 2: C-SVRG-const with one change at a time; -dutch: Dutch sentences
     diptych reproduce casimir-figure-2 --draw figure-2.json  draw the picture again from the JSON file
 
 Writes FIGURE.json and FIGURE.png into the current folder, or that of --out. The JSON file has every row of every run.
@@ -43,6 +43,7 @@ from diptych.experiments.casimir_runs import (
     CONST,
     FIELDS,
     LONGER,
+    UNTUNED,
     WARM_STARTS,
     Curve,
     Problem,
@@ -62,7 +63,8 @@ from reference.training.result import Row
 
 TEMPLATES = [template for template in TOKEN_TEMPLATES["entities"] if template != "bias"]
 K = 5  # outputs of the smoothing, section 7.3
-FULL_GRADIENTS = {"svrg", CONST, ADAPT}  # methods with one full gradient per pass
+DUTCH = "-dutch"  # ends the name of a figure of Dutch sentences
+FULL_GRADIENTS = {"svrg", CONST, ADAPT, UNTUNED}  # methods with one full gradient per pass
 
 
 class Sentences(NamedTuple):
@@ -267,12 +269,15 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 
 def reasons(grids: Grids) -> list[Curve]:
-    """Casimir-SVRG-const with one change at a time, each tuned, or with a step that is found, beside other methods."""
+    """Casimir-SVRG-const with one change at a time, each tuned, or with a step that is found; Casimir by its defaults;
+    other methods.
+    """
     curves, mu = [], [{"mu": mu} for mu in grids.mu]
     for c in (0.01, 1):
         tried = [(label, {**CENTER, **change}, grids.with_mu(CONST)) for label, change in CHANGES.items()]
         every = [*tried, ("step found", CENTER, mu)]
         curves += [Curve(label, CONST, options, grid, column=f"lam = {c:g}/n", c=c) for label, options, grid in every]
+        curves.append(Curve("defaults", UNTUNED, {"k": K}, column=f"lam = {c:g}/n", c=c))
         curves += [each for each in figure_2(grids) if each.c == c and each.method in ("sgd", "bcfw")]
     return curves
 
@@ -360,7 +365,6 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("data", metavar="DATA", nargs="?", help="path to conll2002.zip")
     parser.quick("small grids; defaults of 16 sentences, 2 passes, 2 repeats and 12 bits")
     parser.number("data", "--sentences", 2000, "number of training sentences", ", of 8323")
-    parser.option("data", "--language", choices=("esp", "ned"), default="esp", help="Spanish or Dutch (default: esp)")
     parser.number("solver", "--passes", 20, "passes of each run")
     parser.number("solver", "--repeats", 5, "number of random seeds", "; the paper: 10")
     parser.number("model", "--bits", 16, "hash features to 2^N weights")
@@ -374,13 +378,14 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
 def _run(figure: str, options: argparse.Namespace) -> None:
     if options.data is None:
         raise ValueError("DATA: expected the path of conll2002.zip")
-    curves = FIGURES[figure](SMALL if options.quick else FULL)
-    sentences = Sentences(options.data, options.sentences, options.sentences, options.bits, options.language)
+    curves = FIGURES[figure.removesuffix(DUTCH)](SMALL if options.quick else FULL)
+    language = "ned" if figure.endswith(DUTCH) else "esp"
+    sentences = Sentences(options.data, options.sentences, options.sentences, options.bits, language)
     folder = shell.output_folder(options)
     kept = folder / "runs.jsonl"
     with shell.executor_of_one_thread(options) as executor:
         results = measure(runs_of(sentences, kept, executor), curves, options.passes, options.repeats)
-    settings = {name: getattr(options, name) for name in (*QUICK, "language")}
+    settings = {**{name: getattr(options, name) for name in QUICK}, "language": language}
     report = {"figure": figure, "settings": settings, "versions": shell.versions(), **results}
     SHOWN.kept(options, report, folder / f"{figure}.json", kept)
 

@@ -25,6 +25,7 @@ from reference.training.prox_linear import casimir_svrg
 from reference.training.result import Result, Row
 
 CONST, ADAPT, PL = "casimir-svrg-const", "casimir-svrg-adapt", "prox-linear"
+UNTUNED = "casimir"  # with its defaults: stages of smoothing, L found by backtracking
 WARM_STARTS = {"center": "Prox-center", "extrapolated": "Extrapolation", "last": "Prev-iterate"}
 CERTIFICATE = "certificate"  # the method that finds the best known objective and dual,
 LONGER = 4  # with this many times more passes
@@ -124,6 +125,10 @@ def _casimir_const(problem: Problem, lam: float, options: dict[str, Any], common
     return accelerated.casimir_svrg_const(smoothed, lam=lam, **chosen, **common)
 
 
+def _casimir_untuned(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
+    return accelerated.casimir(problem.smoothed(options), lam=lam, **common)
+
+
 def _casimir_adapt(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
     """Proposition 30: mu_k decreases geometrically, kappa = lam (section 7.3.1)."""
     chosen = {"mu": options["mu"], "step_size": options["step_size"]}
@@ -148,6 +153,7 @@ METHODS: dict[str, Callable[[Problem, float, dict[str, Any], dict[str, Any]], Re
     "svrg": _svrg,
     CONST: _casimir_const,
     ADAPT: _casimir_adapt,
+    UNTUNED: _casimir_untuned,
     PL: _prox_linear,
     CERTIFICATE: _certificate,
 }
@@ -351,7 +357,7 @@ def _draw(
             for number, curve in enumerate(curves):
                 known = [report["best"][best_of(record)]["objective"] for record in curve["runs"]]
                 best = known if up == "objective" else None
-                line(axis, curve, across, up, best, f"C{number}", short)
+                line(axis, curve, across, up, best, number, short)
             axis.set(xlabel=below, ylabel=BESIDE[up] if column == columns[0] else "")
             if up == "objective":
                 axis.set_yscale("log")
@@ -367,12 +373,14 @@ def _draw(
 
 
 def line(
-    axis: Any, curve: dict[str, Any], across: str, up: str, best: Sequence[float] | None, color: str, short: int
+    axis: Any, curve: dict[str, Any], across: str, up: str, best: Sequence[float] | None, number: int, short: int
 ) -> None:
     """The mean over the runs up to the end of the shortest run, and a band of one standard deviation.
 
-    best: of each run, to be subtracted; short: curves of at most so many rows have marks.
+    best: of each run, to be subtracted; number: of the curve, whose colours repeat after ten; short: curves of at most
+    so many rows have marks.
     """
+    color = f"C{number}"
     runs = [[row for row in record["rows"] if row[up] is not None] for record in curve["runs"]]
     length = min(map(len, runs))
     if length == 0:
@@ -385,5 +393,6 @@ def line(
     if best is not None:
         low, middle, high = (np.maximum(values, LEAST * np.mean(best)) for values in (low, middle, high))
     marker = "o" if length <= short else None
-    axis.plot(x, middle, color=color, linewidth=1.4, marker=marker, markersize=3, label=curve["label"])
+    style = {"linestyle": "-" if number < 10 else "--", "linewidth": 1.4, "marker": marker, "markersize": 3}
+    axis.plot(x, middle, color=color, label=curve["label"], **style)
     axis.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
