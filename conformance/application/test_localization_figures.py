@@ -92,9 +92,14 @@ def test_distances_are_means_over_classes_and_seeds_on_equal_terms():
 
 
 def test_curves_are_means_of_distances_from_the_best_of_each_class():
-    """Their bands end at the least drawn distance."""
+    """Their bands end at the least drawn distance. Of twenty curves each looks different."""
     axis, x = Mock(), curve_of("x", (10, 20), [(1.8, 1.1), (1.8, 1.3), (2.8, 2.0), (2.8, 2.0)])
-    line(axis, x, "oracle_calls", "objective", [1.0, 1.0, 2.0, 2.0], 0, 0)
+    looks = set[tuple[str, str]]()
+    for number in range(20):
+        line(axis, x, "oracle_calls", "objective", [1.0, 1.0, 2.0, 2.0], number, 0)
+        style = axis.plot.call_args.kwargs
+        looks.add((f"C{int(style['color'][1:]) % 10}", style["linestyle"]))  # matplotlib has ten colours
+    assert len(looks) == 20
     high = 0.1 + np.std([0.1, 0.3, 0, 0])
     assert np.allclose(axis.plot.call_args.args, [[2, 4], [0.8, 0.1]])
     assert np.allclose(axis.fill_between.call_args.args, [[2, 4], [0.8, LEAST * 1.5], [0.8, high]])

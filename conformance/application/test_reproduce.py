@@ -18,7 +18,7 @@ from conformance.application.test_app import PNG
 from conformance.specimens.pages import entries
 from conformance.specimens.requests import FILES
 from diptych.commands import others
-from diptych.experiments import parsing, shell
+from diptych.experiments import parsing, parsing_templates, shell
 from diptych.experiments.registry import EXPERIMENTS, perform
 
 WITH_DATA = [name for name, found in EXPERIMENTS.items() if found.data.endswith(".zip")]
@@ -141,6 +141,20 @@ def made_up(tmp_path):
             for member, text in members.items():
                 archive.writestr(member, text)
     return tmp_path
+
+
+def test_dutch_sentences_are_asked_for(tmp_path, ended):
+    pytest.importorskip("matplotlib", reason="draws pictures: pip install 'diptych[app]'")
+    with zipfile.ZipFile(tmp_path / "spanish.zip", "w") as archive:
+        for part in ("train", "testa"):
+            archive.writestr(f"esp.{part}", 3 * FILES["part0.txt"])
+    status, _, err = ended("casimir-reasons-dutch", tmp_path / "spanish.zip", "--quick", "--out", tmp_path)
+    assert status == 2 and "a zip with ned.train and ned.testa" in err
+
+
+def test_the_templates_of_the_paper_are_as_many_and_different():
+    templates = parsing_templates.Treebank("", 1, 0, 0, "507", 1).checked_templates()
+    assert len(set(map(frozenset, templates))) == 507
 
 
 @pytest.mark.beyond("runs every experiment of the papers")

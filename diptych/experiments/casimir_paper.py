@@ -356,7 +356,7 @@ def _calls(curve: dict[str, Any]) -> int:
 def _spread(numbers: list[float]) -> str:
     if not numbers or not all(map(math.isfinite, numbers)):
         return "diverged"
-    return f"{statistics.fmean(numbers):.5g} ± {statistics.pstdev(numbers):.2g}"
+    return shell.spread(numbers, 5)
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:

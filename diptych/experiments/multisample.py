@@ -195,19 +195,18 @@ def _cells(records: Sequence[dict[str, Any]], timed: bool) -> list[str]:
     for level in (*LEVELS, math.inf):
         within = [[row for row in record["history"] if _share(row) <= level] for record in records]
         at = [rows[0 if level < math.inf else -1] for rows in within if rows]
-        calls = _spread_of([row["oracle_calls"] / n for row in at])
+        calls = shell.spread([row["oracle_calls"] / n for row in at])
         reached = "" if len(at) in (0, len(records)) else f" (in {len(at)} of {len(records)})"
         seconds = f"; {statistics.fmean(row['seconds'] for row in at):.2g} s" if timed and at else ""
         cells.append(f"{calls}{seconds}{reached}")
     costs = [record["mean cost"] for record in records if record["mean cost"] is not None]
     shares = [_share(record["history"][-1]) for record in records]
-    return [*cells, _spread_of([record["objective"] for record in records], 5), _spread_of(shares), _spread_of(costs)]
-
-
-def _spread_of(numbers: list[float], digits: int = 3) -> str:
-    if not numbers:
-        return ""
-    return f"{statistics.fmean(numbers):.{digits}g} ± {statistics.pstdev(numbers):.2g}"
+    return [
+        *cells,
+        shell.spread([record["objective"] for record in records], 5),
+        shell.spread(shares),
+        shell.spread(costs),
+    ]
 
 
 def draw(path: Path, report: dict[str, Any]) -> None:

@@ -210,16 +210,13 @@ def measure(treebank: Treebank, performed: Runs, plan: Plan, epochs: int) -> dic
     sizes = sorted({min(size, len(every)) for size in plan.sizes})
     sets = {learner: [_largest(record, size) for size in sizes] for learner, record in full.items()}
 
-    def tuned_svm(each: tuple[int, ...]) -> Run:
-        usual = Run("svm", best["svm"], eta0["svm"], each, epochs, "whole")
-        if each == every:
-            return usual
-        over = performed.perform(usual._replace(C=C, epochs=plan.trials[1], part="tuning") for C in plan.C_of_sets)
-        tuning.append(over)
-        return usual._replace(C=_strongest(over, words)["C"])
-
-    tuning = list[list[dict[str, Any]]]()
-    svm = {learner: performed.perform([tuned_svm(each) for each in several]) for learner, several in sets.items()}
+    fewer = [each for several in sets.values() for each in several if each != every]
+    usual = Run("svm", best["svm"], eta0["svm"], every, epochs, "whole")
+    tries = [usual._replace(C=C, templates=each, epochs=plan.trials[1], part="tuning")
+        for each in fewer for C in plan.C_of_sets]  # fmt: skip
+    tuning, step = performed.perform(tries), len(plan.C_of_sets)
+    C_of = {each: _strongest(tuning[i * step : (i + 1) * step], words)["C"] for i, each in enumerate(fewer)}
+    svm = performs(lambda name: [usual._replace(C=C_of.get(each, usual.C), templates=each) for each in sets[name]])
     return {"eta0": trials, "C": tuned, "full": full, "tuning": tuning, "sets": svm}
 
 

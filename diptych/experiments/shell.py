@@ -9,6 +9,7 @@ import io
 import json
 import os
 import platform
+import statistics
 import sys
 import warnings
 import zlib
@@ -67,6 +68,13 @@ class Parser(commands.Parser):
         if hasattr(options, "panel"):
             self.error(f"--panel {options.panel}: experiments run in the accelerated panel")
         return options
+
+
+def spread(numbers: Sequence[float], digits: int = 3) -> str:
+    """Mean ± standard deviation; nothing if there are no numbers."""
+    if not numbers:
+        return ""
+    return f"{statistics.fmean(numbers):.{digits}g} ± {statistics.pstdev(numbers):.2g}"
 
 
 def parsed(parser: Parser, arguments: Sequence[str] | None, quick: Mapping[str, Any]) -> argparse.Namespace:
